@@ -1,0 +1,1 @@
+"""Kernels of vikingd: pure functions on arrays, compiled by numba."""

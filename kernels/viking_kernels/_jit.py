@@ -1,0 +1,44 @@
+"""The one place where kernels get their compiler flags and their cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import numba
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _cache_directory() -> Path:
+    # numba's cache follows a function's own file only, not those it calls into: one directory a
+    # version of all the sources keeps stale machine code from being loaded.
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "vikingd" / f"kernels-{digest.hexdigest()[:16]}"
+
+
+CACHE_DIRECTORY = _cache_directory()
+numba.config.CACHE_DIR = str(CACHE_DIRECTORY)  # type: ignore[attr-defined]  # set by name
+
+# nnan and ninf stay out: NaN and inf must behave, so that no kernel hides bad input.
+_FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
+
+
+def njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compiles a kernel: no GIL, cached on disk, no parallel=True (it aborts under threads)."""
+    compiled: Callable[_P, _R] = numba.njit(
+        nogil=True, cache=True, fastmath=_FASTMATH, error_model="numpy"
+    )(function)
+    return compiled
+
+
+def is_compiled() -> bool:
+    """Whether kernels of just these sources have been compiled on this machine before."""
+    return any(CACHE_DIRECTORY.rglob("*.nbi"))

@@ -1,0 +1,167 @@
+"""The arrays that kernels read, bundled so that no kernel takes more than a handful.
+
+Rows: directories, files and texts are three numberings. Of each, the first `base` rows stand in
+depth-first order (a directory's files before its subdirectories, names in order), so a subtree of
+base rows is one range in each; the rows after them are the tail, in order of arrival. A parent
+always has a lower number than its child.
+
+Versions: a row is seen at revision r when its number is below the length of the snapshot's arrays
+and r < died. A text's vector is seen when vector_at <= r. Chains lead through rows that are dead
+or not yet born; readers skip those.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+I8 = npt.NDArray[np.int8]
+I16 = npt.NDArray[np.int16]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+U16 = npt.NDArray[np.uint16]
+U64 = npt.NDArray[np.uint64]
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+
+NEVER = np.iinfo(np.int64).max
+"""A revision that never comes: the death of the living, the vector that isn't there yet."""
+
+SCRIPTS = 8
+"""Number of scripts that stand for languages; 0 is that of a text without letters."""
+
+# Columns of Numbers.counts, all over the living rows of a directory's subtree, itself included.
+FILES, DIRECTORIES, TEXTS, TEXT_LENGTH, DOCUMENT_LENGTH, OWN_LENGTH, OWN_TEXT = range(7)
+COUNTS = 7 + SCRIPTS
+"""Then, from column 7 on, the texts by script.
+
+OWN_LENGTH is of the directory alone: the length of its document, which is its abstract, the texts
+of its files and the abstracts of its directories. DOCUMENT_LENGTH is the sum of OWN_LENGTH over
+the subtree. OWN_TEXT is 1 when the directory has an abstract.
+"""
+
+
+class Directories(NamedTuple):
+    """D directories, the first Db of them in the base."""
+
+    parent: I32  # [D] -1 for the root
+    end: I32  # [Db] one past the last base directory of the subtree
+    files: I32  # [Db + 1] base files of base directory d: [d] to [d + 1]
+    texts: I32  # [Db + 1] base texts of base directory d (its own first): [d] to [d + 1]
+    died: I64  # [D]
+    first_file: I32  # [D] where the chain of its files begins, -1 none
+    newest: I32  # [D] newest tail directory right below it, -1 none
+    older: I32  # [D - Db] the tail directory of the same parent before this one, -1 none
+    key: U64  # [D] hash of the URI: the order in which directories are sampled
+
+
+class Files(NamedTuple):
+    """F files, the first Fb of them in the base."""
+
+    directory: I32  # [F]
+    next: I32  # [F] next file of the same directory by name, -1 none
+    previous: I32  # [F] the one before, -1 none
+    died: I64  # [F]
+    texts: I32  # [Fb, 2] base texts of base file f: [f, 0] to [f, 1]
+    newest: I32  # [F] newest tail text of the file, -1 none
+
+
+class Texts(NamedTuple):
+    """T texts, the first Tb of them in the base."""
+
+    file: I32  # [T] -1 for a directory's abstract
+    directory: I32  # [T] the directory itself for its abstract
+    script: U8  # [T]
+    length: I32  # [T] in terms
+    died: I64  # [T]
+    older: I32  # [T - Tb] the file's tail text before this one, -1 none
+
+
+class Tree(NamedTuple):
+    """Who stands below whom."""
+
+    directories: Directories
+    files: Files
+    texts: Texts
+
+
+class Vectors(NamedTuple):
+    """Unit vectors x of the texts; those of the base as codes too: x is nearly scale * code."""
+
+    base_codes: I8  # [Tb, dim]
+    scale: F32  # [Tb]
+    error: F32  # [Tb] length of x - scale * code
+    base_raw: F32  # [Tb, dim]
+    tail_raw: F32  # [T - Tb, dim]
+    vector_at: I64  # [T] revision from which on the vector counts
+
+
+class Numbers(NamedTuple):
+    """What each directory knows of its subtree; a directory's slot changes with each write."""
+
+    slot: I32  # [D]
+    counts: I64  # [slots, COUNTS]
+    mean_slot: I32  # [slots, SCRIPTS] row of the mean of that script's vectors, -1 none
+    mean_count: I64  # [means]
+    base_mean: F32  # [base means, dim]
+    tail_mean: F32  # [means - base means, dim]
+
+
+class Scope(NamedTuple):
+    """A directory with all below it, as ranges of base rows and the revision it is seen at."""
+
+    root: int  # the directory; may stand in the tail, then the ranges are empty
+    dir_low: int
+    dir_high: int
+    file_low: int
+    file_high: int
+    text_low: int
+    text_high: int
+    base_dirs: int
+    base_files: int
+    base_texts: int
+    revision: int
+
+
+class Terms(NamedTuple):
+    """The query's terms with their postings (text, tf), by text, in the base and in the tail."""
+
+    weight: F32  # [n] how often the query has the term
+    base_from: I64  # [n] range of the base postings
+    base_to: I64  # [n]
+    base_text: I32  # [postings]
+    base_tf: U16  # [postings]
+    tail_from: I64  # [n + 1]
+    tail_text: I32  # [tail postings of these terms]
+    tail_tf: U16
+
+
+class Query(NamedTuple):
+    """The query against the means of its scope: see `dense.prepare`."""
+
+    use_dense: bool
+    use_lexical: bool
+    script: int  # 0: no script is foreign to it
+    direction: F32  # [dim] (q - m) / |q - m|, zeros when there is none
+    direction_code: I16  # [dim] direction * direction_scale, rounded
+    direction_scale: float
+    direction_error: float  # length of direction - code / scale
+    mean: F32  # [SCRIPTS, dim] m' of each script
+    mean_code: I16  # [SCRIPTS, dim]
+    mean_scale: F32  # [SCRIPTS]
+    mean_error: F32  # [SCRIPTS]
+    mean_square: F32  # [SCRIPTS] |m'|^2
+    mean_dot: F32  # [SCRIPTS] direction . m'
+
+
+class Scores(NamedTuple):
+    """Where the scores of a scope stand, by position."""
+
+    directories: F32  # [5, d] see hierarchy.directory_scores; [4] final
+    own_texts: F32  # [2, t]
+    own: F32  # [2, f] own scores of files, and how far each can be off
+    final: F32  # [2, f]
+    best: I32  # [f] row of the file's best text, -1 none yet

@@ -1,0 +1,408 @@
+"""Scores over the tree: the gate, directories' and files' final scores.
+
+    own      = the best own score of a file's texts (see texts.py)
+    g        = max(0, 1 - icc / 0.25)
+    smoothed = (own + c * (own of the file before + own of the file after)) / (1 + c * neighbours)
+    final    = (1 - b) * smoothed + b * final of the parent
+
+Adaptive: b = 0.5 * g and c = 0.2 * g. With alpha given: b = 1 - alpha, c = 0. icc is the
+intraclass correlation of the files' own scores, the share of their variance that lies between
+directories (Shrout and Fleiss 1979, ICC(1), by one-way analysis of variance): where the own
+scores already tell the directories apart, the directory would count twice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from viking_kernels._jit import njit
+from viking_kernels.arrays import (
+    COUNTS,
+    F32,
+    F64,
+    I32,
+    OWN_TEXT,
+    SCRIPTS,
+    U8,
+    Directories,
+    Files,
+    Numbers,
+    Query,
+    Scope,
+    Scores,
+    Texts,
+)
+from viking_kernels.dense import directory_dense
+from viking_kernels.scope import directory_inside, next_file, place, previous_file, row_at
+from viking_kernels.texts import dense_weight, foreign
+
+PARENT_WEIGHT = 0.5
+NEIGHBOUR_WEIGHT = 0.2
+ICC_FULL = 0.25
+SAMPLE_FILES = 4096
+"""Directories are sampled, whole, so that the gate costs the same in any scope."""
+
+
+@njit
+def own_of_files(
+    texts: Texts, rows: I32, scope: Scope, own_texts: F32, own: F32, best: I32
+) -> None:
+    """Gives files the best own score of their texts, with the largest bound among them.
+
+    Args:
+        rows: living texts of the scope, rising; of equal ones the first is the best.
+        own_texts: [2, t] of the scope, from texts.py.
+        own: [2, files] of the scope, zeros; filled.
+        best: [files] of the scope, -1; gets the rows of the best texts.
+    """
+    for i in range(rows.shape[0]):
+        _offer(rows[i], texts, scope, own_texts, own, best)
+
+
+@njit
+def own_of_base_files(
+    first: int, last: int, texts: Texts, scope: Scope, own_texts: F32, own: F32, best: I32
+) -> None:
+    """`own_of_files` for the base texts [first, last) that are alive (own score not below 0)."""
+    for row in range(first, last):
+        if own_texts[0, row - scope.text_low] >= 0:
+            _offer(row, texts, scope, own_texts, own, best)
+
+
+@njit
+def _offer(row: int, texts: Texts, scope: Scope, own_texts: F32, own: F32, best: I32) -> None:
+    file = texts.file[row]
+    if file >= 0:
+        at = place(file, scope.file_low, scope.file_high, scope.base_files)
+        text = place(row, scope.text_low, scope.text_high, scope.base_texts)
+        if best[at] < 0 or own_texts[0, text] > own[0, at]:
+            own[0, at] = own_texts[0, text]
+            best[at] = row
+        own[1, at] = max(own[1, at], own_texts[1, text])
+
+
+@njit
+def sample_directories(
+    directories: Directories, files: int, count: int, scope: Scope, tail_inside: U8
+) -> I32:
+    """The directories whose files make up the gate's sample, by row: a fixed share by URI hash.
+
+    `files` and `count` are how many files and directories the scope has.
+    """
+    share = 1.0 if files <= SAMPLE_FILES else SAMPLE_FILES / files
+    limit = share * 18446744073709551616.0
+    found = np.empty(count, np.int32)
+    size = 0
+    for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
+        row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+        if (
+            directories.died[row] > scope.revision
+            and directory_inside(row, tail_inside, scope)
+            and (share == 1.0 or np.float64(directories.key[row]) < limit)
+        ):
+            found[size] = row
+            size += 1
+    return found[:size]
+
+
+@njit
+def intraclass_correlation(
+    sample: I32, directories: Directories, files: Files, scope: Scope, own: F32
+) -> tuple[float, int]:
+    """(icc in [0, 1], files) of the files' own scores in the sampled directories.
+
+    icc = (MSB - MSW) / (MSB + (n0 - 1) * MSW), n0 the mean size of a group corrected for unequal
+    sizes. 1, which closes the gate, where it can't be told: fewer than two directories with
+    files, one file in each, or no variance.
+    """
+    groups = 0
+    total = 0
+    squares = 0.0  # of the group sizes
+    overall = 0.0
+    between = 0.0
+    within = 0.0
+    for i in range(sample.shape[0]):
+        n = 0
+        mean = 0.0
+        spread = 0.0
+        file = next_file(directories.first_file[sample[i]], files, scope.revision)
+        while file >= 0:
+            at = place(file, scope.file_low, scope.file_high, scope.base_files)
+            n += 1
+            step = np.float64(own[0, at]) - mean
+            mean += step / n
+            spread += step * (np.float64(own[0, at]) - mean)
+            file = next_file(files.next[file], files, scope.revision)
+        if n > 0:
+            # Welford's update, group by group, of the variance between the groups' means.
+            total += n
+            step = mean - overall
+            overall += step * n / total
+            between += step * (mean - overall) * n
+            within += spread
+            groups += 1
+            squares += float(n) * n
+    if groups < 2 or total == groups:
+        return 1.0, total
+    mean_between = between / (groups - 1)
+    mean_within = within / (total - groups)
+    size = (total - squares / total) / (groups - 1)
+    denominator = mean_between + (size - 1.0) * mean_within
+    if denominator <= 1e-12:
+        return 1.0, total
+    return min(max((mean_between - mean_within) / denominator, 0.0), 1.0), total
+
+
+@njit
+def directory_scores(
+    directories: Directories,
+    numbers: Numbers,
+    query: Query,
+    lexical: F32,
+    scope: Scope,
+    tail_inside: U8,
+    out: F32,
+) -> None:
+    """Fills out[0..3] ([5, d] of the scope) with dense, lexical, dense weight and own.
+
+    Directories outside the scope get own -1. Lexical is missing where no text below is in the
+    query's script.
+    """
+    for position in range(out.shape[1]):
+        row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+        out[3, position] = -1.0
+        if directories.died[row] > scope.revision and directory_inside(row, tail_inside, scope):
+            slot = numbers.slot[row]
+            missing = False
+            if query.script != 0:
+                same = numbers.counts[slot, COUNTS - SCRIPTS + query.script]
+                neutral = numbers.counts[slot, COUNTS - SCRIPTS]
+                missing = same + neutral == 0
+            weight = dense_weight(missing, query.use_dense, query.use_lexical)
+            score = directory_dense(slot, query, numbers) if weight > 0 else 0.0
+            words = 0.0 if missing else np.float64(lexical[position])
+            out[0, position] = score
+            out[1, position] = words
+            out[2, position] = weight
+            out[3, position] = weight * score + (1.0 - weight) * words
+
+
+@njit
+def root_weight(numbers: Numbers, scope: Scope, parent_weight: float) -> float:
+    """B for the children of the scope's root: 0 when the root has no text of its own."""
+    return parent_weight if numbers.counts[numbers.slot[scope.root], OWN_TEXT] > 0 else 0.0
+
+
+@njit
+def propagate(
+    parents: I32, scope: Scope, parent_weight: float, below_root: float, scores: F32
+) -> None:
+    """Fills scores[4] ([5, d]) with the directories' final scores, parents before children.
+
+    scores[3] are the own ones, negative outside the scope. final(root) = own(root).
+    """
+    for position in range(scores.shape[1]):
+        row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+        own = np.float64(scores[3, position])
+        if own < 0 or row == scope.root:
+            scores[4, position] = own
+            continue
+        parent = parents[row]
+        weight = below_root if parent == scope.root else parent_weight
+        above = np.float64(scores[4, place(parent, scope.dir_low, scope.dir_high, scope.base_dirs)])
+        scores[4, position] = (1.0 - weight) * own + weight * above
+
+
+@njit
+def smooth(own: float, before: float, after: float, share: float) -> float:
+    """Own with `share` of each neighbour that is there (negative: it is not), normalised."""
+    total = own
+    weight = 1.0
+    if before >= 0:
+        total += share * before
+        weight += share
+    if after >= 0:
+        total += share * after
+        weight += share
+    return total / weight
+
+
+@njit
+def final_of_files(
+    directory: int,
+    weights: tuple[float, float, float],
+    directories: Directories,
+    files: Files,
+    scope: Scope,
+    own: F32,
+    final: F32,
+) -> int:
+    """Fills final[0] and final[1] (scores and bounds, [2, files]) for a directory's files.
+
+    `weights` are b, c and the directory's final score. A convex combination is off by no more
+    than the worst of its parts; the parent is exact. Returns how many files there are.
+    """
+    weight, share, above = weights
+    before = -1.0
+    bound_before = 0.0
+    count = 0
+    file = next_file(directories.first_file[directory], files, scope.revision)
+    while file >= 0:
+        at = place(file, scope.file_low, scope.file_high, scope.base_files)
+        following = next_file(files.next[file], files, scope.revision)
+        score = np.float64(own[0, at])
+        bound = np.float64(own[1, at])
+        worst = max(bound, bound_before) if share > 0 else bound
+        after = -1.0
+        if following >= 0:
+            at_after = place(following, scope.file_low, scope.file_high, scope.base_files)
+            after = np.float64(own[0, at_after])
+            if share > 0:
+                worst = max(worst, np.float64(own[1, at_after]))
+        final[0, at] = (1.0 - weight) * smooth(score, before, after, share) + weight * above
+        final[1, at] = (1.0 - weight) * worst
+        before = score
+        bound_before = bound
+        file = following
+        count += 1
+    return count
+
+
+@njit
+def final_of_all_files(
+    directories: Directories,
+    files: Files,
+    scope: Scope,
+    weights: tuple[float, float, float],
+    scores: F32,
+    own: F32,
+    final: F32,
+) -> None:
+    """`final_of_files` for every directory of the scope; `weights` are b, b below the root, c."""
+    for position in range(scores.shape[1]):
+        if scores[3, position] >= 0:
+            row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+            weight = weights[1] if row == scope.root else weights[0]
+            above = np.float64(scores[4, position])
+            final_of_files(row, (weight, weights[2], above), directories, files, scope, own, final)
+
+
+@njit
+def with_neighbours(positions: I32, files: Files, scope: Scope) -> I32:
+    """[n, 3] rows of the files at these positions: the file, the one before, the one after (-1)."""
+    out = np.empty((positions.shape[0], 3), np.int32)
+    for i in range(positions.shape[0]):
+        row = row_at(positions[i], scope.file_low, scope.file_high, scope.base_files)
+        out[i, 0] = row
+        out[i, 1] = previous_file(files.previous[row], files, scope.revision)
+        out[i, 2] = next_file(files.next[row], files, scope.revision)
+    return out
+
+
+@njit
+def forget_files(rows: I32, scope: Scope, scores: Scores) -> None:
+    """Takes back the own scores of some files, before they are scored again."""
+    for i in range(rows.shape[0]):
+        at = place(rows[i], scope.file_low, scope.file_high, scope.base_files)
+        scores.own[0, at] = 0
+        scores.own[1, at] = 0
+        scores.best[at] = -1
+
+
+@njit
+def parts_of_files(
+    trio: I32,
+    file_directory: I32,
+    texts: Texts,
+    scope: Scope,
+    query: Query,
+    lexical: F32,
+    weights: tuple[float, float, float],
+    scores: Scores,
+) -> tuple[F64, I32]:
+    """How the scores of files come about, from the own scores that stand in `scores`.
+
+    Args:
+        trio: [n, 3] from `with_neighbours`.
+        weights: b, b below the scope's root, c.
+
+    Returns:
+        (parts [n, 8]: dense, lexical, dense weight, own, smoothed, parent, b, final; rows of the
+        best texts [n], -1 none).
+    """
+    parts = np.zeros((trio.shape[0], 8), np.float64)
+    best = np.empty(trio.shape[0], np.int32)
+    around = np.empty(3, np.float64)
+    for i in range(trio.shape[0]):
+        for k in range(3):
+            around[k] = -1.0
+            if trio[i, k] >= 0:
+                at = place(trio[i, k], scope.file_low, scope.file_high, scope.base_files)
+                around[k] = scores.own[0, at]
+        at = place(trio[i, 0], scope.file_low, scope.file_high, scope.base_files)
+        best[i] = scores.best[at]
+        own = around[0]
+        if best[i] >= 0:
+            missing = foreign(texts.script[best[i]], query.script)
+            share = dense_weight(missing, query.use_dense, query.use_lexical)
+            if not missing:
+                text = place(best[i], scope.text_low, scope.text_high, scope.base_texts)
+                parts[i, 1] = lexical[text]
+            if share > 0:
+                parts[i, 0] = max(0.0, (own - (1.0 - share) * parts[i, 1]) / share)
+            parts[i, 2] = share
+        directory = file_directory[trio[i, 0]]
+        weight = weights[1] if directory == scope.root else weights[0]
+        at = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
+        above = np.float64(scores.directories[4, at])
+        smoothed = smooth(own, around[1], around[2], weights[2])
+        parts[i, 3] = own
+        parts[i, 4] = smoothed
+        parts[i, 5] = above
+        parts[i, 6] = weight
+        parts[i, 7] = (1.0 - weight) * smoothed + weight * above
+    return parts, best
+
+
+@njit
+def texts_of_files(rows: I32, files: Files, texts: Texts, scope: Scope) -> I32:
+    """The living texts of some files (-1 is none), file by file, each file's rising."""
+    size = 0
+    for i in range(rows.shape[0]):
+        if rows[i] >= 0:
+            size += _count_texts(rows[i], files, texts, scope)
+    out = np.empty(size, np.int32)
+    count = 0
+    for i in range(rows.shape[0]):
+        if 0 <= rows[i] < scope.base_files:
+            for text in range(files.texts[rows[i], 0], files.texts[rows[i], 1]):
+                if texts.died[text] > scope.revision:
+                    out[count] = text
+                    count += 1
+        low = count
+        text = files.newest[rows[i]] if rows[i] >= 0 else -1
+        while text >= 0:
+            if text < texts.died.shape[0] and texts.died[text] > scope.revision:
+                out[count] = text
+                count += 1
+            text = texts.older[text - scope.base_texts]
+        # The chain leads from the newest to the oldest.
+        high = count - 1
+        while low < high:
+            out[low], out[high] = out[high], out[low]
+            low += 1
+            high -= 1
+    return out
+
+
+@njit
+def _count_texts(file: int, files: Files, texts: Texts, scope: Scope) -> int:
+    count = 0
+    if file < scope.base_files:
+        for text in range(files.texts[file, 0], files.texts[file, 1]):
+            count += texts.died[text] > scope.revision
+    text = files.newest[file]
+    while text >= 0:
+        count += text < texts.died.shape[0] and texts.died[text] > scope.revision
+        text = texts.older[text - scope.base_texts]
+    return count

@@ -1,0 +1,75 @@
+"""Rows of a scope: base rows of its ranges, then the tail rows that lie below it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from viking_kernels._jit import njit
+from viking_kernels.arrays import I32, U8, Directories, Files, Scope, Texts
+
+
+@njit
+def place(row: int, low: int, high: int, base: int) -> int:
+    """Where a row of the scope stands in a scope's arrays: base rows low..high, then the tail."""
+    if row < base:
+        return row - low
+    return high - low + row - base
+
+
+@njit
+def row_at(position: int, low: int, high: int, base: int) -> int:
+    """The row that stands at a position: `place` turned round."""
+    if position < high - low:
+        return position + low
+    return position - (high - low) + base
+
+
+@njit
+def tail_directories(directories: Directories, scope: Scope) -> U8:
+    """uint8 [D - Db]: 1 where a tail directory is alive and in the scope."""
+    inside = np.zeros(directories.parent.shape[0] - scope.base_dirs, np.uint8)
+    for i in range(inside.shape[0]):
+        row = scope.base_dirs + i
+        if directories.died[row] > scope.revision and (
+            row == scope.root or directory_inside(directories.parent[row], inside, scope)
+        ):
+            inside[i] = 1
+    return inside
+
+
+@njit
+def directory_inside(row: int, tail_inside: U8, scope: Scope) -> bool:
+    """Whether a directory lies in the scope, given `tail_directories` for the tail's."""
+    if row < scope.base_dirs:
+        return scope.dir_low <= row < scope.dir_high
+    return tail_inside[row - scope.base_dirs] == 1
+
+
+@njit
+def tail_texts(texts: Texts, tail_inside: U8, scope: Scope) -> I32:
+    """The living tail texts of the scope, rising."""
+    found = np.empty(texts.file.shape[0] - scope.base_texts, np.int32)
+    count = 0
+    for row in range(scope.base_texts, texts.file.shape[0]):
+        if texts.died[row] > scope.revision and directory_inside(
+            texts.directory[row], tail_inside, scope
+        ):
+            found[count] = row
+            count += 1
+    return found[:count]
+
+
+@njit
+def next_file(file: int, files: Files, revision: int) -> int:
+    """The first living file from `file` on along its directory's chain, -1 for none."""
+    while file >= 0 and (file >= files.died.shape[0] or files.died[file] <= revision):
+        file = files.next[file]
+    return file
+
+
+@njit
+def previous_file(file: int, files: Files, revision: int) -> int:
+    """The first living file from `file` backwards along its directory's chain, -1 for none."""
+    while file >= 0 and (file >= files.died.shape[0] or files.died[file] <= revision):
+        file = files.previous[file]
+    return file

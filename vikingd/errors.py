@@ -1,0 +1,103 @@
+"""Domain errors; vikingd.wire maps each to one gRPC status."""
+
+from __future__ import annotations
+
+
+class VikingError(Exception):
+    """Base of every error that a caller is told about.
+
+    Attributes:
+        reason: UPPER_SNAKE_CASE, stable, for programs.
+        metadata: what the message names, for programs.
+    """
+
+    reason = "INTERNAL"
+
+    def __init__(self, message: str, **metadata: str) -> None:
+        super().__init__(message)
+        self.metadata = metadata
+
+
+class InvalidField(VikingError):
+    """A request field has a value that is not allowed; nothing was changed.
+
+    Attributes:
+        field: path of the field in the request, such as "contexts[3].uri".
+    """
+
+    reason = "INVALID_FIELD"
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}", field=field)
+        self.field = field
+        self.description = message
+
+    def below(self, prefix: str) -> InvalidField:
+        """The same fault in a message that stands at `prefix` of a larger one."""
+        return InvalidField(f"{prefix}.{self.field}" if self.field else prefix, self.description)
+
+
+class NotFound(VikingError):
+    """A URI that the request names does not exist."""
+
+    reason = "NOT_FOUND"
+
+    def __init__(self, uri: str, message: str = "") -> None:
+        super().__init__(message or f"{uri} does not exist", uri=uri)
+
+
+class AlreadyExists(VikingError):
+    """A URI that must be new stands already."""
+
+    reason = "ALREADY_EXISTS"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"{uri} exists already", uri=uri)
+
+
+class RevisionNotReached(VikingError):
+    """The minimum revision did not come within the deadline."""
+
+    reason = "REVISION_NOT_REACHED"
+
+
+class DeadlinePassed(VikingError):
+    """The call's deadline passed before the work was done."""
+
+    reason = "DEADLINE_PASSED"
+
+
+class Stopping(VikingError):
+    """The daemon is shutting down and takes no more work; ask again elsewhere or later."""
+
+    reason = "STOPPING"
+
+
+class EmbedderFailed(VikingError):
+    """The embedding provider failed; the message says how."""
+
+    reason = "EMBEDDER_FAILED"
+
+
+class StoreMismatch(VikingError):
+    """The store on disk does not fit the configuration; the message says the way out."""
+
+    reason = "STORE_MISMATCH"
+
+
+class StoreInUse(VikingError):
+    """Another daemon holds the store."""
+
+    reason = "STORE_IN_USE"
+
+
+class StoreFailed(VikingError):
+    """The disk or the database refused a write; nothing of it was kept."""
+
+    reason = "STORE_FAILED"
+
+
+class Corrupt(VikingError):
+    """Index and store disagree or a file is damaged."""
+
+    reason = "CORRUPT"

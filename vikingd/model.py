@@ -1,0 +1,319 @@
+"""The domain: what a context is, what is asked and what is answered. No wire, no database.
+
+Vectors are `bytes` of little-endian float32 here, so that the client needs no numpy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+MAX_RELATIONS = 5
+MAX_PASSAGES_SHOWN = 3
+MAX_LIMIT = 1000
+DEFAULT_LIMIT = 10
+
+
+class ContextType(IntEnum):
+    """What a context is to an agent, by the root that its URI stands under."""
+
+    UNSPECIFIED = 0
+    MEMORY = 1
+    RESOURCE = 2
+    SKILL = 3
+
+
+class Levels(IntEnum):
+    """Which nodes a find returns."""
+
+    FILES = 1
+    DIRECTORIES = 2
+    BOTH = 3
+
+
+class Method(IntEnum):
+    """How a find gets its answer."""
+
+    AUTO = 0
+    EXHAUSTIVE = 1
+    BEST_FIRST = 2
+    EXACT = 3
+
+
+class PutOutcome(IntEnum):
+    """What a put did with one context."""
+
+    CREATED = 1
+    UPDATED = 2
+    UNCHANGED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a file's content: code points [start, end), the headings above it, its vector.
+
+    `vector` is b"" where none is given.
+    """
+
+    section: str
+    start: int
+    end: int
+    vector: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A context as a writer gives it.
+
+    `passages` None means: cut the content here. `time` is when what it tells happened, in
+    microseconds since the epoch; None means the time of the first write.
+    """
+
+    uri: str
+    is_directory: bool = False
+    abstract: str = ""
+    overview: str = ""
+    content: str = ""
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    passages: Sequence[Passage] | None = None
+    vector: bytes = b""
+    time: int | None = None
+
+    def content_hash(self) -> bytes:
+        """SHA-256 over all that was written, vectors apart; equal hashes mean nothing changed."""
+        passages = None
+        if self.passages is not None:
+            passages = [[p.section, p.start, p.end] for p in self.passages]
+        record = [self.is_directory, self.abstract, self.overview, self.content, self.title,
+                  self.metadata, passages, self.time]  # fmt: skip
+        text = json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The other end of a link."""
+
+    uri: str
+    abstract: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A context as the store knows it; times in microseconds since the epoch."""
+
+    uri: str
+    is_directory: bool
+    abstract: str
+    title: str
+    metadata: Mapping[str, Any]
+    time: int
+    created_at: int
+    updated_at: int
+    reinforcement: int
+    access_count: int
+    content_hash: bytes
+    revision: int
+    overview: str = ""
+    content: str = ""
+    passages: tuple[Passage, ...] = ()
+    relations: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindQuery:
+    """One query over the tree, checked; see FindRequest in the proto for each field."""
+
+    text: str = ""
+    vector: bytes = b""
+    target_uri: str = "viking://"
+    context_types: frozenset[ContextType] = frozenset()
+    levels: Levels = Levels.FILES
+    limit: int = DEFAULT_LIMIT
+    score_threshold: float | None = None
+    where: Mapping[str, Any] | None = None
+    alpha: float | None = None
+    trace: bool = False
+    min_revision: int = 0
+    method: Method = Method.AUTO
+    max_directories: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """How a score came about; every part in [0, 1]."""
+
+    dense: float
+    lexical: float
+    dense_weight: float
+    own: float
+    smoothed: float
+    parent: float
+    parent_weight: float
+    final: float
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedPassage:
+    """A passage that made its file match."""
+
+    section: str
+    text: str
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One result of a find."""
+
+    uri: str
+    context_type: ContextType
+    is_leaf: bool
+    level: int
+    abstract: str
+    score: float
+    relations: tuple[Relation, ...] = ()
+    passages: tuple[MatchedPassage, ...] = ()
+    parts: ScoreParts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TracedDirectory:
+    """A directory that the search opened or weighed."""
+
+    uri: str
+    parts: ScoreParts
+    round: int
+    start_point: bool
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class TracedMean:
+    """The mean that centred the vectors of one script."""
+
+    script: str
+    vectors: int
+    uri: str
+    with_prior: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FindTrace:
+    """Why the answer is what it is; see FindTrace in the proto for each field."""
+
+    method: Method
+    scope_directories: int
+    scope_files: int
+    scope_texts: int
+    scored_texts: int
+    rescored: int
+    terms: tuple[str, ...]
+    query_script: str
+    means: tuple[TracedMean, ...]
+    icc: float
+    gate: float
+    sample_files: int
+    directories: tuple[TracedDirectory, ...]
+    opened: int
+    rounds: int
+    stop_reason: str
+    identifiers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FindResult:
+    """Matches by falling score, ties by URI, and how they came about; timings in seconds."""
+
+    matches: tuple[Match, ...]
+    revision: int
+    timings: tuple[tuple[str, float], ...]
+    degraded: tuple[str, ...] = ()
+    trace: FindTrace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of a context that is indexed and embedded by itself.
+
+    `ordinal` 0 is the abstract, 1, 2, ... are the passages. `text` is what is embedded (headings
+    included); `start` and `end` are code points of the content, both 0 for the abstract. `vector`
+    is b"" where none is given.
+    """
+
+    ordinal: int
+    section: str
+    start: int
+    end: int
+    text: str
+    script: int
+    vector: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A checked draft with its abstract and its texts, ready to be written."""
+
+    draft: Draft
+    abstract: str
+    texts: tuple[Text, ...]
+    content_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedText:
+    """A text with the id that the store gave it."""
+
+    text_id: int
+    ordinal: int
+    script: int
+    text: str
+    vector: bytes  # b"" where there is none (yet)
+    embeddable: bool  # False: it never gets a vector
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """Change feed: this context stands so from now on, with just these texts."""
+
+    context_id: int
+    uri: str
+    is_directory: bool
+    metadata: Mapping[str, Any]
+    texts: tuple[IndexedText, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Change feed: this context is gone, with all that was below it."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Change feed: a text of this context has its vector now."""
+
+    text_id: int
+    vector: bytes
+
+
+Change = Upsert | Remove | Filled
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a write came to: the revision from which on it is seen, and what was done."""
+
+    revision: int
+    outcomes: tuple[PutOutcome, ...] = ()
+    count: int = 0
+    text_ids: tuple[int, ...] = ()  # of a put: texts that wait for their vector
