@@ -1,0 +1,126 @@
+"""What the tests of the store share: contexts made by hand, and a follower of the change feed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vikingd.model import (
+    Change,
+    Committed,
+    Context,
+    Draft,
+    Filled,
+    Passage,
+    Prepared,
+    PutOutcome,
+    Remove,
+    Text,
+    Upsert,
+)
+from vikingd.store import Store
+from vikingd.text import script_of, text_to_index
+from vikingd.uri import is_within
+
+DOCS = "viking://resources/docs"
+GUIDE = f"{DOCS}/guide.md"
+CREATED, UPDATED, UNCHANGED = PutOutcome.CREATED, PutOutcome.UPDATED, PutOutcome.UNCHANGED
+
+
+def vector(*numbers: float) -> bytes:
+    """Little-endian float32."""
+    return struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+ONE, TWO = vector(1, 0), vector(0, 1)
+
+
+def file(uri: str, content: str = "", **fields: Any) -> Prepared:
+    """A file whose passages are the lines of its content, with its abstract before them."""
+    passages = []
+    start = 0
+    for line in content.splitlines(keepends=True):
+        passages.append(Passage("", start, start + len(line)))
+        start += len(line)
+    return prepared(Draft(uri, content=content, **{"passages": tuple(passages), **fields}))
+
+
+def directory(uri: str, **fields: Any) -> Prepared:
+    """A directory, with a text if it has an abstract."""
+    return prepared(Draft(uri, is_directory=True, **fields))
+
+
+def prepared(draft: Draft) -> Prepared:
+    """The draft with its abstract and its given passages as texts."""
+    texts = []
+    if draft.abstract or draft.vector:
+        text = text_to_index(draft.title, "", draft.abstract)
+        texts.append(Text(0, "", 0, 0, text, script_of(text), draft.vector))
+    for ordinal, p in enumerate(draft.passages or (), start=1):
+        text = text_to_index(draft.title, p.section, draft.content[p.start : p.end])
+        texts.append(Text(ordinal, p.section, p.start, p.end, text, script_of(text), p.vector))
+    return Prepared(draft, draft.abstract, tuple(texts), draft.content_hash())
+
+
+class Mirror(dict[str, Upsert]):
+    """What somebody knows who follows the change feed."""
+
+    revision = 0
+
+    def apply(self, changes: Sequence[Change], revision: int) -> None:
+        """Follows one commit."""
+        for change in changes:
+            match change:
+                case Upsert():
+                    self[change.uri] = change
+                case Remove(uri):
+                    for gone in [u for u in self if is_within(u, uri)]:
+                        del self[gone]
+                case Filled():
+                    self._fill(change)
+        self.revision = revision
+
+    def _fill(self, filled: Filled) -> None:
+        for uri, upsert in self.items():
+            texts = tuple(
+                replace(text, vector=filled.vector) if text.text_id == filled.text_id else text
+                for text in upsert.texts
+            )
+            self[uri] = replace(upsert, texts=texts)
+
+
+@contextmanager
+def opened(path: Path, **options: Any) -> Iterator[Store]:
+    """A store whose writer runs."""
+    with closing(Store(path, **{"model": "m", "dimension": 2, **options})) as store:
+        store.start(lambda *_: None)
+        yield store
+
+
+def put(store: Store, *contexts: Prepared) -> Committed:
+    """Writes a batch and waits for it."""
+    return store.put(contexts).result(timeout=10)
+
+
+def scanned(store: Store) -> dict[str, Upsert]:
+    """All that is in the store, by URI."""
+    return {upsert.uri: upsert for upsert in store.scan()}
+
+
+def uris(contexts: Sequence[Context]) -> list[str]:
+    """Their URIs."""
+    return [context.uri for context in contexts]
+
+
+def text_ids(store: Store, uri: str) -> list[int]:
+    """Ids of the texts of a context, by ordinal."""
+    return [text.text_id for text in scanned(store)[uri].texts]
+
+
+def vectors(store: Store, uri: str) -> list[bytes]:
+    """Vectors of the texts of a context, by ordinal."""
+    return [text.vector for text in scanned(store)[uri].texts]

@@ -1,0 +1,291 @@
+"""Writes to the store, one by one: real SQLite, no index, no embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from store_helpers import (
+    CREATED,
+    DOCS,
+    GUIDE,
+    ONE,
+    TWO,
+    UNCHANGED,
+    UPDATED,
+    Mirror,
+    directory,
+    file,
+    opened,
+    prepared,
+    put,
+    scanned,
+    text_ids,
+    uris,
+    vectors,
+)
+
+from vikingd.errors import AlreadyExists, InvalidField, NotFound, VikingError
+from vikingd.model import (
+    Committed,
+    Context,
+    Draft,
+    Filled,
+    Passage,
+    Prepared,
+    Relation,
+    Remove,
+    Text,
+)
+from vikingd.store import Store
+from vikingd.uri import ROOT
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A new store."""
+    with opened(tmp_path) as store:
+        yield store
+
+
+def test_put_makes_the_directories_above(store: Store) -> None:
+    """One file brings its directories with it, and all share one revision."""
+    committed = put(store, file(GUIDE, "Read me."))
+    assert committed.outcomes == (CREATED,)
+    assert committed.revision == store.revision == 2
+    assert list(scanned(store)) == [ROOT, "viking://resources", DOCS, GUIDE]
+    assert store.get(DOCS).is_directory
+    assert store.get(DOCS).revision == 2
+
+
+def test_get_returns_what_was_put(store: Store) -> None:
+    """Every field comes back, the passages without their vectors."""
+    draft = Draft(
+        GUIDE, abstract="一篇", overview="long", content="α\nβ", title="Guide", time=77,
+        metadata={"lang": "中文", "n": [1, None, 2.5]}, passages=(Passage("A > B", 2, 3, ONE),),
+    )  # fmt: skip
+    put(store, prepared(draft))
+    context = store.get(GUIDE)
+    assert context.created_at == context.updated_at > 0
+    assert context == Context(
+        GUIDE, False, "一篇", "Guide", draft.metadata, 77, context.created_at, context.updated_at,
+        0, 0, draft.content_hash(), 2, "long", "α\nβ", (Passage("A > B", 2, 3),),
+    )  # fmt: skip
+
+
+def test_put_again_changes_nothing(store: Store) -> None:
+    """An equal put is UNCHANGED, costs no revision, and tells which texts wait still."""
+    first = put(store, file(GUIDE, "Read me."))
+    again = put(store, file(GUIDE, "Read me."), directory(DOCS))
+    assert again == Committed(first.revision, (UNCHANGED, UNCHANGED), text_ids=first.text_ids)
+    assert len(first.text_ids) == 1
+
+
+def test_put_of_new_vectors_is_an_update(store: Store) -> None:
+    """The content hash knows nothing of vectors, so they are compared by themselves."""
+    put(store, file(GUIDE, abstract="A guide", vector=ONE))
+    assert put(store, file(GUIDE, abstract="A guide", vector=ONE)).outcomes == (UNCHANGED,)
+    assert put(store, file(GUIDE, abstract="A guide")).outcomes == (UNCHANGED,)
+    assert put(store, file(GUIDE, abstract="A guide", vector=TWO)).outcomes == (UPDATED,)
+    assert vectors(store, GUIDE) == [TWO]
+
+
+def test_update_keeps_what_is_not_written(store: Store) -> None:
+    """Id, first write, time and links outlive an update; text ids are always new."""
+    put(store, file(GUIDE, "one\n"), file(f"{DOCS}/b.md", "b"))
+    store.link(GUIDE, DOCS, "why").result()
+    before, upsert = store.get(GUIDE), scanned(store)[GUIDE]
+    assert put(store, file(GUIDE, "one\ntwo\n")).outcomes == (UPDATED,)
+    after = store.get(GUIDE)
+    assert (after.created_at, after.time) == (before.created_at, before.time)
+    assert after.updated_at > before.updated_at
+    assert after.relations == (Relation(DOCS, "", "why"),)
+    assert scanned(store)[GUIDE].context_id == upsert.context_id
+    assert min(text_ids(store, GUIDE)) > max(text_ids(store, f"{DOCS}/b.md"))
+
+
+def test_update_keeps_the_vectors_of_equal_texts(store: Store) -> None:
+    """A passage that only moved is not embedded again; an equal abstract is another thing."""
+    put(store, file(GUIDE, "one\ntwo\n"))
+    first, second = text_ids(store, GUIDE)
+    store.fill([(first, ONE), (second, TWO)]).result()
+    committed = put(store, file(GUIDE, "new\ntwo\none\n", abstract="two\n"))
+    assert vectors(store, GUIDE) == [b"", b"", TWO, ONE]
+    assert committed.text_ids == tuple(text_ids(store, GUIDE)[:2])
+
+
+def test_texts_are_rebuilt_as_they_were_put(store: Store) -> None:
+    """Texts are not stored twice, yet one that headings and content do not make comes back too."""
+    draft = Draft(GUIDE, content="a 😀 b", title="T", abstract="A")
+    abstract = Text(0, "", 0, 0, "T\nA", 1)
+    made = Text(1, "S", 2, 3, "T > S\n😀", 1)
+    other = Text(2, "S", 2, 3, "something else", 1)
+    put(store, Prepared(draft, "A", (abstract, made, other), draft.content_hash()))
+    expected = [abstract.text, made.text, other.text]
+    assert [text.text for text in scanned(store)[GUIDE].texts] == expected
+    assert [text for _, text in store.backlog(9)] == expected
+
+
+@pytest.mark.parametrize(
+    ("batch", "field"),
+    [
+        ([directory(DOCS), directory(GUIDE)], "contexts[1].uri"),
+        ([file(f"{DOCS}/b"), file(f"{GUIDE}/b")], "contexts[1].uri"),
+        ([file(f"{DOCS}/b/c"), file(f"{DOCS}/b")], "contexts[0].uri"),
+        ([file(DOCS)], "contexts[0].uri"),
+        ([file(f"{DOCS}/b"), file(f"{DOCS}/b")], "contexts[1].uri"),
+        ([file(f"{DOCS}/b"), file(f"{DOCS}/c", vector=ONE + ONE)], "contexts[1].vector"),
+        (
+            [file(f"{DOCS}/b", "ab", passages=(Passage("", 0, 1), Passage("", 1, 2, b"12345")))],
+            "contexts[0].passages[1].vector",
+        ),
+    ],
+)
+def test_a_bad_put_changes_nothing(store: Store, batch: list[Prepared], field: str) -> None:
+    """The fault is named by its field, and the good part of the batch is not written either."""
+    put(store, file(GUIDE, "Read me."))
+    before = scanned(store)
+    with pytest.raises(InvalidField) as error:
+        put(store, *batch)
+    assert error.value.field == field
+    assert scanned(store) == before
+    assert store.revision == 2
+
+
+def test_delete_takes_the_subtree_and_nothing_beside_it(store: Store) -> None:
+    """Names that only begin alike stay; a URI inside another one of the list is counted once."""
+    put(store, *(file(f"{DOCS}{tail}", "x") for tail in ("/a/b", "/a/c", "/a!/b", "/a.md", "/ab")))
+    heard = Mirror()
+    committed = store.delete([f"{DOCS}/a/b", f"{DOCS}/a!", f"{DOCS}/a", f"{DOCS}/a/b"]).result()
+    assert committed.count == 5
+    assert list(scanned(store))[3:] == [f"{DOCS}/a.md", f"{DOCS}/ab"]
+    heard.apply(*store.changes_since(2))
+    changes, _ = store.changes_since(2)
+    assert changes == [Remove(f"{DOCS}/a"), Remove(f"{DOCS}/a!")]
+    assert store.counts().texts == 2
+
+
+def test_delete_of_roots(store: Store) -> None:
+    """The root stays; a typed root goes and comes back with the next put."""
+    put(store, file(GUIDE))
+    with pytest.raises(InvalidField, match="root"):
+        store.delete([GUIDE, ROOT]).result()
+    with pytest.raises(NotFound):
+        store.delete([GUIDE, "viking://user"]).result()
+    assert store.delete(["viking://resources"]).result().count == 3
+    put(store, file(GUIDE))
+    assert store.get("viking://resources").is_directory
+
+
+def test_move_keeps_all_but_the_names(store: Store) -> None:
+    """Ids, vectors, links and times go with the subtree, and neighbours stay."""
+    put(store, file(f"{DOCS}/a/x", "x", abstract="X", vector=ONE), file(f"{DOCS}/a!", "y"))
+    store.link(f"{DOCS}/a/x", f"{DOCS}/a!", "").result()
+    before = scanned(store)
+    committed = store.move(f"{DOCS}/a", "viking://user/memories/new/b").result()
+    after = scanned(store)
+    assert committed.count == 2
+    assert after["viking://user/memories/new/b/x"] == replace(
+        before[f"{DOCS}/a/x"], uri="viking://user/memories/new/b/x"
+    )
+    assert f"{DOCS}/a/x" not in after
+    assert after[f"{DOCS}/a!"] == before[f"{DOCS}/a!"]
+    moved = store.get("viking://user/memories/new/b/x")
+    assert moved.relations == (Relation(f"{DOCS}/a!", "", ""),)
+    assert moved.revision == committed.revision
+    assert uris(store.children("viking://user/memories/new", "", 9)) == [
+        "viking://user/memories/new/b"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "error"),
+    [
+        (ROOT, f"{DOCS}/x", InvalidField),
+        ("viking://resources", "viking://user/memories/x", InvalidField),
+        ("viking://projects/p/memories", f"{DOCS}/x", InvalidField),
+        (GUIDE, "viking://projects/p", InvalidField),
+        (DOCS, f"{DOCS}/x", InvalidField),
+        (DOCS, "viking://resources/" + "x" * 1000, InvalidField),
+        (DOCS, "viking://resources" + "/x" * 63, InvalidField),
+        (f"{DOCS}/b", f"{GUIDE}/b", InvalidField),
+        (f"{DOCS}/none", f"{DOCS}/x", NotFound),
+        (f"{DOCS}/b", GUIDE, AlreadyExists),
+        (GUIDE, GUIDE, AlreadyExists),
+    ],
+)
+def test_a_bad_move_changes_nothing(
+    store: Store, source: str, destination: str, error: type[VikingError]
+) -> None:
+    """Roots stay, names must be free and short enough, and files hold nothing."""
+    put(store, file(GUIDE), file(f"{DOCS}/b"), file("viking://projects/p/memories/m"))
+    before = scanned(store)
+    with pytest.raises(error):
+        store.move(source, destination).result()
+    assert scanned(store) == before
+
+
+def test_links(store: Store) -> None:
+    """A link is seen from both ends, linking again replaces the reason, and it ends with an end."""
+    put(store, *(file(f"{DOCS}/{name}", abstract=name) for name in "cab"))
+    store.link(f"{DOCS}/a", f"{DOCS}/c", "old").result()
+    revision = store.link(f"{DOCS}/c", f"{DOCS}/a", "new").result().revision
+    assert store.link(f"{DOCS}/a", f"{DOCS}/c", "new").result().revision == revision
+    store.link(f"{DOCS}/b", f"{DOCS}/a", "").result()
+    assert store.get(f"{DOCS}/a").relations == (
+        Relation(f"{DOCS}/b", "b", ""),
+        Relation(f"{DOCS}/c", "c", "new"),
+    )
+    assert store.get(f"{DOCS}/c").relations == (Relation(f"{DOCS}/a", "a", "new"),)
+    store.unlink(f"{DOCS}/a", f"{DOCS}/b").result()
+    store.delete([f"{DOCS}/a"]).result()
+    assert store.get(f"{DOCS}/c").relations == ()
+    assert store.counts().relations == 0
+
+
+def test_links_that_cannot_be(store: Store) -> None:
+    """Both ends exist and differ, and only a link that is there can be taken back."""
+    put(store, file(GUIDE))
+    with pytest.raises(InvalidField):
+        store.link(GUIDE, GUIDE, "").result()
+    with pytest.raises(NotFound):
+        store.link(GUIDE, f"{DOCS}/none", "").result()
+    with pytest.raises(NotFound, match="not linked"):
+        store.unlink(GUIDE, DOCS).result()
+
+
+def test_fill(store: Store) -> None:
+    """Texts that are gone or have a vector are passed over, and a wrong size is refused."""
+    put(store, file(GUIDE, "one\ntwo\n"))
+    first, second = text_ids(store, GUIDE)
+    revision = store.get(GUIDE).revision
+    assert store.fill([(first, ONE), (999, ONE)]).result().count == 1
+    committed = store.fill([(first, TWO), (second, TWO)]).result()
+    assert committed.count == 1
+    assert store.changes_since(committed.revision - 1)[0] == [Filled(second, TWO)]
+    assert vectors(store, GUIDE) == [ONE, TWO]
+    assert store.get(GUIDE).revision == revision
+    assert store.waiting([first, second]) == store.backlog_count() == 0
+    with pytest.raises(InvalidField, match="8 bytes"):
+        store.fill([(first, b"1234")]).result()
+
+
+def test_drop_vectors(store: Store) -> None:
+    """A subtree becomes backlog; its neighbours and vectors that nobody can make anew stay."""
+    put(
+        store,
+        file(f"{DOCS}/a", abstract="a", vector=ONE),
+        file(f"{DOCS}/b", abstract="b", vector=ONE),
+        file(f"{DOCS}/c", vector=ONE),
+    )
+    assert store.drop_vectors(f"{DOCS}/a").result().count == 1
+    assert (vectors(store, f"{DOCS}/a"), vectors(store, f"{DOCS}/b")) == ([b""], [ONE])
+    committed = store.drop_vectors(ROOT).result()
+    assert committed.count == 1
+    assert vectors(store, f"{DOCS}/c") == [ONE]
+    changes, _ = store.changes_since(committed.revision - 1)
+    assert changes == [scanned(store)[f"{DOCS}/b"]]
+    with pytest.raises(NotFound):
+        store.drop_vectors(f"{DOCS}/none").result()

@@ -1,0 +1,165 @@
+"""Group commit: what waits is written together, and what fails, fails alone."""
+
+from __future__ import annotations
+
+import resource
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from store_helpers import DOCS, GUIDE, ONE, TWO, Mirror, file, opened, put, scanned
+
+from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping, VikingError
+from vikingd.model import Change
+from vikingd.store import Store
+from vikingd.uri import ROOT
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A new store."""
+    with opened(tmp_path) as store:
+        yield store
+
+
+def test_requests_that_wait_share_one_commit(tmp_path: Path) -> None:
+    """One revision for all; one that fails is taken back alone, with the error that it had."""
+    heard: list[tuple[list[Change], int]] = []
+    with closing(Store(tmp_path, model="none", dimension=None)) as store:
+        first = store.put([file(GUIDE, "x")])
+        bad = store.put([file(f"{DOCS}/a/b", vector=ONE + TWO), file(f"{GUIDE}/below")])
+        last = store.put([file(f"{DOCS}/a/c", vector=ONE)])
+        moved = store.move(GUIDE, f"{DOCS}/moved.md")
+        missing = store.delete([GUIDE])
+        store.start(lambda changes, revision: heard.append((changes, revision)))
+        assert {f.result(timeout=10).revision for f in (first, moved, last)} == {2}
+        assert isinstance(bad.exception(), InvalidField)
+        assert isinstance(missing.exception(), NotFound)
+        assert list(scanned(store))[2:] == [DOCS, f"{DOCS}/a", f"{DOCS}/a/c", f"{DOCS}/moved.md"]
+        ((changes, revision),) = heard
+        mirror = Mirror({ROOT: scanned(store)[ROOT]})
+        mirror.apply(changes, revision)
+        assert mirror == scanned(store)
+
+
+def test_on_commit_is_heard_before_the_writers(tmp_path: Path) -> None:
+    """Whoever has the answer finds the index there already, and the commit on disk."""
+    with closing(Store(tmp_path, model="m", dimension=2)) as store:
+        future = store.put([file(GUIDE)])
+        seen: list[tuple[bool, str]] = []
+        store.start(lambda *_: seen.append((future.done(), store.get(GUIDE).uri)))
+        future.result(timeout=10)
+        assert seen == [(False, GUIDE)]
+
+
+def test_many_threads(store: Store) -> None:
+    """Every acknowledged write is read at once, and a reader never sees half of a batch."""
+    problems: list[str] = []
+    done = threading.Event()
+
+    def write(worker: int) -> None:
+        for i in range(15):
+            a, b = f"{DOCS}/{worker}/{i}/a", f"{DOCS}/{worker}/{i}/b"
+            revision = put(store, file(a, "x"), file(b, "x")).revision
+            if store.get(a).revision != revision or store.revision < revision:
+                problems.append(f"{a} is not there at {revision}")
+
+    def read() -> None:
+        while not done.is_set():
+            names = [upsert.uri for upsert in store.scan() if not upsert.is_directory]
+            if sum(name.endswith("a") for name in names) * 2 != len(names):
+                problems.append(f"half a batch: {names}")
+
+    writers = [threading.Thread(target=write, args=(worker,)) for worker in range(6)]
+    reader = threading.Thread(target=read)
+    for thread in (*writers, reader):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    reader.join()
+    assert not problems
+    assert store.counts().files == 180
+
+
+def test_a_cancelled_request_is_not_run(tmp_path: Path) -> None:
+    """A future can be cancelled while it waits, and the writer goes on with the others."""
+    with closing(Store(tmp_path, model="m", dimension=2)) as store:
+        cancelled, other = store.put([file(GUIDE)]), store.put([file(f"{DOCS}/b")])
+        assert cancelled.cancel()
+        store.start(lambda *_: None)
+        other.result(timeout=10)
+        assert list(scanned(store))[3:] == [f"{DOCS}/b"]
+
+
+def test_a_full_disk_fails_the_write_and_no_more(store: Store, tmp_path: Path) -> None:
+    """What could not be committed is not there, and the store goes on when there is room."""
+    put(store, file(GUIDE, "x"))
+    before = scanned(store)
+    _, hard = soft_and_hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    room = (tmp_path / "store.sqlite3-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        future = store.put([file(f"{DOCS}/big.md", "x" * 100_000)])
+        error = future.exception(timeout=10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, soft_and_hard)
+    assert isinstance(error, VikingError)
+    assert "could not be written" in str(error)
+    assert (scanned(store), store.revision, store.failure) == (before, 2, "")
+    assert put(store, file(f"{DOCS}/big.md", "x" * 100_000)).revision == 3
+
+
+def test_a_group_that_sqlite_took_back(tmp_path: Path) -> None:
+    """When the file may not grow SQLite drops the whole transaction, and all of the group fail."""
+    with closing(Store(tmp_path, model="m", dimension=2)) as store:
+        before = scanned(store)
+        (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+        store._db.execute(f"PRAGMA max_page_count = {pages}")
+        group = [store.put([file(f"{DOCS}/{n}", "x" * n)]) for n in (1, 100_000, 2)]
+        store.start(lambda *_: None)
+        assert all("full" in str(future.exception(timeout=10)) for future in group)
+        assert (scanned(store), store.revision) == (before, 1)
+        store._db.execute("PRAGMA max_page_count = 1000000")
+        assert put(store, file(GUIDE)).revision == 2
+
+
+def test_a_failing_index_stops_the_writes(tmp_path: Path) -> None:
+    """When on_commit raises, its writers and all later ones are told, and the store says why."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    with closing(Store(tmp_path, model="m", dimension=2)) as store:
+        store.start(fail)
+        for _ in range(2):
+            with pytest.raises(Corrupt, match=r"revision 2: RuntimeError\('boom'\)"):
+                put(store, file(GUIDE))
+        assert "boom" in store.failure
+    with opened(tmp_path) as store:
+        assert store.get(GUIDE).revision == 2
+
+
+def test_close_writes_what_was_accepted(tmp_path: Path) -> None:
+    """Requests before close are written, later ones fail, and so do reads."""
+    with opened(tmp_path) as store:
+        accepted = [store.put([file(f"{DOCS}/{i}")]) for i in range(50)]
+        store.close()
+        assert all(future.done() and future.result() for future in accepted)
+        with pytest.raises(Stopping):
+            put(store, file(GUIDE))
+        with pytest.raises(Stopping):
+            store.get(GUIDE)
+    assert not (tmp_path / "store.sqlite3-wal").exists()
+    with opened(tmp_path) as store:
+        assert store.counts().files == 50
+
+
+def test_close_without_a_start(tmp_path: Path) -> None:
+    """What was never begun fails with Stopping instead of waiting forever."""
+    store = Store(tmp_path, model="m", dimension=2)
+    future = store.put([file(GUIDE)])
+    store.close()
+    assert isinstance(future.exception(timeout=1), Stopping)

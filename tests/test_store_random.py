@@ -1,0 +1,220 @@
+"""Random operations on the store and on a plain dict: both must stand alike after each."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from concurrent.futures import Future
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from store_helpers import Mirror, directory, file, scanned, vector
+
+from vikingd.errors import AlreadyExists, InvalidField, NotFound, VikingError
+from vikingd.model import Committed
+from vikingd.store import Store
+from vikingd.uri import ROOT, ancestors, is_within
+
+TOPS = ("viking://resources", "viking://user/memories")
+# "!" and "." come before "/": names that begin alike stand between a directory and what is in it.
+NAMES = ("a", "a!", "a.md", "b")
+
+Tree = dict[str, str | None]  # the content of each file; None for a directory
+
+below = st.builds(
+    lambda top, names: "/".join((top, *names)),
+    st.sampled_from(TOPS),
+    st.lists(st.sampled_from(NAMES), min_size=1, max_size=3),
+)
+anywhere = below | st.sampled_from((*TOPS, "viking://user", ROOT))
+contents = st.none() | st.sampled_from(("", "one\n", "one\ntwo\n", "二\none\n"))
+batches = st.dictionaries(below, contents, min_size=1, max_size=4)
+
+
+def subtree(tree: Tree, top: str) -> list[str]:
+    """What is at `top` and below it."""
+    return [uri for uri in tree if is_within(uri, top)]
+
+
+def add(tree: Tree, uri: str, content: str | None) -> None:
+    """Puts one context into the dict, with the directories above it."""
+    if uri in tree and (tree[uri] is None) != (content is None):
+        raise InvalidField("", "is of the other kind")
+    for above in ancestors(uri):
+        if tree.setdefault(above, None) is not None:
+            raise InvalidField("", "lies below a file")
+    tree[uri] = content
+
+
+class Operations(RuleBasedStateMachine):
+    """Applies each operation to a store and to a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path = Path(tempfile.mkdtemp())
+        self.tree: Tree = {ROOT: None}
+        self.links: dict[frozenset[str], str] = {}
+        self.mirror = Mirror()
+        self.remembered = Mirror()
+        self.open()
+        self.mirror.apply(*self.store.changes_since(0))
+
+    def open(self) -> None:
+        """Opens the store; the mirror follows it."""
+        self.store = Store(self.path, model="m", dimension=1)
+        self.store.start(self.mirror.apply)
+
+    def teardown(self) -> None:
+        """Leaves nothing on disk."""
+        self.store.close()
+        shutil.rmtree(self.path)
+
+    def agree(self, future: Future[Committed], error: VikingError | None) -> Committed | None:
+        """The store did what the dict did, or failed with the same kind of error."""
+        raised = future.exception(timeout=10)
+        assert type(raised) is type(error), (raised, error)
+        return None if raised else future.result()
+
+    @rule(batch=batches)
+    def put(self, batch: Tree) -> None:
+        """All of a batch or nothing."""
+        tree = dict(self.tree)
+        error = None
+        try:
+            for uri, content in sorted(batch.items()):
+                add(tree, uri, content)
+            self.tree = tree
+        except InvalidField as fault:
+            error = fault
+        contexts = [
+            directory(uri) if content is None else file(uri, content)
+            for uri, content in batch.items()
+        ]
+        self.agree(self.store.put(contexts), error)
+
+    @rule(uris=st.lists(anywhere, min_size=1, max_size=3))
+    def delete(self, uris: list[str]) -> None:
+        """Whole subtrees, counted once."""
+        error: VikingError | None = None
+        gone = {uri for top in uris for uri in subtree(self.tree, top)}
+        for uri in uris:
+            if uri == ROOT:
+                error = error or InvalidField("", "is the root")
+            elif uri not in self.tree:
+                error = error or NotFound(uri)
+        committed = self.agree(self.store.delete(uris), error)
+        if committed:
+            assert committed.count == len(gone)
+            self.forget(gone)
+
+    def forget(self, gone: set[str]) -> None:
+        """Takes contexts from the dict, and the links that end there."""
+        self.tree = {uri: content for uri, content in self.tree.items() if uri not in gone}
+        self.links = {ends: why for ends, why in self.links.items() if not ends & gone}
+
+    @rule(source=anywhere, destination=below)
+    def move(self, source: str, destination: str) -> None:
+        """Subtrees keep what is in them and what they are linked to."""
+        moved = subtree(self.tree, source)
+        tree = {uri: content for uri, content in self.tree.items() if uri not in moved}
+        names = {uri: uri for uri in self.tree} | {
+            uri: destination + uri[len(source) :] for uri in moved
+        }
+        error: VikingError | None = None
+        if not any(source.startswith(top + "/") for top in TOPS):
+            error = InvalidField("", "is a root")
+        elif destination != source and is_within(destination, source):
+            error = InvalidField("", "lies below")
+        elif source not in self.tree:
+            error = NotFound(source)
+        elif destination in self.tree:
+            error = AlreadyExists(destination)
+        else:
+            try:
+                for uri in moved:
+                    add(tree, names[uri], self.tree[uri])
+                self.tree = tree
+                self.links = {
+                    frozenset(names[end] for end in ends): why for ends, why in self.links.items()
+                }
+            except InvalidField as fault:
+                error = fault
+        committed = self.agree(self.store.move(source, destination), error)
+        if committed:
+            assert committed.count == len(moved)
+
+    @rule(uri=anywhere, other=anywhere, why=st.sampled_from("xy"))
+    def link(self, uri: str, other: str, why: str) -> None:
+        """Links have no direction, and the last reason holds."""
+        error: VikingError | None = None
+        if uri == other:
+            error = InvalidField("", "is the same")
+        elif uri not in self.tree or other not in self.tree:
+            error = NotFound(uri)
+        else:
+            self.links[frozenset((uri, other))] = why
+        self.agree(self.store.link(uri, other, why), error)
+
+    @rule(uri=anywhere, other=anywhere)
+    def unlink(self, uri: str, other: str) -> None:
+        """A link that is not there is NotFound."""
+        linked = self.links.pop(frozenset((uri, other)), None) is not None
+        self.agree(self.store.unlink(uri, other), None if linked else NotFound(uri))
+
+    @rule(limit=st.integers(1, 4))
+    def fill(self, limit: int) -> None:
+        """Vectors come from the backlog, one that tells its text."""
+        backlog = self.store.backlog(limit)
+        filled = self.store.fill([(i, vector(len(text))) for i, text in backlog])
+        assert filled.result().count == len(backlog)
+
+    @rule(uri=anywhere)
+    def drop_vectors(self, uri: str) -> None:
+        """What was dropped waits again."""
+        waiting = self.store.backlog_count()
+        error = None if uri in self.tree else NotFound(uri)
+        committed = self.agree(self.store.drop_vectors(uri), error)
+        if committed:
+            assert self.store.backlog_count() == waiting + committed.count
+
+    @rule()
+    def remember(self) -> None:
+        """From here on the change feed is asked for."""
+        self.remembered = Mirror(self.mirror)
+        self.remembered.revision = self.mirror.revision
+
+    @rule()
+    def restart(self) -> None:
+        """Everything is on disk."""
+        self.store.close()
+        self.open()
+
+    @invariant()
+    def stands_as_the_dict(self) -> None:
+        """Tree, contents and links are those of the dict."""
+        contexts = {context.uri: context for context in self.store.tree(ROOT, 0, "", 999)}
+        assert list(contexts) == sorted(self.tree)
+        for uri, content in self.tree.items():
+            context = self.store.get(uri)
+            assert context.is_directory == (content is None)
+            assert context.content == (content or "")
+            linked = {frozenset((uri, r.uri)): r.reason for r in context.relations}
+            assert linked == {ends: why for ends, why in self.links.items() if uri in ends}
+
+    @invariant()
+    def feeds_agree(self) -> None:
+        """Who followed live and who asks for the changes both know what a scan finds."""
+        found = scanned(self.store)
+        assert self.mirror == found
+        assert self.mirror.revision == self.store.revision
+        late = Mirror(self.remembered)
+        late.apply(*self.store.changes_since(self.remembered.revision))
+        assert late == found
+        for upsert in found.values():
+            assert all(t.vector in (b"", vector(len(t.text))) for t in upsert.texts)
+
+
+Operations.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestOperations = Operations.TestCase

@@ -1,0 +1,298 @@
+"""Reads of the store, the change feed, and what it takes to open one."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from store_helpers import DOCS, GUIDE, ONE, TWO, file, opened, put, scanned, text_ids, uris
+
+from vikingd.errors import Corrupt, InvalidField, NotFound, StoreInUse, StoreMismatch
+from vikingd.model import Context, Filled, Relation, Remove
+from vikingd.store import FoundRow, MatchedText, Store, StoreCounts, page_token, schema
+from vikingd.uri import ROOT
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A new store."""
+    with opened(tmp_path) as store:
+        yield store
+
+
+def test_a_new_store_has_the_root(store: Store) -> None:
+    """The root is there from the beginning, at revision 1, so that a listing is never NotFound."""
+    assert store.revision == 1
+    assert uris(store.tree(ROOT, 0, "", 9)) == [ROOT]
+    assert store.children(ROOT, "", 9) == []
+    changes, revision = store.changes_since(0)
+    assert (changes, revision) == (list(store.scan()), 1)
+
+
+def test_get_of_nothing(store: Store) -> None:
+    """What does not exist is NotFound, whichever way it is read."""
+    for read in (
+        lambda: store.get(DOCS),
+        lambda: store.children(DOCS, "", 9),
+        lambda: store.tree(DOCS, 0, "", 9),
+    ):
+        with pytest.raises(NotFound):
+            read()
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_children_page_by_page(store: Store, limit: int) -> None:
+    """Files come before directories, each by name, and nothing below them."""
+    put(store, *(file(f"{DOCS}/{name}", abstract="x") for name in ("b", "é", "z/1", "a/1", "C")))
+    pages: list[Context] = []
+    while page := store.children(DOCS, page_token(pages[-1]) if pages else "", limit):
+        assert len(page) <= limit
+        pages.extend(page)
+    assert uris(pages) == [f"{DOCS}/{name}" for name in ("C", "b", "é", "a", "z")]
+    with pytest.raises(InvalidField, match="is a file"):
+        store.children(f"{DOCS}/b", "", 9)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+@pytest.mark.parametrize(
+    ("top", "depth", "expected"),
+    [
+        (ROOT, 1, [ROOT, "viking://resources"]),
+        (ROOT, 2, [ROOT, "viking://resources", DOCS]),
+        (DOCS, 0, [DOCS, *(f"{DOCS}/{name}" for name in ("a", "a!", "a/1", "a/b", "a/b/2", "c"))]),
+        (DOCS, 1, [DOCS, f"{DOCS}/a", f"{DOCS}/a!", f"{DOCS}/c"]),
+        (f"{DOCS}/a", 0, [f"{DOCS}/{name}" for name in ("a", "a/1", "a/b", "a/b/2")]),
+        (f"{DOCS}/c", 1, [f"{DOCS}/c"]),
+    ],
+)
+def test_tree_page_by_page(
+    store: Store, top: str, depth: int, expected: list[str], limit: int
+) -> None:
+    """The subtree by URI, so many levels deep, the same whatever the pages' size."""
+    put(store, *(file(f"{DOCS}/{name}") for name in ("a/b/2", "a/1", "a!", "c")))
+    pages: list[Context] = []
+    while page := store.tree(top, depth, page_token(pages[-1]) if pages else "", limit):
+        assert len(page) <= limit
+        pages.extend(page)
+    assert uris(pages) == expected
+
+
+def test_a_page_token_that_nobody_gave(store: Store) -> None:
+    """It is refused, instead of a page that misses something."""
+    for read in (store.children, lambda uri, *rest: store.tree(uri, 0, *rest)):
+        with pytest.raises(InvalidField, match="page_token"):
+            read(ROOT, ROOT, 9)
+
+
+def test_found_and_passages(store: Store) -> None:
+    """What a result shows, by id; ids that are gone are left out."""
+    content = "héllo 😀 one\n二 two\n"
+    put(store, file(GUIDE, content, abstract="A guide"))
+    (upsert,) = (upsert for upsert in store.scan() if upsert.uri == GUIDE)
+    assert store.found([upsert.context_id, 999]) == {
+        upsert.context_id: FoundRow(GUIDE, "A guide", 2)
+    }
+    _, first, second = text_ids(store, GUIDE)
+    assert store.passages([second, first, 999]) == {
+        first: MatchedText("", 0, 12, "héllo 😀 one\n"),
+        second: MatchedText("", 12, 18, "二 two\n"),
+    }
+
+
+def test_relations_of_results(store: Store) -> None:
+    """At most five a context, the first by URI, and nothing for what has none."""
+    names = "fedcba"
+    put(store, file(GUIDE), *(file(f"{DOCS}/{name}", abstract=name) for name in names))
+    for name in names:
+        store.link(GUIDE, f"{DOCS}/{name}", "r").result()
+    ids = {upsert.uri: upsert.context_id for upsert in store.scan()}
+    found = store.relations([ids[GUIDE], ids[f"{DOCS}/f"], ids[DOCS]])
+    assert found == {
+        ids[GUIDE]: [Relation(f"{DOCS}/{name}", name, "r") for name in "abcde"],
+        ids[f"{DOCS}/f"]: [Relation(GUIDE, "", "r")],
+    }
+    assert len(store.get(GUIDE).relations) == 6
+
+
+def test_backlog(store: Store) -> None:
+    """Abstracts wait before passages, each by id; vectors and empty texts do not wait."""
+    put(store, file(f"{DOCS}/a", "a1\na2\n", abstract="A", title="T"))
+    put(store, file(f"{DOCS}/b", abstract="B"), file(f"{DOCS}/c", abstract="C", vector=ONE))
+    put(store, file(f"{DOCS}/d", vector=ONE))
+    put(store, file(f"{DOCS}/e", " \n"))
+    backlog = ["T\nA", "B", "T\na1\n", "T\na2\n"]
+    assert [text for _, text in store.backlog(9)] == backlog
+    assert [text for _, text in store.backlog(3)] == backlog[:3]
+    ids = [text_id for text_id, _ in store.backlog(9)]
+    assert (store.backlog_count(), store.waiting(ids[:2]), store.waiting([999])) == (4, 2, 0)
+    store.fill([(ids[0], ONE)]).result()
+    assert [text_id for text_id, _ in store.backlog(9)] == ids[1:]
+    assert (store.backlog_count(), store.waiting(ids[:2])) == (3, 1)
+
+
+def test_counts(store: Store, tmp_path: Path) -> None:
+    """Directories, files, texts, vectors and links, and bytes of database and log."""
+    put(store, file(GUIDE, "one\n", abstract="A", vector=ONE), file(f"{DOCS}/b"))
+    store.link(GUIDE, DOCS, "").result()
+    size = sum(path.stat().st_size for path in tmp_path.glob("store.sqlite3*"))
+    assert store.counts() == StoreCounts(3, 2, 2, 1, 1, size)
+
+
+def test_a_scan_sees_one_revision(store: Store) -> None:
+    """Writes during a scan do not change it, nor what else is read meanwhile."""
+    put(store, *(file(f"{DOCS}/{i:03}", "x") for i in range(200)))
+    expected = list(store.scan())
+    scan = store.scan()
+    first = next(scan)
+    store.delete([DOCS]).result()
+    with pytest.raises(NotFound):
+        store.get(DOCS)
+    assert [first, *scan] == expected
+
+
+def test_changes_since(store: Store) -> None:
+    """Removals first, then whole contexts by URI, then vectors of contexts that did not change."""
+    put(store, *(file(f"{DOCS}/{name}", name) for name in "abc"))
+    _, revision = store.changes_since(store.revision)
+    store.fill([(text_ids(store, f"{DOCS}/{name}")[0], ONE) for name in "ab"]).result()
+    put(store, file(f"{DOCS}/b", "new"))
+    store.delete([f"{DOCS}/c"]).result()
+    put(store, file(f"{DOCS}/c", "again"), file(f"{DOCS}/d", abstract="D", vector=TWO))
+    changes, now = store.changes_since(revision)
+    after = scanned(store)
+    assert now == store.revision
+    assert changes == [
+        Remove(f"{DOCS}/c"),
+        after[f"{DOCS}/b"],
+        after[f"{DOCS}/c"],
+        after[f"{DOCS}/d"],
+        Filled(text_ids(store, f"{DOCS}/a")[0], ONE),
+    ]
+    assert store.changes_since(now) == ([], now)
+
+
+def test_forgotten_removals(store: Store) -> None:
+    """Whoever is too far behind is told, and never believes that deleted things stand."""
+    put(store, file(GUIDE))
+    store.delete([GUIDE]).result()
+    store.forget_removals(3)
+    store.delete([DOCS]).result()
+    assert store.changes_since(3) == ([Remove(DOCS)], 4)
+    with pytest.raises(Corrupt, match="since revision 2"):
+        store.changes_since(2)
+    assert store.changes_since(0)[1] == 4
+
+
+def test_meta(store: Store, tmp_path: Path) -> None:
+    """Values outlive a restart and make no revision."""
+    assert store.get_meta("prior") is None
+    store.set_meta("prior", b"\x00\x01")
+    store.set_meta("prior", b"\x00\x02")
+    store.close()
+    with opened(tmp_path) as store:
+        assert (store.get_meta("prior"), store.revision) == (b"\x00\x02", 1)
+
+
+# Opening
+
+
+def test_a_restart_changes_nothing(tmp_path: Path) -> None:
+    """Contexts, ids and revision are the same, and no id is ever given twice."""
+    with opened(tmp_path) as store:
+        put(store, file(f"{DOCS}/a", "a", abstract="A", vector=ONE), file(f"{DOCS}/b", "b"))
+        last = text_ids(store, f"{DOCS}/b")
+        store.delete([f"{DOCS}/b"]).result()
+        before, revision = scanned(store), store.revision
+    with opened(tmp_path) as store:
+        assert (scanned(store), store.revision) == (before, revision)
+        put(store, file(f"{DOCS}/b", "b"))
+        assert text_ids(store, f"{DOCS}/b") > last
+
+
+def test_a_second_opener_is_refused(tmp_path: Path) -> None:
+    """In this process and in another one, until the first has closed; the directory is private."""
+    path = tmp_path / "new" / "store"
+    script = (
+        "import sys, pathlib; from vikingd.store import Store; from vikingd.errors import *\n"
+        "try: Store(pathlib.Path(sys.argv[1]), model='m', dimension=2)\n"
+        "except StoreInUse as error: print(error)"
+    )
+    with opened(path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        with pytest.raises(StoreInUse, match=str(path)):
+            Store(path, model="m", dimension=2)
+        command = [sys.executable, "-c", script, str(path)]
+        assert "in use" in subprocess.run(command, capture_output=True, text=True).stdout
+    with opened(path) as store:
+        assert store.revision == 1
+
+
+@pytest.mark.parametrize(("model", "dimension"), [("other", 2), ("m", 3), ("none", None)])
+def test_another_model_is_refused_or_drops_the_vectors(
+    tmp_path: Path, model: str, dimension: int | None
+) -> None:
+    """The refusal names both and the way out, which leaves a backlog and a new revision."""
+    with opened(tmp_path) as store:
+        put(store, file(GUIDE, "one\n"), file(f"{DOCS}/b", abstract="B", vector=ONE))
+        before = scanned(store)
+    with pytest.raises(StoreMismatch) as error:
+        Store(tmp_path, model=model, dimension=dimension)
+    for part in ("m (2 dimensions)", f"{model} ({dimension or 'unknown'} ", "serve --reembed"):
+        assert part in str(error.value)
+    with opened(tmp_path) as store:
+        assert scanned(store) == before
+    with opened(tmp_path, model=model, dimension=dimension, reembed=True) as store:
+        assert (store.revision, store.dimension, store.backlog_count()) == (3, dimension, 2)
+        assert store.changes_since(2)[0] == [scanned(store)[f"{DOCS}/b"]]
+        put(store, file(GUIDE, abstract="A", vector=bytes(4 * (dimension or 4))))
+    with opened(tmp_path, model=model, dimension=dimension, reembed=True) as store:
+        assert store.counts().vectors == 1
+
+
+def test_a_store_without_a_model_takes_any_while_it_has_no_vector(tmp_path: Path) -> None:
+    """And learns its dimension from the first vector, which the next ones must have."""
+    with opened(tmp_path, model="none", dimension=None) as store:
+        put(store, file(GUIDE, "one\n"))
+    with opened(tmp_path, model="none", dimension=None) as store:
+        with pytest.raises(InvalidField):
+            put(store, file(f"{DOCS}/a", vector=ONE + ONE), file(f"{GUIDE}/below"))
+        assert store.dimension is None
+        put(store, file(f"{DOCS}/a", abstract="A", vector=ONE))
+        with pytest.raises(InvalidField, match="2 float32"):
+            put(store, file(f"{DOCS}/b", vector=ONE + ONE))
+    with opened(tmp_path, model="none", dimension=None) as store:
+        assert store.dimension == 2
+        store.delete([f"{DOCS}/a"]).result()
+        put(store, file(f"{DOCS}/a", abstract="A"))
+    with opened(tmp_path, model="m", dimension=3) as store:
+        assert (store.dimension, store.revision) == (3, 5)
+
+
+def test_migrations_and_their_record_are_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that fails leaves nothing behind; one that works is run once; newer is refused."""
+    with opened(tmp_path) as store:
+        put(store, file(GUIDE))
+        before = scanned(store)
+    bad = "CREATE TABLE extra (x); INSERT INTO extra VALUES (1); CREATE TABLE extra (y)"
+    monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, bad])
+    with pytest.raises(sqlite3.OperationalError):
+        Store(tmp_path, model="m", dimension=2)
+    good = bad.rpartition(";")[0]
+    monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS[:-1], good])
+    for _ in range(2):
+        with opened(tmp_path) as store:
+            assert scanned(store) == before
+    with sqlite3.connect(tmp_path / "store.sqlite3") as db:
+        assert db.execute("SELECT x FROM extra").fetchall() == [(1,)]
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+    db.close()
+    monkeypatch.undo()
+    with pytest.raises(StoreMismatch, match="schema 2"):
+        Store(tmp_path, model="m", dimension=2)

@@ -1,0 +1,314 @@
+"""What can be asked of a store; every answer is from one revision."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping
+from vikingd.model import (
+    MAX_RELATIONS,
+    Change,
+    Context,
+    Filled,
+    Passage,
+    Relation,
+    Remove,
+    Upsert,
+)
+from vikingd.store.rows import metadata_of, text_of, upserts
+from vikingd.store.schema import connect
+from vikingd.uri import ROOT, subtree_bounds
+
+
+class FoundRow(NamedTuple):
+    """What a result shows of a context."""
+
+    uri: str
+    abstract: str
+    revision: int
+
+
+class MatchedText(NamedTuple):
+    """A passage as it stands in the content: code points [start, end)."""
+
+    section: str
+    start: int
+    end: int
+    text: str
+
+
+class StoreCounts(NamedTuple):
+    """The store in numbers; `bytes` are those on disk."""
+
+    directories: int
+    files: int
+    texts: int
+    vectors: int
+    relations: int
+    bytes: int
+
+
+_COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
+    reinforcement, access_count, content_hash, revision"""
+_BY_URI = "FROM contexts WHERE tenant = 'default' AND uri = ?"
+_RELATIONS = """
+SELECT links.a, uri, abstract, reason FROM links JOIN contexts ON contexts.id = links.b
+WHERE links.a IN (SELECT value FROM json_each(?1))
+UNION ALL
+SELECT links.b, uri, abstract, reason FROM links JOIN contexts ON contexts.id = links.a
+WHERE links.b IN (SELECT value FROM json_each(?1))
+ORDER BY 2
+"""
+
+
+def page_token(context: Context) -> str:
+    """What `Store.children` and `Store.tree` take as `after` to go on behind `context`."""
+    return f"{'d' if context.is_directory else 'f'}:{context.uri}"
+
+
+def _after(token: str) -> tuple[bool, str]:
+    if not token:
+        return False, ""
+    kind, _, uri = token.partition(":")
+    if kind not in ("d", "f") or not uri.startswith(ROOT):
+        raise InvalidField("page_token", "is not one that an earlier page gave")
+    return kind == "d", uri
+
+
+def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
+    row: Sequence[Any] | None = rows.fetchone()
+    if row is None:
+        raise NotFound(uri)
+    return row
+
+
+def _context(row: Sequence[Any], **parts: Any) -> Context:
+    uri, is_directory, abstract, title, metadata, *rest = row
+    return Context(uri, bool(is_directory), abstract, title, metadata_of(metadata), *rest, **parts)
+
+
+def _relations(db: sqlite3.Connection, context_ids: Sequence[int]) -> dict[int, list[Relation]]:
+    found: dict[int, list[Relation]] = defaultdict(list)
+    for context_id, *relation in db.execute(_RELATIONS, (json.dumps(context_ids),)):
+        found[context_id].append(Relation(*relation))
+    return found
+
+
+class Reads:
+    """Reads what is committed; any number of threads at once, none waits for a writer."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._closed = False
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees one revision until it is given back."""
+        if self._closed:
+            raise Stopping("the store is closed")
+        try:
+            db = self._idle.pop()
+        except IndexError:
+            db = connect(self._database, read_only=True)
+        try:
+            db.execute("BEGIN")
+            yield db
+        finally:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            self._idle.append(db)
+            if self._closed:
+                self._close_idle()
+
+    def _close_idle(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def get(self, uri: str) -> Context:
+        """One context whole, its passages without vectors.
+
+        Raises:
+            NotFound: when it does not exist.
+        """
+        with self._snapshot() as db:
+            row = db.execute(f"SELECT id, overview, content, {_COLUMNS} {_BY_URI}", (uri,))
+            context_id, overview, content, *columns = _found(row, uri)
+            passages = db.execute(
+                'SELECT section, "start", "end" FROM texts WHERE context_id = ? AND ordinal > 0 '
+                "ORDER BY ordinal",
+                (context_id,),
+            )
+            return _context(
+                columns,
+                overview=overview,
+                content=content,
+                passages=tuple(Passage(*passage) for passage in passages),
+                relations=tuple(_relations(db, [context_id]).get(context_id, ())),
+            )
+
+    def children(self, uri: str, after: str, limit: int) -> list[Context]:
+        """The direct children of a directory, files before directories, each by name.
+
+        `after` is "" for the first page, then the `page_token` of the last context before.
+
+        Raises:
+            NotFound: when the directory does not exist.
+            InvalidField: when it is a file, or `after` is not a page token.
+        """
+        is_directory, last = _after(after)
+        with self._snapshot() as db:
+            row = db.execute(f"SELECT id, is_directory {_BY_URI}", (uri,))
+            context_id, has_children = _found(row, uri)
+            if not has_children:
+                raise InvalidField("uri", f"{uri} is a file")
+            rows = db.execute(
+                f"SELECT {_COLUMNS} FROM contexts WHERE parent_id = ? "
+                "AND (is_directory, uri) > (?, ?) ORDER BY is_directory, uri LIMIT ?",
+                (context_id, is_directory, last, limit),
+            )
+            return [_context(child) for child in rows]
+
+    def tree(self, uri: str, depth: int, after: str, limit: int) -> list[Context]:
+        """A subtree by URI, the top first, `depth` levels below it (0: all of them).
+
+        `after` is as in `children`.
+
+        Raises:
+            NotFound: when the top does not exist.
+            InvalidField: when `after` is not a page token.
+        """
+        _, last = _after(after)
+        low, high = subtree_bounds(uri)
+        slashes = uri.count("/") - (uri == ROOT) + depth if depth else 1 << 31
+        with self._snapshot() as db:
+            top = _found(db.execute(f"SELECT {_COLUMNS} {_BY_URI}", (uri,)), uri)
+            page = [] if last else [_context(top)]
+            rows = db.execute(
+                f"SELECT {_COLUMNS} FROM contexts WHERE tenant = 'default' AND uri > ? AND uri < ? "
+                "AND length(uri) - length(replace(uri, '/', '')) <= ? ORDER BY uri LIMIT ?",
+                (max(last, low), high, slashes, limit - len(page)),
+            )
+            page.extend(_context(row) for row in rows)
+            return page
+
+    def found(self, context_ids: Sequence[int]) -> dict[int, FoundRow]:
+        """What results show of these contexts; those that are gone are left out."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                "SELECT id, uri, abstract, revision FROM contexts "
+                "WHERE id IN (SELECT value FROM json_each(?))",
+                (json.dumps(context_ids),),
+            )
+            return {context_id: FoundRow(*row) for context_id, *row in rows}
+
+    def passages(self, text_ids: Sequence[int]) -> dict[int, MatchedText]:
+        """These passages as they stand in their contents; those that are gone are left out."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                'SELECT texts.id, section, "start", "end", substr(content, "start" + 1, '
+                '"end" - "start") FROM texts JOIN contexts ON contexts.id = context_id '
+                "WHERE texts.id IN (SELECT value FROM json_each(?))",
+                (json.dumps(text_ids),),
+            )
+            return {text_id: MatchedText(*row) for text_id, *row in rows}
+
+    def relations(self, context_ids: Sequence[int]) -> dict[int, list[Relation]]:
+        """The first `MAX_RELATIONS` links by URI of each context that has any."""
+        with self._snapshot() as db:
+            found = _relations(db, context_ids)
+            return {context_id: links[:MAX_RELATIONS] for context_id, links in found.items()}
+
+    def backlog(self, limit: int) -> list[tuple[int, str]]:
+        """Ids and texts that wait for their vector: abstracts first, then by id."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                "SELECT texts.id, text, title, section, CASE WHEN ordinal = 0 THEN abstract ELSE "
+                'substr(content, "start" + 1, "end" - "start") END '
+                "FROM texts JOIN contexts ON contexts.id = context_id "
+                "WHERE vector IS NULL AND embeddable = 1 ORDER BY ordinal > 0, texts.id LIMIT ?",
+                (limit,),
+            )
+            return [(text_id, text_of(*row)) for text_id, *row in rows]
+
+    def backlog_count(self) -> int:
+        """How many texts wait for their vector."""
+        return self._count("texts WHERE vector IS NULL AND embeddable = 1")
+
+    def waiting(self, text_ids: Sequence[int]) -> int:
+        """How many of these texts wait for their vector."""
+        return self._count(
+            "texts WHERE id IN (SELECT value FROM json_each(?)) AND vector IS NULL AND embeddable",
+            json.dumps(text_ids),
+        )
+
+    def counts(self) -> StoreCounts:
+        """The store in numbers."""
+        with self._snapshot() as db:
+            (row,) = db.execute(
+                "SELECT (SELECT count(*) FROM contexts), "
+                "(SELECT count(*) FROM contexts INDEXED BY contexts_children WHERE is_directory), "
+                "(SELECT count(*) FROM texts), (SELECT count(*) FROM texts WHERE vector IS NULL), "
+                "(SELECT count(*) FROM links)"
+            )
+        contexts, directories, texts, without_vector, links = row
+        files = self._database.parent.glob(f"{self._database.name}*")
+        size = sum(file.stat().st_size for file in files)
+        return StoreCounts(
+            directories, contexts - directories, texts, texts - without_vector, links, size
+        )
+
+    def get_meta(self, key: str) -> bytes | None:
+        """What `set_meta` stored under the key."""
+        with self._snapshot() as db:
+            row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+            return None if row is None else row[0]
+
+    def scan(self) -> Iterator[Upsert]:
+        """All contexts by URI, with texts and vectors, as they stand when the scan begins."""
+        with self._snapshot() as db:
+            rows = db.execute("SELECT id FROM contexts WHERE tenant = 'default' ORDER BY uri")
+            yield from upserts(db, (context_id for (context_id,) in rows))
+
+    def changes_since(self, revision: int) -> tuple[list[Change], int]:
+        """What leads from the state at `revision` to the present one, whose revision comes with it.
+
+        Removals first, oldest first; then contexts by URI; then the vectors of other contexts.
+
+        Raises:
+            Corrupt: when removals after `revision` are forgotten already.
+        """
+        with self._snapshot() as db:
+            state = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+            if 0 < revision < state["store.forgotten"]:
+                raise Corrupt(f"what was removed since revision {revision} is not known any more")
+            removed = db.execute(
+                "SELECT uri FROM removals WHERE revision > ? ORDER BY rowid", (revision,)
+            )
+            changes: list[Change] = [Remove(uri) for (uri,) in removed]
+            changed = db.execute(
+                "SELECT id FROM contexts INDEXED BY contexts_revision WHERE revision > ? "
+                "ORDER BY uri",
+                (revision,),
+            )
+            changes.extend(upserts(db, (context_id for (context_id,) in changed)))
+            filled = db.execute(
+                "SELECT texts.id, vector FROM texts INDEXED BY texts_vector_revision "
+                "JOIN contexts ON contexts.id = context_id "
+                "WHERE vector_revision > ?1 AND revision <= ?1 ORDER BY texts.id",
+                (revision,),
+            )
+            changes.extend(Filled(text_id, vector) for text_id, vector in filled)
+            return changes, state["store.revision"]
+
+    def _count(self, rows: str, *values: str) -> int:
+        with self._snapshot() as db:
+            (count,) = db.execute(f"SELECT count(*) FROM {rows}", values).fetchone()
+            return int(count)

@@ -1,0 +1,58 @@
+"""Rows of the tables as objects of the domain."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from vikingd.model import IndexedText, Upsert
+from vikingd.text import text_to_index
+
+_CHUNK = 64  # contexts in memory at a time; each may have 2 MiB of content
+
+_CONTEXTS = """
+SELECT id, uri, is_directory, metadata, title, abstract, content FROM contexts
+WHERE id IN (SELECT value FROM json_each(?))
+"""
+_TEXTS = """
+SELECT context_id, id, ordinal, section, "start", "end", script, embeddable, text, vector
+FROM texts WHERE context_id IN (SELECT value FROM json_each(?)) ORDER BY context_id, ordinal
+"""
+
+
+def text_of(stored: str | None, title: str, section: str, piece: str) -> str:
+    """The text of a row; it is stored only where this does not make it."""
+    return text_to_index(title, section, piece) if stored is None else stored
+
+
+def metadata_of(stored: str) -> Mapping[str, Any]:
+    """The metadata of a row."""
+    metadata: dict[str, Any] = {} if stored == "{}" else json.loads(stored)
+    return metadata
+
+
+def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upsert]:
+    """The contexts with their texts and vectors, in the order of the ids, all of which exist."""
+    ids = iter(context_ids)
+    while chunk := list(islice(ids, _CHUNK)):
+        key = json.dumps(chunk)
+        contexts = {row[0]: row for row in db.execute(_CONTEXTS, (key,))}
+        texts: dict[int, list[IndexedText]] = defaultdict(list)
+        for context_id, text_id, ordinal, section, start, end, script, *rest in db.execute(
+            _TEXTS, (key,)
+        ):
+            embeddable, stored, vector = rest
+            *_, title, abstract, content = contexts[context_id]
+            text = text_of(stored, title, section, content[start:end] if ordinal else abstract)
+            texts[context_id].append(
+                IndexedText(text_id, ordinal, script, text, vector or b"", bool(embeddable))
+            )
+        for context_id in chunk:
+            _, uri, is_directory, metadata, *_ = contexts[context_id]
+            yield Upsert(
+                context_id, uri, bool(is_directory), metadata_of(metadata), tuple(texts[context_id])
+            )

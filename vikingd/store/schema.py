@@ -1,0 +1,123 @@
+"""The tables, and how a database file comes to have them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vikingd.errors import StoreMismatch
+
+# The wide columns stand last, so that the narrow ones are read without their overflow pages.
+# texts.text is NULL where headings and content make it, see rows.text_of.
+_TABLES = """
+CREATE TABLE contexts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL DEFAULT 'default',
+    uri TEXT NOT NULL,
+    parent_id INTEGER REFERENCES contexts (id),
+    is_directory INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    content_hash BLOB NOT NULL,
+    time INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    reinforcement INTEGER NOT NULL DEFAULT 0,
+    access_count INTEGER NOT NULL DEFAULT 0,
+    title TEXT NOT NULL,
+    abstract TEXT NOT NULL,
+    metadata TEXT NOT NULL,
+    overview TEXT NOT NULL,
+    content TEXT NOT NULL,
+    UNIQUE (tenant, uri)
+);
+CREATE INDEX contexts_children ON contexts (parent_id, is_directory, uri);
+CREATE INDEX contexts_revision ON contexts (revision);
+
+CREATE TABLE texts (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    context_id INTEGER NOT NULL REFERENCES contexts (id) ON DELETE CASCADE,
+    ordinal INTEGER NOT NULL,
+    section TEXT NOT NULL,
+    "start" INTEGER NOT NULL,
+    "end" INTEGER NOT NULL,
+    script INTEGER NOT NULL,
+    embeddable INTEGER NOT NULL,
+    vector_revision INTEGER,
+    text TEXT,
+    vector BLOB,
+    UNIQUE (context_id, ordinal)
+);
+CREATE INDEX texts_without_vector ON texts (embeddable, ordinal > 0, id) WHERE vector IS NULL;
+CREATE INDEX texts_vector_revision ON texts (vector_revision) WHERE vector_revision IS NOT NULL;
+
+CREATE TABLE links (
+    a INTEGER NOT NULL REFERENCES contexts (id) ON DELETE CASCADE,
+    b INTEGER NOT NULL REFERENCES contexts (id) ON DELETE CASCADE,
+    reason TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (a, b),
+    CHECK (a < b)
+) WITHOUT ROWID;
+CREATE INDEX links_b ON links (b);
+
+CREATE TABLE removals (revision INTEGER NOT NULL, uri TEXT NOT NULL);
+
+CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
+"""
+
+MIGRATIONS: list[str] = [_TABLES]
+"""Scripts that lead from one schema to the next; only ever appended to."""
+
+_WAL_PAGES = 8192  # 32 MiB between checkpoints, so that imports write most pages once
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection in autocommit mode that any one thread at a time may use."""
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+    if read_only:
+        db.execute("PRAGMA query_only = ON")
+    else:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA cache_size = -65536")  # KiB
+        db.execute("PRAGMA temp_store = MEMORY")  # what savepoints take back is small
+        db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
+        db.execute(f"PRAGMA journal_size_limit = {_WAL_PAGES * 8192}")
+    return db
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Commits what is done inside, or nothing of it when that or the commit fails."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Brings the tables to the newest schema; each step and its record are one transaction.
+
+    Raises:
+        StoreMismatch: when a newer vikingd made them.
+    """
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version > len(MIGRATIONS):
+        raise StoreMismatch(
+            f"the store has schema {version}, this vikingd knows up to {len(MIGRATIONS)}: "
+            "use the vikingd that made it, or a newer one"
+        )
+    for step, script in enumerate(MIGRATIONS[version:], start=version + 1):
+        try:
+            db.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {step}; COMMIT;")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise

@@ -1,0 +1,189 @@
+"""The store: one directory on disk, one process that writes it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+
+from vikingd.errors import StoreInUse, StoreMismatch
+from vikingd.model import Committed, Prepared
+from vikingd.store.reads import Reads
+from vikingd.store.schema import connect, migrate, transaction
+from vikingd.store.transaction import EMPTY_DIRECTORY
+from vikingd.store.writer import OnCommit, Writer
+from vikingd.uri import ROOT
+
+_ROOT_ROW = """
+INSERT INTO contexts (uri, is_directory, revision, content_hash, time, created_at, updated_at,
+    title, abstract, metadata, overview, content)
+VALUES (?1, 1, 1, ?2, ?3, ?3, ?3, '', '', '{}', '', '')
+"""
+_TOUCH_WITH_VECTOR = """
+UPDATE contexts SET revision = ?
+WHERE id IN (SELECT context_id FROM texts WHERE vector IS NOT NULL)
+"""
+_ANY_VECTOR = "SELECT 1 FROM texts WHERE vector IS NOT NULL LIMIT 1"
+
+
+class Store(Reads):
+    """Contexts, texts, vectors and links, durable. Safe for any number of threads.
+
+    A write returns a future: it is done when the commit is on disk and `on_commit` has heard of it,
+    or fails with what the request had wrong, and then nothing of it was written. A new store holds
+    the root `viking://`, at revision 1.
+
+    Args:
+        path: directory of the store; it is made where it does not exist.
+        model: name of the model that makes the vectors; "none" for no model.
+        dimension: numbers in a vector; None: that of the first vector.
+        reembed: where the store has vectors of another model, drop them instead of refusing.
+
+    Raises:
+        StoreInUse: when another `Store` has it open, in this process or another one.
+        StoreMismatch: when its vectors or its schema do not fit.
+    """
+
+    def __init__(
+        self, path: Path, *, model: str, dimension: int | None, reembed: bool = False
+    ) -> None:
+        database = path / "store.sqlite3"
+        super().__init__(database)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            stack.callback(os.close, _lock(path))
+            self._db = connect(database)
+            stack.callback(self._db.close)
+            migrate(self._db)
+            with transaction(self._db):
+                revision, dimension = _adopt(self._db, model, dimension, reembed=reembed)
+            self._writer = Writer(self._db, revision=revision, dimension=dimension)
+            self._resources = stack.pop_all()
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last commit."""
+        return self._writer.revision
+
+    @property
+    def dimension(self) -> int | None:
+        """Numbers in a vector; None until that is known."""
+        return self._writer.dimension
+
+    @property
+    def failure(self) -> str:
+        """Why no more writes are taken; "" while they are."""
+        return self._writer.failure
+
+    def start(self, on_commit: OnCommit) -> None:
+        """Begins to write; `on_commit` gets the changes of each commit and its revision.
+
+        It is called in the writer's thread, before the futures of the group are done. When it
+        raises, the store takes no more writes and `failure` says why.
+        """
+        self._writer.start(on_commit)
+
+    def put(self, contexts: Sequence[Prepared]) -> Future[Committed]:
+        """Writes contexts whole, all or nothing; directories above them come into being.
+
+        Fails with InvalidField when a URI stands for the other kind of node, lies below a file or
+        is in the batch twice, or a vector has not the store's dimension.
+        """
+        return self._writer.submit(lambda work: work.put(contexts), weight=len(contexts))
+
+    def delete(self, uris: Sequence[str]) -> Future[Committed]:
+        """Removes contexts with all below them; `count` says how many.
+
+        Fails with NotFound, and with InvalidField for the root.
+        """
+        return self._writer.submit(lambda work: work.delete(uris))
+
+    def move(self, source: str, destination: str) -> Future[Committed]:
+        """Gives a subtree another name; `count` says how many contexts it has.
+
+        Fails with NotFound, AlreadyExists, and with InvalidField when one of the names can't be.
+        """
+        return self._writer.submit(lambda work: work.move(source, destination))
+
+    def link(self, uri: str, other: str, reason: str) -> Future[Committed]:
+        """Links two contexts, or replaces the reason; fails with NotFound and InvalidField."""
+        return self._writer.submit(lambda work: work.link(uri, other, reason))
+
+    def unlink(self, uri: str, other: str) -> Future[Committed]:
+        """Takes a link back; fails with NotFound."""
+        return self._writer.submit(lambda work: work.unlink(uri, other))
+
+    def fill(self, vectors: Sequence[tuple[int, bytes]]) -> Future[Committed]:
+        """Gives texts their vectors, by text id; `count` says how many were waiting still.
+
+        Fails with InvalidField when a vector has not the store's dimension.
+        """
+        return self._writer.submit(lambda work: work.fill(vectors), weight=len(vectors))
+
+    def drop_vectors(self, uri: str) -> Future[Committed]:
+        """Makes backlog of a subtree's texts; `count` says of how many. Fails with NotFound."""
+        return self._writer.submit(lambda work: work.drop_vectors(uri))
+
+    def forget_removals(self, up_to_revision: int) -> None:
+        """Drops what `changes_since` knows of removals up to this revision."""
+        self._writer.execute(
+            ("DELETE FROM removals WHERE revision <= ?", (up_to_revision,)),
+            ("UPDATE meta SET value = ? WHERE key = 'store.forgotten'", (up_to_revision,)),
+        )
+
+    def set_meta(self, key: str, value: bytes) -> None:
+        """Stores a value under a key that does not begin with "store."; no revision."""
+        self._writer.execute(("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value)))
+
+    def close(self) -> None:
+        """Writes what was submitted, then gives the directory free; a second call does nothing."""
+        self._writer.close()
+        self._close_idle()
+        self._resources.close()  # the last connection of all writes the log into the database
+
+
+def _lock(path: Path) -> int:
+    """A file descriptor that holds the store until it is closed."""
+    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        raise StoreInUse(f"the store {path} is in use by another vikingd") from None
+    return lock
+
+
+def _adopt(
+    db: sqlite3.Connection, model: str, dimension: int | None, *, reembed: bool
+) -> tuple[int, int | None]:
+    """Makes the store one of this model; its revision and dimension."""
+    state = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+    if not state:
+        db.execute(_ROOT_ROW, (ROOT, EMPTY_DIRECTORY, time.time_ns() // 1000))
+        state = {"store.revision": 1, "store.forgotten": 0, "store.model": model}
+    revision: int = state["store.revision"]
+    old_model, old_dimension = state["store.model"], state.get("store.dimension")
+    if old_model == model and (dimension is None or old_dimension in (None, dimension)):
+        dimension = dimension or old_dimension
+    elif reembed:
+        revision += 1
+        db.execute(_TOUCH_WITH_VECTOR, (revision,))
+        db.execute("UPDATE texts SET vector = NULL, vector_revision = NULL WHERE vector NOTNULL")
+    elif old_model != "none" or db.execute(_ANY_VECTOR).fetchone():
+        raise StoreMismatch(
+            f"the store has vectors of {_named(old_model, old_dimension)}, the configuration says "
+            f"{_named(model, dimension)}: configure the former, or run `vikingd serve --reembed` "
+            "to drop the vectors and embed all texts again"
+        )
+    state |= {"store.revision": revision, "store.model": model, "store.dimension": dimension}
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", state.items())
+    return revision, dimension
+
+
+def _named(model: str, dimension: int | None) -> str:
+    return f"{model} ({dimension or 'unknown'} dimensions)"

@@ -1,0 +1,400 @@
+"""The writes of one group: what each does to the tables, and which changes it makes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, NamedTuple
+
+from vikingd.errors import AlreadyExists, InvalidField, NotFound
+from vikingd.model import (
+    Change,
+    Committed,
+    ContextType,
+    Draft,
+    Filled,
+    IndexedText,
+    Prepared,
+    PutOutcome,
+    Remove,
+    Upsert,
+)
+from vikingd.store.rows import upserts
+from vikingd.text import text_to_index
+from vikingd.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
+
+_INSERT_CONTEXT = """
+INSERT INTO contexts (title, abstract, overview, content, metadata, content_hash, time, updated_at,
+    revision, id, uri, parent_id, is_directory, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_UPDATE_CONTEXT = """
+UPDATE contexts SET title = ?, abstract = ?, overview = ?, content = ?, metadata = ?,
+    content_hash = ?, time = ?, updated_at = ?, revision = ? WHERE id = ?
+"""
+_INSERT_TEXT = """
+INSERT INTO texts (id, context_id, ordinal, section, "start", "end", script, embeddable,
+    vector_revision, text, vector)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+# Two searches of the index: with OR between them SQLite would walk through all of it.
+_SUBTREE = """contexts.id IN (
+    SELECT id FROM contexts WHERE tenant = 'default' AND uri = ?
+    UNION ALL SELECT id FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri < ?)"""
+
+EMPTY_DIRECTORY = Draft("", is_directory=True).content_hash()
+"""The hash of a directory that came into being with what is in it."""
+
+
+class Ids:
+    """Source of ids that were never given out before; one a database."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        last = dict(db.execute("SELECT name, seq FROM sqlite_sequence"))
+        self.contexts = count(last.get("contexts", 0) + 1)
+        self.texts = count(last.get("texts", 0) + 1)
+
+
+class _Stored(NamedTuple):
+    """What a put must know of a context that stands already."""
+
+    id: int
+    is_directory: bool
+    content_hash: bytes
+    time: int
+
+
+class Transaction:
+    """Writes within one open transaction of the database; all get the same revision.
+
+    Attributes:
+        changes: what the writes so far did, in order.
+        touched: whether they did anything.
+        dimension: numbers in a vector; None until the first vector is written.
+    """
+
+    def __init__(
+        self, db: sqlite3.Connection, ids: Ids, *, revision: int, dimension: int | None, now: int
+    ) -> None:
+        self._db = db
+        self._ids = ids
+        self._now = now
+        self._nodes: dict[str, tuple[int, bool]] = {}  # id and is_directory of URIs seen so far
+        self.revision = revision
+        self.dimension = dimension
+        self.changes: list[Change] = []
+        self.touched = False
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """One request: when it fails, all that it did is taken back, and no more."""
+        before = len(self.changes), self.touched, self.dimension
+        self._db.execute("SAVEPOINT request")
+        try:
+            yield
+        except Exception:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK TO request")
+                self._db.execute("RELEASE request")
+            length, self.touched, self.dimension = before
+            del self.changes[length:]
+            self._nodes.clear()
+            raise
+        self._db.execute("RELEASE request")
+
+    def put(self, contexts: Sequence[Prepared]) -> Committed:
+        """Writes contexts whole; directories above them come into being."""
+        uris = [context.draft.uri for context in contexts]
+        if len(set(uris)) < len(uris):
+            i = next(i for i, uri in enumerate(uris) if uri in uris[:i])
+            raise InvalidField(f"contexts[{i}].uri", "stands in the batch twice")
+        stored = self._stored(uris)
+        before = self._before(contexts, stored)
+        outcomes = [PutOutcome.UNCHANGED] * len(contexts)
+        unchanged: list[int] = []
+        waiting: list[int] = []
+        # By URI: directories stand before what is in them.
+        for i in sorted(range(len(uris)), key=uris.__getitem__):
+            context, draft, field = contexts[i], contexts[i].draft, f"contexts[{i}]"
+            old = stored.get(draft.uri)
+            self._check_vectors(context, field)
+            if old is None:
+                above = self._directory(parent(draft.uri), f"{field}.uri")
+                upsert = self._insert(context, above)
+                outcomes[i] = PutOutcome.CREATED
+            elif old.is_directory != draft.is_directory:
+                kind = "directory" if old.is_directory else "file"
+                raise InvalidField(f"{field}.uri", f"is a {kind}, and stays one until deleted")
+            elif _is_unchanged(context, old, before.get(old.id)):
+                unchanged.append(old.id)
+                continue
+            else:
+                upsert = self._update(context, old, before[old.id])
+                outcomes[i] = PutOutcome.UPDATED
+            waiting.extend(t.text_id for t in upsert.texts if t.embeddable and not t.vector)
+        if unchanged:
+            waiting.extend(self._waiting(unchanged))
+        return Committed(self.revision, outcomes=tuple(outcomes), text_ids=tuple(waiting))
+
+    def delete(self, uris: Sequence[str]) -> Committed:
+        """Removes contexts with all below them."""
+        for i, uri in enumerate(uris):
+            if uri == ROOT:
+                raise InvalidField(f"uris[{i}]", "is the root, which stays")
+            self._id(uri)
+        removed = 0
+        outermost = ""
+        # By segments: what is within a directory follows it at once.
+        for uri in sorted(uris, key=lambda uri: uri.split("/")):
+            if not outermost or not is_within(uri, outermost):
+                outermost = uri
+                rows = self._db.execute(f"DELETE FROM contexts WHERE {_SUBTREE}", _subtree(uri))
+                removed += rows.rowcount
+                self._remove(uri)
+        return Committed(self.revision, count=removed)
+
+    def move(self, source: str, destination: str) -> Committed:
+        """Gives a subtree another name; directories above the new one come into being."""
+        if context_type(parent(source)) is ContextType.UNSPECIFIED:
+            raise InvalidField("source_uri", f"{source} is a root or above one, which stays")
+        if context_type(destination) is ContextType.UNSPECIFIED:
+            raise InvalidField("destination_uri", f"{destination} is above the roots")
+        if destination != source and is_within(destination, source):
+            raise InvalidField("destination_uri", f"{destination} lies below {source}")
+        source_id = self._id(source)
+        if self._node(destination):
+            raise AlreadyExists(destination)
+        rows = self._db.execute(f"SELECT uri FROM contexts WHERE {_SUBTREE}", _subtree(source))
+        moved = [destination + uri[len(source) :] for (uri,) in rows]
+        for uri in moved:
+            parse(uri, "destination_uri")
+        parent_id = self._directory(parent(destination), "destination_uri")
+        self._db.execute(
+            f"UPDATE contexts SET uri = ? || substr(uri, ?), revision = ? WHERE {_SUBTREE}",
+            (destination, len(source) + 1, self.revision, *_subtree(source)),
+        )
+        self._db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, source_id))
+        self._remove(source)
+        ids = self._db.execute(
+            f"SELECT id FROM contexts WHERE {_SUBTREE} ORDER BY uri", _subtree(destination)
+        )
+        self.changes.extend(upserts(self._db, (context_id for (context_id,) in ids)))
+        return Committed(self.revision, count=len(moved))
+
+    def link(self, uri: str, other: str, reason: str) -> Committed:
+        """Links two contexts; when they are linked already, only the reason is replaced."""
+        if uri == other:
+            raise InvalidField("other_uri", "is the same context")
+        rows = self._db.execute(
+            "INSERT INTO links (a, b, reason, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (a, b) "
+            "DO UPDATE SET reason = excluded.reason WHERE reason <> excluded.reason",
+            (*self._ends(uri, other), reason, self._now),
+        )
+        self.touched = self.touched or rows.rowcount > 0
+        return Committed(self.revision)
+
+    def unlink(self, uri: str, other: str) -> Committed:
+        """Takes a link back."""
+        rows = self._db.execute("DELETE FROM links WHERE a = ? AND b = ?", self._ends(uri, other))
+        if not rows.rowcount:
+            raise NotFound(other, f"{uri} and {other} are not linked")
+        self.touched = True
+        return Committed(self.revision)
+
+    def fill(self, vectors: Sequence[tuple[int, bytes]]) -> Committed:
+        """Gives texts their vectors; those that have one or are gone are left as they are."""
+        for i, (_, vector) in enumerate(vectors):
+            self._check_vector(vector, f"vectors[{i}]")
+        rows = self._db.execute(
+            "SELECT id FROM texts WHERE id IN (SELECT value FROM json_each(?)) AND vector IS NULL",
+            (json.dumps([text_id for text_id, _ in vectors]),),
+        )
+        waiting = {text_id for (text_id,) in rows}
+        filled = {text_id: vector for text_id, vector in vectors if text_id in waiting}
+        self._db.executemany(
+            "UPDATE texts SET vector = ?, vector_revision = ? WHERE id = ?",
+            [(vector, self.revision, text_id) for text_id, vector in filled.items()],
+        )
+        self._emit(*(Filled(text_id, vector) for text_id, vector in filled.items()))
+        return Committed(self.revision, count=len(filled))
+
+    def drop_vectors(self, uri: str) -> Committed:
+        """Takes the vectors from all texts of a subtree that can be embedded again."""
+        self._id(uri)
+        rows = self._db.execute(
+            "SELECT texts.id, context_id FROM contexts JOIN texts ON context_id = contexts.id "
+            f"WHERE {_SUBTREE} AND embeddable AND vector IS NOT NULL ORDER BY uri",
+            _subtree(uri),
+        ).fetchall()
+        self._db.executemany(
+            "UPDATE texts SET vector = NULL, vector_revision = NULL WHERE id = ?",
+            [(text_id,) for text_id, _ in rows],
+        )
+        context_ids = dict.fromkeys(context_id for _, context_id in rows)
+        self._db.executemany(
+            "UPDATE contexts SET revision = ? WHERE id = ?",
+            [(self.revision, context_id) for context_id in context_ids],
+        )
+        self._emit(*upserts(self._db, context_ids))
+        return Committed(self.revision, count=len(rows))
+
+    def _emit(self, *changes: Change) -> None:
+        self.changes.extend(changes)
+        self.touched = self.touched or bool(changes)
+
+    def _remove(self, uri: str) -> None:
+        self._nodes.clear()
+        self._db.execute("INSERT INTO removals (revision, uri) VALUES (?, ?)", (self.revision, uri))
+        self._emit(Remove(uri))
+
+    def _node(self, uri: str) -> tuple[int, bool] | None:
+        """Id and is_directory of a URI; None when it does not exist."""
+        node = self._nodes.get(uri)
+        if node is None:
+            row = self._db.execute(
+                "SELECT id, is_directory FROM contexts WHERE tenant = 'default' AND uri = ?", (uri,)
+            ).fetchone()
+            if row is not None:
+                node = self._nodes[uri] = (row[0], bool(row[1]))
+        return node
+
+    def _id(self, uri: str) -> int:
+        node = self._node(uri)
+        if node is None:
+            raise NotFound(uri)
+        return node[0]
+
+    def _ends(self, uri: str, other: str) -> tuple[int, int]:
+        one, two = sorted((self._id(uri), self._id(other)))
+        return one, two
+
+    def _directory(self, uri: str, field: str) -> int:
+        """Id of a directory; it is made, with those above it, where it does not exist."""
+        node = self._node(uri)
+        if node is None:
+            made = Prepared(Draft(uri, is_directory=True), "", (), EMPTY_DIRECTORY)
+            return self._insert(made, self._directory(parent(uri), field)).context_id
+        if not node[1]:
+            raise InvalidField(field, f"lies below {uri}, which is a file")
+        return node[0]
+
+    def _stored(self, uris: Sequence[str]) -> dict[str, _Stored]:
+        rows = self._db.execute(
+            "SELECT uri, id, is_directory, content_hash, time FROM contexts "
+            "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
+            (json.dumps(uris),),
+        )
+        return {uri: _Stored(*row) for uri, *row in rows}
+
+    def _before(
+        self, contexts: Sequence[Prepared], stored: dict[str, _Stored]
+    ) -> dict[int, Upsert]:
+        """The contexts of a put as they stood, where that matters."""
+        ids = [
+            old.id
+            for context in contexts
+            if (old := stored.get(context.draft.uri))
+            and (old.content_hash != context.content_hash or any(t.vector for t in context.texts))
+        ]
+        return {upsert.context_id: upsert for upsert in upserts(self._db, ids)}
+
+    def _waiting(self, context_ids: Sequence[int]) -> list[int]:
+        """Ids of the texts of these contexts that wait for their vector."""
+        rows = self._db.execute(
+            "SELECT id FROM texts WHERE context_id IN (SELECT value FROM json_each(?)) "
+            "AND vector IS NULL AND embeddable",
+            (json.dumps(context_ids),),
+        )
+        return [text_id for (text_id,) in rows]
+
+    def _check_vectors(self, context: Prepared, field: str) -> None:
+        """Checks the vectors that a writer gave, and names the field that is wrong."""
+        for text in context.texts:
+            if text.vector:
+                given = context.draft.passages
+                j = text.ordinal - 1
+                of_passage = given is not None and 0 <= j < len(given) and given[j].vector
+                name = f"passages[{j}].vector" if of_passage else "vector"
+                self._check_vector(text.vector, f"{field}.{name}")
+
+    def _check_vector(self, vector: bytes, field: str) -> None:
+        if self.dimension is None:
+            self.dimension = len(vector) // 4
+        if len(vector) != 4 * self.dimension or not vector:
+            raise InvalidField(
+                field,
+                f"has {len(vector)} bytes; vectors of this store have {self.dimension} float32, "
+                f"that is {4 * self.dimension} bytes",
+            )
+
+    def _insert(self, context: Prepared, parent_id: int) -> Upsert:
+        draft = context.draft
+        context_id = next(self._ids.contexts)
+        time = self._now if draft.time is None else draft.time
+        self._db.execute(
+            _INSERT_CONTEXT,
+            (*self._values(context, time), context_id, draft.uri, parent_id, draft.is_directory,
+             self._now),
+        )  # fmt: skip
+        self._nodes[draft.uri] = (context_id, draft.is_directory)
+        return self._write_texts(context, context_id, {})
+
+    def _update(self, context: Prepared, old: _Stored, before: Upsert) -> Upsert:
+        time = old.time if context.draft.time is None else context.draft.time
+        self._db.execute(_UPDATE_CONTEXT, (*self._values(context, time), old.id))
+        self._db.execute("DELETE FROM texts WHERE context_id = ?", (old.id,))
+        kept = {(text.ordinal == 0, text.text): text.vector for text in before.texts}
+        return self._write_texts(context, old.id, kept)
+
+    def _values(self, context: Prepared, time: int) -> tuple[Any, ...]:
+        """What a put writes of a context, whether it is new or not."""
+        draft = context.draft
+        metadata = "{}"
+        if draft.metadata:
+            metadata = json.dumps(dict(draft.metadata), ensure_ascii=False, separators=(",", ":"))
+        return (draft.title, context.abstract, draft.overview, draft.content, metadata,
+                context.content_hash, time, self._now, self.revision)  # fmt: skip
+
+    def _write_texts(
+        self, context: Prepared, context_id: int, kept: dict[tuple[bool, str], bytes]
+    ) -> Upsert:
+        """Writes the texts of a context; one without a vector takes the one kept for its text."""
+        draft = context.draft
+        texts: list[IndexedText] = []
+        rows: list[tuple[Any, ...]] = []
+        for text in context.texts:
+            text_id = next(self._ids.texts)
+            vector = text.vector or kept.get((text.ordinal == 0, text.text), b"")
+            embeddable = bool(text.text.strip())
+            piece = draft.content[text.start : text.end] if text.ordinal else context.abstract
+            made = text_to_index(draft.title, text.section, piece)
+            rows.append(
+                (text_id, context_id, text.ordinal, text.section, text.start, text.end, text.script,
+                 embeddable, self.revision if vector else None,
+                 None if made == text.text else text.text, vector or None)
+            )  # fmt: skip
+            texts.append(
+                IndexedText(text_id, text.ordinal, text.script, text.text, vector, embeddable)
+            )
+        self._db.executemany(_INSERT_TEXT, rows)
+        upsert = Upsert(context_id, draft.uri, draft.is_directory, draft.metadata, tuple(texts))
+        self._emit(upsert)
+        return upsert
+
+
+def _subtree(uri: str) -> tuple[str, str, str]:
+    """The parameters of `_SUBTREE`."""
+    return (uri, *subtree_bounds(uri))
+
+
+def _is_unchanged(context: Prepared, old: _Stored, before: Upsert | None) -> bool:
+    """Whether a put would change nothing: all is equal, and so is each vector that it brings."""
+    if context.content_hash != old.content_hash:
+        return False
+    vectors = {text.ordinal: text.vector for text in before.texts} if before else {}
+    return all(
+        not text.vector or text.vector == vectors.get(text.ordinal) for text in context.texts
+    )

@@ -1,0 +1,168 @@
+"""Group commit: one thread writes what many ask for, in one transaction at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+
+from vikingd.errors import Corrupt, Stopping, StoreFailed
+from vikingd.model import Change, Committed
+from vikingd.store.schema import transaction
+from vikingd.store.transaction import Ids, Transaction
+
+Operation = Callable[[Transaction], Committed]
+OnCommit = Callable[[list[Change], int], None]
+
+_MAX_GROUP = 1024  # contexts (or other operations) that one commit waits for
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    operation: Operation
+    weight: int
+    future: Future[Committed] = field(default_factory=Future)
+
+
+class Writer:
+    """Runs operations in the order in which they were submitted.
+
+    All operations that wait share one commit and one revision. One that fails is taken back alone.
+
+    Attributes:
+        revision: of the last commit.
+        dimension: numbers in a vector; None until the first vector is written.
+        failure: why no writes are taken any more; "" while they are.
+    """
+
+    def __init__(self, db: sqlite3.Connection, *, revision: int, dimension: int | None) -> None:
+        self._db = db
+        self._ids = Ids(db)
+        self._queue: SimpleQueue[_Request | None] = SimpleQueue()
+        self._submitting = threading.Lock()
+        self._writing = threading.Lock()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self.revision = revision
+        self.dimension = dimension
+        self.failure = ""
+
+    def start(self, on_commit: OnCommit) -> None:
+        """Begins with what was submitted; `on_commit` hears of a commit before its writers do."""
+        self._thread = threading.Thread(
+            target=self._run, args=(on_commit,), name="store-writer", daemon=True
+        )
+        self._thread.start()
+
+    def submit(self, operation: Operation, weight: int = 1) -> Future[Committed]:
+        """Queues an operation; its future fails with Stopping or Corrupt when it can't be run."""
+        request = _Request(operation, weight)
+        with self._submitting:
+            if self.failure:
+                request.future.set_exception(Corrupt(self.failure))
+            elif self._closed:
+                request.future.set_exception(Stopping("the store is closed"))
+            else:
+                self._queue.put(request)
+        return request.future
+
+    def execute(self, *statements: tuple[str, tuple[object, ...]]) -> None:
+        """Runs statements in a transaction of their own, between two groups."""
+        with self._writing, transaction(self._db):
+            for sql, values in statements:
+                self._db.execute(sql, values)
+
+    def close(self) -> None:
+        """Ends when all that was submitted is written; without a start, it fails with Stopping."""
+        with self._submitting:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join()
+            return
+        while (request := self._queue.get()) is not None:
+            request.future.set_exception(Stopping("the store is closed"))
+
+    def _run(self, on_commit: OnCommit) -> None:
+        while group := self._next_group():
+            self._write(group, on_commit)
+
+    def _next_group(self) -> list[_Request]:
+        """Waits for a request and takes what else there is; empty at the end."""
+        group: list[_Request] = []
+        weight = 0
+        while weight < _MAX_GROUP:
+            try:
+                request = self._queue.get(block=not group)
+            except Empty:
+                break
+            if request is None:
+                self._queue.put(None)  # the end holds for the next call too
+                break
+            if request.future.set_running_or_notify_cancel():
+                group.append(request)
+                weight += request.weight
+        return group
+
+    def _write(self, group: list[_Request], on_commit: OnCommit) -> None:
+        for request, result in zip(group, self._commit(group, on_commit), strict=True):
+            match result:
+                case Committed():
+                    request.future.set_result(result)
+                case sqlite3.Error():
+                    error = StoreFailed(f"the store could not be written: {result}")
+                    error.__cause__ = result
+                    request.future.set_exception(error)
+                case _:
+                    request.future.set_exception(result)
+
+    def _commit(
+        self, group: list[_Request], on_commit: OnCommit
+    ) -> Sequence[Committed | Exception]:
+        """Runs a group in one transaction; what became of each of its requests."""
+        if self.failure:
+            return [Corrupt(self.failure) for _ in group]
+        work = Transaction(
+            self._db,
+            self._ids,
+            revision=self.revision + 1,
+            dimension=self.dimension,
+            now=time.time_ns() // 1000,
+        )
+        try:
+            with self._writing, transaction(self._db):
+                results = [self._attempt(work, request.operation) for request in group]
+                if work.touched:
+                    self._db.executemany(
+                        "UPDATE meta SET value = ? WHERE key = ?",
+                        [(work.revision, "store.revision"), (work.dimension, "store.dimension")],
+                    )
+        except Exception as error:
+            return [error] * len(group)
+        if work.touched:
+            self.revision, self.dimension = work.revision, work.dimension
+            try:
+                on_commit(work.changes, work.revision)
+            except Exception as error:
+                self.failure = f"the index could not follow revision {work.revision}: {error!r}"
+                return [Corrupt(self.failure) for _ in group]
+        return [
+            replace(result, revision=self.revision) if isinstance(result, Committed) else result
+            for result in results
+        ]
+
+    def _attempt(self, work: Transaction, operation: Operation) -> Committed | Exception:
+        try:
+            with work.request():
+                return operation(work)
+        except Exception as error:
+            # A full disk, say, may have taken back the whole transaction, and so the whole group.
+            if not self._db.in_transaction:
+                raise
+            return error
