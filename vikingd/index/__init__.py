@@ -1,0 +1,1 @@
+"""The snapshot of arrays that the kernels read: rows, tree, vectors, postings, filters."""

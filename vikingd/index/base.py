@@ -1,0 +1,202 @@
+"""The base: arrays in depth-first order, one .npy file each, memory-mapped.
+
+Everything here can be made again from the store. A base is written once into a directory of its
+own and named in `CURRENT` when it is complete; nothing in it is changed afterwards. Pages are
+mapped copy-on-write: vectors that arrive late fill their slots in memory only, until the next
+compaction (a restart takes them from the store).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from viking_kernels.arrays import COUNTS, F32, I8, I32, I64, SCRIPTS, U8, U16, U64
+
+from vikingd.errors import Corrupt
+from vikingd.index import tokens
+from vikingd.index.where import Columns
+
+FORMAT = 1
+_MANIFEST = "manifest.json"
+_CURRENT = "CURRENT"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The base's arrays; see viking_kernels.arrays for what rows are.
+
+    D, F, T are its directories, files and texts, V its terms, M its means.
+    """
+
+    dir_parent: I32  # [D]
+    dir_end: I32  # [D]
+    dir_files: I32  # [D + 1]
+    dir_texts: I32  # [D + 1]
+    dir_key: U64  # [D]
+    dir_type: I8  # [D] ContextType
+    dir_id: I64  # [D] context ids of the store
+    dir_name_at: I64  # [D + 1] names are dir_names[at[d] : at[d + 1]], UTF-8
+    dir_names: U8
+    file_dir: I32  # [F]
+    file_texts: I32  # [F, 2]
+    file_id: I64  # [F]
+    file_name_at: I64  # [F + 1]
+    file_names: U8
+    text_file: I32  # [T]
+    text_dir: I32  # [T]
+    text_script: U8  # [T]
+    text_length: I32  # [T]
+    text_id: I64  # [T] text ids of the store
+    text_ordinal: I32  # [T]
+    text_has_vector: U8  # [T]
+    text_embeddable: U8  # [T]
+    codes: I8  # [T, dim]
+    raw: F32  # [T, dim]
+    scale: F32  # [T]
+    error: F32  # [T]
+    term_key: U64  # [V] rising hashes of the terms
+    term_at: I64  # [V + 1] postings of term v: [at[v], at[v + 1])
+    posting_text: I32
+    posting_tf: U16
+    counts: I64  # [D, COUNTS]
+    mean_slot: I32  # [D, SCRIPTS]
+    mean_count: I64  # [M]
+    mean_sum: I64  # [M, dim] fixed point
+    mean: F32  # [M, dim]
+    uri_key: U64  # [D + F] rising hashes of the URIs
+    uri_row: I32  # [D + F] directory d as d, file f as -1 - f
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a base is of: which generation, revision, model, and how it was made."""
+
+    generation: int
+    revision: int
+    dimension: int
+    model: str
+    format: int = FORMAT
+    tokens: int = tokens.VERSION
+
+
+def empty(dimension: int) -> Base:
+    """A base of the root alone, without texts; its row 0 is the root as in every base."""
+    counts = np.zeros((1, COUNTS), np.int64)
+    counts[0, 1] = 1  # DIRECTORIES
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "dir_parent": np.array([-1], np.int32),
+        "dir_end": np.array([1], np.int32),
+        "dir_files": np.zeros(2, np.int32),
+        "dir_texts": np.zeros(2, np.int32),
+        "dir_key": np.array([tokens.term_hash("viking://")], np.uint64),
+        "dir_type": np.zeros(1, np.int8),
+        "dir_id": np.array([-1], np.int64),
+        "dir_name_at": np.zeros(2, np.int64),
+        "file_name_at": np.zeros(1, np.int64),
+        "file_texts": np.zeros((0, 2), np.int32),
+        "term_at": np.zeros(1, np.int64),
+        "codes": np.zeros((0, dimension), np.int8),
+        "raw": np.zeros((0, dimension), np.float32),
+        "mean_sum": np.zeros((0, dimension), np.int64),
+        "mean": np.zeros((0, dimension), np.float32),
+        "counts": counts,
+        "mean_slot": np.full((1, SCRIPTS), -1, np.int32),
+        "uri_key": np.array([tokens.term_hash("viking://")], np.uint64),
+        "uri_row": np.zeros(1, np.int32),
+    }
+    kinds = {"dir_names": np.uint8, "file_names": np.uint8, "file_dir": np.int32,
+             "file_id": np.int64, "text_file": np.int32, "text_dir": np.int32,
+             "text_script": np.uint8, "text_length": np.int32, "text_id": np.int64,
+             "text_ordinal": np.int32, "text_has_vector": np.uint8, "text_embeddable": np.uint8,
+             "scale": np.float32, "error": np.float32, "term_key": np.uint64,
+             "posting_text": np.int32, "posting_tf": np.uint16, "mean_count": np.int64}  # fmt: skip
+    for name, kind in kinds.items():
+        arrays[name] = np.zeros(0, kind)
+    return Base(**arrays)
+
+
+def save(
+    root: Path, base: Base, dir_columns: Columns, file_columns: Columns, manifest: Manifest
+) -> Path:
+    """Writes a base below `root`, makes it the current one when all of it is on disk."""
+    target = root / f"base-{manifest.generation:08d}"
+    scratch = root / f"{target.name}.tmp"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    sizes = {}
+    for spec in fields(base):
+        path = scratch / f"{spec.name}.npy"
+        np.save(path, getattr(base, spec.name))
+        sizes[path.name] = path.stat().st_size
+    for name, columns in (("dir_columns", dir_columns), ("file_columns", file_columns)):
+        columns.save(scratch / name)
+    record = {spec.name: getattr(manifest, spec.name) for spec in fields(manifest)}
+    (scratch / _MANIFEST).write_text(json.dumps({**record, "sizes": sizes}, indent=1))
+    for path in [p for p in scratch.rglob("*") if p.is_file()] + [scratch]:
+        _fsync(path)
+    shutil.rmtree(target, ignore_errors=True)
+    scratch.rename(target)
+    current = root / f"{_CURRENT}.tmp"
+    current.write_text(target.name)
+    _fsync(current)
+    current.rename(root / _CURRENT)
+    _fsync(root)
+    return target
+
+
+def load(root: Path) -> tuple[Base, Columns, Columns, Manifest, Path] | None:
+    """Maps the current base; None where there is none.
+
+    Raises:
+        Corrupt: a file is missing, has another size, or is of another format.
+    """
+    current = root / _CURRENT
+    if not current.exists():
+        return None
+    path = root / current.read_text().strip()
+    try:
+        record = json.loads((path / _MANIFEST).read_text())
+        sizes = record.pop("sizes")
+        manifest = Manifest(**record)
+        if (manifest.format, manifest.tokens) != (FORMAT, tokens.VERSION):
+            raise Corrupt(f"{path.name} was made by another version")
+        for name, size in sizes.items():
+            if (path / name).stat().st_size != size:
+                raise Corrupt(f"{path.name}/{name} has not the size it was written with")
+        # numba's types tell a memmap from an array; the view is the same memory.
+        arrays = {
+            spec.name: np.asarray(_mapped(path / f"{spec.name}.npy")) for spec in fields(Base)
+        }
+        columns = [Columns.load(path / name) for name in ("dir_columns", "file_columns")]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Corrupt(f"the base {path.name} can't be read: {error}") from error
+    return Base(**arrays), columns[0], columns[1], manifest, path
+
+
+def remove_others(root: Path, keep: Path) -> None:
+    """Deletes all bases but one; mapped pages of a deleted one live on until they are let go."""
+    for path in root.glob("base-*"):
+        if path != keep:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _mapped(path: Path) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = (
+        np.load(path, mmap_mode="c") if path.stat().st_size > 4096 else np.load(path)
+    )
+    return array
+
+
+def _fsync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

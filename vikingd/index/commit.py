@@ -1,0 +1,306 @@
+"""A commit on its way into a generation."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from viking_kernels import changes as kernels
+from viking_kernels.arrays import DIRECTORIES, FILES, I32, NEVER
+from viking_kernels.quantize import quantize_rows
+
+from vikingd import uri as uris
+from vikingd.errors import Corrupt
+from vikingd.index import tokens
+from vikingd.model import Filled, IndexedText, Upsert
+
+if TYPE_CHECKING:
+    from vikingd.index.generation import Generation
+
+
+def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
+    """A copy with room for so many rows; what is behind the old ones is not set."""
+    new = np.empty((rows, *old.shape[1:]), old.dtype)
+    new[: len(old)] = old
+    return new
+
+
+class Commit:
+    """One commit on its way into a generation: rows at once, directories' numbers at the end."""
+
+    def __init__(self, generation: Generation, revision: int) -> None:
+        self.g = generation
+        self.revision = revision
+        self.nodes: list[tuple[int, int, int]] = []  # directory, sign, column
+        self.texts: list[tuple[int, int]] = []  # row, sign
+        self.vectors: list[tuple[int, int]] = []  # row, sign
+        self.coded: list[int] = []  # rows with a new vector
+
+    def upsert(self, change: Upsert) -> None:
+        """A context as it stands from now on; its old texts and metadata end."""
+        g = self.g
+        row = g.find(change.uri)
+        if row is not None and (row >= 0) != change.is_directory:
+            raise Corrupt(f"{change.uri} is a {'directory' if row >= 0 else 'file'} in the index")
+        columns = g.dir_columns if change.is_directory else g.file_columns
+        if row is None:
+            parent = g.find(uris.parent(change.uri))
+            if parent is None or parent < 0:
+                raise Corrupt(f"{change.uri} has no directory above it in the index")
+            number = (
+                self._add_directory(parent, change)
+                if change.is_directory
+                else self._add_file(parent, change)
+            )
+        else:
+            number = row if row >= 0 else -1 - row
+            if change.is_directory:
+                g.columns["dir_id"][number] = change.context_id
+            self._kill_texts(number, change.is_directory)
+            columns.remove(number, self.revision)
+        if change.metadata:
+            columns.add(number, change.metadata, self.revision)
+        for i, text in enumerate(change.texts):
+            self._add_text(number, change, text, first=i == 0)
+
+    def _add_directory(self, parent: int, change: Upsert) -> int:
+        g = self.g
+        row, c = g.dirs, g.columns
+        c["dir_parent"][row] = parent
+        c["dir_died"][row] = NEVER
+        c["dir_first"][row] = c["dir_tail"][row] = c["dir_text"][row] = -1
+        c["dir_key"][row] = tokens.term_hash(change.uri)
+        c["dir_id"][row] = change.context_id
+        c["dir_type"][row] = int(c["dir_type"][parent]) or uris.context_type(change.uri)
+        g.dir_older[row - g.base_dirs] = c["dir_tail"][parent]
+        g.names.tail_dirs.append(uris.name(change.uri))
+        g.names.tail_rows.setdefault(change.uri, []).append(row)
+        g.dirs += 1
+        c["dir_tail"][parent] = row
+        self.nodes.append((row, 1, DIRECTORIES))
+        return row
+
+    def _add_file(self, parent: int, change: Upsert) -> int:
+        g = self.g
+        row, c = g.files, g.columns
+        name = uris.name(change.uri)
+        siblings = g.files_by_name(parent)
+        at = bisect_left(siblings, (name, -1))
+        previous = siblings[at - 1][1] if at else -1
+        following = int(c["file_next"][previous] if at else c["dir_first"][parent])
+        c["file_dir"][row] = parent
+        c["file_died"][row] = NEVER
+        c["file_tail"][row] = -1
+        c["file_id"][row] = change.context_id
+        c["file_next"][row] = following
+        c["file_previous"][row] = previous
+        g.names.tail_files.append(name)
+        g.names.tail_rows.setdefault(change.uri, []).append(-1 - row)
+        g.files += 1
+        # Linked in last: who follows the chain meanwhile finds a row that leads on.
+        if following >= 0:
+            c["file_previous"][following] = row
+        if at:
+            c["file_next"][previous] = row
+        else:
+            c["dir_first"][parent] = row
+        insort(siblings, (name, row))
+        self.nodes.append((parent, 1, FILES))
+        return row
+
+    def _add_text(self, number: int, change: Upsert, text: IndexedText, first: bool) -> None:
+        g = self.g
+        row, c = g.texts, g.columns
+        hashes, tf, length = tokens.encode(text.text, uris.name(change.uri) if first else "")
+        c["text_file"][row] = -1 if change.is_directory else number
+        c["text_dir"][row] = number if change.is_directory else c["file_dir"][number]
+        c["text_script"][row] = text.script
+        c["text_length"][row] = length
+        c["text_died"][row] = NEVER
+        c["text_id"][row] = text.text_id
+        c["text_ordinal"][row] = text.ordinal
+        c["text_embeddable"][row] = text.embeddable
+        c["vector_at"][row] = NEVER
+        tail = row - g.base_texts
+        g.text_older[tail] = -1 if change.is_directory else c["file_tail"][number]
+        g.texts += 1
+        if change.is_directory:
+            c["dir_text"][number] = row
+        else:
+            c["file_tail"][number] = row
+        postings = g.postings
+        for key, count in zip(hashes.tolist(), tf.tolist(), strict=True):
+            found = postings.get(key)
+            if found is None:
+                found = postings[key] = array("Q")
+            found.append(row << 16 | count)
+        self.texts.append((row, 1))
+        if text.vector:
+            self._set_vector(row, text.vector)
+        elif text.embeddable:
+            g.pending[text.text_id] = row
+
+    def _set_vector(self, row: int, vector: bytes) -> None:
+        g = self.g
+        raw = np.frombuffer(vector, "<f4")
+        if len(raw) != g.dimension:
+            raise Corrupt(f"a vector of {len(raw)} numbers in an index of {g.dimension}")
+        g.raw(row)[:] = raw
+        g.columns["vector_at"][row] = self.revision
+        self.vectors.append((row, 1))
+        self.coded.append(row)
+
+    def fill(self, change: Filled) -> None:
+        """A late vector; nothing when its text is gone or has one."""
+        row = self.g.pending.pop(change.text_id, None)
+        if row is not None:
+            self._set_vector(row, change.vector)
+            self.g.filled_in_base += row < self.g.base_texts
+
+    def _kill_texts(self, number: int, is_directory: bool) -> None:
+        c = self.g.columns
+        if is_directory:
+            row = int(c["dir_text"][number])
+            c["dir_text"][number] = -1
+            rows = [row] if row >= 0 else []
+        else:
+            rows = self.g.texts_of_file(number)
+        for row in rows:
+            c["text_died"][row] = self.revision
+            self.texts.append((row, -1))
+            self.g.pending.pop(int(c["text_id"][row]), None)
+            if c["vector_at"][row] != NEVER:
+                self.vectors.append((row, -1))
+        self.g.dead_texts += len(rows)
+
+    def remove(self, uri: str) -> None:
+        """A context and all below it end."""
+        row = self.g.find(uri)
+        if row is None:
+            return  # came and went since the base was written
+        if row < 0:
+            file = -1 - row
+            directory = int(self.g.columns["file_dir"][file])
+            siblings = self.g.files_by_name(directory)
+            del siblings[bisect_left(siblings, (self.g.names.file(file), -1))]
+            self._remove_file(file)
+            self.nodes.append((directory, -1, FILES))
+            return
+        self._remove_directory(row)
+
+    def _remove_file(self, file: int) -> None:
+        self._kill_texts(file, is_directory=False)
+        self.g.file_columns.remove(file, self.revision)
+        self.g.columns["file_died"][file] = self.revision
+
+    def _remove_directory(self, directory: int) -> None:
+        g = self.g
+        for _, file in g.files_by_name(directory):
+            self._remove_file(file)
+            self.nodes.append((directory, -1, FILES))
+        g.forget_order(directory)
+        for child in g.subdirectories(directory):
+            self._remove_directory(child)
+        self._kill_texts(directory, is_directory=True)
+        g.dir_columns.remove(directory, self.revision)
+        g.columns["dir_died"][directory] = self.revision
+        self.nodes.append((directory, -1, DIRECTORIES))
+
+    def finish(self) -> None:
+        """Codes the new vectors and brings the numbers of all directories above up to date."""
+        self._code_vectors()
+        g, c = self.g, self.g.columns
+        text_rows = np.array([r for r, _ in self.texts], np.int64)
+        text_signs = np.array([s for _, s in self.texts], np.int8)
+        text_dirs = c["text_dir"][text_rows]
+        node_dirs = np.array([n[0] for n in self.nodes], np.int32)
+        vector_rows = np.array([r for r, _ in self.vectors], np.int64)
+        vector_dirs = c["text_dir"][vector_rows]
+        parents = c["dir_parent"][: g.dirs]
+        affected = np.concatenate([text_dirs, node_dirs, vector_dirs]).astype(np.int32)
+        if not len(affected):
+            return
+        touched = kernels.touched_directories(parents, affected)
+        self._fresh_slots(touched)
+        above = kernels.Above(parents, g.slot)
+        kernels.count_nodes(above, g.counts, np.array(self.nodes, np.int32).reshape(-1, 3))
+        texts = np.column_stack(
+            [text_dirs, text_signs, c["text_script"][text_rows], c["text_length"][text_rows],
+             c["text_file"][text_rows] >= 0]
+        ).astype(np.int32)  # fmt: skip
+        kernels.count_texts(above, g.counts, texts)
+        self._sum_vectors(above, vector_rows, vector_dirs)
+
+    def _code_vectors(self) -> None:
+        """Codes the vectors that arrived late for base rows; the tail is scored without codes."""
+        base = self.g.base
+        rows = np.array([row for row in self.coded if row < len(base.codes)], np.int64)
+        if len(rows):
+            codes = np.empty((len(rows), base.codes.shape[1]), np.int8)
+            scale, error = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
+            quantize_rows(base.raw[rows], codes, scale, error)
+            base.codes[rows], base.scale[rows], base.error[rows] = codes, scale, error
+
+    def _fresh_slots(self, touched: I32) -> None:
+        """Gives the touched directories copies of their numbers; published ones stay."""
+        g = self.g
+        need = g.slots + len(touched)
+        if need > len(g.counts):
+            g.counts = grown(g.counts[: g.slots], need * 5 // 4 + 256)
+            g.mean_slot = grown(g.mean_slot[: g.slots], need * 5 // 4 + 256)
+        fresh = np.arange(g.slots, need, dtype=np.int32)
+        old = np.full(len(touched), -1, np.int32)
+        known = touched < len(g.slot)
+        old[known] = g.slot[touched[known]]
+        slot = np.full(g.dirs, -1, np.int32)
+        slot[: len(g.slot)] = g.slot
+        slot[touched] = fresh
+        g.counts[fresh[known]] = g.counts[old[known]]
+        g.mean_slot[fresh[known]] = g.mean_slot[old[known]]
+        g.counts[fresh[~known]] = 0
+        g.mean_slot[fresh[~known]] = -1
+        g.slot = slot
+        g.slots = need
+
+    def _sum_vectors(
+        self, above: kernels.Above, rows: npt.NDArray[np.int64], directories: I32
+    ) -> None:
+        g = self.g
+        if not len(rows):
+            return
+        scripts = g.columns["text_script"][rows]
+        first = g.means
+        for script in np.unique(scripts):
+            touched = kernels.touched_directories(above.parent, directories[scripts == script])
+            self._fresh_means(g.slot[touched], int(script))
+        base = len(g.base.mean_count)
+        signs = np.array([sign for _, sign in self.vectors])
+        vectors = np.column_stack([directories, signs, scripts]).astype(np.int32)
+        raw = np.stack([g.raw(int(row)) for row in rows])
+        kernels.add_vectors(above, g.mean_slot, base, g.tail_sum, g.mean_count[base:], vectors, raw)
+        new = slice(first - base, g.means - base)
+        kernels.means(g.tail_sum[new], g.mean_count[first : g.means], g.tail_mean[new])
+
+    def _fresh_means(self, slots: I32, script: int) -> None:
+        """Gives the slots copies of their sums of one script, at the end of the tail's."""
+        g = self.g
+        base = len(g.base.mean_count)
+        need = g.means + len(slots)
+        if need > len(g.mean_count):
+            spare = need // 4 + 64
+            g.mean_count = grown(g.mean_count[: g.means], need + spare)
+            g.tail_sum = grown(g.tail_sum[: g.means - base], need - base + spare)
+            g.tail_mean = grown(g.tail_mean[: g.means - base], need - base + spare)
+        old = g.mean_slot[slots, script]
+        fresh = np.arange(g.means, need, dtype=np.int32)
+        g.mean_count[fresh] = np.where(old >= 0, g.mean_count[np.maximum(old, 0)], 0)
+        sums = g.tail_sum[g.means - base : need - base]
+        sums[:] = 0
+        of_base, of_tail = (old >= 0) & (old < base), old >= base
+        sums[of_base] = g.base.mean_sum[old[of_base]]
+        sums[of_tail] = g.tail_sum[old[of_tail] - base]
+        g.mean_slot[slots, script] = fresh
+        g.means = need

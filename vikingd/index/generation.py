@@ -1,0 +1,326 @@
+"""A base with its tail: takes commits from the one writer, gives snapshots to readers.
+
+A commit appends rows behind the published ends and marks rows as dead from its revision on;
+nothing that a published snapshot shows is changed. What the rows point to (chains, a file's
+newest text) may lead an older snapshot to rows it must not see yet: it skips them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from viking_kernels.arrays import (
+    F32,
+    I32,
+    NEVER,
+    Directories,
+    Files,
+    Numbers,
+    Texts,
+    Tree,
+    Vectors,
+)
+
+from vikingd import uri as uris
+from vikingd.index.base import Base
+from vikingd.index.commit import Commit, grown
+from vikingd.index.snapshot import Names, Snapshot
+from vikingd.index.where import Columns
+from vikingd.model import Change, Remove, Upsert
+
+_Array = npt.NDArray[Any]
+
+_DIR = {
+    "dir_parent": np.int32,
+    "dir_died": np.int64,
+    "dir_first": np.int32,
+    "dir_tail": np.int32,
+    "dir_key": np.uint64,
+    "dir_id": np.int64,
+    "dir_type": np.int8,
+    "dir_text": np.int32,
+}
+_FILE = {
+    "file_dir": np.int32,
+    "file_next": np.int32,
+    "file_previous": np.int32,
+    "file_died": np.int64,
+    "file_tail": np.int32,
+    "file_id": np.int64,
+}
+_TEXT = {
+    "text_file": np.int32,
+    "text_dir": np.int32,
+    "text_script": np.uint8,
+    "text_length": np.int32,
+    "text_died": np.int64,
+    "text_id": np.int64,
+    "text_ordinal": np.int32,
+    "text_embeddable": np.uint8,
+    "vector_at": np.int64,
+}
+
+
+class Generation:
+    """One base and the tail that grows on it."""
+
+    def __init__(
+        self,
+        number: int,
+        base: Base,
+        dir_columns: Columns,
+        file_columns: Columns,
+        revision: int,
+        prior: F32,
+        room: int,
+    ) -> None:
+        self.number = number
+        self.base = base
+        self.revision = revision
+        self.base_revision = revision
+        self.prior = prior
+        self.dir_columns = dir_columns
+        self.file_columns = file_columns
+        self.names = Names(base)
+        self.postings: dict[int, array[int]] = {}
+        self.pending: dict[int, int] = {}  # text id to row, of the texts without their vector
+        self.dead_texts = 0
+        self.filled_in_base = 0
+        self._order: dict[
+            int, list[tuple[str, int]]
+        ] = {}  # living files by name, where it was needed
+        self.dirs, self.files, self.texts = (
+            len(base.dir_parent),
+            len(base.file_dir),
+            len(base.text_dir),
+        )
+        self.base_dirs, self.base_files, self.base_texts = self.dirs, self.files, self.texts
+        self.columns = self._columns_of(base)
+        self.tail_raw: F32 = np.zeros((0, self.dimension), np.float32)
+        self.text_older: I32 = np.zeros(0, np.int32)
+        self.dir_older: I32 = np.zeros(0, np.int32)
+        self._reserve(room, room, room)
+        # The numbers of the base's directories: row d has slot d.
+        self.slot: I32 = np.arange(self.dirs, dtype=np.int32)
+        self.slots = self.dirs
+        self.counts = np.array(base.counts)
+        self.mean_slot = np.array(base.mean_slot)
+        self.means = len(base.mean_count)
+        self.mean_count = np.array(base.mean_count)
+        self.tail_sum = np.zeros((0, self.dimension), np.int64)
+        self.tail_mean = np.zeros((0, self.dimension), np.float32)
+        self.snapshot = self._publish()
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector; 0 while it is not known."""
+        return int(self.base.raw.shape[1])
+
+    @property
+    def tail_texts(self) -> int:
+        """Texts in the tail, living or dead."""
+        return self.texts - self.base_texts
+
+    def _columns_of(self, base: Base) -> dict[str, _Array]:
+        dirs, files, texts = self.dirs, self.files, self.texts
+        never = [np.full(n, NEVER, np.int64) for n in (dirs, files, texts)]
+        # A directory's files follow one another; its chain begins at the first of them.
+        starts, ends = base.dir_files[:-1], base.dir_files[1:]
+        following = np.arange(1, files + 1, dtype=np.int32)
+        previous = np.arange(-1, files - 1, dtype=np.int32)
+        following[ends[ends > starts] - 1] = -1
+        previous[starts[ends > starts]] = -1
+        own = np.full(dirs, -1, np.int32)
+        abstracts = np.flatnonzero(base.text_file < 0)
+        own[base.text_dir[abstracts]] = abstracts
+        has_vector = base.text_has_vector.astype(bool)
+        for row in np.flatnonzero(~has_vector & base.text_embeddable.astype(bool)):
+            self.pending[int(base.text_id[row])] = int(row)
+        return {
+            "dir_parent": base.dir_parent,
+            "dir_died": never[0],
+            "dir_first": np.where(ends > starts, starts, -1).astype(np.int32),
+            "dir_tail": np.full(dirs, -1, np.int32),
+            "dir_key": base.dir_key,
+            "dir_id": base.dir_id,
+            "dir_type": base.dir_type,
+            "dir_text": own,
+            "file_dir": base.file_dir,
+            "file_next": following,
+            "file_previous": previous,
+            "file_died": never[1],
+            "file_tail": np.full(files, -1, np.int32),
+            "file_id": base.file_id,
+            "text_file": base.text_file,
+            "text_dir": base.text_dir,
+            "text_script": base.text_script,
+            "text_length": base.text_length,
+            "text_died": never[2],
+            "text_id": base.text_id,
+            "text_ordinal": base.text_ordinal,
+            "text_embeddable": base.text_embeddable,
+            "vector_at": np.where(has_vector, 0, NEVER),
+        }
+
+    def _reserve(self, dirs: int, files: int, texts: int) -> None:
+        """Makes room behind the ends, in all arrays at once.
+
+        An older snapshot's views stay one whole then: the rows that a chain leads to lie in the
+        same allocation as the chain.
+        """
+        room = (self.dirs + dirs, self.files + files, self.texts + texts)
+        for kinds, rows in zip((_DIR, _FILE, _TEXT), room, strict=True):
+            for name, kind in kinds.items():
+                self.columns[name] = grown(self.columns[name].astype(kind, copy=False), rows)
+        tail_texts, tail_dirs = room[2] - self.base_texts, room[0] - self.base_dirs
+        self.tail_raw = grown(self.tail_raw[: self.texts - self.base_texts], tail_texts)
+        self.text_older = grown(self.text_older[: self.texts - self.base_texts], tail_texts)
+        self.dir_older = grown(self.dir_older[: self.dirs - self.base_dirs], tail_dirs)
+        self._room = room
+
+    # Writing
+
+    def apply(self, changes: Sequence[Change], revision: int) -> Snapshot:
+        """Takes one commit; returns the snapshot that shows it.
+
+        Raises:
+            Corrupt: a change does not fit what is here.
+        """
+        dirs = sum(1 for c in changes if isinstance(c, Upsert) and c.is_directory)
+        texts = sum(len(c.texts) for c in changes if isinstance(c, Upsert))
+        if (
+            self.dirs + dirs > self._room[0]
+            or self.files + len(changes) > self._room[1]
+            or self.texts + texts > self._room[2]
+        ):
+            spare = max(self.texts // 4, 1024)
+            self._reserve(dirs + spare, len(changes) + spare, texts + spare)
+        commit = Commit(self, revision)
+        for change in changes:
+            if isinstance(change, Upsert):
+                commit.upsert(change)
+            elif isinstance(change, Remove):
+                commit.remove(change.uri)
+            else:
+                commit.fill(change)
+        commit.finish()
+        self.revision = revision
+        self.snapshot = self._publish()
+        return self.snapshot
+
+    def _publish(self) -> Snapshot:
+        c, dirs, files, texts = self.columns, self.dirs, self.files, self.texts
+        base = self.base
+        tail = texts - self.base_texts
+        tree = Tree(
+            Directories(
+                c["dir_parent"][:dirs], base.dir_end, base.dir_files, base.dir_texts,
+                c["dir_died"][:dirs], c["dir_first"][:dirs], c["dir_tail"][:dirs],
+                self.dir_older[: dirs - self.base_dirs], c["dir_key"][:dirs],
+            ),
+            Files(
+                c["file_dir"][:files], c["file_next"][:files], c["file_previous"][:files],
+                c["file_died"][:files], base.file_texts, c["file_tail"][:files],
+            ),
+            Texts(
+                c["text_file"][:texts], c["text_dir"][:texts], c["text_script"][:texts],
+                c["text_length"][:texts], c["text_died"][:texts], self.text_older[:tail],
+            ),
+        )  # fmt: skip
+        vectors = Vectors(
+            base.codes, base.scale, base.error, base.raw, self.tail_raw[:tail],
+            c["vector_at"][:texts],
+        )  # fmt: skip
+        numbers = Numbers(
+            self.slot, self.counts[: self.slots], self.mean_slot[: self.slots],
+            self.mean_count[: self.means], base.mean,
+            self.tail_mean[: self.means - len(base.mean_count)],
+        )  # fmt: skip
+        return Snapshot(
+            self.revision, self.number, tree, vectors, numbers, c["dir_type"][:dirs],
+            c["dir_id"][:dirs], c["file_id"][:files], c["text_id"][:texts],
+            c["text_ordinal"][:texts], c["text_embeddable"][:texts], self.names, self.postings,
+            self.dir_columns, self.file_columns, self.prior,
+        )  # fmt: skip
+
+    def _directory_uri(self, row: int) -> str:
+        parts: list[str] = []
+        parents = self.columns["dir_parent"]
+        while row != 0:
+            parts.append(self.names.directory(row))
+            row = int(parents[row])
+        return uris.ROOT + "/".join(reversed(parts))
+
+    def _file_uri(self, row: int) -> str:
+        return uris.join(
+            self._directory_uri(int(self.columns["file_dir"][row])), self.names.file(row)
+        )
+
+    def find(self, uri: str) -> int | None:
+        """As Snapshot.find, seen by the writer in the middle of a commit."""
+        for row in reversed(self.names.tail_rows.get(uri, ())):
+            if self._is_alive(row):
+                return row
+        found = self.names.base_row(uri, self._directory_uri, self._file_uri)
+        return found if found is not None and self._is_alive(found) else None
+
+    def _is_alive(self, row: int) -> bool:
+        died = self.columns["dir_died"][row] if row >= 0 else self.columns["file_died"][-1 - row]
+        return bool(died == NEVER)
+
+    def texts_of_file(self, file: int) -> list[int]:
+        """Rows of a file's living texts, rising."""
+        died = self.columns["text_died"]
+        rows: list[int] = []
+        if file < self.base_files:
+            rows = list(range(*self.base.file_texts[file].tolist()))
+        tail: list[int] = []
+        row = int(self.columns["file_tail"][file])
+        while row >= 0:
+            tail.append(row)
+            row = int(self.text_older[row - self.base_texts])
+        return [r for r in rows + tail[::-1] if died[r] == NEVER]
+
+    def files_by_name(self, directory: int) -> list[tuple[str, int]]:
+        """A directory's living files by name; the list is kept up to date from then on."""
+        known = self._order.get(directory)
+        if known is None:
+            known = []
+            following, died = self.columns["file_next"], self.columns["file_died"]
+            row = int(self.columns["dir_first"][directory])
+            while row >= 0:
+                if died[row] == NEVER:
+                    known.append((self.names.file(row), row))
+                row = int(following[row])
+            self._order[directory] = known
+        return known
+
+    def forget_order(self, directory: int) -> None:
+        """Lets go of `files_by_name` of a directory that is gone."""
+        self._order.pop(directory, None)
+
+    def raw(self, row: int) -> F32:
+        """A text's fp32 vector; meaningless while it has none."""
+        vector: F32 = (
+            self.base.raw[row] if row < self.base_texts else self.tail_raw[row - self.base_texts]
+        )
+        return vector
+
+    def subdirectories(self, row: int) -> list[int]:
+        """Rows of a directory's living directories."""
+        died = self.columns["dir_died"]
+        found: list[int] = []
+        if row < self.base_dirs:
+            child, end = row + 1, int(self.base.dir_end[row])
+            while child < end:
+                found.append(child)
+                child = int(self.base.dir_end[child])
+        child = int(self.columns["dir_tail"][row])
+        while child >= 0:
+            found.append(child)
+            child = int(self.dir_older[child - self.base_dirs])
+        return [d for d in found if died[d] == NEVER]

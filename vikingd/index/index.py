@@ -1,0 +1,235 @@
+"""The index: the present generation, its compaction, its form on disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from viking_kernels.arrays import F32
+
+from vikingd.errors import Corrupt
+from vikingd.index import base as bases
+from vikingd.index.compact import compacted
+from vikingd.index.generation import Generation
+from vikingd.index.snapshot import Snapshot
+from vikingd.index.where import Columns
+from vikingd.model import Change, Filled, Upsert
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """When the tail is folded into the base: at `minimum` texts and this share of the base."""
+
+    minimum: int = 4096
+    ratio: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """The index in numbers; texts in base and tail living or dead."""
+
+    generation: int
+    base_revision: int
+    base_texts: int
+    tail_texts: int
+    dead_texts: int
+    compacting: bool
+    bytes_on_disk: int
+    problem: str
+
+
+class Index:
+    """Takes commits from the one writer, hands snapshots to readers, compacts in the background.
+
+    A compaction makes a new base from a snapshot while commits go on into the old generation; the
+    commits since that snapshot are kept and taken again by the new one before it is swapped in.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        model: str,
+        prior: F32,
+        settings: IndexSettings,
+        written: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._root = root
+        self._model = model
+        self._prior = prior  # [SCRIPTS, dim]
+        self._settings = settings
+        self._written = written  # is told the revision of each base that is on disk
+        self._lock = threading.Lock()  # held by the writer for a commit, never by a reader
+        self._since: list[tuple[Sequence[Change], int]] | None = (
+            None  # commits of a compaction's time
+        )
+        self._worker: threading.Thread | None = None
+        self._problem = ""
+        self._closing = False
+        self._bytes = 0
+        self._generation = self._empty(prior.shape[1])
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot; one reference, no lock."""
+        return self._generation.snapshot
+
+    def load(self) -> bool:
+        """Takes the base on disk, if it is one of this model; False: everything must be fed in.
+
+        Raises:
+            Corrupt: there is one, but it can't be used; feeding everything in mends it.
+        """
+        found = bases.load(self._root)
+        if found is None:
+            return False
+        base, dir_columns, file_columns, manifest, path = found
+        if (manifest.model, manifest.dimension) != (self._model, self._prior.shape[1]):
+            raise Corrupt(
+                f"{path.name} is of {manifest.model} with {manifest.dimension} dimensions"
+            )
+        self._generation = self._over(
+            base, dir_columns, file_columns, manifest.generation, manifest.revision
+        )
+        self._bytes = _size(path)
+        return True
+
+    def clear(self) -> None:
+        """Lets go of what was loaded: everything must be fed in."""
+        self._generation = self._empty(self._prior.shape[1])
+
+    def apply(self, changes: Sequence[Change], revision: int) -> None:
+        """Takes one commit; it is seen by the next reader.
+
+        Raises:
+            Corrupt: index and store have come apart.
+        """
+        with self._lock:
+            if self._since is not None:
+                self._since.append((changes, revision))
+            self._apply(changes, revision)
+        if self._worker is None and not self._closing and self._due():
+            self._start()
+
+    def _apply(self, changes: Sequence[Change], revision: int) -> None:
+        if self._generation.dimension == 0:
+            dimension = next((n for n in map(_dimension, changes) if n), 0)
+            if dimension:
+                self._widen(dimension)
+        self._generation.apply(changes, revision)
+
+    def _empty(self, dimension: int) -> Generation:
+        return self._over(bases.empty(dimension), Columns(), Columns(), 0, 0)
+
+    def _over(
+        self, base: bases.Base, dirs: Columns, files: Columns, number: int, revision: int
+    ) -> Generation:
+        room = max(self._settings.minimum, int(len(base.text_dir) * self._settings.ratio)) * 2
+        return Generation(number, base, dirs, files, revision, self._prior, room)
+
+    def _widen(self, dimension: int) -> None:
+        """The first vector of a store that had none says how many numbers a vector has."""
+        snapshot = self._generation.snapshot
+        base, dirs, files = compacted(snapshot)
+        texts = len(base.text_dir)
+        wide = bases.empty(dimension)
+        base = replace(
+            base, codes=np.zeros((texts, dimension), np.int8),
+            raw=np.zeros((texts, dimension), np.float32), mean=wide.mean, mean_sum=wide.mean_sum,
+        )  # fmt: skip
+        self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
+        self._generation = self._over(base, dirs, files, snapshot.generation, snapshot.revision)
+        self._since = None
+
+    def _due(self) -> bool:
+        generation = self._generation
+        changed = generation.tail_texts + generation.filled_in_base
+        base = len(generation.base.text_dir)
+        return changed >= max(self._settings.minimum, int(base * self._settings.ratio))
+
+    def _start(self) -> threading.Thread:
+        with self._lock:
+            worker = self._worker
+            if worker is None:
+                worker = threading.Thread(target=self._run, name="compaction", daemon=True)
+                self._worker = worker
+                worker.start()
+            return worker
+
+    def _run(self) -> None:
+        try:
+            self._compact()
+            self._problem = ""
+        except Exception as error:
+            # The old generation serves on; what went wrong is shown and tried again when due.
+            self._problem = f"compaction failed: {error}"
+        finally:
+            with self._lock:
+                self._since = None
+                self._worker = None
+
+    def _compact(self) -> None:
+        with self._lock:
+            self._since = []
+            snapshot = self._generation.snapshot
+        base, dirs, files = compacted(snapshot)
+        number = snapshot.generation + 1
+        manifest = bases.Manifest(number, snapshot.revision, snapshot.dimension, self._model)
+        path = bases.save(self._root, base, dirs, files, manifest)
+        del base, dirs, files
+        loaded = bases.load(self._root)
+        assert loaded is not None
+        fresh = self._over(loaded[0], loaded[1], loaded[2], number, snapshot.revision)
+        while True:
+            with self._lock:
+                if self._since is None:
+                    return  # the dimension became known meanwhile: this base is of another shape
+                waiting, self._since = self._since, []
+                if len(waiting) <= 1:
+                    for changes, revision in waiting:
+                        fresh.apply(changes, revision)
+                    self._generation = fresh
+                    self._since = None
+                    break
+            for changes, revision in waiting:
+                fresh.apply(changes, revision)
+        self._bytes = _size(path)
+        bases.remove_others(self._root, path)
+        self._written(snapshot.revision)
+
+    def compact(self) -> tuple[int, int]:
+        """Compacts now and waits for it; (generation, revision of its base)."""
+        while (worker := self._worker) is not None:
+            worker.join()
+        self._start().join()
+        if self._problem:
+            raise Corrupt(self._problem)
+        return self._generation.number, self._generation.base_revision
+
+    def state(self) -> IndexState:
+        """The index in numbers."""
+        g = self._generation
+        return IndexState(
+            g.number, g.base_revision, len(g.base.text_dir), g.tail_texts, g.dead_texts,
+            self._worker is not None, self._bytes, self._problem,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Waits for a running compaction; no other one begins."""
+        self._closing = True
+        if (worker := self._worker) is not None:
+            worker.join()
+
+
+def _dimension(change: Change) -> int:
+    if isinstance(change, Filled):
+        return len(change.vector) // 4
+    if isinstance(change, Upsert):
+        return next((len(text.vector) // 4 for text in change.texts if text.vector), 0)
+    return 0
+
+
+def _size(path: Path) -> int:
+    return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())

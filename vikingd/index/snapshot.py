@@ -1,0 +1,255 @@
+"""A snapshot: everything that a query reads, as of one revision, never locked, never changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from viking_kernels.arrays import (
+    COUNTS,
+    F32,
+    I8,
+    I32,
+    I64,
+    SCRIPTS,
+    U8,
+    U64,
+    Numbers,
+    Scope,
+    Terms,
+    Tree,
+    Vectors,
+)
+from viking_kernels.dense import Means, code_means
+
+from vikingd import uri as uris
+from vikingd.index import tokens
+from vikingd.index.base import Base
+from vikingd.index.where import Columns
+
+ENOUGH = 30
+"""A mean of so many vectors stands by itself."""
+
+PRIOR_WEIGHT = 5.0
+"""A mean of fewer, with none above it that has enough, is mixed with so many of the prior."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Where the mean of a script came from; `directory` is a row."""
+
+    script: int
+    vectors: int
+    directory: int
+    with_prior: bool
+
+
+class Names:
+    """Names of rows and rows of URIs: those of the base mapped, those of the tail in memory."""
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+        self.tail_dirs: list[str] = []
+        self.tail_files: list[str] = []
+        # URI to directory d as d, file f as -1 - f: all that ever had it, for older snapshots.
+        self.uris: dict[int, str] = {0: uris.ROOT}  # of directories that were asked for
+        self.tail_rows: dict[str, list[int]] = {}
+
+    def directory(self, row: int) -> str:
+        """The name of a directory."""
+        base = self.base
+        size = len(base.dir_parent)
+        if row >= size:
+            return self.tail_dirs[row - size]
+        return bytes(base.dir_names[base.dir_name_at[row] : base.dir_name_at[row + 1]]).decode()
+
+    def file(self, row: int) -> str:
+        """The name of a file."""
+        base = self.base
+        size = len(base.file_dir)
+        if row >= size:
+            return self.tail_files[row - size]
+        return bytes(base.file_names[base.file_name_at[row] : base.file_name_at[row + 1]]).decode()
+
+    def base_row(self, uri: str, directory_uri: Any, file_uri: Any) -> int | None:
+        """The base row of a URI, living or dead; None: it has none."""
+        keys = self.base.uri_key
+        key = tokens.term_hash(uri)
+        at = int(np.searchsorted(keys, np.uint64(key)))
+        while at < len(keys) and int(keys[at]) == key:
+            row = int(self.base.uri_row[at])
+            if (directory_uri(row) if row >= 0 else file_uri(-1 - row)) == uri:
+                return row
+            at += 1
+        return None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The index as of `revision`; arrays are views that only ever grow behind their end."""
+
+    revision: int
+    generation: int
+    tree: Tree
+    vectors: Vectors
+    numbers: Numbers
+    dir_type: I8
+    dir_id: I64
+    file_id: I64
+    text_id: I64
+    text_ordinal: I32
+    text_embeddable: U8
+    names: Names
+    tail_postings: dict[int, Any]  # term hash to array("Q") of text << 16 | tf, by text
+    dir_columns: Columns
+    file_columns: Columns
+    prior: F32  # [SCRIPTS, dim]
+    _scopes: dict[int, tuple[Scope, Means, tuple[Mean, ...]]] = field(default_factory=dict)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector; 0 while it is not known."""
+        return int(self.vectors.base_raw.shape[1])
+
+    @property
+    def base(self) -> Base:
+        """The base below this snapshot."""
+        return self.names.base
+
+    def directory_uri(self, row: int) -> str:
+        """The URI of a directory."""
+        known = self.names.uris.get(row)
+        if known is None:
+            parent = int(self.tree.directories.parent[row])
+            known = uris.join(self.directory_uri(parent), self.names.directory(row))
+            self.names.uris[row] = known
+        return known
+
+    def file_uri(self, row: int) -> str:
+        """The URI of a file."""
+        return uris.join(
+            self.directory_uri(int(self.tree.files.directory[row])), self.names.file(row)
+        )
+
+    def find(self, uri: str) -> int | None:
+        """Directory d as d, file f as -1 - f; None where nothing of that name is alive."""
+        for row in reversed(self.names.tail_rows.get(uri, ())):
+            if self._is_alive(row):
+                return row
+        found = self.names.base_row(uri, self.directory_uri, self.file_uri)
+        return found if found is not None and self._is_alive(found) else None
+
+    def _is_alive(self, row: int) -> bool:
+        died = self.tree.directories.died if row >= 0 else self.tree.files.died
+        number = row if row >= 0 else -1 - row
+        return number < len(died) and bool(died[number] > self.revision)
+
+    def files_by_directory(self) -> I64:
+        """[D] how many living files stand right in each directory."""
+        alive = self.tree.files.died > self.revision
+        return np.bincount(
+            self.tree.files.directory[alive], minlength=len(self.tree.directories.died)
+        )
+
+    def scope(self, root: int) -> tuple[Scope, Means, tuple[Mean, ...]]:
+        """The scope below a directory, with the mean of each script in it and where it is from."""
+        known = self._scopes.get(root)
+        if known is None:
+            mean, sources = self._means(root)
+            known = self._scopes[root] = (self._ranges(root), code_means(mean), sources)
+        return known
+
+    def _ranges(self, root: int) -> Scope:
+        base = self.base
+        sizes = (len(base.dir_parent), len(base.file_dir), len(base.text_dir), self.revision)
+        if root >= sizes[0]:
+            return Scope(root, 0, 0, 0, 0, 0, 0, *sizes)
+        end = int(base.dir_end[root])
+        files, texts = base.dir_files, base.dir_texts
+        return Scope(root, root, end, int(files[root]), int(files[end]),
+                     int(texts[root]), int(texts[end]), *sizes)  # fmt: skip
+
+    def _means(self, root: int) -> tuple[F32, tuple[Mean, ...]]:
+        numbers = self.numbers
+        mean = np.zeros((SCRIPTS, self.dimension), np.float32)
+        sources: list[Mean] = []
+        present = numbers.mean_slot[numbers.slot[0]]
+        for script in range(SCRIPTS):
+            if present[script] < 0:
+                mean[script] = self.prior[script]
+                continue
+            row = root
+            while True:
+                slot = int(numbers.mean_slot[numbers.slot[row], script])
+                count = int(numbers.mean_count[slot]) if slot >= 0 else 0
+                if count >= ENOUGH or row == 0:
+                    break
+                row = int(self.tree.directories.parent[row])
+            centre = self.mean_row(slot)
+            if count < ENOUGH:
+                centre = (count * centre + PRIOR_WEIGHT * self.prior[script]) / (
+                    count + PRIOR_WEIGHT
+                )
+            mean[script] = centre
+            sources.append(Mean(script, count, row, count < ENOUGH))
+        return mean, tuple(sources)
+
+    def mean_row(self, slot: int) -> F32:
+        """[dim] a mean of Numbers."""
+        base = self.numbers.base_mean.shape[0]
+        row: F32 = (
+            self.numbers.base_mean[slot] if slot < base else self.numbers.tail_mean[slot - base]
+        )
+        return row
+
+    def terms(self, hashes: U64, weights: F32) -> Terms:
+        """The postings of terms, for the kernels."""
+        base = self.base
+        keys = hashes
+        at = np.searchsorted(base.term_key, keys)
+        known = np.zeros(len(keys), bool)
+        inside = at < len(base.term_key)
+        known[inside] = base.term_key[at[inside]] == keys[inside]
+        starts = np.where(known, base.term_at[np.where(known, at, 0)], 0)
+        ends = np.where(known, base.term_at[np.where(known, at + 1, 0)], 0)
+        tail_from = np.zeros(len(keys) + 1, np.int64)
+        parts: list[npt.NDArray[np.uint64]] = []
+        for i, key in enumerate(hashes.tolist()):
+            found = self.tail_postings.get(key)
+            if found is not None:
+                # One call under the GIL: the writer may be appending to the same array.
+                parts.append(np.frombuffer(found.tobytes(), np.uint64))
+                tail_from[i + 1] = len(parts[-1])
+        np.cumsum(tail_from, out=tail_from)
+        tail = np.concatenate(parts) if parts else _NO_POSTINGS
+        return Terms(weights, starts, ends, base.posting_text, base.posting_tf, tail_from,
+                     (tail >> np.uint64(16)).astype(np.int32), tail.astype(np.uint16))  # fmt: skip
+
+    def has_term(self, key: int, scope: Scope) -> bool:
+        """Whether a living text of the scope has a term."""
+        terms = self.terms(np.array([key], np.uint64), np.ones(1, np.float32))
+        texts = self.tree.texts
+        base = terms.base_text[terms.base_from[0] : terms.base_to[0]]
+        first, last = np.searchsorted(base, (scope.text_low, scope.text_high))
+        if (texts.died[base[first:last]] > self.revision).any():
+            return True
+        tail = terms.tail_text[terms.tail_text < len(texts.died)]
+        tail = tail[texts.died[tail] > self.revision]
+        return any(self._is_below(row, scope.root) for row in set(texts.directory[tail].tolist()))
+
+    def _is_below(self, row: int, top: int) -> bool:
+        # A parent has a lower number than its child.
+        while row > top:
+            row = int(self.tree.directories.parent[row])
+        return row == top
+
+    def counts(self, root: int) -> I64:
+        """[COUNTS] of a directory's subtree; see viking_kernels.arrays."""
+        row: I64 = self.numbers.counts[self.numbers.slot[root]]
+        assert len(row) == COUNTS
+        return row
+
+
+_NO_POSTINGS = np.zeros(0, np.uint64)

@@ -1,0 +1,258 @@
+"""The terms of a text, as the inverted index knows them, and their 64-bit hashes.
+
+English words are stemmed and stop words left out; Chinese, kana and hangul become single characters
+and bigrams; identifiers, paths and file names stand whole and in parts.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import chain
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import Stemmer
+
+from vikingd.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS
+
+VERSION: int = 1
+"""To be raised whenever a text gets other terms than before: an index holds for one version."""
+
+MAX_TERM = 64
+"""Longer ones are no terms: nobody asks for them, and encoded data would flood the vocabulary."""
+
+_MAX_CAMEL_PARTS = 12  # what falls into more is a hash or encoded data
+_CACHED = 1 << 16
+
+# Lucene's list, with what an apostrophe leaves behind (it's, don't, we'll), without "no" and "not":
+# a memory of what someone does not like says so.
+_STOP_WORDS = frozenset((
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "d", "for", "from", "if", "in", "into",
+    "is", "it", "its", "ll", "m", "of", "on", "or", "re", "s", "such", "t", "that", "the", "their",
+    "then", "there", "these", "they", "this", "to", "ve", "was", "will", "with",
+))  # fmt: skip
+# Particles say nothing alone; their bigrams stay, for 目的 and 了解 are words.
+_STOP_CHARACTERS = frozenset("的了吗呢吧啊呀嘛・ー")
+
+_CJK = f"々〇{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}"
+
+
+def _compound(word: str) -> str:
+    """Pattern: words joined into a path, a dotted name or a file name; C++, C#, F#."""
+    joint = r"(?::(?://|:|\\)?|[-./@\\])"
+    return rf"[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_])|{word}++(?:{joint}{word}++)*+"
+
+
+_ASCII_PIECE = re.compile(_compound("[A-Za-z0-9_]"))
+# The lookahead takes two CJK characters where only one is consumed: so bigrams overlap.
+_COMPOUND = _compound(rf"[^\W{_CJK}]")
+_PIECE = re.compile(rf"(?=([{_CJK}]{{1,2}}|{_COMPOUND}))(?:[{_CJK}]|\1)")
+_CJK_START = re.compile(f"[{_CJK}]")
+
+# From the outside in: a path, its names, their words. The last one divides camelCase, PascalCase,
+# HTTPServer and sha256, but not the plural of an acronym (URLs).
+_SEPARATORS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"[/\\:@]+",
+        r"\.+",
+        r"-+",
+        r"_+",
+        r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])"
+        r"|(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)",
+    )
+)
+_CAMEL = len(_SEPARATORS) - 1
+
+# What makes an identifier of a piece, besides two slashes around a name. Not among it: a hyphen
+# (well-known, covid-19), a digit before letters only (2nd, 10am), one slash (and/or), dots between
+# single letters (e.g.).
+_IDENTIFIER = re.compile(
+    r"_|[^\W\d_]\d"  # snake_case, E4102
+    r"|[a-z][A-Z]|[A-Z]{2}[a-z]{2}"  # camelCase, HTTPException
+    r"|\A(?!.*[a-z]).*[A-Z]{2}"  # EACCES, RFC-7231
+    r"|\w\w\.[^\W\d_]|\w\.[^\W\d_]\w"  # main.c, a.py
+    r"|[^\W\d_]\w*:[:/]*\w"  # std::vector, main:42
+)
+_TWO_SLASHES = re.compile(r"[/\\].*[/\\]")
+
+# To normalise takes time quadratic in a run of combining marks, so these are cut short. A text of
+# 1,024 characters is harmless (2 ms).
+_LONG_RUN = re.compile(r"([^\w\s]{30})[^\w\s]+")
+_HARMLESS = 1024
+
+_stemmer = Stemmer.Stemmer("english", 0)
+_stemmer_lock = threading.Lock()  # a stemmer works in one buffer
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerms:
+    """The terms of a query.
+
+    `terms`, `hashes` (uint64, ascending) and `weights` (float32, how often each was said) go
+    together. `identifiers` are the hashes of the identifiers that the query consists of, () when
+    there is any other word in it.
+    """
+
+    terms: tuple[str, ...]
+    hashes: npt.NDArray[np.uint64]
+    weights: npt.NDArray[np.float32]
+    identifiers: tuple[int, ...]
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text in their order, with repeats."""
+    return list(chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(_normalized(text)))))
+
+
+@lru_cache(maxsize=_CACHED)
+def term_hash(term: str) -> int:
+    """A term's hash, the same in every process: in [1, 2**64 - 2], the ends being reserved."""
+    digest = blake2b(term.encode(errors="surrogatepass"), digest_size=8).digest()
+    return min(max(int.from_bytes(digest, "little"), 1), 2**64 - 2)
+
+
+def encode(text: str, name: str = "") -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], int]:
+    """What the index keeps of a text and the name of its file.
+
+    A name of digits only is an ordinal and says nothing.
+
+    Returns:
+        The hashes of its terms, each once, ascending; how often each occurs, at most 65,535; how
+        many terms there are, repeats included.
+    """
+    pieces = _pieces(_normalized(text))
+    if name and not name.isdecimal():
+        pieces += _pieces(_normalized(name))
+    hashes = np.frombuffer(bytearray().join(map(_PIECE_HASHES.__getitem__, pieces)), "<u8")
+    hashes.sort()
+    # np.unique does the same in twice the time.
+    edges = np.ones(len(hashes) + 1, np.bool_)
+    np.not_equal(hashes[1:], hashes[:-1], out=edges[1:-1])
+    starts = edges.nonzero()[0]
+    counts = np.minimum(np.diff(starts), 0xFFFF).astype(np.uint16)
+    return hashes[starts[:-1]], counts, len(hashes)
+
+
+def query_terms(text: str) -> QueryTerms:
+    """The terms of a query, and whether it consists of identifiers only."""
+    text = _normalized(text)
+    counts: dict[str, int] = {}
+    for term in chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(text))):
+        counts[term] = counts.get(term, 0) + 1
+    ordered = sorted((term_hash(term), term) for term in counts)
+    return QueryTerms(
+        tuple(term for _, term in ordered),
+        np.array([hashed for hashed, _ in ordered], np.uint64),
+        np.array([counts[term] for _, term in ordered], np.float32),
+        _identifiers(text),
+    )
+
+
+def _normalized(text: str) -> str:
+    if text.isascii():
+        return text
+    if len(text) > _HARMLESS:
+        text = _LONG_RUN.sub(r"\1 ", text)
+    return unicodedata.normalize("NFKC", text)
+
+
+def _pieces(text: str) -> list[str]:
+    """What stands between spaces and punctuation; a CJK character together with its next."""
+    pattern = _ASCII_PIECE if text.isascii() else _PIECE
+    return pattern.findall(text)
+
+
+_Value = TypeVar("_Value")
+
+
+class _Memo(dict[str, _Value]):
+    """What a function makes of a piece, remembered; emptied when full."""
+
+    def __init__(self, function: Callable[[str], _Value]) -> None:
+        super().__init__()
+        self._function = function
+
+    def __missing__(self, piece: str) -> _Value:
+        value = self._function(piece)
+        if len(piece) <= 2 * MAX_TERM:
+            if len(self) >= _CACHED:
+                self.clear()
+            self[piece] = value
+        return value
+
+
+def _piece_terms(piece: str) -> tuple[str, ...]:
+    out: list[str] = []
+    if not _CJK_START.match(piece):
+        _collect(piece, 0, out)
+    else:
+        if piece[0] not in _STOP_CHARACTERS:
+            out.append(piece[0])
+        if len(piece) == 2:
+            out.append(piece)
+    return tuple(out)
+
+
+def _piece_hashes(piece: str) -> bytes:
+    return b"".join(term_hash(term).to_bytes(8, "little") for term in _PIECE_TERMS[piece])
+
+
+_PIECE_TERMS = _Memo(_piece_terms)
+_PIECE_HASHES = _Memo(_piece_hashes)
+
+
+def _collect(segment: str, level: int, out: list[str]) -> None:
+    """Appends the terms of a segment: itself, then those of its parts, from a level inwards."""
+    parts = [segment]
+    while parts == [segment] and level < len(_SEPARATORS):
+        if level == _CAMEL and len(segment) > MAX_TERM:
+            return
+        parts = [part for part in _SEPARATORS[level].split(segment) if part]
+        level += 1
+    if not parts:
+        return
+    if len(segment) <= MAX_TERM:
+        term = segment.casefold()
+        # Letters alone are stemmed however they are written, so that jsonresponse finds
+        # JSONResponse. What has digits or signs in it is kept as it is.
+        if not term.isalpha():
+            out.append(term)
+        elif term not in _STOP_WORDS:
+            with _stemmer_lock:
+                out.append(_stemmer.stemWord(term))
+    is_camel = level > _CAMEL
+    if parts == [segment] or (is_camel and len(parts) > _MAX_CAMEL_PARTS):
+        return
+    for part in parts:
+        if len(part) > 1 or not is_camel:  # the E of E4102 says nothing
+            _collect(part, level, out)
+
+
+def _identifiers(text: str) -> tuple[int, ...]:
+    """The hashes of the whole identifiers when there is nothing else in the query, else ().
+
+    Several words in capitals alone are someone shouting.
+    """
+    found: list[str] = []
+    shouted = True
+    for token in text.split():
+        pieces = _pieces(token)
+        if len(pieces) != 1 or not 1 < len(pieces[0]) <= MAX_TERM:
+            return ()
+        piece = pieces[0]
+        whole = _PIECE_TERMS[piece]
+        if not whole or not (_IDENTIFIER.search(piece) or _TWO_SLASHES.search(token)):
+            return ()
+        found.append(whole[0])
+        shouted = shouted and piece.isalpha() and piece.isupper()
+    if shouted and len(found) > 1:
+        return ()
+    return tuple(map(term_hash, dict.fromkeys(found)))

@@ -1,0 +1,151 @@
+"""Whether an index shows just what the store holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS
+
+from vikingd import uri as uris
+from vikingd.index import tokens
+from vikingd.index.base import Base
+from vikingd.index.compact import compacted
+from vikingd.index.snapshot import Snapshot
+from vikingd.model import Upsert
+
+MAX_PROBLEMS = 100
+
+
+class Comparison:
+    """Compares a snapshot with all contexts of a store at the same revision."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.contexts = 0
+        self.texts = 0
+        self.vectors = 0
+        self.problems: list[str] = []
+        self._snapshot = snapshot
+        tree = snapshot.tree
+        alive = np.flatnonzero(tree.texts.died > snapshot.revision)
+        self._rows = {int(snapshot.text_id[row]): int(row) for row in alive}
+        self._words = _word_sums(snapshot)
+
+    def _problem(self, text: str) -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(text)
+
+    def run(self, contexts: Iterable[Upsert]) -> None:
+        """Compares every context, text, vector, posting and directory number."""
+        snapshot = self._snapshot
+        for context in contexts:
+            self._compare(context)
+        counts = snapshot.counts(0)
+        # The index has the root whether or not the store does.
+        nodes = int(counts[FILES] + counts[DIRECTORIES])
+        if nodes - 1 > self.contexts or self.contexts > nodes:
+            self._problem(f"the index has {nodes} contexts, the store {self.contexts}")
+        if self._rows:
+            self._problem(f"the index has {len(self._rows)} texts that the store has not")
+        if int(counts[TEXTS]) != self.texts:
+            self._problem(
+                f"the index counts {int(counts[TEXTS])} texts, the store has {self.texts}"
+            )
+        self._compare_numbers()
+
+    def _compare(self, context: Upsert) -> None:
+        snapshot = self._snapshot
+        self.contexts += 1
+        row = snapshot.find(context.uri)
+        if row is None:
+            self._problem(f"{context.uri} is in the store but not in the index")
+            return
+        if (row >= 0) != context.is_directory:
+            self._problem(f"{context.uri} is of another kind in the index")
+            return
+        known = int(snapshot.dir_id[row] if row >= 0 else snapshot.file_id[-1 - row])
+        if known != context.context_id and context.uri != uris.ROOT:
+            self._problem(f"{context.uri} is context {context.context_id}, in the index {known}")
+        for i, text in enumerate(context.texts):
+            self.texts += 1
+            at = self._rows.pop(text.text_id, None)
+            if at is None:
+                self._problem(f"{context.uri}: text {text.text_id} is not in the index")
+                continue
+            owner = int(
+                snapshot.tree.texts.directory[at] if row >= 0 else snapshot.tree.texts.file[at]
+            )
+            if owner != (row if row >= 0 else -1 - row):
+                self._problem(f"{context.uri}: text {text.text_id} stands elsewhere in the index")
+            hashes, tf, length = tokens.encode(text.text, uris.name(context.uri) if i == 0 else "")
+            words = np.uint64(0)
+            with np.errstate(over="ignore"):
+                words = (hashes * tf.astype(np.uint64)).sum(dtype=np.uint64)
+            if length != snapshot.tree.texts.length[at] or words != self._words[at]:
+                self._problem(f"{context.uri}: text {text.text_id} has other terms in the index")
+            self._compare_vector(context.uri, text.vector, at)
+
+    def _compare_vector(self, uri: str, vector: bytes, row: int) -> None:
+        vectors = self._snapshot.vectors
+        indexed = bool(vectors.vector_at[row] <= self._snapshot.revision)
+        if indexed != bool(vector):
+            self._problem(f"{uri}: a vector is in the {'index' if indexed else 'store'} alone")
+        elif vector:
+            self.vectors += 1
+            base = len(vectors.base_raw)
+            raw = vectors.base_raw[row] if row < base else vectors.tail_raw[row - base]
+            off = 0.0
+            if row < base:
+                coded = float(vectors.scale[row]) * vectors.base_codes[row].astype(np.float64)
+                off = abs(np.linalg.norm(raw - coded) - vectors.error[row])
+            if raw.tobytes() != vector or off > 1e-5:
+                self._problem(f"{uri}: another vector is in the index")
+
+    def _compare_numbers(self) -> None:
+        """The numbers that commits kept up to date against those made anew from the rows."""
+        snapshot = self._snapshot
+        fresh, _, _ = compacted(snapshot)
+        rows = [snapshot.find(_uri(fresh, i)) for i in range(len(fresh.dir_parent))]
+        for new, old in enumerate(rows):
+            if old is None or old < 0:
+                self._problem(f"directory {new} of a new base is not in the index")
+                continue
+            slot = snapshot.numbers.slot[old]
+            if not np.array_equal(fresh.counts[new], snapshot.numbers.counts[slot]):
+                self._problem(
+                    f"{snapshot.directory_uri(old)}: its counts are not those of its rows"
+                )
+            for script, at in enumerate(fresh.mean_slot[new]):
+                kept = int(snapshot.numbers.mean_slot[slot, script])
+                count = int(snapshot.numbers.mean_count[kept]) if kept >= 0 else 0
+                if count != (int(fresh.mean_count[at]) if at >= 0 else 0):
+                    self._problem(f"{snapshot.directory_uri(old)}: it counts {count} vectors")
+                elif count and not np.array_equal(fresh.mean[at], snapshot.mean_row(kept)):
+                    self._problem(
+                        f"{snapshot.directory_uri(old)}: its mean is not that of its rows"
+                    )
+
+
+def _uri(base: Base, row: int) -> str:
+    parts: list[str] = []
+    while row > 0:
+        at = slice(int(base.dir_name_at[row]), int(base.dir_name_at[row + 1]))
+        parts.append(bytes(base.dir_names[at]).decode())
+        row = int(base.dir_parent[row])
+    return uris.ROOT + "/".join(reversed(parts))
+
+
+def _word_sums(snapshot: Snapshot) -> npt.NDArray[np.uint64]:
+    """[T] the sum of hash * tf over a text's postings, modulo 2^64."""
+    base = snapshot.base
+    sums = np.zeros(len(snapshot.tree.texts.directory), np.uint64)
+    keys = np.repeat(base.term_key, np.diff(base.term_at))
+    np.add.at(sums, base.posting_text, keys * base.posting_tf.astype(np.uint64))
+    for key, found in list(snapshot.tail_postings.items()):
+        packed = np.frombuffer(found.tobytes(), np.uint64)
+        texts = (packed >> np.uint64(16)).astype(np.int64)
+        seen = texts < len(sums)
+        tf = packed[seen] & np.uint64(0xFFFF)
+        np.add.at(sums, texts[seen], np.uint64(key) * tf)
+    return sums
