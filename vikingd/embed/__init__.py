@@ -1,0 +1,1 @@
+"""Embedding providers behind one protocol, their cache and the background worker."""

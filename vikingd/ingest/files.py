@@ -1,0 +1,204 @@
+"""Reads directory trees and single files as drafts of contexts."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
+from pathlib import Path
+
+from vikingd import uri as uris
+from vikingd.errors import InvalidField
+from vikingd.ingest.abstracts import (
+    MAX_ABSTRACT,
+    derive_abstract,
+    derive_title,
+    shorten,
+    stated_abstract,
+)
+from vikingd.ingest.frontmatter import front_matter
+from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.ingest.passages import split
+from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
+from vikingd.model import Draft
+
+SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
+"""Left out with all that is hidden."""
+
+_DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
+_LISTED = 40
+"""Files of a directory that its abstract may name."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What could not be imported, printable, and why.
+
+    `uri` is that of the context it would have been, "" when there can be none.
+    """
+
+    path: str
+    reason: str
+    uri: str = ""
+
+
+class _FaultyFileError(Exception):
+    """The message says why a file cannot be imported."""
+
+
+def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable]:
+    """Reads a directory with all below it, or one file; every draft is checked.
+
+    Order: a directory, its files by name, then its subdirectories by name. Hidden files and
+    directories, symbolic links, SKIPPED_DIRECTORIES and directories with nothing to read in them
+    are left out. A typed root or a directory above one is a draft only if a README describes it,
+    since many imports share it.
+
+    Args:
+        path: the directory or file.
+        root_uri: what `path` becomes. A single file goes into it if it ends in "/" or can only
+            be a directory.
+
+    Raises:
+        InvalidField: `root_uri` is none.
+    """
+    uri = uris.parse(root_uri)
+    if path.is_dir():
+        yield from _read_directory(path, uri)
+        return
+    if root_uri.endswith("/") or is_shared(uri):
+        uri = uris.join(uri, path.name)
+    yield _read_file(path, uri)
+
+
+def _read_directory(path: Path, uri: str) -> Iterator[Draft | Unreadable]:
+    try:
+        uris.parse(uri)
+        with os.scandir(path) as entries:
+            wanted = sorted((e for e in entries if _is_wanted(e)), key=lambda entry: entry.name)
+    except InvalidField as error:
+        yield Unreadable(printable(path), str(error))
+        return
+    except OSError as error:
+        yield Unreadable(printable(path), error.strerror or str(error), uri)
+        return
+    subdirectories = [path / entry.name for entry in wanted if entry.is_dir()]
+    files = (path / entry.name for entry in wanted if not entry.is_dir())
+    drafts = (_read_file(file, uris.join(uri, file.name)) for file in files)
+    first = list(islice(drafts, _LISTED))
+    title, abstract = _description(path)
+    if not abstract and not is_shared(uri):
+        abstract = _listing(first, subdirectories)
+    if abstract:
+        yield _checked(Draft(uri, is_directory=True, title=title, abstract=abstract), path)
+    yield from first
+    yield from drafts
+    for subdirectory in subdirectories:
+        yield from _read_directory(subdirectory, uris.join(uri, subdirectory.name))
+
+
+def _is_wanted(entry: os.DirEntry[str]) -> bool:
+    if entry.name.startswith(".") or entry.is_symlink():
+        return False
+    return entry.name not in SKIPPED_DIRECTORIES or not entry.is_dir()
+
+
+def _description(directory: Path) -> tuple[str, str]:
+    """Title and abstract of what describes the directory; "" each without such a file."""
+    for name in _DESCRIBING:
+        try:
+            content = _read_text(directory / name)
+        except (OSError, _FaultyFileError):
+            continue  # a fault is reported when the file itself is read
+        return derive_title(content, name), (
+            stated_abstract(content, name) or derive_abstract(content, name)
+        )
+    return "", ""
+
+
+def _listing(first: Iterable[Draft | Unreadable], subdirectories: Iterable[Path]) -> str:
+    """What a directory holds, by titles or names, bounded like an abstract."""
+    below = (_description(path)[0] or path.name for path in subdirectories)
+    files = (draft.title or uris.name(draft.uri) for draft in first if isinstance(draft, Draft))
+    listing = ""
+    for label in chain(below, files):
+        if len(listing) + len(label) > MAX_ABSTRACT:
+            return f"{listing}, …" if listing else shorten(label)
+        listing += f", {label}" if listing else label
+    return listing
+
+
+def _read_file(path: Path, uri: str) -> Draft | Unreadable:
+    try:
+        content = _read_text(path)
+    except _FaultyFileError as error:
+        return Unreadable(printable(path), str(error), uri)
+    except OSError as error:
+        return Unreadable(printable(path), error.strerror or str(error), uri)
+    metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
+    try:
+        time = microseconds(str(metadata.get("date", "")))
+    except ValueError:
+        time = None  # a date in words stays metadata
+    draft = Draft(
+        uri,
+        content=content,
+        title=derive_title(content, path.name),
+        metadata=metadata,
+        passages=tuple(split(content, path.name)) or None,
+        time=time,
+    )
+    return _checked(draft, path)
+
+
+def _read_text(path: Path) -> str:
+    with open(path, "rb", opener=_open_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise _FaultyFileError("is no regular file")
+        data = file.read(MAX_CONTENT_BYTES + 1)
+    if len(data) > MAX_CONTENT_BYTES:
+        raise _FaultyFileError(f"has more than {MAX_CONTENT_BYTES:,} bytes")
+    utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if not utf16 and b"\0" in data:
+        raise _FaultyFileError("is binary")
+    try:
+        text = data.decode("utf-16" if utf16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _FaultyFileError(
+            f"is neither UTF-8 nor UTF-16: byte {error.start} is wrong"
+        ) from None
+    if "\0" in text:
+        raise _FaultyFileError("is binary")
+    return text
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer would wait for ever
+
+
+def _checked(draft: Draft, path: Path) -> Draft | Unreadable:
+    try:
+        return check(draft)
+    except InvalidField as error:
+        return Unreadable(printable(path), str(error), "" if error.field == "uri" else draft.uri)
+
+
+def printable(path: Path) -> str:
+    """The path with what cannot be shown, such as control characters, as escapes."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))
+
+
+def microseconds(text: str) -> int | None:
+    """ISO 8601 as microseconds since the epoch, UTC where it names no zone; None for ""."""
+    if not text:
+        return None
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return (time - _EPOCH) // timedelta(microseconds=1)

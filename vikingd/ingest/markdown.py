@@ -1,0 +1,165 @@
+"""Markdown as blocks below their headings, and as plain text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from vikingd.text import HAN_CHARS, KANA_CHARS
+
+SECTION_SEPARATOR = " > "
+MAX_HEADING = 120
+"""Characters of a heading that a section path takes."""
+
+# Inline text is parsed where it is wanted, not everywhere. Reference definitions count as text.
+_BLOCKS = MarkdownIt("commonmark").enable("table").disable(["inline", "reference"])
+_INLINE = MarkdownIt("commonmark")
+_MAX_INLINE = 4096
+
+_EOL = re.compile(r"\r\n?|\n")  # just what the parser counts as the end of a line
+_CONTAINERS = frozenset(
+    {"bullet_list_open", "ordered_list_open", "list_item_open", "blockquote_open"}
+)
+_LINEWISE = frozenset({"fence", "code_block", "html_block", "table_open"})
+_ATTRIBUTES = re.compile(r"\s*\{\s*[#.:][^{}]*\}\s*$")
+# Lines that are directions to a site generator: admonitions, includes, tables of contents, imports.
+_DIRECTIVE = re.compile(
+    r"""^\s*(?:///|!!!|\?\?\?|:::|\{\*|\{%|\{\{|\[TOC\]|import\s.+\sfrom\s+['"]).*$""",
+    re.MULTILINE,
+)
+_TAG = re.compile(r"<[^<>]*+>")
+_WIDE = f"[{HAN_CHARS}{KANA_CHARS}\u3000-\u303f\uff00-\uff65]"
+_WIDE_BREAK = re.compile(f"(?<={_WIDE}) (?={_WIDE})")
+
+
+class Block(NamedTuple):
+    """Code points [start, end) of a content below the headings of `section`.
+
+    `linewise` says that lines mean more than sentences there.
+    """
+
+    section: str
+    start: int
+    end: int
+    linewise: bool
+
+
+def blocks(content: str, start: int, fits: Callable[[int, int], bool]) -> list[Block]:
+    """The blocks of a Markdown text from `start` on, in order; headings are in their sections.
+
+    A list or a quotation that does not fit comes as its parts. A heading with nothing below it is
+    a block of the section above it.
+    """
+    tokens = _BLOCKS.parse(content[start:])
+    lines = [start, *(eol.end() for eol in _EOL.finditer(content, start)), len(content)]
+    path: list[tuple[int, str]] = []
+    lone: Block | None = None
+    found: list[Block] = []
+    i = 0
+    while i < len(tokens):
+        token, close = tokens[i], _closing(tokens, i)
+        if token.type == "heading_open":
+            level, heading = int(token.tag[1]), _heading(tokens[i + 1].content)
+            if lone and path and level <= path[-1][0]:
+                found.append(lone)
+            while path and path[-1][0] >= level:
+                path.pop()
+            begin, end = _span(token, lines)
+            if (at := content.find(heading, begin, end)) >= 0:
+                begin, end = at, at + len(heading)
+            lone = Block(_section(path), begin, end, linewise=False)
+            path.append((level, heading))
+        elif token.map is not None and not _is_hidden(token):
+            section, lone = _section(path), None
+            found.extend(
+                Block(section, *_span(leaf, lines), leaf.type in _LINEWISE)
+                for leaf in _leaves(tokens, i, close, lambda t: fits(*_span(t, lines)))
+            )
+        i = close + 1
+    if lone:
+        found.append(lone)
+    return found
+
+
+def title(text: str) -> str:
+    """The first heading of level 1, plain; "" without one."""
+    tokens = _BLOCKS.parse(text)
+    for token, inline in pairwise(tokens):
+        if token.type == "heading_open" and token.tag == "h1" and token.level == 0:
+            return _heading(inline.content)
+    return ""
+
+
+def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
+    """The paragraphs as plain text in one line, and whether each stands outside list and quote."""
+    tokens = _BLOCKS.parse(text)
+    for token, inline in pairwise(tokens):
+        if token.type == "paragraph_open" and (plain := _plain(inline.content)):
+            yield plain, token.level == 0
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks; Chinese and Japanese lines join without a space."""
+    return _WIDE_BREAK.sub("", " ".join(text.split()))
+
+
+def _is_hidden(token: Token) -> bool:
+    """Whether nothing of this block is seen on the page: tags and comments alone."""
+    return token.type == "html_block" and not _TAG.sub("", token.content).strip()
+
+
+def _section(path: Sequence[tuple[int, str]]) -> str:
+    return SECTION_SEPARATOR.join(heading for _, heading in path if heading)
+
+
+def _span(token: Token, lines: Sequence[int]) -> tuple[int, int]:
+    assert token.map is not None
+    first, last = token.map
+    return lines[first], lines[last]
+
+
+def _closing(tokens: Sequence[Token], i: int) -> int:
+    """Index of the token that closes tokens[i]; i itself when it opens nothing."""
+    level = tokens[i].level
+    if tokens[i].nesting == 1:
+        i += 1
+        while tokens[i].level > level:
+            i += 1
+    return i
+
+
+def _leaves(
+    tokens: Sequence[Token], i: int, close: int, fits: Callable[[Token], bool]
+) -> Iterator[Token]:
+    if tokens[i].type not in _CONTAINERS or i + 1 == close or fits(tokens[i]):
+        yield tokens[i]
+        return
+    i += 1
+    while i < close:
+        end = _closing(tokens, i)
+        yield from _leaves(tokens, i, end, fits)
+        i = end + 1
+
+
+def _heading(source: str) -> str:
+    return _plain(_ATTRIBUTES.sub("", source[:_MAX_INLINE]))[:MAX_HEADING].rstrip()
+
+
+def _plain(source: str) -> str:
+    """Inline Markdown as plain text in one line; images, HTML and directives are left out."""
+    (inline,) = _INLINE.parseInline(_DIRECTIVE.sub("", source[:_MAX_INLINE])) or (None,)
+    if inline is None:
+        return ""
+    parts = []
+    for token in inline.children or ():
+        if token.type in ("text", "code_inline", "text_special"):
+            # Emphasis beside Chinese punctuation is none to CommonMark; its marks say nothing.
+            parts.append(token.content.replace("**", "") if token.type == "text" else token.content)
+        elif token.type in ("softbreak", "hardbreak"):
+            parts.append(" ")
+    return one_line("".join(parts))

@@ -1,0 +1,206 @@
+"""Cuts contents into passages: pieces that are indexed and embedded by themselves."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from functools import reduce
+
+from vikingd.ingest import markdown
+from vikingd.ingest.frontmatter import front_matter
+from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.ingest.markdown import MAX_HEADING, SECTION_SEPARATOR, Block
+from vikingd.model import Passage
+from vikingd.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS
+
+MAX_PASSAGES = 4096
+MAX_SECTION_BYTES = 1024
+
+TARGET_TOKENS = 200
+MAX_TOKENS = 320
+SMALL_TOKENS = 50
+"""A passage this small joins a neighbour where that fits."""
+
+MAX_MARKDOWN_LINES = 65_536
+"""A text of more lines was made by a program: parsing it would take long and tell little."""
+
+_EOL = r"(?>\r\n?|\n)"
+_BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})++")
+_LINE_END = re.compile(_EOL)
+_BEFORE_UNINDENTED = re.compile(rf"{_EOL}(?=\S)")
+SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"'”’)\]]*+\s++|[。！？；]++[”’』」）]*+\s*+")
+_CLAUSE_END = re.compile(r"[，、：]|\s+")
+
+# Where to cut what is too long: each pattern ends a piece, coarser ones are tried first.
+_SENTENCEWISE = (_BLANK_LINES, SENTENCE_END, _LINE_END, _CLAUSE_END)
+_LINEWISE = (_BLANK_LINES, _BEFORE_UNINDENTED, _LINE_END, _CLAUSE_END)
+
+_CJK = re.compile(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
+_MEANING = re.compile(r"[^\s!-/:-@\[-`{-~]")  # anything but white space and ASCII punctuation
+_NO_HEADLINE = re.compile(r"[ \t]*(?:#|//|/\*|\*|--|;|@|\"|'|<!--|$)")
+
+
+def split(content: str, name: str) -> list[Passage]:
+    """Cuts a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
+
+    Markdown is cut by its headings, source code by its top-level blocks, other text by paragraphs;
+    the file's name says which it is. A short content is one passage. Passages are in order, do not
+    overlap, and have no white space at their ends. A content that would make more than
+    MAX_PASSAGES has neighbours joined until it does not, beyond MAX_TOKENS if need be.
+    """
+    tokens = TokenCount(content)
+    kind = kind_of(name)
+    cut = (
+        piece
+        for block in _blocks(content, kind, tokens)
+        for piece in _cut(block, tokens, _LINEWISE if block.linewise else _SENTENCEWISE)
+    )
+    pieces = list(_stripped(cut, content))
+    whole = MAX_TOKENS if kind is Kind.TEXT else TARGET_TOKENS
+    if pieces and tokens.count(pieces[0].start, pieces[-1].end) <= whole:
+        passages = [reduce(_joined, pieces)]
+    else:
+        passages = _join(pieces, tokens, across_sections=kind is Kind.CODE)
+    while len(passages) > MAX_PASSAGES:
+        pairs = zip(passages[::2], [*passages[1::2], None], strict=False)
+        passages = [_joined(a, b) if b else a for a, b in pairs]
+    return [Passage(_clip_section(p.section), p.start, p.end) for p in passages]
+
+
+class TokenCount:
+    """vikingd.text.approximate_tokens of any range of one content, without reading it again."""
+
+    def __init__(self, content: str) -> None:
+        self.content = content
+        self._cjk = array("L")
+        if not content.isascii():
+            self._cjk.extend(m.start() for m in _CJK.finditer(content))
+
+    def count(self, start: int, end: int) -> int:
+        """The tokens of content[start:end]."""
+        cjk = bisect_left(self._cjk, end) - bisect_left(self._cjk, start)
+        return cjk + (end - start - cjk + 3) // 4
+
+    def reach(self, start: int, end: int, tokens: int) -> int:
+        """The last position up to `end` that is at most so many tokens from `start`."""
+        return start + bisect_left(
+            range(start + 1, end + 1), tokens + 1, key=lambda stop: self.count(start, stop)
+        )
+
+
+def _blocks(content: str, kind: Kind, tokens: TokenCount) -> Iterable[Block]:
+    if kind is Kind.MARKDOWN and content.count("\n") + content.count("\r") <= MAX_MARKDOWN_LINES:
+        start = front_matter(content)[1]
+        return markdown.blocks(content, start, lambda a, b: tokens.count(a, b) <= MAX_TOKENS)
+    start = 1 if content.startswith("\ufeff") else 0
+    whole = Block("", start, len(content), linewise=kind is Kind.CODE)
+    return (
+        _code_blocks(whole, content) if kind is Kind.CODE else _parts(whole, content, _BLANK_LINES)
+    )
+
+
+def _parts(block: Block, content: str, pattern: re.Pattern[str]) -> Iterator[Block]:
+    """The block cut behind each match."""
+    start = block.start
+    for match in pattern.finditer(content, block.start, block.end):
+        yield block._replace(start=start, end=match.end())
+        start = match.end()
+    if start < block.end:
+        yield block._replace(start=start)
+
+
+def _cut(
+    block: Block, tokens: TokenCount, patterns: tuple[re.Pattern[str], ...]
+) -> Iterator[Block]:
+    """The block itself if it is within MAX_TOKENS, else its pieces, cut as coarsely as possible."""
+    if tokens.count(block.start, block.end) <= MAX_TOKENS:
+        yield block
+    elif patterns:
+        for part in _parts(block, tokens.content, patterns[0]):
+            yield from _cut(part, tokens, patterns[1:])
+    else:
+        start = block.start
+        while start < block.end:
+            end = tokens.reach(start, block.end, TARGET_TOKENS)
+            yield block._replace(start=start, end=end)
+            start = end
+
+
+def _code_blocks(whole: Block, content: str) -> Iterator[Block]:
+    """Top-level blocks: each begins at an unindented line after a blank one.
+
+    Its section is its first line that is no comment and no decorator.
+    """
+    start = whole.start
+    for part in _parts(whole, content, _BLANK_LINES):
+        begins_next = part.end == whole.end or content[part.end] not in " \t)]}"
+        if begins_next:
+            lines = content[start : min(part.end, start + 4096)].splitlines()
+            headline = next((line for line in lines if not _NO_HEADLINE.match(line)), "")
+            section = headline.strip().rstrip(" {:(")[:MAX_HEADING]
+            yield whole._replace(section=section, start=start, end=part.end)
+            start = part.end
+
+
+def _stripped(blocks: Iterable[Block], content: str) -> Iterator[Block]:
+    """The blocks without white space at their ends; those that say nothing are left out."""
+    for block in blocks:
+        text = content[block.start : block.end]
+        if _MEANING.search(text):
+            start = block.start + len(text) - len(text.lstrip())
+            yield block._replace(start=start, end=start + len(text.strip()))
+
+
+def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) -> list[Block]:
+    """Joins neighbours of one section up to TARGET_TOKENS, small ones up to MAX_TOKENS.
+
+    With `across_sections` small ones of different sections join up to TARGET_TOKENS too.
+    """
+    done: list[Block] = []
+    current: Block | None = None
+
+    def joins(a: Block, b: Block, small: Block) -> bool:
+        total = tokens.count(a.start, b.end)
+        is_small = tokens.count(small.start, small.end) < SMALL_TOKENS
+        if a.section == b.section:
+            return total <= TARGET_TOKENS or (is_small and total <= MAX_TOKENS)
+        return across_sections and is_small and total <= TARGET_TOKENS
+
+    def finish(block: Block) -> None:
+        if done and joins(done[-1], block, small=block):
+            done[-1] = _joined(done[-1], block)
+        else:
+            done.append(block)
+
+    for block in blocks:
+        if current is None:
+            current = block
+        elif joins(current, block, small=current):
+            current = _joined(current, block)
+        else:
+            finish(current)
+            current = block
+    if current is not None:
+        finish(current)
+    return done
+
+
+def _joined(a: Block, b: Block) -> Block:
+    """Both as one, below the headings that they share."""
+    section = a.section
+    if a.section != b.section:
+        shared = []
+        for x, y in zip(
+            a.section.split(SECTION_SEPARATOR), b.section.split(SECTION_SEPARATOR), strict=False
+        ):
+            if x != y:
+                break
+            shared.append(x)
+        section = SECTION_SEPARATOR.join(shared)
+    return a._replace(section=section, end=b.end)
+
+
+def _clip_section(section: str) -> str:
+    return section.encode()[:MAX_SECTION_BYTES].decode(errors="ignore")

@@ -1,0 +1,167 @@
+"""Checks drafts against the limits of the API and makes the texts that are indexed of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vikingd import uri as uris
+from vikingd.errors import InvalidField
+from vikingd.ingest.abstracts import MAX_TITLE_BYTES, derive_abstract, stated_abstract
+from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES, split
+from vikingd.model import ContextType, Draft, Passage, Prepared, Text
+from vikingd.text import script_of, text_to_index
+
+MAX_ABSTRACT_BYTES = 8 << 10
+MAX_OVERVIEW_BYTES = 64 << 10
+MAX_CONTENT_BYTES = 2 << 20
+MAX_METADATA_BYTES = 64 << 10
+MAX_METADATA_DEPTH = 32
+MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999
+
+_LARGEST = sys.float_info.max  # of a Struct's numbers, integers included
+
+
+def prepare(draft: Draft) -> Prepared:
+    """Makes the abstract and the texts of a checked draft.
+
+    A directory has one text, its title and abstract, if it has either. A file has the same as
+    ordinal 0 and its passages as 1, 2, ...; when its abstract is only the beginning of its single
+    passage, the passage alone.
+    """
+    if draft.is_directory:
+        abstract = draft.abstract
+        texts = [_head(draft, abstract)] if draft.title or abstract else []
+    else:
+        name = uris.name(draft.uri)
+        stated = draft.abstract or stated_abstract(draft.content, name)
+        abstract = stated or derive_abstract(draft.content, name)
+        passages = draft.passages
+        if passages is None:
+            passages = split(draft.content, name)
+        texts = list(_pieces(draft, passages))
+        if len(texts) == 1 and not stated:
+            texts = [replace(texts[0], vector=texts[0].vector or draft.vector)]
+        elif draft.title or abstract or not texts:
+            texts.insert(0, _head(draft, abstract))
+    return Prepared(draft, abstract, tuple(texts), draft.content_hash())
+
+
+def check(draft: Draft, field: str = "") -> Draft:
+    """The draft with its URI in its one form.
+
+    Args:
+        draft: as it came; vectors are looked at for their length in bytes only.
+        field: where the draft stands in the request, such as "contexts[3]".
+
+    Raises:
+        InvalidField: naming the field that breaks a limit of ContextInput in the proto.
+    """
+    prefix = f"{field}." if field else ""
+    uri = uris.parse(draft.uri, f"{prefix}uri")
+    _check_place(uri, draft.is_directory, f"{prefix}uri")
+    _check_text(draft.abstract, MAX_ABSTRACT_BYTES, f"{prefix}abstract")
+    _check_text(draft.overview, MAX_OVERVIEW_BYTES, f"{prefix}overview")
+    _check_text(draft.content, MAX_CONTENT_BYTES, f"{prefix}content")
+    _check_text(draft.title, MAX_TITLE_BYTES, f"{prefix}title")
+    _check_metadata(draft.metadata, f"{prefix}metadata")
+    _check_vector(draft.vector, f"{prefix}vector")
+    if draft.is_directory and draft.content:
+        raise InvalidField(f"{prefix}content", "must be empty for a directory")
+    if draft.is_directory and draft.passages:
+        raise InvalidField(f"{prefix}passages", "must be empty for a directory")
+    _check_passages(draft.passages or (), len(draft.content), f"{prefix}passages")
+    if draft.time is not None and not MIN_TIME <= draft.time <= MAX_TIME:
+        raise InvalidField(f"{prefix}time", "must lie in the years 1 to 9999")
+    return replace(draft, uri=uri)
+
+
+def _head(draft: Draft, abstract: str) -> Text:
+    text = text_to_index(draft.title, "", abstract).strip()
+    return Text(0, "", 0, 0, text, script_of(text), draft.vector)
+
+
+def _pieces(draft: Draft, passages: Sequence[Passage]) -> Iterator[Text]:
+    for ordinal, p in enumerate(passages, start=1):
+        text = text_to_index(draft.title, p.section, draft.content[p.start : p.end])
+        yield Text(ordinal, p.section, p.start, p.end, text, script_of(text), p.vector)
+
+
+def _check_place(uri: str, is_directory: bool, field: str) -> None:
+    if not uris.may_exist(uri):
+        roots = ", ".join(root for roots in uris.TYPED_ROOTS.values() for root in roots)
+        raise InvalidField(field, f"must lie below one of {roots}, viking://projects/NAME/memories")
+    if not is_directory and is_shared(uri):
+        raise InvalidField(field, f"{uri} can only be a directory")
+
+
+def is_shared(uri: str) -> bool:
+    """Whether `uri` is a typed root or above one: a directory that many imports share."""
+    return uris.context_type(uris.parent(uri)) is ContextType.UNSPECIFIED
+
+
+def _check_text(text: str, limit: int, field: str) -> None:
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidField(field, "is not valid Unicode") from None
+    if size > limit:
+        raise InvalidField(field, f"has {size:,} bytes, at most {limit:,} are allowed")
+    if "\0" in text:
+        raise InvalidField(field, "has a NUL character")
+
+
+def _check_vector(vector: bytes, field: str) -> None:
+    if len(vector) % 4:
+        raise InvalidField(field, f"has {len(vector)} bytes, which is no whole number of float32")
+
+
+def _check_metadata(metadata: Mapping[str, Any], field: str) -> None:
+    _check_json(metadata, field, 0)
+    size = len(json.dumps(metadata, ensure_ascii=False).encode())
+    if size > MAX_METADATA_BYTES:
+        raise InvalidField(
+            field, f"has {size:,} bytes as JSON, at most {MAX_METADATA_BYTES:,} are allowed"
+        )
+
+
+def _check_json(value: Any, field: str, depth: int) -> None:
+    if depth > MAX_METADATA_DEPTH:
+        raise InvalidField(field, f"is nested deeper than {MAX_METADATA_DEPTH} levels")
+    if isinstance(value, str):
+        _check_text(value, MAX_METADATA_BYTES, field)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidField(field, f"has the key {key!r}, which is no string")
+            _check_text(key, MAX_METADATA_BYTES, field)
+            _check_json(item, f"{field}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            _check_json(item, f"{field}[{i}]", depth + 1)
+    elif isinstance(value, int | float):
+        if abs(value) > _LARGEST or math.isnan(value):
+            raise InvalidField(field, f"is {value}, which is no finite number")
+    elif value is not None:
+        raise InvalidField(field, f"is a {type(value).__name__}, which JSON does not have")
+
+
+def _check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
+    if len(passages) > MAX_PASSAGES:
+        raise InvalidField(field, f"are {len(passages):,}, at most {MAX_PASSAGES:,} are allowed")
+    previous = -1
+    for i, passage in enumerate(passages):
+        here = f"{field}[{i}]"
+        _check_text(passage.section, MAX_SECTION_BYTES, f"{here}.section")
+        if passage.start <= previous:
+            raise InvalidField(f"{here}.start", "must be greater than that of the one before")
+        if passage.end <= passage.start:
+            raise InvalidField(f"{here}.end", "must be greater than start")
+        if passage.end > length:
+            raise InvalidField(f"{here}.end", f"must be at most {length}, the content's length")
+        _check_vector(passage.vector, f"{here}.vector")
+        previous = passage.start
