@@ -1,0 +1,197 @@
+"""Synthetic trees: as many nodes as wanted, with texts and vectors that fit to where they stand.
+
+A directory has about 20 nodes, with a long tail. Its vector is its topic; a file's lies at a
+cosine of .42 to it, but a fifth of the files are about the topic of another directory. A query
+lies at a cosine of .55 to the file that it is meant for. Words follow Zipf's law with Mandelbrot's
+shift, which is what is left of it when stop words are out. All from fixed seeds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from vikingd.model import Draft, Passage
+
+TOP = "viking://resources/tree"
+DIMENSION = 384
+
+_FAN_OUT = 20
+_SUBDIRECTORIES = 6
+_STRAY = 0.2  # files that stand in a directory that is not theirs
+_FILE_TO_DIRECTORY, _DIRECTORY_TO_PARENT, _QUERY_TO_FILE = 0.42, 0.6, 0.55
+_VOCABULARY, _ZIPF_EXPONENT, _ZIPF_SHIFT = 50_000, 1.1, 20
+_TOPIC_WORDS, _TOPIC_SHARE = 30, 0.3
+_ABSTRACT_WORDS, _LEAST_WORDS, _MORE_WORDS = 12, 60, 30
+_QUERY_WORDS = 5
+
+_F32 = npt.NDArray[np.float32]
+_I32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked for; its vector is little-endian float32."""
+
+    text: str
+    vector: bytes
+
+
+@dataclass(frozen=True)
+class Tree:
+    """D directories and F files. Nodes are the directories, then the files."""
+
+    parent: _I32  # [D] lower than the directory itself; -1 for the top
+    directory: _I32  # [F] rising
+    vectors: _F32  # [D + F, DIMENSION] of unit length
+    words: _I32  # those of all nodes, one after the other
+    word_at: npt.NDArray[np.int64]  # [D + F + 1] node n has words[word_at[n] : word_at[n + 1]]
+
+    @property
+    def nodes(self) -> int:
+        """Directories and files."""
+        return len(self.vectors)
+
+    @cached_property
+    def directory_uris(self) -> list[str]:
+        """Names of the directories."""
+        uris = [TOP]
+        uris.extend(f"{uris[self.parent[i]]}/d{i}" for i in range(1, len(self.parent)))
+        return uris
+
+    def text(self, node: int) -> str:
+        """The words of a node."""
+        words = self.words[self.word_at[node] : self.word_at[node + 1]]
+        return " ".join(map(_WORDS.__getitem__, words.tolist()))
+
+    def drafts(self) -> Iterator[Draft]:
+        """All contexts, each directory before its files; one text and one vector each."""
+        directories = len(self.parent)
+        bounds = np.searchsorted(self.directory, np.arange(directories + 1)).tolist()
+        for i, uri in enumerate(self.directory_uris):
+            vector = self.vectors[i].astype("<f4").tobytes()
+            yield Draft(uri, is_directory=True, abstract=self.text(i), vector=vector)
+            for file in range(bounds[i], bounds[i + 1]):
+                content = self.text(directories + file)
+                vector = self.vectors[directories + file].astype("<f4").tobytes()
+                passage = Passage("", 0, len(content), vector)
+                # A name of digits only is not indexed.
+                yield Draft(f"{uri}/{file}", content=content, passages=(passage,))
+
+    def batches(self, size: int) -> Iterator[list[Draft]]:
+        """`drafts`, so many at a time."""
+        drafts = self.drafts()
+        while batch := list(islice(drafts, size)):
+            yield batch
+
+    def queries(self, count: int, below: str = TOP, seed: int = 1) -> list[Query]:
+        """Questions, each meant for some file below a directory."""
+        rng = np.random.default_rng(seed)
+        inside = np.array([f"{uri}/".startswith(f"{below}/") for uri in self.directory_uris])
+        files = np.flatnonzero(inside[self.directory])
+        nodes = len(self.parent) + rng.choice(files, count)
+        vectors = _near(self.vectors[nodes], _QUERY_TO_FILE, rng)
+        out = []
+        for node, vector in zip(nodes.tolist(), vectors, strict=True):
+            known = np.unique(self.words[self.word_at[node] : self.word_at[node + 1]])
+            said = rng.choice(known, min(_QUERY_WORDS, len(known)), replace=False).tolist()
+            text = " ".join(map(_WORDS.__getitem__, said))
+            out.append(Query(text, vector.astype("<f4").tobytes()))
+        return out
+
+    def directory_with(self, share: float) -> str:
+        """The directory whose subtree is nearest to this share of the nodes."""
+        sizes = 1 + np.bincount(self.directory, minlength=len(self.parent))
+        for i in range(len(sizes) - 1, 0, -1):
+            sizes[self.parent[i]] += sizes[i]
+        return self.directory_uris[int(np.abs(sizes - share * self.nodes).argmin())]
+
+
+def tree(nodes: int) -> Tree:
+    """The tree of so many nodes, from the cache if it was made before."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    # Another version of this file makes other trees.
+    version = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+    path = home / "vikingd" / "benchmarks" / f"tree-{nodes}-{version}.npz"
+    if path.exists():
+        with np.load(path) as arrays:
+            return Tree(**arrays)
+    made = _generate(nodes)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(f".{os.getpid()}.tmp.npz")
+    np.savez(scratch, **{field.name: getattr(made, field.name) for field in fields(made)})
+    scratch.rename(path)
+    return made
+
+
+def _generate(nodes: int) -> Tree:
+    rng = np.random.default_rng(nodes)
+    directories = max(2, nodes // _FAN_OUT)
+    order = np.arange(directories)
+    parent = ((order - 1) // _SUBDIRECTORIES * rng.uniform(0.5, 1, directories)).astype(np.int32)
+    parent[0] = -1
+    popularity = rng.lognormal(0.0, 1.0, directories)
+    weights = popularity / popularity.sum()
+    directory = np.sort(rng.choice(directories, nodes - directories, p=weights)).astype(np.int32)
+    about = directory.copy()
+    stray = rng.random(len(about)) < _STRAY
+    about[stray] = rng.integers(0, directories, stray.sum())
+
+    topics = np.empty((directories, DIMENSION), np.float32)
+    topics[0] = _unit(rng.standard_normal(DIMENSION))
+    for i in range(1, directories):
+        topics[i] = _near(topics[[parent[i]]], _DIRECTORY_TO_PARENT, rng)[0]
+    vectors = np.concatenate([topics, _near(topics[about], _FILE_TO_DIRECTORY, rng)])
+
+    lengths = np.full(nodes, _ABSTRACT_WORDS)
+    lengths[directories:] = _LEAST_WORDS + rng.exponential(_MORE_WORDS, nodes - directories)
+    word_at = np.concatenate([[0], np.cumsum(lengths)])
+    words = _zipf(int(word_at[-1]), rng)
+    topic_words = rng.integers(0, _VOCABULARY, (directories, _TOPIC_WORDS))
+    node_topic = np.repeat(np.concatenate([order, about]), lengths)
+    of_topic = np.flatnonzero(rng.random(len(words)) < _TOPIC_SHARE)
+    words[of_topic] = topic_words[
+        node_topic[of_topic], rng.integers(0, _TOPIC_WORDS, len(of_topic))
+    ]
+    return Tree(parent, directory, vectors, words, word_at)
+
+
+def _zipf(count: int, rng: np.random.Generator) -> _I32:
+    ranks = np.arange(1, _VOCABULARY + 1)
+    weights = (ranks + _ZIPF_SHIFT) ** -_ZIPF_EXPONENT
+    cumulative = np.cumsum(weights / weights.sum())
+    drawn = np.searchsorted(cumulative, rng.random(count))
+    return np.minimum(drawn, _VOCABULARY - 1).astype(np.int32)
+
+
+def _unit(vectors: npt.NDArray[np.floating]) -> _F32:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32)
+
+
+def _near(centres: _F32, cosine: float, rng: np.random.Generator) -> _F32:
+    """Unit vectors at this cosine to the centres, in random directions."""
+    noise = rng.standard_normal(centres.shape, np.float32)
+    noise -= centres * np.einsum("ij,ij->i", noise, centres)[:, None]
+    return _unit(cosine * centres + np.sqrt(1 - cosine**2) * _unit(noise))
+
+
+def _vocabulary() -> list[str]:
+    syllables = [c + v for c in "bdfghjklmnprstvz" for v in "aeiou"]
+    base = len(syllables)
+    # Neighbours in rank must not look alike: 7919 is prime to the number of such words.
+    numbers = np.arange(_VOCABULARY) * 7919 % base**3
+    return [
+        syllables[n // base**2] + syllables[n // base % base] + syllables[n % base]
+        for n in numbers.tolist()
+    ]
+
+
+_WORDS = _vocabulary()

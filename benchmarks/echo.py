@@ -1,0 +1,49 @@
+"""An RPC that does nothing: what a call of given sizes costs before anything is searched.
+
+`python -m benchmarks.echo` serves it on a free loopback port, on grpc.aio as the daemon does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+
+from benchmarks.daemon import Server, running
+
+_SERVICE, _METHOD = "benchmarks.Echo", "Echo"
+METHOD = f"/{_SERVICE}/{_METHOD}"
+_REPLY_SIZE = struct.Struct("<I")
+
+
+def request(request_size: int, reply_size: int) -> bytes:
+    """A request of (at least 4) bytes that is answered with so many."""
+    return _REPLY_SIZE.pack(reply_size).ljust(request_size, b"\0")
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """An echo server as a process of its own."""
+    with running("-m", "benchmarks.echo") as server:
+        yield server
+
+
+async def _reply(message: bytes, _: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+    return bytes(_REPLY_SIZE.unpack_from(message)[0])
+
+
+async def _serve() -> None:
+    server = grpc.aio.server()
+    handlers = {_METHOD: grpc.unary_unary_rpc_method_handler(_reply)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(f"echo serving on 127.0.0.1:{port}", flush=True)
+    await server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

@@ -1,0 +1,715 @@
+"""Plain twins of the kernels: each by its name, in float64, straight from the formulas.
+
+What a kernel does with rows, ranges and chains is done here with objects that point to each other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+F64 = npt.NDArray[np.float64]
+Row = TypeVar("Row")
+
+SCRIPTS = 8
+ENOUGH = 30
+PRIOR_WEIGHT = 5.0
+DENSE_WEIGHT = 0.5
+PARENT_WEIGHT = 0.5
+NEIGHBOUR_WEIGHT = 0.2
+ICC_FULL = 0.25
+SAMPLE_FILES = 4096
+K1 = 1.2
+B = 0.75
+NEGLIGIBLE = 1e-4
+
+
+@dataclass(eq=False)
+class Text:
+    """An abstract or a passage; `terms` are in order, with repeats."""
+
+    id: int
+    script: int
+    terms: list[str]
+    vector: F64 | None
+
+
+@dataclass(eq=False)
+class File:
+    """A file with its texts by ordinal."""
+
+    id: int
+    uri: str
+    name: str
+    parent: Directory
+    texts: list[Text] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Directory:
+    """A directory; `parent` is None for the root of the tree."""
+
+    id: int
+    uri: str
+    name: str
+    parent: Directory | None
+    abstract: Text | None = None
+    files: dict[str, File] = field(default_factory=dict)
+    directories: dict[str, Directory] = field(default_factory=dict)
+
+
+@dataclass
+class Query:
+    """A query; `vector` of any length, `terms` with how often each was said."""
+
+    vector: F64 | None
+    script: int
+    terms: Mapping[str, float]
+    use_dense: bool = True
+    use_lexical: bool = True
+
+
+# The tree
+
+
+def walk(top: Directory) -> Iterator[Directory]:
+    """A directory and all below it, depth-first, by name."""
+    yield top
+    for _, child in sorted(top.directories.items()):
+        yield from walk(child)
+
+
+def files_in(directory: Directory) -> list[File]:
+    """The files right in a directory, by name."""
+    return [file for _, file in sorted(directory.files.items())]
+
+
+def files_below(top: Directory) -> list[File]:
+    """All files below a directory."""
+    return [file for directory in walk(top) for file in files_in(directory)]
+
+
+def texts_in(directory: Directory) -> list[Text]:
+    """A directory's abstract and the texts of its files."""
+    own = [directory.abstract] if directory.abstract else []
+    return own + [text for file in files_in(directory) for text in file.texts]
+
+
+def texts_below(top: Directory) -> list[Text]:
+    """All texts below a directory, its own abstract included."""
+    return [text for directory in walk(top) for text in texts_in(directory)]
+
+
+def document(directory: Directory) -> list[str]:
+    """The terms of a directory as a document: its texts and the abstracts of its directories."""
+    below = [child.abstract for child in directory.directories.values() if child.abstract]
+    return [term for text in texts_in(directory) + below for term in text.terms]
+
+
+# quantize
+
+
+def quantize_rows(raw: F64) -> tuple[npt.NDArray[np.int64], F64, F64]:
+    """(codes, scales, lengths of what they leave out)."""
+    codes = np.zeros(raw.shape, np.int64)
+    scale, error = np.zeros(len(raw)), np.zeros(len(raw))
+    for i, row in enumerate(raw):
+        scale[i] = max((abs(x) for x in row), default=0.0) / 127
+        if scale[i] > 0:
+            codes[i] = [round(x / scale[i]) for x in row]
+        error[i] = math.dist(row, scale[i] * codes[i])
+    return codes, scale, error
+
+
+# scope: rows are low..high - 1 of the base, then base, base + 1, ... of the tail
+
+
+def place(row: int, low: int, high: int, base: int) -> int:
+    """Where a row stands among the scope's."""
+    return [*range(low, high), *range(base, max(base, row) + 1)].index(row)
+
+
+def row_at(position: int, low: int, high: int, base: int) -> int:
+    """The row at a position."""
+    return [*range(low, high), *range(base, base + position + 1)][position]
+
+
+def directory_inside(directory: int, top: Directory) -> bool:
+    """Whether a directory of that id is alive below `top`."""
+    return directory in {d.id for d in walk(top)}
+
+
+def tail_directories(tail: Sequence[int], top: Directory) -> list[bool]:
+    """Which of these directories are."""
+    return [directory_inside(d, top) for d in tail]
+
+
+def tail_texts(tail: Sequence[int], top: Directory) -> list[int]:
+    """The texts among these that are alive below `top`."""
+    alive = {text.id for text in texts_below(top)}
+    return [text for text in tail if text in alive]
+
+
+def next_file(chain: Sequence[int], at: int, alive: Collection[int]) -> int:
+    """The first living one of chain[at:], -1 for none."""
+    return next((file for file in chain[at:] if file in alive), -1)
+
+
+def previous_file(chain: Sequence[int], at: int, alive: Collection[int]) -> int:
+    """The last living one of chain[: at + 1], -1 for none."""
+    return next((file for file in reversed(chain[: at + 1]) if file in alive), -1)
+
+
+# select
+
+
+def push_smallest(values: Iterable[float], k: int) -> list[float]:
+    """The k largest values, rising."""
+    return sorted(sorted(values, reverse=True)[:k])
+
+
+def contenders(
+    scores: Sequence[float],
+    bounds: Sequence[float],
+    allowed: Sequence[bool],
+    k: int,
+    threshold: float,
+) -> list[int]:
+    """Those above the threshold that fewer than k others are surely better than."""
+    able = [i for i in range(len(scores)) if allowed[i] and scores[i] + bounds[i] > threshold]
+    return [i for i in able if sum(scores[j] - bounds[j] > scores[i] + bounds[i] for j in able) < k]
+
+
+def best_positions(scores: Sequence[float], k: int) -> list[int]:
+    """The k best that are not below 0, ties by position."""
+    return sorted((i for i, s in enumerate(scores) if s >= 0), key=lambda i: (-scores[i], i))[:k]
+
+
+# bm25
+
+
+def lower_bound(values: Sequence[int], low: int, high: int, wanted: int) -> int:
+    """First index in [low, high) whose value is not below `wanted`."""
+    return next((i for i in range(low, high) if values[i] >= wanted), high)
+
+
+def idf(documents: float, df: float) -> float:
+    """Lucene's."""
+    return math.log(1 + (documents - df + 0.5) / (df + 0.5))
+
+
+def bm25(documents: Mapping[int, list[str]], terms: Mapping[str, float]) -> dict[int, float]:
+    """BM25 of each document over the ideal."""
+    average = max(1.0, sum(map(len, documents.values())) / max(1, len(documents)))
+    counted = {key: Counter(words) for key, words in documents.items()}
+    gains = {
+        term: weight * idf(len(documents), sum(term in words for words in counted.values()))
+        for term, weight in terms.items()
+    }
+    scores = {}
+    for key, words in counted.items():
+        norm = K1 * (1 - B + B * len(documents[key]) / average)
+        score = sum(gain * words[t] / (words[t] + norm) for t, gain in gains.items())
+        scores[key] = score / sum(gains.values()) if gains else 0.0
+    return scores
+
+
+def score_scope(
+    top: Directory, terms: Mapping[str, float]
+) -> tuple[dict[int, float], dict[int, float]]:
+    """(scores of texts, of directories) by id."""
+    texts = {text.id: text.terms for text in texts_below(top)}
+    return bm25(texts, terms), bm25({d.id: document(d) for d in walk(top)}, terms)
+
+
+# dense
+
+
+def products_int8(
+    code: Sequence[int], direction: Sequence[int], mean: Sequence[int]
+) -> tuple[int, int]:
+    """Both scalar products."""
+    return (
+        sum(int(a) * int(b) for a, b in zip(code, direction, strict=True)),
+        sum(int(a) * int(b) for a, b in zip(code, mean, strict=True)),
+    )
+
+
+def products_fp32(x: F64, direction: F64, mean: F64) -> tuple[float, float]:
+    """Both scalar products."""
+    return float(x @ direction), float(x @ mean)
+
+
+def cosine(x: F64, mean: F64, direction: F64) -> float:
+    """max(0, cos(direction, x - mean)), 0 where nothing of x is left."""
+    difference = x - mean
+    length = math.sqrt(difference @ difference)
+    return 0.0 if length <= NEGLIGIBLE else min(max(0.0, direction @ difference / length), 1.0)
+
+
+def cosine_bound(
+    along: float, across: float, along_off: float, across_off: float, square: float, dot: float
+) -> float:
+    """How far max(0, (along - dot) / sqrt(1 - 2 across + square)) can come off, by trying."""
+
+    def value(a: float, c: float) -> float:
+        rest = 1 - 2 * c + square
+        return 0.0 if rest <= NEGLIGIBLE**2 else min(max(0.0, (a - dot) / math.sqrt(rest)), 1.0)
+
+    steps = np.linspace(-1, 1, 21)
+    return max(
+        abs(value(along + a * along_off, across + c * across_off) - value(along, across))
+        for a, c in itertools.product(steps, steps)
+    )
+
+
+def directory_dense(directory: Directory, direction: F64, mean: F64) -> float:
+    """Dense of the sum of all x - m' below."""
+    embedded = [text for text in texts_below(directory) if text.vector is not None]
+    total = sum((t.vector - mean[t.script] for t in embedded), np.zeros(len(direction)))
+    length = float(np.linalg.norm(total))
+    if length <= NEGLIGIBLE * len(embedded):
+        return 0.0
+    return min(max(0.0, float(direction @ total) / length), 1.0)
+
+
+def scope_means(top: Directory, prior: F64) -> F64:
+    """[SCRIPTS, dim] m': of the nearest directory with 30 vectors, else of all and the prior."""
+    out = prior.copy()
+    for script in range(SCRIPTS):
+        place: Directory | None = top
+        found: list[F64] = []
+        while place is not None:
+            found = [
+                t.vector for t in texts_below(place) if t.script == script and t.vector is not None
+            ]
+            place = None if len(found) >= ENOUGH else place.parent
+        if len(found) >= ENOUGH:
+            out[script] = np.mean(found, axis=0)
+        elif found:
+            total = np.sum(found, axis=0) + PRIOR_WEIGHT * prior[script]
+            out[script] = total / (len(found) + PRIOR_WEIGHT)
+    return out
+
+
+def direction_of(query: Query, mean: F64) -> F64:
+    """(q - m) / |q - m|; zeros where there is none."""
+    if query.vector is None:
+        return np.zeros(mean.shape[1])
+    centred = query.vector / np.linalg.norm(query.vector) - mean[query.script]
+    length = float(np.linalg.norm(centred))
+    return centred / length if length > NEGLIGIBLE else np.zeros(mean.shape[1])
+
+
+# texts
+
+
+def foreign(script: int, query_script: int) -> bool:
+    """Whether two scripts differ, 0 being none."""
+    return len({script, query_script} - {0}) == 2
+
+
+def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> float:
+    """w: all to the part that is there."""
+    if not use_dense:
+        return 0.0
+    return 1.0 if lexical_missing or not use_lexical else DENSE_WEIGHT
+
+
+def own_of_rows(
+    texts: Iterable[Text], query: Query, mean: F64, lexical: Mapping[int, float]
+) -> dict[int, float]:
+    """Own scores of texts by id."""
+    direction = direction_of(query, mean)
+    use_dense = query.use_dense and query.vector is not None
+    out = {}
+    for text in texts:
+        missing = foreign(text.script, query.script)
+        w = dense_weight(missing, use_dense, query.use_lexical)
+        dense = 0.0 if text.vector is None else cosine(text.vector, mean[text.script], direction)
+        out[text.id] = w * dense + (1 - w) * (0.0 if missing else lexical[text.id])
+    return out
+
+
+own_of_base = own_of_rows  # from other data; the truth is the same
+
+
+# hierarchy
+
+
+def own_of_files(files: Iterable[File], own: Mapping[int, float]) -> dict[int, tuple[float, int]]:
+    """(own score, id of the best text, -1 none) of files by id; of equal texts the first."""
+    out = {}
+    for file in files:
+        best = max(file.texts, key=lambda text: own[text.id], default=None)
+        out[file.id] = (own[best.id], best.id) if best else (0.0, -1)
+    return out
+
+
+own_of_base_files = own_of_files
+
+
+def forget_files(
+    own: dict[int, tuple[float, int]], files: Iterable[int]
+) -> dict[int, tuple[float, int]]:
+    """The own scores without those of some files."""
+    return {**own, **dict.fromkeys(files, (0.0, -1))}
+
+
+def sample_directories(top: Directory, files: int, key: Mapping[int, int]) -> list[Directory]:
+    """The directories whose hash is in the share that the sample takes."""
+    share = 1.0 if files <= SAMPLE_FILES else SAMPLE_FILES / files
+    return [d for d in walk(top) if share == 1.0 or key[d.id] / 2**64 < share]
+
+
+def intraclass_correlation(groups: Iterable[Sequence[float]]) -> float:
+    """ICC(1) by analysis of variance, in [0, 1]; 1 where it can't be told."""
+    filled = [group for group in groups if len(group)]
+    total = sum(map(len, filled))
+    if len(filled) < 2 or total == len(filled):
+        return 1.0
+    overall = sum(map(sum, filled)) / total
+    means = [sum(group) / len(group) for group in filled]
+    between = sum(len(g) * (m - overall) ** 2 for g, m in zip(filled, means, strict=True))
+    within = sum((x - m) ** 2 for g, m in zip(filled, means, strict=True) for x in g)
+    msb, msw = between / (len(filled) - 1), within / (total - len(filled))
+    n0 = (total - sum(len(g) ** 2 for g in filled) / total) / (len(filled) - 1)
+    if msb + (n0 - 1) * msw <= 1e-12:
+        return 1.0
+    return min(max((msb - msw) / (msb + (n0 - 1) * msw), 0.0), 1.0)
+
+
+def directory_scores(
+    top: Directory, query: Query, mean: F64, lexical: Mapping[int, float]
+) -> dict[int, tuple[float, float, float, float]]:
+    """(dense, lexical, dense weight, own) of directories by id."""
+    direction = direction_of(query, mean)
+    use_dense = query.use_dense and query.vector is not None
+    out = {}
+    for directory in walk(top):
+        missing = all(foreign(text.script, query.script) for text in texts_below(directory))
+        missing = missing and query.script != 0
+        w = dense_weight(missing, use_dense, query.use_lexical)
+        dense = directory_dense(directory, direction, mean) if w > 0 else 0.0
+        words = 0.0 if missing else lexical[directory.id]
+        out[directory.id] = (dense, words, w, w * dense + (1 - w) * words)
+    return out
+
+
+def root_weight(top: Directory, parent_weight: float) -> float:
+    """B below the scope's root."""
+    return parent_weight if top.abstract else 0.0
+
+
+def propagate(
+    top: Directory, own: Mapping[int, float], parent_weight: float, below_root: float
+) -> dict[int, float]:
+    """Final scores of directories by id."""
+    final = {top.id: own[top.id]}
+    for directory in walk(top):
+        b = below_root if directory is top else parent_weight
+        for child in directory.directories.values():
+            final[child.id] = (1 - b) * own[child.id] + b * final[directory.id]
+    return final
+
+
+def smooth(own: float, before: float, after: float, share: float) -> float:
+    """The weighted mean of a score and of its neighbours', where they are there (not below 0)."""
+    parts = [(1.0, own)] + [(share, x) for x in (before, after) if x >= 0]
+    return sum(w * x for w, x in parts) / sum(w for w, _ in parts)
+
+
+def with_neighbours(file: File) -> tuple[int, int, int]:
+    """Ids of a file, of the one before and of the one after it, -1 none."""
+    ids = [-1, *(f.id for f in files_in(file.parent)), -1]
+    at = ids.index(file.id)
+    return ids[at], ids[at - 1], ids[at + 1]
+
+
+def final_of_files(
+    directory: Directory, own: Mapping[int, float], weights: tuple[float, float, float]
+) -> dict[int, float]:
+    """Final scores of a directory's files by id; `weights` are b, c, the directory's own final."""
+    b, share, above = weights
+    known = {**own, -1: -1.0}
+    out = {}
+    for file in files_in(directory):
+        smoothed = smooth(*(known[i] for i in with_neighbours(file)), share)
+        out[file.id] = (1 - b) * smoothed + b * above
+    return out
+
+
+def final_of_all_files(
+    top: Directory,
+    own: Mapping[int, float],
+    weights: tuple[float, float, float],
+    above: Mapping[int, float],
+) -> dict[int, float]:
+    """The same below `top`; `weights` are b, b below the root, c."""
+    out = {}
+    for directory in walk(top):
+        b = weights[1] if directory is top else weights[0]
+        out |= final_of_files(directory, own, (b, weights[2], above[directory.id]))
+    return out
+
+
+def texts_of_files(files: Iterable[File]) -> list[int]:
+    """Ids of the texts of files."""
+    return [text.id for file in files for text in file.texts]
+
+
+# walk
+
+
+def tail_texts_in(directories: Iterable[Directory], tail: Collection[int]) -> set[int]:
+    """Ids of the texts of the directories' files that are in the tail."""
+    return {t.id for d in directories for f in d.files.values() for t in f.texts if t.id in tail}
+
+
+def open_directories(
+    directories: Iterable[Directory], own: Mapping[int, float]
+) -> dict[int, tuple[float, int]]:
+    """(own score, best text) of the files right in directories."""
+    return own_of_files([f for d in directories for f in files_in(d)], own)
+
+
+def push_queue(
+    queue: Sequence[int], position: int, final: Sequence[float] | Mapping[int, float]
+) -> list[int]:
+    """The queue, best first, with one more."""
+    return sorted([*queue, position], key=lambda p: (-final[p], p))
+
+
+def pop_queue(queue: Sequence[int]) -> tuple[int, list[int]]:
+    """(the best one, the others)."""
+    return queue[0], list(queue[1:])
+
+
+def queue_children(directory: Directory, seen: Collection[int]) -> set[int]:
+    """Ids of the directories right below that were not queued before."""
+    return {child.id for child in directory.directories.values()} - set(seen)
+
+
+def offer_files(top: Sequence[float], values: Iterable[float], k: int) -> tuple[list[float], bool]:
+    """(the k largest that are above 0, rising; whether they are others than before)."""
+    now = push_smallest([*top, *(v for v in values if v > 0)], k)
+    return now, now != list(top)
+
+
+def best_in(own: Iterable[float]) -> float:
+    """The largest, at least 0."""
+    return max(own, default=0.0)
+
+
+def best_first(
+    starts: Sequence[int],
+    nodes: Mapping[int, tuple[float, Sequence[int], Sequence[float], Sequence[float]]],
+    weight: float,
+    limits: tuple[int, int, int, int],
+) -> tuple[list[int], int, int]:
+    """(positions in the order of opening, rounds, why it stopped).
+
+    Args:
+        starts: positions of directories.
+        nodes: of each position its final score, its children, its files' own scores and its
+            files' final scores.
+        weight: b.
+        limits: k, directories a round, patience, most.
+    """
+    k, in_round, patience, most = limits
+    final = {position: node[0] for position, node in nodes.items()}
+    queue = sorted(set(starts), key=lambda p: (-final[p], p))
+    seen = set(queue)
+    opened: list[int] = []
+    top: list[float] = []
+    best_own, rounds, quiet = 0.0, 0, 0
+    while True:
+        if not queue:
+            return opened, rounds, 1
+        if len(opened) >= most:
+            return opened, rounds, 2
+        if quiet >= patience:
+            return opened, rounds, 0
+        reach = (1 - weight) * best_own + weight * final[queue[0]]
+        if rounds and weight > 0 and len(top) == k and reach < top[0]:
+            return opened, rounds, 3
+        rounds += 1
+        changed = False
+        for _ in range(min(in_round, most - len(opened))):
+            if not queue:
+                break
+            position, queue = pop_queue(queue)
+            opened.append(position)
+            _, children, own, finals = nodes[position]
+            best_own = max(best_own, best_in(own))
+            top, got_in = offer_files(top, finals, k)
+            changed = changed or got_in
+            for child in children:
+                if child not in seen:
+                    seen.add(child)
+                    queue = push_queue(queue, child, final)
+        quiet = 0 if changed else quiet + 1
+
+
+# changes and compaction: what stands in the numbers of a directory
+
+
+def touched_directories(directories: Iterable[Directory]) -> set[int]:
+    """Ids of directories and of all above them."""
+    out = set()
+    for directory in directories:
+        place: Directory | None = directory
+        while place is not None:
+            out.add(place.id)
+            place = place.parent
+    return out
+
+
+def count_nodes(top: Directory) -> tuple[int, int]:
+    """(files, directories) below, itself included."""
+    return len(files_below(top)), len(list(walk(top)))
+
+
+def own_counts(directory: Directory) -> tuple[int, int, int, int, list[int]]:
+    """Of a directory alone: texts, their length, its document's, abstracts, texts by script."""
+    texts = texts_in(directory)
+    scripts = Counter(text.script for text in texts)
+    return (
+        len(texts),
+        sum(len(text.terms) for text in texts),
+        len(document(directory)),
+        int(directory.abstract is not None),
+        [scripts[script] for script in range(SCRIPTS)],
+    )
+
+
+def count_texts(top: Directory) -> list[int]:
+    """TEXTS, TEXT_LENGTH, DOCUMENT_LENGTH, OWN_LENGTH, OWN_TEXT, texts by script."""
+    alone = [own_counts(directory) for directory in walk(top)]
+    texts, length, documents = (sum(counts[i] for counts in alone) for i in (0, 1, 2))
+    scripts = [sum(counts[4][script] for counts in alone) for script in range(SCRIPTS)]
+    return [texts, length, documents, alone[0][2], alone[0][3], *scripts]
+
+
+def add_vectors(top: Directory, script: int) -> tuple[int, Any]:
+    """(number, sum) of the vectors of a script below."""
+    found = [t.vector for t in texts_below(top) if t.script == script and t.vector is not None]
+    return len(found), sum(found)
+
+
+sum_vectors = add_vectors
+
+
+def means(sums: F64, counts: Sequence[int]) -> F64:
+    """Sums over counts, zeros where nothing is counted."""
+    return np.array([s / n if n else 0 * s for s, n in zip(sums, counts, strict=True)])
+
+
+def sum_up(parents: Sequence[int], counts: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Of each row the sum over all rows that have it above them or are it."""
+
+    def above(row: int) -> list[int]:
+        return [row, *(above(parents[row]) if parents[row] >= 0 else [])]
+
+    return [
+        [
+            sum(c[j] for row, c in enumerate(counts) if top in above(row))
+            for j in range(len(counts[0]))
+        ]
+        for top in range(len(parents))
+    ]
+
+
+def order_files(top: Directory) -> list[int]:
+    """Ids of the files in depth-first order."""
+    return [file.id for file in files_below(top)]
+
+
+def order_texts(top: Directory) -> list[int]:
+    """Ids of the texts in depth-first order."""
+    return [text.id for text in texts_below(top)]
+
+
+def gather_strings(strings: Sequence[Row], rows: Iterable[int]) -> list[Row]:
+    """The strings of the rows."""
+    return [strings[row] for row in rows]
+
+
+def merge_postings(top: Directory) -> dict[str, list[tuple[int, int]]]:
+    """Of each term (position of the text, tf) in depth-first order."""
+    out: dict[str, list[tuple[int, int]]] = {}
+    for position, text in enumerate(texts_below(top)):
+        for term, tf in Counter(text.terms).items():
+            out.setdefault(term, []).append((position, tf))
+    return out
+
+
+# find
+
+
+@dataclass
+class Found:
+    """Everything by id; `best` are texts."""
+
+    texts: dict[int, float]
+    directories: dict[int, tuple[float, float, float, float]]
+    directory_final: dict[int, float]
+    own: dict[int, float]
+    best: dict[int, int]
+    final: dict[int, float]
+    icc: float
+    gate: float
+
+
+def parts_of_files(
+    file: File, query: Query, found: Found, lexical: Mapping[int, float],
+    weights: tuple[float, float, float],
+    top: Directory,
+) -> tuple[float, ...]:  # fmt: skip
+    """Dense, lexical, dense weight, own, smoothed, parent, b, final of a file."""
+    own = found.own[file.id]
+    known = {**found.own, -1: -1.0}
+    dense = words = w = 0.0
+    for text in file.texts:
+        if text.id == found.best[file.id]:
+            missing = foreign(text.script, query.script)
+            w = dense_weight(
+                missing, query.use_dense and query.vector is not None, query.use_lexical
+            )
+            words = 0.0 if missing else lexical[text.id]
+            dense = (own - (1 - w) * words) / w if w else 0.0
+    b = weights[1] if file.parent is top else weights[0]
+    smoothed = smooth(*(known[i] for i in with_neighbours(file)), weights[2])
+    above = found.directory_final[file.parent.id]
+    return dense, words, w, own, smoothed, above, b, (1 - b) * smoothed + b * above
+
+
+def find(
+    top: Directory, query: Query, prior: F64, alpha: float | None = None, gate: float | None = None
+) -> Found:
+    """Scores everything below `top`; `gate` takes the place of the one that the scores give."""
+    mean = scope_means(top, prior)
+    terms = query.terms if query.use_lexical else {}
+    lexical, directory_lexical = score_scope(top, terms)
+    texts = own_of_rows(texts_below(top), query, mean, lexical)
+    offered = own_of_files(files_below(top), texts)
+    own = {key: value[0] for key, value in offered.items()}
+    icc = intraclass_correlation([[own[f.id] for f in files_in(d)] for d in walk(top)])
+    told = max(0.0, 1 - icc / ICC_FULL)
+    used = told if gate is None else gate
+    b, share = PARENT_WEIGHT * used, NEIGHBOUR_WEIGHT * used
+    if alpha is not None:
+        b, share = 1 - alpha, 0.0
+    directories = directory_scores(top, query, mean, directory_lexical)
+    owns = {key: value[3] for key, value in directories.items()}
+    above = propagate(top, owns, b, root_weight(top, b))
+    final = final_of_all_files(top, own, (b, root_weight(top, b), share), above)
+    best = {key: value[1] for key, value in offered.items()}
+    return Found(texts, directories, above, own, best, final, icc, told)

@@ -1,0 +1,139 @@
+"""BM25 against the plain one and against rank_bm25."""
+
+from __future__ import annotations
+
+import importlib.resources
+import math
+from collections import Counter
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import texts_below, walk
+from rank_bm25 import BM25Okapi
+from trees import World, build, shapes, terms_of
+from viking_kernels import bm25
+from viking_kernels import scope as scopes
+from viking_kernels.scope import place
+
+from vikingd import uri as uris
+from vikingd.index import tokens
+from vikingd.ingest.files import read_tree
+from vikingd.ingest.prepare import prepare
+from vikingd.model import Draft
+
+
+def scored(
+    world: World, top: naive.Directory, query: naive.Query
+) -> tuple[dict[int, float], dict[int, float], int, float]:
+    """(scores of texts by id, of directories by id, texts with a term, the ideal)."""
+    snapshot, scope, _ = world.scope_of(top)
+    tree = snapshot.tree
+    inside = scopes.tail_directories(tree.directories, scope)
+    texts = np.zeros(
+        scope.text_high - scope.text_low + len(tree.texts.file) - scope.base_texts, np.float32
+    )
+    directories = np.zeros(scope.dir_high - scope.dir_low + len(inside), np.float32)
+    count, ideal = bm25.score_scope(
+        tree.directories.parent, tree.texts, snapshot.numbers, scope, inside,
+        terms_of(snapshot, query), texts, directories,
+    )  # fmt: skip
+    rows = {int(key): row for row, key in enumerate(snapshot.text_id)}
+    by_text = {
+        t.id: float(texts[place(rows[t.id], scope.text_low, scope.text_high, scope.base_texts)])
+        for t in texts_below(top)
+    }
+    by_directory = {}
+    for directory in walk(top):
+        row = snapshot.find(directory.uri)
+        assert row is not None
+        at = place(row, scope.dir_low, scope.dir_high, scope.base_dirs)
+        by_directory[directory.id] = float(directories[at])
+    assert sum(by_text.values()) == pytest.approx(texts.sum(), abs=1e-4)
+    assert sum(by_directory.values()) == pytest.approx(directories.sum(), abs=1e-4)
+    return by_text, by_directory, count, ideal
+
+
+@settings(max_examples=25, deadline=None, print_blob=True)
+@given(shapes)
+def test_scores_are_those_of_the_formula(shape):
+    """Of texts and of directories as documents, below any directory."""
+    world = build(shape)
+    top, query = world.random_directory(), world.query()
+    by_text, by_directory, count, _ = scored(world, top, query)
+    texts, directories = naive.score_scope(top, query.terms)
+    assert by_text == pytest.approx(texts, abs=1e-6)
+    assert by_directory == pytest.approx(directories, abs=1e-6)
+    assert count == sum(len(set(text.terms) & query.terms.keys()) for text in texts_below(top))
+    assert all(0 <= score < 1 for score in (*by_text.values(), *by_directory.values()))
+    world.close()
+
+
+def test_a_term_that_nothing_has_lowers_every_score():
+    """It counts in the ideal, with the largest idf."""
+    world = World(0)
+    world.commit([world.put(f"viking://{i}", False, [(1, "status", b"")]) for i in range(3)])
+    alone = scored(world, world.root, naive.Query(None, 1, {"status": 1.0}))
+    both = scored(world, world.root, naive.Query(None, 1, {"status": 1.0, "nobody": 1.0}))
+    assert both[3] - alone[3] == pytest.approx(math.log(1 + 3.5 / 0.5))
+    assert max(both[0].values()) < max(alone[0].values())
+    world.close()
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_scores_are_rank_bm25s_but_for_the_form(compacted):
+    """On the demo tree: another idf, and without the factor k1 + 1, as the docstring says."""
+    world = World(0)
+    changes = []
+    folder = Path(str(importlib.resources.files("vikingd"))) / "demo_tree"
+    for draft in read_tree(folder, uris.ROOT):
+        assert isinstance(draft, Draft)
+        for above in uris.ancestors(draft.uri):
+            if above != uris.ROOT and not any(c.uri == above for c in changes):
+                changes.append(world.put(above, True, []))
+        texts = [(text.script, text.text, b"") for text in prepare(draft).texts]
+        changes.append(world.put(draft.uri, draft.is_directory, texts))
+    world.commit(changes)
+    if compacted:
+        world.compact()
+    texts = texts_below(world.root)
+    assert len(texts) > 20
+    oracle = BM25Okapi([text.terms for text in texts], k1=bm25.K1, b=bm25.B)
+    for words in ("how is a release deployed", "coffee", "错误 代码", "status code E4102 nobody"):
+        found = tokens.query_terms(words)
+        terms = dict(zip(found.terms, found.weights.tolist(), strict=True))
+        by_text, _, _, ideal = scored(world, world.root, naive.Query(None, 0, terms))
+        expected = np.zeros(len(texts))
+        for term, weight in terms.items():
+            df = sum(term in text.terms for text in texts)
+            if df:
+                of_term = oracle.get_scores([term]) / oracle.idf[term] / (bm25.K1 + 1)
+                expected += weight * bm25.idf(len(texts), df) * of_term
+        got = np.array([by_text[text.id] for text in texts]) * ideal
+        np.testing.assert_allclose(got, expected, atol=1e-5)
+    world.close()
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000))
+@settings(max_examples=50, deadline=None)
+def test_idf_is_lucenes(documents, df):
+    """It falls with df and never below 0."""
+    df = min(df, documents)
+    assert bm25.idf(float(documents), float(df)) == pytest.approx(naive.idf(documents, df))
+    assert bm25.idf(float(documents), float(df)) > 0
+
+
+@given(st.lists(st.integers(0, 20), max_size=20), st.data())
+@settings(max_examples=50, deadline=None)
+def test_lower_bound_is_the_first_place(values, data):
+    """Of the values that are not smaller, within the given part."""
+    values = sorted(values)
+    low = data.draw(st.integers(0, len(values)))
+    high = data.draw(st.integers(low, len(values)))
+    wanted = data.draw(st.integers(-1, 21))
+    found = bm25.lower_bound(np.array(values, np.int32), low, high, wanted)
+    assert found == naive.lower_bound(values, low, high, wanted)
+    assert Counter(values[low:found]) == Counter(v for v in values[low:high] if v < wanted)

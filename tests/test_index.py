@@ -1,0 +1,288 @@
+"""The index as a whole: snapshots, commits, compaction, restarts; every kernel has a twin."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import threading
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+import viking_kernels
+from hypothesis import given, settings
+from naive import files_below, walk
+from numba.core.dispatcher import Dispatcher
+from trees import World, build, search, shapes
+from viking_kernels import find as kernel
+
+from vikingd.errors import Corrupt
+from vikingd.index.index import Index, IndexSettings
+from vikingd.index.snapshot import Snapshot
+from vikingd.index.tokens import term_hash
+from vikingd.model import Filled, IndexedText, Remove, Upsert
+from vikingd.text import LATIN
+
+few = settings(max_examples=20, deadline=None, print_blob=True)
+METHODS = (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT)
+
+Answer = tuple[list[str], list[list[float]]]
+
+
+def answers(snapshot: Snapshot, uri: str, queries: list[naive.Query]) -> list[Answer]:
+    """What every method gives for some queries: URIs and scores."""
+    out = []
+    for query in queries:
+        for method in METHODS:
+            found = search(snapshot, uri, query, method)
+            uris = [snapshot.file_uri(int(row)) for row in found.candidates]
+            order = sorted(range(len(uris)), key=lambda i: uris[i])
+            out.append(([uris[i] for i in order], found.parts[order].tolist()))
+    return out
+
+
+def test_every_kernel_has_a_plain_twin():
+    """A jitted function without a function of its name in naive.py has not been checked."""
+    jitted = set()
+    for module in pkgutil.iter_modules(viking_kernels.__path__):
+        for name, value in vars(importlib.import_module(f"viking_kernels.{module.name}")).items():
+            if isinstance(value, Dispatcher) and not name.startswith("_"):
+                jitted.add(name)
+    assert jitted
+    assert {name for name in jitted if not callable(getattr(naive, name, None))} == set()
+    assert callable(naive.find)
+
+
+@few
+@given(shapes)
+def test_the_index_holds_the_tree(shape):
+    """Just the living contexts are found, by URI and back, with the store's ids."""
+    world = build(shape)
+    snapshot = world.snapshot
+    directories, files = list(walk(world.root)), files_below(world.root)
+    for directory in directories:
+        row = snapshot.find(directory.uri)
+        assert row is not None
+        assert row >= 0
+        assert int(snapshot.dir_id[row]) == directory.id
+        assert snapshot.directory_uri(row) == directory.uri
+        gone = f"{directory.uri.rstrip('/')}/nobody"
+        assert snapshot.find(gone) is None
+    for file in files:
+        row = snapshot.find(file.uri)
+        assert row is not None
+        assert row < 0
+        assert int(snapshot.file_id[-1 - row]) == file.id
+        assert snapshot.file_uri(-1 - row) == file.uri
+    assert (snapshot.tree.files.died > snapshot.revision).sum() == len(files)
+    assert (snapshot.tree.directories.died > snapshot.revision).sum() == len(directories)
+    world.close()
+
+
+@few
+@given(shapes)
+def test_an_old_snapshot_stays_as_it_was(shape):
+    """Commits, removals, late vectors and compactions that come later change no bit of it."""
+    world = build(shape)
+    old = world.snapshot
+    uris = [directory.uri for directory in walk(world.root)]
+    queries = [world.query() for _ in range(2)]
+    before = [answers(old, uri, queries) for uri in uris[:3]]
+    counts = old.counts(0).tolist()
+    keys = [term_hash(term) for term in ("status", "42", "memori")]
+    scope = old.scope(0)[0]
+    held = [old.has_term(key, scope) for key in keys]
+    world.step(20)
+    world.commit([Remove(d.uri) for d in world.root.directories.values()])
+    world.root.directories.clear()
+    world.step(10)
+    assert [answers(old, uri, queries) for uri in uris[:3]] == before
+    world.compact()
+    world.step(10)
+    assert [answers(old, uri, queries) for uri in uris[:3]] == before
+    assert [old.find(uri) is not None for uri in uris] == [True] * len(uris)
+    assert [old.has_term(key, scope) for key in keys] == held
+    assert old.counts(0).tolist() == counts
+    world.close()
+
+
+@few
+@given(shapes)
+def test_compaction_changes_no_result(shape):
+    """Before and after it every method gives the same files in the same order, to 1e-6."""
+    world = build(shape)
+    world.step(12)
+    uris = [directory.uri for directory in walk(world.root)][:3]
+    queries = [world.query() for _ in range(2)]
+    before = [answers(world.snapshot, uri, queries) for uri in uris]
+    world.compact()
+    after = [answers(world.snapshot, uri, queries) for uri in uris]
+    exact = METHODS.index(kernel.EXACT)
+    for there, here in zip(before, after, strict=True):
+        for i, (old, new) in enumerate(zip(there, here, strict=True)):
+            if i % len(METHODS) == exact:
+                assert new[0] == old[0]
+                np.testing.assert_allclose(new[1], old[1], atol=1e-6)
+    world.close()
+
+
+def test_a_term_is_there_while_a_living_text_has_it():
+    """Not one in another directory, nor one that is gone, be it in the base or in the tail."""
+    world = World(1)
+    world.commit(
+        [world.put("viking://a", True, []), world.put("viking://b", True, []),
+         world.put("viking://a/x", False, [(LATIN, "E4102", b"")])]
+    )  # fmt: skip
+    for _ in range(2):
+        for uri, there in (("viking://", True), ("viking://a", True), ("viking://b", False)):
+            snapshot, scope, _ = world.scope_of(world.directory(uri))
+            assert snapshot.has_term(term_hash("e4102"), scope) == there
+            assert not snapshot.has_term(term_hash("e4103"), scope)
+        world.compact()
+    world.commit([Remove("viking://a/x"), world.put("viking://b/y", False, [(LATIN, "E5", b"")])])
+    world.commit([Remove("viking://b/y")])
+    snapshot, scope, _ = world.scope_of(world.root)
+    assert not snapshot.has_term(term_hash("e4102"), scope)
+    assert not snapshot.has_term(term_hash("e5"), scope)
+    world.close()
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_an_old_snapshot_finds_what_was_replaced_since(compacted):
+    """What is removed and put again is another row; the older row stays where it was."""
+    world = World(8)
+    world.commit([world.put("viking://a", True, []), world.put("viking://a/x", False, [])])
+    if compacted:
+        world.compact()
+    old = world.snapshot
+    uris = ("viking://a", "viking://a/x")
+    before = [old.find(uri) for uri in uris]
+    del world.root.directories["a"]
+    again = [world.put("viking://a", True, []), world.put("viking://a/x", False, [])]
+    world.commit([Remove("viking://a"), *again])
+    new = [world.snapshot.find(uri) for uri in uris]
+    assert None not in (*before, *new)
+    assert [old.find(uri) for uri in uris] == before
+    assert new != before
+    world.commit([Remove("viking://a")])
+    assert [old.find(uri) for uri in uris] == before
+    assert [world.snapshot.find(uri) for uri in uris] == [None, None]
+    world.close()
+
+
+def test_a_rewritten_file_leaves_the_next_directory_its_abstract():
+    """The texts of a directory's last file end before the abstract of the directory behind it."""
+    world = World(2)
+    text = (LATIN, "status", world.vector(LATIN))
+    world.commit(
+        [world.put("viking://a", True, [text]), world.put("viking://a/z", False, [text]),
+         world.put("viking://b", True, [text])]
+    )  # fmt: skip
+    world.compact()
+    world.commit([world.put("viking://a/z", False, [text, text])])
+    alive = world.snapshot.tree.texts.died > world.revision
+    assert alive.sum() == 4
+    world.compact()
+    assert sorted(world.snapshot.text_id.tolist()) == sorted(
+        text.id for text in naive.texts_below(world.root)
+    )
+    world.close()
+
+
+def test_directories_alone_are_compacted():
+    """A tree with abstracts but without any file."""
+    world = World(3)
+    world.commit([world.put("viking://a", True, [(LATIN, "status", world.vector(LATIN))])])
+    world.compact()
+    assert world.snapshot.generation == 1
+    assert world.snapshot.counts(0)[2] == 1
+    world.close()
+
+
+def test_an_index_that_was_loaded_is_the_one_that_was_saved():
+    """From disk come the same results, and it takes commits."""
+    world = World(4)
+    world.step(30)
+    world.compact()
+    query = world.query()
+    before = answers(world.snapshot, "viking://", [query])
+    other = Index(Path(world.folder.name), "model", world.prior, IndexSettings())
+    assert other.load()
+    assert answers(other.snapshot, "viking://", [query]) == before
+    world.index = other
+    world.step(10)
+    world.compact()
+    assert world.snapshot.generation == 2
+    with pytest.raises(Corrupt):
+        Index(Path(world.folder.name), "another", world.prior, IndexSettings()).load()
+    world.close()
+
+
+def test_the_first_vector_says_the_dimension():
+    """An index that knows none takes texts, and then vectors, of which all have that length."""
+    world = World(5)
+    index = Index(Path(world.folder.name), "model", np.zeros((8, 0), np.float32), IndexSettings())
+    text = IndexedText(1, 0, LATIN, "status", b"", True)
+    index.apply([Upsert(1, "viking://a", True, {}, (text,))], 1)
+    assert index.snapshot.dimension == 0
+    index.apply([Filled(1, world.vector(LATIN))], 2)
+    assert index.snapshot.dimension == 16
+    query = naive.Query(np.ones(16), LATIN, {"status": 1.0})
+    found = search(index.snapshot, "viking://", query)
+    assert np.isfinite(found.directories).all()
+    with pytest.raises(Corrupt):
+        index.apply([Upsert(2, "viking://b", True, {}, (IndexedText(
+            2, 0, LATIN, "", b"\0" * 8, True),))], 3)  # fmt: skip
+    index.close()
+    world.close()
+
+
+def test_what_does_not_fit_is_refused():
+    """A context without a directory above it, and one of another kind."""
+    world = World(6)
+    world.commit([world.put("viking://a", True, [])])
+    for change in (
+        Upsert(9, "viking://x/y", False, {}, ()),
+        Upsert(9, "viking://a", False, {}, ()),
+    ):
+        with pytest.raises(Corrupt):
+            world.index.apply([change], world.revision + 1)
+    world.close()
+
+
+def test_readers_and_compactions_beside_the_writer():
+    """Readers meanwhile see whole commits, never part of one; compactions lose nothing."""
+    world = World(7, minimum=60)
+    world.commit([world.put("viking://a", True, []), world.put("viking://b", True, [])])
+    query = naive.Query(None, LATIN, {"status": 1.0})
+    done = threading.Event()
+    torn: list[object] = []
+
+    def read() -> None:
+        while not done.is_set():
+            snapshot = world.snapshot
+            pair = [int(snapshot.counts(snapshot.find(f"viking://{d}"))[0]) for d in "ab"]
+            found = search(snapshot, "viking://", query)
+            if pair[0] != pair[1] or len(found.candidates) != sum(pair):
+                torn.append((pair, len(found.candidates)))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for i in range(60):
+        names = [f"viking://{d}/{'z' if i % 2 else 'c'}{99 - i}" for d in "ab"]
+        changes = [world.put(uri, False, [(LATIN, "status", b"")] * 3) for uri in names]
+        world.commit(changes)
+    done.set()
+    for reader in readers:
+        reader.join()
+    world.index.close()
+    assert torn == []
+    assert world.index.state().problem == ""
+    world.compact()
+    assert world.snapshot.generation > 1
+    assert world.snapshot.counts(0)[0] == 120
+    found = search(world.snapshot, "viking://", query)
+    assert len(found.candidates) == 120
+    world.close()

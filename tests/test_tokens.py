@@ -1,0 +1,239 @@
+"""The terms of texts and queries."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import random
+import time
+import unicodedata
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vikingd.index import tokens
+from vikingd.index.tokens import encode, query_terms, term_hash, terms
+
+ALPHABET = "aBé1_./-:@+# '’的用中カナ한ー・，ﬁＡ²\u0301\n"
+texts = st.text(ALPHABET, max_size=40) | st.text(max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Running the tests", "run test"),
+        ("It's what we'll do, don't", "what we do don"),
+        ("not found, no", "not found no"),
+        ("naïve Café ÉCOLE", "naïv café école"),
+        ("cafe\u0301 ＡＢＣ ﬁne", "café abc fine"),
+        ("in 2024: 1,000 and 3.14", "2024 1 000 3.14 3 14"),
+        ("well-known", "well-known well known"),
+        ("snake_cases", "snake_cases snake case"),
+        ("ŠKODA caféCrème", "škoda cafécrèm café crème"),
+        ("getHTTPResponses", "gethttprespons get http respons"),
+        ("JSONResponse jsonresponse", "jsonrespons json respons jsonrespons"),
+        ("URLs IDs", "url id"),
+        ("HTTP_404_NOT_FOUND", "http_404_not_found http 404 not found"),
+        ("E4102", "e4102 4102"),
+        ("sha256 OAuth2", "sha256 sha 256 oauth2 auth"),
+        ("os.path.join", "os.path.join os path join"),
+        ("docs/en/index.md", "docs/en/index.md doc en index.md index md"),
+        (r"C:\tmp\a.txt", r"c:\tmp\a.txt c tmp a.txt txt"),
+        ("std::vector", "std::vector std vector"),
+        ("https://x.org/a?b=1", "https://x.org/a https x.org x org b 1"),
+        ("__init__.py", "__init__.py __init__ init py"),
+        ("_ __ -- ...", ""),
+        ("C++, C# and C; i++;", "c++ c# c i++"),
+        ("使用C++开发", "使 使用 用 c++ 开 开发 发"),
+        ("使用FastAPI部署", "使 使用 用 fastapi fast api 部 部署 署"),
+        ("目的，了解", "目 目的 了解 解"),
+        ("人々のカナ", "人 人々 々 々の の のカ カ カナ ナ"),
+        ("ｶﾅ 한국", "カ カナ ナ 한 한국 국"),
+        ("的", ""),
+    ],
+)
+def test_terms_of_a_text(text: str, expected: str) -> None:
+    """Words are stemmed, CJK becomes characters and bigrams, identifiers are kept and divided."""
+    assert terms(text) == expected.split()
+
+
+def test_a_change_of_terms_needs_a_new_version() -> None:
+    """When this fails, raise VERSION and note the new digest: old indexes must be rebuilt."""
+    sample = (
+        "The Quick's jumps café naïve 2024 3.14 well-known snake_case getHTTPResponse URLs C++ C# "
+        "E4102 std::vector os.path docs/en/a.md https://x.org/a 使用FastAPI部署 目的 ｶﾅ 한국"
+    )
+    digest = hashlib.sha256("\n".join(terms(sample)).encode()).hexdigest()[:12]
+    assert {tokens.VERSION: digest} == {1: "6a9db8adf089"}
+
+
+@pytest.mark.parametrize(
+    ("encoded", "count"),
+    [
+        ("x" * 65, 0),
+        ("x" * 64, 1),
+        ("x" * 40 + "Y" * 40, 0),
+        ("aB" * 32, 1),  # falls into more parts than names have
+        (hashlib.sha256(b"").hexdigest(), 1),
+        (base64.b64encode(random.Random(3).randbytes(75)).decode().replace("/", "x"), 2),
+        ("abc." * 40 + "abc", 41),  # its parts, but not the whole
+    ],
+)
+def test_encoded_data_does_not_flood_the_vocabulary(encoded: str, count: int) -> None:
+    """Hashes are one term, and what is longer than any name is none."""
+    found = terms(encoded)
+    assert len(found) == count
+    assert all(len(term) <= tokens.MAX_TERM for term in found)
+
+
+@given(texts)
+@settings(deadline=None)
+def test_spelling_variants_of_one_text_have_the_same_terms(text: str) -> None:
+    """Compatibility forms, other text around it and repetition change nothing."""
+    found = terms(text)
+    assert terms(unicodedata.normalize("NFKC", text)) == found
+    assert terms(f"{text}\n{text}") == found * 2
+    assert terms(f"é {text}") == ["é", *found]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "a", "é", "a.", "é.", "a'", "_", "/", "aB", "a1", "中", "中a", ":/", "C++", "ー",
+        "\ufdfa", "\u1100\u1161\u11a8", " é", "a" * 63 + "/", "\ud800",
+    ],
+)  # fmt: skip
+def test_time_is_linear_in_hostile_text(hostile: str) -> None:
+    """30,000 characters of anything take a fraction of a second, where a square takes minutes."""
+    text = "é" + hostile * (30_000 // len(hostile))
+    start = time.thread_time()
+    encode(text)
+    query_terms(text)
+    assert time.thread_time() - start < 3
+
+
+def test_a_long_run_of_combining_marks_is_cut_short() -> None:
+    """100,000 accents, which Unicode wants sorted, are no work, and the letter keeps its own."""
+    start = time.thread_time()
+    assert terms("e" + "\u0301\u0316" * 50_000 + "x") == ["é", "x"]
+    assert time.thread_time() - start < 3
+
+
+def test_hashes_are_the_same_everywhere_and_never_reserved() -> None:
+    """A hash is BLAKE2b's first 8 bytes, little endian, and the ends of the range stay free."""
+    digest = hashlib.blake2b("café".encode(), digest_size=8).digest()
+    assert term_hash("café") == int.from_bytes(digest, "little")
+    assert 0 < term_hash("\ud800") < 2**64 - 1
+
+
+@pytest.mark.parametrize(("digest", "expected"), [(b"\0" * 8, 1), (b"\xff" * 8, 2**64 - 2)])
+def test_reserved_hashes_are_moved_inwards(
+    digest: bytes, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A term whose digest is 0 or 2**64 - 1 gets the neighbouring hash."""
+
+    class Digest:
+        def digest(self) -> bytes:
+            return digest
+
+    monkeypatch.setattr(tokens, "blake2b", lambda *_, **__: Digest())
+    assert term_hash.__wrapped__("any") == expected
+
+
+@given(texts)
+@settings(deadline=None)
+def test_encoding_counts_the_terms(text: str) -> None:
+    """Hashes come ascending and once, with the counts of a plain Counter, and the length."""
+    hashes, frequencies, length = encode(text)
+    found = terms(text)
+    expected = sorted(Counter(map(term_hash, found)).items())
+    assert list(zip(hashes.tolist(), frequencies.tolist(), strict=True)) == expected
+    assert length == len(found)
+    assert (hashes.dtype.name, frequencies.dtype.name) == ("uint64", "uint16")
+
+
+def test_frequencies_saturate_and_the_length_does_not() -> None:
+    """A term said 70,000 times counts 65,535 times."""
+    _, frequencies, length = encode("word " * 70_000)
+    assert frequencies.tolist() == [65_535]
+    assert length == 70_000
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("status-code.md", ["status-code.md", "status-code", "status", "code", "md"]),
+        ("会议.md", ["会", "会议", "议", "md"]),
+        ("2024-05-01", ["2024-05-01", "2024", "05", "01"]),
+        ("0001", []),
+        ("", []),
+    ],
+)
+def test_the_name_of_a_file_is_indexed_unless_it_is_an_ordinal(name: str, found: list[str]) -> None:
+    """A name counts whole and in parts; digits alone say nothing."""
+    hashes, _, length = encode("body", name)
+    assert set(hashes.tolist()) == {term_hash(term) for term in ["bodi", *found]}
+    assert length == 1 + len(found)
+
+
+def test_a_full_cache_is_emptied_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many words pass through, no more than the bound are remembered."""
+    words = [f"word{number}" for number in range(50)]
+    expected = [terms(word) for word in words]
+    monkeypatch.setattr(tokens, "_CACHED", 10)
+    memo = tokens._Memo(tokens._piece_terms)
+    assert [list(memo[word]) for word in words] == expected
+    assert 0 < len(memo) <= 10
+    memo["y" * 1000]
+    assert "y" * 1000 not in memo
+
+
+@given(texts)
+@settings(deadline=None)
+def test_query_terms_go_together(text: str) -> None:
+    """Terms, hashes and weights are aligned, ascending by hash, and hold what `terms` finds."""
+    query = query_terms(text)
+    assert [term_hash(term) for term in query.terms] == query.hashes.tolist()
+    assert query.hashes.tolist() == sorted(query.hashes.tolist())
+    assert dict(zip(query.terms, query.weights.tolist(), strict=True)) == Counter(terms(text))
+    assert (query.hashes.dtype.name, query.weights.dtype.name) == ("uint64", "float32")
+
+
+IDENTIFIERS = [
+    "E4102", "FastAPI", "HTTPException", "getName", "snake_case", "__init__", "README.md", "main.c",
+    "a.py", "1.md", "asyncio.sleep", "std::vector", "main.py:42", "src/a/b", "/etc/passwd", "HTTP",
+    "https://x.org/a", "EACCES", "RFC-7231", "HTTP_404", "v1.2", "utf8", "me@x.org", "dérivéeÀ.txt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("identifier", IDENTIFIERS)
+@pytest.mark.parametrize("form", ["{}", "({}),", "「{}」", "“{}”?", "  {}\n"])
+def test_an_identifier_alone_is_told(identifier: str, form: str) -> None:
+    """Codes, symbols and names of files are identifiers, with punctuation around them or not."""
+    (hashed,) = query_terms(form.format(identifier)).identifiers
+    for text in ("see {} there", "用{}的", "({}).", "`{}`"):
+        assert hashed in encode(text.format(identifier))[0]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "fastapi", "Hello", "How do I", "2024", "3.14", "10:30", "2024-05-01", "24/7", "2nd",
+        "e.g.", "i.e", "U.S.", "a.m.", "well-known", "covid-19", "and/or", "I", "A", "I'M", "Note:",
+        "IT", "HELP ME PLEASE", "10am", "US-based", "URLs", "C++", "", "*", "的", "错误E4102",
+        "E4102错误", "FastAPI tutorial", "what is E4102", "a_b=1", "_", "x/y", "don't",
+        "X" * 65, "ab." * 30 + "c",
+    ],
+)  # fmt: skip
+def test_other_words_are_no_identifiers(query: str) -> None:
+    """Words, numbers, abbreviations and mixed queries are not looked up as identifiers."""
+    assert query_terms(query).identifiers == ()
+
+
+def test_several_identifiers_are_told_once_each_in_order() -> None:
+    """A query of identifiers only lists their whole hashes, without their parts."""
+    query = query_terms("HTTPException, E4102 HTTPException snake_case")
+    assert query.identifiers == tuple(map(term_hash, ["httpexcept", "e4102", "snake_case"]))
+    assert query_terms("GDPR E4102").identifiers == (term_hash("gdpr"), term_hash("e4102"))

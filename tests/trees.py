@@ -1,0 +1,280 @@
+"""Random trees, kept alike in an index and in plain objects."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from hypothesis import strategies as st
+from naive import Directory, File, Query, Text, files_below, walk
+from viking_kernels import dense
+from viking_kernels import find as kernel
+from viking_kernels import walk as walks
+from viking_kernels.arrays import SCRIPTS, Scope, Terms
+
+from vikingd import uri as uris
+from vikingd.index import tokens
+from vikingd.index.index import Index, IndexSettings
+from vikingd.index.snapshot import Snapshot
+from vikingd.model import Change, Filled, IndexedText, Remove, Upsert
+from vikingd.text import HAN, LATIN, NONE, script_of
+
+DIMENSION = 16
+NAMES = ("a", "a!", "b", "b.md", "E4102.md", "7", "更新")
+WORDS = {
+    LATIN: ("status", "codes", "of", "response", "HTTP", "src/main.c", "memory", "E4102", "coffee"),
+    HAN: ("世界", "代码", "部署", "的", "你好"),
+    NONE: ("42", "7", "->", "2024"),
+}
+SCRIPTS_OF = {"latin": (LATIN,), "mixed": (LATIN, LATIN, HAN, NONE), "han": (HAN, HAN, NONE)}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a random tree is like: everything follows from it."""
+
+    seed: int
+    steps: tuple[int, ...]  # changes of each commit
+    compact_after: int  # commits; the rest is the tail
+    scripts: str
+    hard: bool  # vectors with one huge component, or all but equal to each other
+
+
+shapes = st.builds(
+    Shape,
+    seed=st.integers(0, 2**32 - 1),
+    steps=st.lists(st.integers(0, 25), max_size=4).map(tuple),
+    compact_after=st.integers(0, 4),
+    scripts=st.sampled_from(sorted(SCRIPTS_OF)),
+    hard=st.booleans(),
+)
+
+
+class World:
+    """An index and the same tree in plain objects, changed together at random."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        scripts: str = "mixed",
+        hard: bool = False,
+        minimum: int = 2000,
+        dimension: int = DIMENSION,
+    ) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.scripts = SCRIPTS_OF[scripts]
+        self.hard = hard
+        self.dimension = dimension
+        self.prior = (self.rng.normal(size=(SCRIPTS, dimension)) * 0.1).astype(np.float32)
+        self.centres = self.rng.normal(size=(SCRIPTS, dimension)) * 0.3
+        self.folder = tempfile.TemporaryDirectory()
+        self.index = Index(Path(self.folder.name), "model", self.prior, IndexSettings(minimum, 1.0))
+        self.root = Directory(-1, uris.ROOT, "", None)
+        self.revision = 0
+        self.pending: dict[int, Text] = {}
+        self._known: list[tuple[int, str, bytes]] = []  # script, text, vector: to be repeated
+        self._ids = 0
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest."""
+        return self.index.snapshot
+
+    def close(self) -> None:
+        """Lets go of the index's folder."""
+        self.index.close()
+        self.folder.cleanup()
+
+    def new_id(self) -> int:
+        """One that was never used."""
+        self._ids += 1
+        return self._ids
+
+    def compact(self) -> None:
+        """Makes a new base now; that it is safe on disk is not asked here and would take long."""
+        with mock.patch("os.fsync"):
+            self.index.compact()
+
+    # Changes
+
+    def vector(self, script: int) -> bytes:
+        """A unit vector near those of its script, now and then one that is hard to code."""
+        raw = self.centres[script] + self.rng.normal(size=self.dimension) * 0.2
+        kind = self.rng.integers(4) if self.hard else 0
+        if kind == 1:
+            raw = self.rng.normal(size=self.dimension) * 1e-3
+            raw[self.rng.integers(self.dimension)] = self.rng.choice([-1, 1])
+        elif kind == 2:
+            raw = self.centres[script] + self.rng.normal(size=self.dimension) * 1e-2
+        return (raw / np.linalg.norm(raw)).astype("<f4").tobytes()
+
+    def random_texts(self, count: int) -> list[tuple[int, str, bytes]]:
+        """(script, text, vector), some like earlier ones."""
+        out = []
+        for _ in range(count):
+            if self._known and self.rng.random() < 0.3:
+                out.append(self._known[self.rng.integers(len(self._known))])
+                continue
+            words = WORDS[int(self.rng.choice(self.scripts))]
+            text = " ".join(self.rng.choice(words, self.rng.integers(0, 12)))
+            script = script_of(text)
+            out.append((script, text, self.vector(script) if self.rng.random() < 0.8 else b""))
+            self._known.append(out[-1])
+        return out
+
+    def put(self, uri: str, is_directory: bool, texts: Sequence[tuple[int, str, bytes]]) -> Upsert:
+        """Puts a context into the plain tree; what the index has to be told."""
+        parent, name = self.directory(uris.parent(uri)), uris.name(uri)
+        node: Directory | File | None = (
+            parent.directories.get(name) if is_directory else parent.files.get(name)
+        )
+        if node is None:
+            node = (Directory if is_directory else File)(self.new_id(), uri, name, parent)
+        indexed, plain = [], []
+        for ordinal, (script, text, vector) in enumerate(texts):
+            text_id = self.new_id()
+            terms = tokens.terms(text)
+            if ordinal == 0 and not name.isdecimal():
+                terms += tokens.terms(name)
+            raw = np.frombuffer(vector, "<f4").astype(np.float64) if vector else None
+            plain.append(Text(text_id, script, terms, raw))
+            embeddable = bool(vector) or bool(text)
+            if embeddable and not vector:
+                self.pending[text_id] = plain[-1]
+            indexed.append(IndexedText(text_id, ordinal, script, text, vector, embeddable))
+        if isinstance(node, Directory):
+            parent.directories[name] = node
+            node.abstract = plain[0] if plain else None
+        else:
+            parent.files[name] = node
+            node.texts = plain
+        return Upsert(node.id, uri, is_directory, {}, tuple(indexed))
+
+    def change(self) -> Change:
+        """Makes one random change to the plain tree; what the index has to be told."""
+        directories = list(walk(self.root))
+        files = files_below(self.root)
+        kind = self.rng.random()
+        if kind < 0.1 and self.pending:
+            text_id = int(self.rng.choice(list(self.pending)))
+            text = self.pending.pop(text_id)
+            vector = self.vector(text.script)
+            text.vector = np.frombuffer(vector, "<f4").astype(np.float64)
+            return Filled(text_id, vector)
+        if kind < 0.2 and files:
+            file = files[self.rng.integers(len(files))]
+            del file.parent.files[file.name]
+            return Remove(file.uri)
+        if kind < 0.23 and len(directories) > 1:
+            gone = directories[self.rng.integers(1, len(directories))]
+            assert gone.parent is not None
+            del gone.parent.directories[gone.name]
+            return Remove(gone.uri)
+        if kind < 0.35 and files:
+            file = files[self.rng.integers(len(files))]
+            return self.put(file.uri, False, self.random_texts(int(self.rng.integers(4))))
+        parent = directories[self.rng.integers(len(directories))]
+        name = str(self.rng.choice(NAMES)) + str(self.rng.integers(4))
+        uri = uris.join(parent.uri, name)
+        is_directory = name not in parent.files and (
+            name in parent.directories or self.rng.random() < 0.25
+        )
+        count = int(self.rng.integers(2 if is_directory else 4))
+        return self.put(uri, is_directory, self.random_texts(count))
+
+    def commit(self, changes: Sequence[Change]) -> None:
+        """Tells the index."""
+        self.revision += 1
+        self.index.apply(changes, self.revision)
+
+    def step(self, count: int) -> None:
+        """One commit of random changes."""
+        self.commit([self.change() for _ in range(count)])
+
+    # Looking up
+
+    def directory(self, uri: str) -> Directory:
+        """The plain directory of a URI."""
+        at = self.root
+        for name in filter(None, uri.removeprefix(uris.ROOT).split("/")):
+            at = at.directories[name]
+        return at
+
+    def scope_of(self, top: Directory) -> tuple[Snapshot, Scope, dense.Means]:
+        """The newest snapshot, and the scope of a directory in it with its means."""
+        snapshot = self.snapshot
+        row = snapshot.find(top.uri)
+        assert row is not None
+        scope, means, _ = snapshot.scope(row)
+        return snapshot, scope, means
+
+    def random_directory(self) -> Directory:
+        """Any directory."""
+        directories = list(walk(self.root))
+        return directories[self.rng.integers(len(directories))]
+
+    def query(self) -> Query:
+        """A random query: with or without a vector, words, a script."""
+        script = int(self.rng.choice(self.scripts))
+        text = " ".join(self.rng.choice(WORDS[script], self.rng.integers(0, 5)))
+        found = tokens.query_terms(text)
+        terms = dict(zip(found.terms, found.weights.tolist(), strict=True))
+        vector = None
+        if self.rng.random() < 0.85:
+            vector = np.frombuffer(self.vector(script), "<f4").astype(np.float64) * 3
+        return Query(vector, script_of(text), terms, self.rng.random() < 0.9, bool(terms))
+
+
+def build(shape: Shape) -> World:
+    """The random tree of a shape."""
+    world = World(shape.seed, scripts=shape.scripts, hard=shape.hard)
+    for i, count in enumerate(shape.steps):
+        if i == shape.compact_after:
+            world.compact()
+        world.step(count)
+    return world
+
+
+def compared(query: Query, means: dense.Means) -> dense.Query:
+    """The query as kernels take it."""
+    vector = None if query.vector is None else query.vector.astype(np.float32)
+    return dense.prepare(
+        vector, query.script, means, use_dense=query.use_dense, use_lexical=query.use_lexical
+    )
+
+
+def terms_of(snapshot: Snapshot, query: Query) -> Terms:
+    """The query's postings."""
+    hashed = sorted((tokens.term_hash(term), weight) for term, weight in query.terms.items())
+    weights = np.array([weight for _, weight in hashed], np.float32)
+    keys = np.array([key for key, _ in hashed], np.uint64)
+    return snapshot.terms(keys, weights)
+
+
+def search(
+    snapshot: Snapshot,
+    uri: str,
+    query: Query,
+    method: int = kernel.EXACT,
+    *,
+    k: int = 10**4,
+    alpha: float = -1.0,
+    threshold: float = 0.0,
+    allowed: Sequence[int] = (),
+    starts: int = 3,
+    limits: tuple[int, int, int] = (8, 10**6, 10**6),
+) -> kernel.Found:
+    """Runs the kernels' find; `limits` are directories a round, patience, most directories."""
+    row = snapshot.find(uri)
+    assert row is not None
+    scope, mean, _ = snapshot.scope(row)
+    plan = kernel.Plan(method, threshold, alpha, starts, walks.Limits(k, *limits))
+    return kernel.find(
+        snapshot.tree, snapshot.vectors, snapshot.numbers, compared(query, mean), scope,
+        terms_of(snapshot, query), np.array(allowed, np.uint8), plan,
+    )  # fmt: skip

@@ -1,0 +1,36 @@
+"""The Python client, synchronous and asynchronous.
+
+    from vikingd.client import Client, Draft
+
+    with Client() as client:
+        client.put([Draft("viking://resources/notes/tea.md", content="Oolong: 90 degrees.")])
+        for match in client.find("how hot for oolong?").resources:
+            print(match.score, match.uri)
+
+Replies are the protobuf messages of vikingd.pb, documented in proto/viking/retrieval/v1.
+"""
+
+from vikingd.client.aio import AsyncClient
+from vikingd.client.channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
+from vikingd.client.errors import ClientError, FieldViolation
+from vikingd.client.requests import context_input, vector_bytes
+from vikingd.client.requests import find as find_request
+from vikingd.client.sync import Client
+from vikingd.model import ContextType, Draft, Levels, Method, Passage
+
+__all__ = [
+    "DEFAULT_ADDRESS",
+    "DEFAULT_TIMEOUT",
+    "AsyncClient",
+    "Client",
+    "ClientError",
+    "ContextType",
+    "Draft",
+    "FieldViolation",
+    "Levels",
+    "Method",
+    "Passage",
+    "context_input",
+    "find_request",
+    "vector_bytes",
+]

@@ -1,0 +1,187 @@
+"""The requests of both clients: one function for each RPC. The daemon checks the values."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from google.protobuf import struct_pb2, timestamp_pb2
+
+from vikingd.model import DEFAULT_LIMIT, ContextType, Draft, Levels, Method
+from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    Vector: TypeAlias = Buffer | Sequence[float]
+
+
+def vector_bytes(vector: Vector) -> bytes:
+    """A vector in the form of the wire, little-endian float32.
+
+    Takes bytes that are so already, a buffer of floats or doubles (array.array, memoryview,
+    numpy) or a sequence of floats.
+
+    Raises:
+        TypeError: for a buffer of anything else or of more than one dimension.
+    """
+    if isinstance(vector, (bytes, bytearray)):
+        return bytes(vector)
+    try:
+        view = memoryview(cast("Buffer", vector))
+    except TypeError:
+        packed = array("f", cast("Sequence[float]", vector))
+    else:
+        if view.ndim != 1 or view.format not in ("f", "<f", "d", "<d"):
+            raise TypeError(f"a vector is one row of floats, not {view.ndim}-d {view.format!r}")
+        packed = array("f", array(view.format[-1], view.tobytes()))
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def context_input(draft: Draft) -> contexts_pb2.ContextInput:
+    """A draft as Put takes it."""
+    return contexts_pb2.ContextInput(
+        uri=draft.uri,
+        is_directory=draft.is_directory,
+        abstract=draft.abstract,
+        overview=draft.overview,
+        content=draft.content,
+        title=draft.title,
+        metadata=_struct(draft.metadata) if draft.metadata else None,
+        passages=[
+            contexts_pb2.Passage(section=p.section, start=p.start, end=p.end, vector=p.vector)
+            for p in draft.passages or ()
+        ],
+        vector=draft.vector,
+        time=None if draft.time is None else _timestamp(draft.time),
+    )
+
+
+def find(
+    query: str = "",
+    *,
+    vector: Vector | None = None,
+    target: str = "",
+    context_types: Iterable[ContextType] = (),
+    levels: Levels = Levels.FILES,
+    limit: int = DEFAULT_LIMIT,
+    score_threshold: float | None = None,
+    where: Mapping[str, Any] | None = None,
+    alpha: float | None = None,
+    trace: bool = False,
+    min_revision: int = 0,
+    method: Method = Method.AUTO,
+    max_directories: int = 0,
+) -> retrieval_pb2.FindRequest:
+    """The contexts that matter for a query.
+
+    Args:
+        query: the question; "" when the vector alone counts.
+        vector: its embedding; None lets the daemon embed the query.
+        target: search in this directory only; "" is the whole tree.
+        context_types: return these only; none given means all.
+        levels: return files, directories or both.
+        limit: at most so many results.
+        score_threshold: return only what scores more than this, in [0, 1].
+        where: filter over metadata, such as {"year": {"$gte": 2024}}.
+        alpha: weight of a context's own score against its parent's; None finds it per query.
+        trace: explain the answer.
+        min_revision: answer from this revision or a later one.
+        method: how to search.
+        max_directories: how many directories a best-first search may open; 0 leaves it open.
+    """
+    return retrieval_pb2.FindRequest(
+        query=query,
+        vector=b"" if vector is None else vector_bytes(vector),
+        target_uri=target,
+        context_types=[contexts_pb2.ContextType.ValueType(kind) for kind in context_types],
+        levels=retrieval_pb2.Levels.ValueType(levels),
+        limit=limit,
+        score_threshold=score_threshold,
+        where=None if where is None else _struct(where),
+        alpha=alpha,
+        trace=trace,
+        min_revision=min_revision,
+        method=retrieval_pb2.Method.ValueType(method),
+        max_directories=max_directories,
+    )
+
+
+def batch_find(requests: Iterable[retrieval_pb2.FindRequest]) -> retrieval_pb2.BatchFindRequest:
+    """Many queries in one call, each made by `find_request`; all answered from one revision."""
+    return retrieval_pb2.BatchFindRequest(requests=requests)
+
+
+def put(
+    contexts: Iterable[Draft | contexts_pb2.ContextInput], *, wait_for_vectors: bool = False
+) -> contexts_pb2.PutRequest:
+    """Writes contexts, new or anew, all or nothing.
+
+    Args:
+        contexts: 1 to 1,000, each URI once.
+        wait_for_vectors: return only when they are found by meaning too, not by their text alone.
+    """
+    return contexts_pb2.PutRequest(
+        contexts=[context_input(c) if isinstance(c, Draft) else c for c in contexts],
+        wait_for_vectors=wait_for_vectors,
+    )
+
+
+def delete(*uris: str) -> contexts_pb2.DeleteRequest:
+    """Removes contexts with all below them."""
+    return contexts_pb2.DeleteRequest(uris=uris)
+
+
+def move(source: str, destination: str) -> contexts_pb2.MoveRequest:
+    """Moves or renames a context with all below it."""
+    return contexts_pb2.MoveRequest(source_uri=source, destination_uri=destination)
+
+
+def get(uri: str, *, min_revision: int = 0) -> contexts_pb2.GetRequest:
+    """Reads one context whole: content, passages and relations too."""
+    return contexts_pb2.GetRequest(uri=uri, min_revision=min_revision)
+
+
+def link(uri: str, other: str, reason: str = "") -> contexts_pb2.LinkRequest:
+    """Says that two contexts belong together; linking again replaces the reason."""
+    return contexts_pb2.LinkRequest(uri=uri, other_uri=other, reason=reason)
+
+
+def unlink(uri: str, other: str) -> contexts_pb2.UnlinkRequest:
+    """Takes a link back."""
+    return contexts_pb2.UnlinkRequest(uri=uri, other_uri=other)
+
+
+def stats() -> admin_pb2.StatsRequest:
+    """The daemon in numbers."""
+    return admin_pb2.StatsRequest()
+
+
+def verify() -> admin_pb2.VerifyRequest:
+    """Compares the index with the store, all of it."""
+    return admin_pb2.VerifyRequest()
+
+
+def optimize() -> admin_pb2.OptimizeRequest:
+    """Compacts the index now."""
+    return admin_pb2.OptimizeRequest()
+
+
+def reembed(target: str = "") -> admin_pb2.ReembedRequest:
+    """Drops the vectors below `target`, or all, so that the present model makes them anew."""
+    return admin_pb2.ReembedRequest(target_uri=target)
+
+
+def _struct(value: Mapping[str, Any]) -> struct_pb2.Struct:
+    struct = struct_pb2.Struct()
+    struct.update(dict(value))
+    return struct
+
+
+def _timestamp(micros: int) -> timestamp_pb2.Timestamp:
+    seconds, rest = divmod(micros, 1_000_000)
+    return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)

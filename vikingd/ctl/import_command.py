@@ -1,0 +1,140 @@
+"""vikingctl import."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from vikingd import uri as uris
+from vikingd.ctl.importing import Importer, Summary
+from vikingd.ctl.progress import meter, wait_for_vectors
+from vikingd.ctl.session import INTERRUPTED, OTHER, Session
+from vikingd.errors import InvalidField
+from vikingd.ingest.files import SKIPPED_DIRECTORIES, Unreadable, read_tree
+from vikingd.ingest.jsonl import is_jsonl, read_jsonl
+from vikingd.model import Draft
+
+_ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
+
+
+def import_(
+    session: Session,
+    path: Annotated[
+        Path,
+        typer.Argument(
+            exists=True,
+            help="A directory of Markdown, text and source code, one such file, or JSON lines.",
+        ),
+    ],
+    uri: Annotated[
+        str, typer.Argument(help="What it becomes; JSON lines bring URIs of their own.")
+    ] = "",
+    delete: Annotated[
+        bool,
+        typer.Option(
+            "--delete",
+            help="Remove what is below URI and no longer in PATH, if all JSON lines can be read.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change, change nothing.")
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Do not wait for the vectors.")
+    ] = False,
+) -> None:
+    """Import files; what did not change since the last time is left alone.
+
+    JSON lines are a .jsonl file, or a directory with documents.jsonl and maybe directories.jsonl;
+    each line is an object with uri and text, or uri and abstract. Ctrl-C leaves what is in, and
+    the next import goes on from there.
+
+    RPC: viking.retrieval.v1.Contexts/Tree, .../Put, .../Delete; viking.retrieval.v1.Admin/Stats
+
+    Example: vikingctl import ./docs viking://resources/docs
+    """
+    lines = is_jsonl(path)
+    if not uri and not lines:
+        raise typer.BadParameter("is needed, as these are no JSON lines", param_hint="URI")
+    if delete and (not uri or (path.is_file() and not lines)):
+        raise typer.BadParameter("--delete needs a directory or JSON lines, and a URI")
+    try:
+        top = uris.parse(uri or uris.ROOT)
+    except InvalidField as error:
+        raise typer.BadParameter(error.description, param_hint="URI") from None
+    items = _read_lines(path, top) if lines else read_tree(path, uri)
+    if path.is_file() and not lines:
+        only = next(items)
+        top, items = only.uri or top, iter([only])  # what else is there need not be read
+    importer = Importer(session.client, top, delete=delete, dry_run=dry_run)
+    try:
+        with meter(session, "text", _count(path)) as shown:
+            importer.run(items, shown.advance)
+    finally:
+        _report(session, importer.summary)
+    if importer.summary.end == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+    if not (dry_run or no_wait):
+        try:
+            wait_for_vectors(session)
+        except KeyboardInterrupt:
+            session.note("the daemon goes on embedding; `vikingctl stats` shows how far it is")
+    if importer.summary.failed:
+        raise typer.Exit(OTHER)
+
+
+def _read_lines(path: Path, top: str) -> Iterator[Draft | Unreadable]:
+    """JSON lines; one that cannot be read may stand for anything below the top."""
+    for item in read_jsonl(path):
+        lost = isinstance(item, Unreadable) and not item.uri
+        yield replace(item, uri=top) if lost else item
+
+
+def _count(path: Path) -> int:
+    """About how many drafts there will be."""
+    if path.is_file():
+        return path.read_bytes().count(b"\n") if is_jsonl(path) else 1
+    if is_jsonl(path):
+        return sum(map(_count, path.glob("*.jsonl")))
+    count = 0
+    for _, directories, names in os.walk(path):
+        directories[:] = [
+            d for d in directories if not d.startswith(".") and d not in SKIPPED_DIRECTORIES
+        ]
+        count += 1 + sum(not name.startswith(".") for name in names)
+    return count
+
+
+def _report(session: Session, summary: Summary) -> None:
+    """Tells what an import did."""
+    if session.as_json:
+        session.show_json(json.dumps(asdict(summary), ensure_ascii=False, indent=2))
+        return
+    for change, uri in summary.planned:
+        session.out.print(Text(f"{change} {uri}", overflow="fold"))
+    would = "would be " if summary.dry_run else ""
+    counts = (
+        f"{summary.created:,} {would}created, {summary.updated:,} {would}updated, "
+        f"{summary.unchanged:,} unchanged, {summary.deleted:,} {would}deleted"
+    )
+    state = "compared in" if summary.dry_run else _ENDS[summary.end]
+    revision = f", revision {summary.revision}" if summary.revision else ""
+    session.out.print(Text(f"{state} {summary.seconds:.1f} s: {counts}{revision}"))
+    _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
+    _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
+    if summary.end != "done":
+        session.note("what is in stays; the same command goes on from there")
+
+
+def _list(session: Session, what: str, faults: list[tuple[str, str]], style: str) -> None:
+    if faults:
+        session.note(f"{what}: {len(faults):,}", style)
+    for name, reason in faults:
+        session.note(f"  {name}: {reason}")

@@ -1,0 +1,296 @@
+"""Imports drafts: sends what changed, removes what is gone. It shows nothing by itself."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import grpc
+
+from vikingd import uri as uris
+from vikingd.client import Client, ClientError, context_input
+from vikingd.ingest.files import Unreadable
+from vikingd.model import Draft
+from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutResponse
+
+MAX_COUNT = 100  # the daemon takes more; small ones keep reading and writing side by side
+MAX_BYTES = 4 << 20
+IN_FLIGHT = 3
+_MAX_DELETES = 1000
+_MAX_EXACT = 1 << 53  # whole numbers up to here survive the wire, which has doubles only
+_FAULTY = re.compile(r"contexts\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What the daemon refused, and why."""
+
+    uri: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Summary:
+    """What an import did, or with `dry_run` would do.
+
+    Attributes:
+        end: "done", "interrupted" or "failed".
+        revision: from which on it is seen; 0 when nothing changed.
+        planned: (change, URI) for each that a dry run would make.
+    """
+
+    end: str = "failed"
+    dry_run: bool = False
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    revision: int = 0
+    seconds: float = 0.0
+    unreadable: list[Unreadable] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
+    planned: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Present:
+    is_directory: bool
+    content_hash: bytes
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What became of a batch."""
+
+    reply: PutResponse | None = None
+    contexts: list[ContextInput] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
+    unreachable: ClientError | None = None
+
+
+class Importer:
+    """One import below one URI.
+
+    Args:
+        client: of the daemon.
+        top: all drafts lie below it, or are it.
+        delete: remove what lies below it and is not among the drafts.
+        dry_run: change nothing.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        top: str,
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+    ) -> None:
+        self.summary = Summary(dry_run=dry_run)
+        self._client = client
+        self._top = top
+        self._delete = delete
+        self._advance: Callable[[int], None]
+        self._present: dict[str, _Present] = {}
+        self._seen: set[str] = set()
+        self._pending: set[Future[_Sent]] = set()
+
+    def run(self, items: Iterable[Draft | Unreadable], advance: Callable[[int], None]) -> None:
+        """Imports all items; Ctrl-C ends it after the batches that are in flight.
+
+        Args:
+            items: what to import.
+            advance: told the number of items that were just dealt with.
+
+        Raises:
+            ClientError: when the daemon cannot be reached; what it acknowledged is in `summary`.
+        """
+        self._advance = advance
+        started = time.monotonic()
+        with ThreadPoolExecutor(IN_FLIGHT) as pool:
+            try:
+                self._present = dict(self._read_present())
+                for batch in _batches(self._changed(items)):
+                    if len(self._pending) == IN_FLIGHT:
+                        self._collect(wait(self._pending, return_when=FIRST_COMPLETED).done)
+                    self._pending.add(pool.submit(self._put, batch))
+                self._collect(wait(self._pending).done)
+                if self._delete:
+                    self._remove(self._gone())
+                self.summary.end = "done"
+            except KeyboardInterrupt:
+                self.summary.end = "interrupted"
+            finally:
+                self._collect(wait(self._pending).done)
+                self.summary.seconds = time.monotonic() - started
+
+    def _read_present(self) -> Iterator[tuple[str, _Present]]:
+        try:
+            for context in self._client.tree(self._top):
+                yield context.uri, _Present(context.is_directory, context.content_hash)
+        except ClientError as error:
+            if error.code is not grpc.StatusCode.NOT_FOUND:
+                raise
+
+    def _changed(self, items: Iterable[Draft | Unreadable]) -> Iterator[ContextInput]:
+        """What must be sent; the rest is dealt with here."""
+        for item in items:
+            if isinstance(item, Draft) and self._must_send(item):
+                yield context_input(item)
+                continue
+            if isinstance(item, Unreadable):
+                self.summary.unreadable.append(item)
+            self._advance(1)
+
+    def _must_send(self, draft: Draft) -> bool:
+        summary = self.summary
+        if not uris.is_within(draft.uri, self._top):
+            summary.failed.append(Failure(draft.uri, f"does not lie below {self._top}"))
+            return False
+        self._seen.add(draft.uri)
+        if not self._makes_way(draft):
+            return False
+        present = self._present.get(draft.uri)
+        if present and present.content_hash == _hash_as_sent(draft):
+            summary.unchanged += 1
+            return False
+        if not summary.dry_run:
+            return True
+        summary.planned.append(("update" if present else "create", draft.uri))
+        if present:
+            summary.updated += 1
+        else:
+            summary.created += 1
+        return False
+
+    def _makes_way(self, draft: Draft) -> bool:
+        """Whether no file stands where a directory has to be, nor the other way round."""
+        for uri in (*uris.ancestors(draft.uri), draft.uri):
+            present = self._present.get(uri)
+            if present and present.is_directory != (uri != draft.uri or draft.is_directory):
+                if not self._delete:
+                    kind = "directory" if present.is_directory else "file"
+                    reason = f"{uri} is a {kind} in the store; --delete replaces it"
+                    self.summary.failed.append(Failure(draft.uri, reason))
+                    return False
+                self._remove([uri])
+        return True
+
+    def _gone(self) -> list[str]:
+        """What is not among the items, without what lies below another such.
+
+        What could not be read is not gone.
+        """
+        unread = {item.uri for item in self.summary.unreadable if item.uri}
+        kept = self._seen | unread | {self._top}
+        kept.update(*map(uris.ancestors, self._seen | unread))
+        gone: list[str] = []
+        for uri in sorted(self._present, key=lambda uri: uri.split("/")):
+            if uri in kept or not unread.isdisjoint(uris.ancestors(uri)):
+                continue
+            if not gone or not uris.is_within(uri, gone[-1]):
+                gone.append(uri)
+        return gone
+
+    def _remove(self, gone: list[str]) -> None:
+        for start in range(0, len(gone), _MAX_DELETES):
+            some = gone[start : start + _MAX_DELETES]
+            removed = set(some)
+            below = [u for u in self._present if not removed.isdisjoint((u, *uris.ancestors(u)))]
+            if self.summary.dry_run:
+                self.summary.planned += [("delete", uri) for uri in below]
+                self.summary.deleted += len(below)
+            else:
+                reply = self._client.delete(*some)
+                self.summary.deleted += reply.deleted
+                self.summary.revision = max(self.summary.revision, reply.revision)
+            for uri in below:
+                del self._present[uri]
+
+    def _put(self, contexts: list[ContextInput]) -> _Sent:
+        """Sends a batch; what the daemon finds fault with is left out, the others go in."""
+        sent = _Sent()
+        while contexts:
+            try:
+                sent.reply = self._client.put(contexts)
+                sent.contexts = contexts
+                break
+            except ClientError as error:
+                at = _faulty(error)
+                if at is not None:
+                    sent.failed.append(Failure(contexts[at].uri, error.message))
+                    contexts = contexts[:at] + contexts[at + 1 :]
+                    continue
+                sent.failed += [Failure(context.uri, error.message) for context in contexts]
+                sent.unreachable = error if error.code is grpc.StatusCode.UNAVAILABLE else None
+                break
+        return sent
+
+    def _collect(self, done: set[Future[_Sent]]) -> None:
+        self._pending -= done
+        results = [future.result() for future in done]
+        for sent in results:
+            self._count(sent)
+        for sent in results:
+            if sent.unreachable:
+                raise sent.unreachable
+
+    def _count(self, sent: _Sent) -> None:
+        summary = self.summary
+        summary.failed += sent.failed
+        self._advance(len(sent.contexts) + len(sent.failed))
+        if sent.reply is None:
+            return
+        summary.revision = max(summary.revision, sent.reply.revision)
+        for context, outcome in zip(sent.contexts, sent.reply.outcomes, strict=True):
+            # A directory that came into being with a file of another batch is new as well.
+            if context.uri not in self._present:
+                summary.created += 1
+            elif outcome == PUT_OUTCOME_UNCHANGED:
+                summary.unchanged += 1
+            else:
+                summary.updated += 1
+
+
+def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
+    """Lists of at most MAX_COUNT contexts, of at most MAX_BYTES where there are several."""
+    batch: list[ContextInput] = []
+    size = 0
+    for context in contexts:
+        more = context.ByteSize()
+        if batch and (len(batch) == MAX_COUNT or size + more > MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(context)
+        size += more
+    if batch:
+        yield batch
+
+
+def _faulty(error: ClientError) -> int | None:
+    """Which context of a batch the daemon finds fault with."""
+    for violation in error.field_violations:
+        if found := _FAULTY.match(violation.field):
+            return int(found[1])
+    return None
+
+
+def _hash_as_sent(draft: Draft) -> bytes:
+    """The draft's hash as the daemon makes it, which knows numbers by their value only."""
+    metadata = {key: _as_sent(value) for key, value in draft.metadata.items()}
+    return replace(draft, metadata=metadata, passages=draft.passages or None).content_hash()
+
+
+def _as_sent(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _as_sent(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_sent(item) for item in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+        return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number
+    return value

@@ -1,0 +1,84 @@
+"""vikingctl: all its commands on one screen."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+import vikingd
+from vikingd.ctl import reading, running, writing
+from vikingd.ctl.demo import demo
+from vikingd.ctl.import_command import import_
+from vikingd.ctl.session import USAGE, Address, AsJson, Common, Timeout, connected
+
+app = typer.Typer(
+    name="vikingctl",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("demo")(demo)
+app.command("import")(connected(import_, deadline=None))
+app.command("find")(connected(reading.find))
+app.command("put")(connected(writing.put))
+app.command("get")(connected(reading.get))
+app.command("ls")(connected(reading.ls))
+app.command("tree")(connected(reading.tree))
+app.command("rm")(connected(writing.rm))
+app.command("mv")(connected(writing.mv))
+app.command("link")(connected(writing.link))
+app.command("unlink")(connected(writing.unlink))
+app.command("stats")(connected(running.stats))
+app.command("verify")(connected(running.verify, deadline=None))
+app.command("optimize")(connected(running.optimize, deadline=None))
+app.command("reembed")(connected(running.reembed, deadline=None))
+
+# The base of BadParameter, which typer itself does not export.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"vikingctl {vikingd.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    ctx: typer.Context,
+    address: Address = None,
+    timeout: Timeout = None,
+    as_json: AsJson = False,
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Talk to a vikingd daemon: import a tree, find in it, look after it.
+
+    Exit codes: 1 failed, 2 usage or invalid argument, 3 daemon not reached, 4 not found,
+    130 interrupted.
+    """
+    ctx.obj = Common(address, timeout, as_json)
+
+
+def main() -> None:
+    """Runs the command line and exits."""
+    if "--json" not in sys.argv:
+        app()
+    try:
+        sys.exit(app(standalone_mode=False))
+    except typer.Abort:
+        sys.exit(1)
+    except _UsageError as error:
+        report = {"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": error.format_message()}
+        print(json.dumps(report, ensure_ascii=False), file=sys.stderr)
+        sys.exit(USAGE)
+
+
+if __name__ == "__main__":
+    main()

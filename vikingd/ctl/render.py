@@ -1,0 +1,224 @@
+"""Replies as tables and trees for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from vikingd import uri as uris
+from vikingd.pb.admin_pb2 import StatsResponse, VerifyResponse
+from vikingd.pb.contexts_pb2 import Context, ContextType
+from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext, StageTiming
+
+_SNIPPET = 160
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+TYPE_STYLES = {"memory": "magenta", "resource": "cyan", "skill": "green"}
+
+
+def snippet(text: str, length: int = _SNIPPET) -> str:
+    """The beginning of a text on one line, without control characters."""
+    line = _BLANK.sub(" ", text[: 4 * length]).strip()
+    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+
+
+def type_name(value: ContextType.ValueType) -> str:
+    """memory, resource or skill; "" above the typed roots."""
+    return ContextType.Name(value).removeprefix("CONTEXT_TYPE_").lower() if value else ""
+
+
+def by_score(reply: FindResponse) -> list[MatchedContext]:
+    """The three buckets as one list: by falling score, ties by URI."""
+    matches = [*reply.memories, *reply.resources, *reply.skills]
+    return sorted(matches, key=lambda match: (-match.score, match.uri))
+
+
+def milliseconds(timing: StageTiming) -> float:
+    """What a stage took."""
+    return timing.duration.seconds * 1e3 + timing.duration.nanos / 1e6
+
+
+def find_table(reply: FindResponse) -> Table:
+    """Rank, score, type and URI of each result, below the URI what matched."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("score", no_wrap=True)
+    table.add_column("type", no_wrap=True)
+    table.add_column("context", overflow="fold")
+    for rank, match in enumerate(by_score(reply), 1):
+        kind = type_name(match.context_type)
+        name = Text(match.uri + ("" if match.is_leaf else "/"), "bold", overflow="fold")
+        table.add_row(str(rank), f"{match.score:.3f}", Text(kind, TYPE_STYLES.get(kind, "")),
+                      Group(name, _matched(match)))  # fmt: skip
+    return table
+
+
+def _matched(match: MatchedContext) -> Text:
+    line = Text(style="dim", no_wrap=True, overflow="ellipsis")
+    if not match.passages:
+        return line.append(snippet(match.abstract))
+    best = match.passages[0]
+    if best.section:
+        line.append(f"{snippet(best.section)}: ", "italic")
+    return line.append(snippet(best.text))
+
+
+def find_footer(reply: FindResponse) -> Text:
+    """How many results, from which revision, how long it took; what the answer did without."""
+    took = sum(map(milliseconds, reply.timings))
+    results = f"{reply.total} result{'' if reply.total == 1 else 's'}"
+    footer = Text(f"{results} · revision {reply.revision} · {took:.1f} ms", "dim")
+    for lack in reply.degraded:
+        footer.append(f"\ndegraded: {lack}", "yellow")
+    return footer
+
+
+def timings_line(reply: FindResponse) -> Text:
+    """What each stage took."""
+    stages = " · ".join(f"{t.stage} {milliseconds(t):.2f} ms" for t in reply.timings)
+    return Text(stages, "dim")
+
+
+def add_by_uri(tree: Tree, nodes: Mapping[str, Text], top: str = "") -> None:
+    """Adds nodes to a tree, each below the nearest one above it that is there too.
+
+    Args:
+        tree: takes what has nothing above it.
+        nodes: what stands after the name of each URI.
+        top: the URI that `tree` itself stands for; "" for none.
+    """
+    made = {top: tree}
+    for uri in sorted(nodes, key=lambda uri: uri.split("/")):
+        above = next((u for u in reversed(uris.ancestors(uri)) if u in made), "")
+        name = uri[len(uris.join(above, "")) :] if above else uri
+        text = nodes[uri]
+        label = Text(name, no_wrap=text.no_wrap, overflow=text.overflow)
+        made[uri] = made[above].add(label.append_text(text))
+
+
+def context_tree(top: str, contexts: Iterable[Context]) -> Tree:
+    """A subtree with the abstracts."""
+    nodes = {context.uri: _tree_text(context) for context in contexts}
+    tree = Tree(Text(top, "bold").append_text(nodes.pop(top, Text())), guide_style="dim")
+    add_by_uri(tree, nodes, top)
+    return tree
+
+
+def _tree_text(context: Context) -> Text:
+    slash = context.is_directory and context.uri != uris.ROOT
+    text = Text("/" if slash else "", no_wrap=True, overflow="ellipsis")
+    return text.append(f"  {snippet(context.abstract)}", "dim") if context.abstract else text
+
+
+def children_table(contexts: Iterable[Context]) -> Table:
+    """The children of a directory: name, last change and abstract."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column("name", no_wrap=True)
+    table.add_column("updated", no_wrap=True)
+    table.add_column("abstract")
+    for context in contexts:
+        name = Text(uris.name(context.uri), "bold" if context.is_directory else "")
+        if context.is_directory:
+            name.append("/")
+        abstract = Text(snippet(context.abstract), "dim", no_wrap=True, overflow="ellipsis")
+        table.add_row(name, Text(local_time(context.updated_at), "dim"), abstract)
+    return table
+
+
+def context_details(context: Context) -> Group:
+    """One context: its fields, its texts but the content, its passages and links."""
+    kind = "directory" if context.is_directory else "file"
+    rows = {
+        "type": " ".join(filter(None, (type_name(context.context_type), kind))),
+        "title": context.title,
+        "time": local_time(context.time),
+        "created": local_time(context.created_at),
+        "updated": f"{local_time(context.updated_at)} (revision {context.revision})",
+        "used": f"reinforced {context.reinforcement} times, read {context.access_count} times",
+        "content": f"{len(context.content)} characters in {len(context.passages)} passages "
+                   "(--content prints it)" if context.content else "",
+    }  # fmt: skip
+    parts: list[RenderableType] = [Text(context.uri, "bold", overflow="fold"), fields(rows)]
+    for heading, text in (("abstract", context.abstract), ("overview", context.overview)):
+        if text:
+            parts.append(Text.assemble("\n", (heading, "bold"), "\n", text))
+    if len(context.metadata):
+        parts.append(Text("\nmetadata", "bold"))
+        parts.append(fields({key: str(value) for key, value in context.metadata.items()}))
+    if context.relations:
+        parts.append(Text("\nlinked to", "bold"))
+        for relation in context.relations:
+            line = Text(f"  {relation.uri}", overflow="fold")
+            parts.append(line.append(f"  {snippet(relation.reason)}", "dim"))
+    return Group(*parts)
+
+
+def stats_table(stats: StatsResponse) -> Table:
+    """The daemon in numbers."""
+    embedder, index = stats.embedder, stats.index
+    asked = embedder.query_cache_hits + embedder.query_cache_misses
+    rows = {
+        "daemon": f"vikingd {stats.version}, since {local_time(stats.started_at)}",
+        "store": f"{stats.store_path} ({size(stats.store_bytes)})",
+        "revision": f"{stats.revision:,}",
+        "contexts": f"{stats.directories:,} directories, {stats.files:,} files, "
+                    f"{stats.relations:,} links",
+        "texts": f"{stats.texts:,}, {stats.vectors:,} with a vector, {embedder.backlog:,} waiting",
+        "embedder": f"{embedder.provider} {embedder.model}, "
+                    f"{embedder.dimension or 'not yet known'} dimensions",
+        "embedded": f"{embedder.embedded:,} texts; {embedder.query_cache_hits:,} of {asked:,} "
+                    "queries from the cache",
+        "failing": embedder.last_error + (f"; next attempt {local_time(embedder.retry_at)}"
+                                          if embedder.HasField("retry_at") else ""),
+        "index": f"generation {index.generation}, {index.base_texts:,} texts in the base "
+                 f"(revision {index.base_revision:,}, {size(index.bytes_on_disk)}), "
+                 f"{index.tail_texts:,} in the tail, {index.dead_texts:,} dead"
+                 + (", compacting" if index.compacting else ""),
+        "problem": index.problem,
+    }  # fmt: skip
+    return fields(rows)
+
+
+def verify_lines(report: VerifyResponse) -> Text:
+    """Whether index and store agree, and where not."""
+    compared = (f"{report.contexts:,} contexts, {report.texts:,} texts, {report.vectors:,} vectors "
+                f"at revision {report.revision}")  # fmt: skip
+    if report.ok:
+        return Text.assemble(("ok", "bold green"), f": index and store agree in {compared}")
+    lines = Text.assemble(("not ok", "bold red"), f": of {compared}")
+    for problem in report.problems:
+        lines.append(f"\n  {problem}")
+    return lines
+
+
+def fields(rows: Mapping[str, str]) -> Table:
+    """Names and values below each other; rows without a value are left out."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        if value:
+            table.add_row(name, value)
+    return table
+
+
+def local_time(stamp: Timestamp) -> str:
+    """A time as people of this place read it, to the second."""
+    at = datetime.fromtimestamp(stamp.seconds).astimezone()
+    return f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def size(count: float) -> str:
+    """A number of bytes in the unit that suits it."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"

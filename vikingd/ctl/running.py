@@ -1,0 +1,73 @@
+"""The commands that tell how the daemon is and make it work on itself."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from vikingd import uri as uris
+from vikingd.ctl import render
+from vikingd.ctl.session import OTHER, Session
+from vikingd.ctl.writing import Yes
+
+
+def stats(session: Session) -> None:
+    """Show the daemon in numbers.
+
+    RPC: viking.retrieval.v1.Admin/Stats
+
+    Example: vikingctl stats --json
+    """
+    reply = session.client.stats()
+    session.show(reply, render.stats_table(reply))
+
+
+def verify(session: Session) -> None:
+    """Compare the index with the store, all of it; exit code 1 when they differ.
+
+    RPC: viking.retrieval.v1.Admin/Verify
+
+    Example: vikingctl verify
+    """
+    reply = session.client.verify()
+    session.show(reply, render.verify_lines(reply))
+    if not reply.ok:
+        raise typer.Exit(OTHER)
+
+
+def optimize(session: Session) -> None:
+    """Compact the index now.
+
+    RPC: viking.retrieval.v1.Admin/Optimize
+
+    Example: vikingctl optimize
+    """
+    reply = session.client.optimize()
+    done = f"generation {reply.generation} holds revision {reply.base_revision}"
+    session.show(reply, Text(done))
+
+
+def reembed(
+    session: Session,
+    target: Annotated[
+        str, typer.Option(metavar="URI", help="Only this subtree; else everything.")
+    ] = "",
+    yes: Yes = False,
+) -> None:
+    """Drop vectors, so that the daemon's present model makes them anew.
+
+    Until it has, these texts are found by their words alone. Asks first when stdin is a terminal.
+
+    RPC: viking.retrieval.v1.Admin/Reembed
+
+    Example: vikingctl reembed --target viking://resources/notes
+    """
+    question = f"Drop all vectors of {target or uris.ROOT} and make them anew?"
+    if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
+        raise typer.Exit(OTHER)
+    reply = session.client.reembed(target)
+    waiting = f"{reply.texts:,} texts wait for a vector at revision {reply.revision}"
+    session.show(reply, Text(waiting))

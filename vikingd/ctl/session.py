@@ -1,0 +1,202 @@
+"""What every command has: the connection, where output goes, how a failure ends the program."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, get_type_hints
+
+import grpc
+import typer
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, Client, ClientError
+
+OTHER, USAGE, UNREACHABLE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 4, 130
+"""Exit codes beside 0; 130 is a shell's 128 + SIGINT."""
+
+_EXIT_CODES = {
+    grpc.StatusCode.INVALID_ARGUMENT: USAGE,
+    grpc.StatusCode.UNAVAILABLE: UNREACHABLE,
+    grpc.StatusCode.NOT_FOUND: NOT_FOUND,
+}
+
+# Wide enough that nothing wraps where no person reads it at a width.
+_PIPE_WIDTH = 4096
+
+_ADDRESS_VARIABLE = "VIKINGCTL_ADDRESS"
+
+_PANEL = "Common options"
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help=f"Where the daemon is; {_ADDRESS_VARIABLE} otherwise, else {DEFAULT_ADDRESS}.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.001,
+        help=f"Deadline of each call; {DEFAULT_TIMEOUT:g} otherwise, none for long work.",
+        rich_help_panel=_PANEL,
+    ),
+]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="One JSON object on stdout (protobuf's form), an error as JSON on stderr.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """The options that stand before the command or after it."""
+
+    address: str | None = None
+    timeout: float | None = None
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A run of one command."""
+
+    client: Client
+    as_json: bool
+    out: Console
+    err: Console
+
+    def show(self, reply: Message, *renderables: RenderableType) -> None:
+        """Prints the reply as JSON, or what people see of it."""
+        if self.as_json:
+            self.show_json(to_json(reply))
+            return
+        for renderable in renderables:
+            self.out.print(renderable)
+
+    def show_json(self, text: str) -> None:
+        """Prints JSON as it is, at any width."""
+        self.out.file.write(text + "\n")
+
+    def note(self, text: str, style: str = "") -> None:
+        """Says something beside the result, on stderr; nothing with --json."""
+        if not self.as_json:
+            self.err.print(Text(text, style))
+
+
+def to_json(message: Message, *, indent: int | None = 2) -> str:
+    """Protobuf's JSON form, zeros and empty lists included."""
+    return MessageToJson(
+        message, indent=indent, ensure_ascii=False, always_print_fields_with_no_presence=True
+    )
+
+
+def connected(
+    function: Callable[..., None], *, deadline: float | None = DEFAULT_TIMEOUT
+) -> Callable[..., None]:
+    """Makes a command of a function: adds the common options, connects, ends failures well.
+
+    Args:
+        function: takes the session, then its own options as typer wants them.
+        deadline: of each call in seconds, where the user gives none; None for none.
+    """
+
+    def run(
+        ctx: typer.Context,
+        address: Address = None,
+        timeout: Timeout = None,
+        as_json: AsJson = False,
+        **own: Any,
+    ) -> None:
+        common: Common = ctx.obj
+        address = address or common.address or os.environ.get(_ADDRESS_VARIABLE) or DEFAULT_ADDRESS
+        as_json = as_json or common.as_json
+        with opened(address, timeout or common.timeout or deadline, as_json) as session:
+            function(session, **own)
+
+    # typer reads a command's parameters from its signature.
+    hints = get_type_hints(run, include_extras=True) | get_type_hints(function, include_extras=True)
+    ctx, *shared, _ = inspect.signature(run).parameters.values()
+    own = list(inspect.signature(function).parameters.values())[1:]
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name])
+            for p in (ctx, *own, *shared)
+        ]
+    )
+    run.__annotations__ = hints
+    run.__doc__ = function.__doc__
+    return run
+
+
+@contextmanager
+def opened(address: str, timeout: float | None, as_json: bool) -> Iterator[Session]:
+    """A session that lasts as long as the context, and tells failures at its end."""
+    with failures_told(as_json, address), Client(address, timeout) as client:
+        yield Session(client, as_json, console(), console(stderr=True))
+
+
+@contextmanager
+def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
+    """Tells of a ClientError on stderr and makes it, and Ctrl-C, the exit code that it means."""
+    try:
+        yield
+    except ClientError as error:
+        _tell(error, address, as_json)
+        raise typer.Exit(_EXIT_CODES.get(error.code, OTHER)) from None
+    except UnicodeEncodeError:
+        raise typer.BadParameter("an argument is not valid UTF-8") from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console for plain text; where it is no terminal, nothing wraps."""
+    made = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    if not made.is_terminal:
+        made.width = _PIPE_WIDTH
+    return made
+
+
+def _tell(error: ClientError, address: str, as_json: bool) -> None:
+    err = console(stderr=True)
+    if not as_json:
+        for line in _explain(error, address):
+            err.print(line)
+        return
+    report = {
+        "code": error.code.name,
+        "reason": error.reason,
+        "message": error.message,
+        "metadata": error.metadata,
+        "fieldViolations": [asdict(violation) for violation in error.field_violations],
+    }
+    err.file.write(json.dumps(report, ensure_ascii=False) + "\n")
+
+
+def _explain(error: ClientError, address: str) -> list[Text]:
+    message, hint = error.message, ""
+    if not error.reason and error.code is grpc.StatusCode.UNAVAILABLE:
+        message = f"no daemon answers at {address} ({message.rsplit(': ', 1)[-1]})"
+        hint = "start one with `vikingd serve`, or say where it is with --address HOST:PORT"
+    elif not error.reason and error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        message, hint = f"{address} gave no answer in time", "--timeout SECONDS waits longer"
+    lines = [Text.assemble(("error: ", "bold red"), message)]
+    lines += [Text(f"  {v.field}: {v.description}") for v in error.field_violations
+              if v.field not in message]  # fmt: skip
+    if hint:
+        lines.append(Text(hint, "dim"))
+    return lines

@@ -1,0 +1,125 @@
+"""Why a Find answered as it did: the trace as a tree, the best result in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+from rich.tree import Tree
+
+from vikingd import uri as uris
+from vikingd.ctl.render import add_by_uri, by_score, timings_line
+from vikingd.pb.retrieval_pb2 import (
+    FindResponse,
+    FindTrace,
+    MatchedContext,
+    Method,
+    ScoreParts,
+    TracedDirectory,
+)
+
+_DIRECTORIES_SHOWN = 40
+_VISIBLE = 5e-4  # differences below it vanish in three digits
+
+
+def formula(parts: ScoreParts) -> str:
+    """How a score came about, in the form of the formula that makes it."""
+    b, w = parts.parent_weight, parts.dense_weight
+    return (
+        f"{_n(parts.final)} = {1 - b:.2f}·smoothed {_n(parts.smoothed)} "
+        f"+ {b:.2f}·parent {_n(parts.parent)}; own {_n(parts.own)} = "
+        f"{w:.2f}·dense {_n(parts.dense)} + {1 - w:.2f}·lexical {_n(parts.lexical)}"
+    )
+
+
+def trace_tree(reply: FindResponse, target: str = "") -> Tree:
+    """The way of one Find from its scope to its results."""
+    trace = reply.trace
+    tree = Tree(Text(f"{_method(trace)} over {target or uris.ROOT}", "bold"), guide_style="dim")
+    tree.add(f"scope: {trace.scope_directories:,} directories, {trace.scope_files:,} files, "
+             f"{trace.scope_texts:,} texts; {trace.scored_texts:,} scored, "
+             f"{trace.rescored:,} of them again in fp32")  # fmt: skip
+    tree.add(_query(trace))
+    for mean in trace.means:
+        prior = ", mixed with the model's prior" if mean.with_prior else ""
+        tree.add(f"mean {mean.script}: of {mean.vectors:,} vectors below {mean.uri}{prior}")
+    tree.add(f"icc {trace.icc:.3f} over a sample of {trace.sample_files:,} files gives gate "
+             f"{trace.gate:.2f}: {_gate_says(trace.gate)}")  # fmt: skip
+    if trace.directories:
+        _add_directories(tree, trace)
+    results = tree.add(f"results: {reply.total}")
+    for match in by_score(reply):
+        results.add(Text(match.uri, "bold", overflow="fold")).add(formula(match.parts))
+    if trace.stop_reason:
+        tree.add(f"stopped: {trace.stop_reason}")
+    tree.add(timings_line(reply))
+    return tree
+
+
+def reason(match: MatchedContext, *, identifiers: bool = False) -> str:
+    """Why a traced result scores as it does, in one sentence."""
+    return ", ".join(_clauses(match.parts, match.uri, identifiers=identifiers)) + "."
+
+
+def _clauses(parts: ScoreParts, uri: str, *, identifiers: bool) -> Iterator[str]:
+    w, b, own = parts.dense_weight, parts.parent_weight, _n(parts.own)
+    if identifiers and w == 0:
+        yield f"The query names an identifier, so words alone count, which makes {own}"
+    elif w == 1:
+        yield f"Its meaning is close to the query's, which alone makes {own}"
+    elif w == 0:
+        yield f"It has the query's words, which alone makes {own}"
+    elif parts.lexical == 0:
+        yield f"Its meaning is close to the query's ({_n(parts.dense)}), which makes {own}"
+    elif parts.dense == 0:
+        yield f"It has the query's words ({_n(parts.lexical)}), which makes {own}"
+    else:
+        yield (f"Its meaning is close to the query's ({_n(parts.dense)}) and it has the query's "
+               f"words ({_n(parts.lexical)}), which makes {own}")  # fmt: skip
+    if abs(parts.smoothed - parts.own) >= _VISIBLE:
+        moved = "raise" if parts.smoothed > parts.own else "lower"
+        yield f"its neighbours {moved} that to {_n(parts.smoothed)}"
+    if abs(parts.final - parts.smoothed) >= _VISIBLE:
+        yield (f"and the directory above, {uris.parent(uri)}, counts for {b:.0%} with its "
+               f"{_n(parts.parent)}: {_n(parts.final)}")  # fmt: skip
+
+
+def _n(score: float) -> str:
+    return f"{score:.3f}"
+
+
+def _method(trace: FindTrace) -> str:
+    return Method.Name(trace.method).removeprefix("METHOD_").lower().replace("_", "-")
+
+
+def _query(trace: FindTrace) -> Text:
+    text = Text(f"query: {trace.query_script}; terms: {' '.join(trace.terms) or 'none'}")
+    if trace.identifiers:
+        text.append("; identifiers, so text alone counts")
+    return text
+
+
+def _gate_says(gate: float) -> str:
+    if gate == 0:
+        return "parents and neighbours count for nothing, the files tell themselves apart"
+    return f"parents and neighbours count for {gate:.0%} of what they may"
+
+
+def _add_directories(tree: Tree, trace: FindTrace) -> None:
+    shown = trace.directories[:_DIRECTORIES_SHOWN]
+    title = "directories"
+    if trace.rounds:
+        title += f": {trace.opened:,} opened in {trace.rounds} rounds"
+    if len(trace.directories) > len(shown):
+        title += f", the first {len(shown)} of {len(trace.directories)} (--json has all)"
+    add_by_uri(tree.add(title), {d.uri: _directory(d) for d in shown})
+
+
+def _directory(directory: TracedDirectory) -> Text:
+    text = Text(f"  {formula(directory.parts)}", "dim")
+    text.append(f"; files {directory.files:,}")
+    if directory.round:
+        text.append(f"; round {directory.round}")
+    if directory.start_point:
+        text.append("; start point", "bold")
+    return text

@@ -1,0 +1,127 @@
+"""The commands that change the tree."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from vikingd.client import Draft
+from vikingd.ctl.reading import json_object
+from vikingd.ctl.session import Session
+from vikingd.pb.contexts_pb2 import PutOutcome
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def put(
+    session: Session,
+    uri: Annotated[str, typer.Argument(help="What to write.")],
+    file: Annotated[
+        typer.FileText | None,
+        typer.Option(encoding="utf-8", metavar="FILE", help="Content from this file; - is stdin."),
+    ] = None,
+    content: Annotated[str | None, typer.Option(help="Content from the command line.")] = None,
+    abstract: Annotated[
+        str, typer.Option(help="One or two sentences; else a file's beginning.")
+    ] = "",
+    overview: Annotated[str, typer.Option(help="Some paragraphs about it.")] = "",
+    title: Annotated[str, typer.Option(help="A heading of the whole.")] = "",
+    metadata: Annotated[
+        dict | None,  # type: ignore[type-arg]  # typer takes no parameters here
+        typer.Option(parser=json_object, metavar="JSON", help="Metadata for `find --where`."),
+    ] = None,
+    directory: Annotated[
+        bool, typer.Option("--directory", help="Write a directory; it has no content.")
+    ] = False,
+) -> None:
+    """Write one context, new or anew; content comes from stdin unless an option gives it.
+
+    RPC: viking.retrieval.v1.Contexts/Put
+
+    Example: vikingctl put viking://user/memories/tea.md --content "Oolong, 90 degrees, no sugar."
+    """
+    if sum((file is not None, content is not None, directory)) > 1:
+        raise typer.BadParameter("--file, --content and --directory exclude each other")
+    if content is None and not directory:
+        try:
+            content = (file or sys.stdin).read()
+        except UnicodeDecodeError:
+            raise typer.BadParameter("the content is not UTF-8 text") from None
+    draft = Draft(uri, directory, abstract, overview, content or "", title, metadata or {})
+    reply = session.client.put([draft])
+    outcome = PutOutcome.Name(reply.outcomes[0]).removeprefix("PUT_OUTCOME_").lower()
+    session.show(reply, Text(f"{outcome} {uri} at revision {reply.revision}"))
+
+
+def rm(
+    session: Session,
+    uris: Annotated[list[str], typer.Argument(metavar="URI...", help="What to remove.")],
+    yes: Yes = False,
+) -> None:
+    """Remove contexts with all below them.
+
+    Asks first when a directory is not empty and stdin is a terminal.
+
+    RPC: viking.retrieval.v1.Contexts/Delete
+
+    Example: vikingctl rm viking://resources/notes
+    """
+    if not yes and sys.stdin.isatty():
+        for uri in uris:
+            if (
+                session.client.get(uri).context.is_directory
+                and next(session.client.list(uri), None)
+                and not typer.confirm(f"{uri} is not empty. Remove all of it?", err=True)
+            ):
+                raise typer.Exit(1)
+    reply = session.client.delete(*uris)
+    session.show(reply, Text(f"removed {reply.deleted:,} contexts at revision {reply.revision}"))
+
+
+def mv(
+    session: Session,
+    source: Annotated[str, typer.Argument(help="What to move, with all below it.")],
+    destination: Annotated[str, typer.Argument(help="Its new URI, which must not exist.")],
+) -> None:
+    """Move or rename a context with all below it.
+
+    RPC: viking.retrieval.v1.Contexts/Move
+
+    Example: vikingctl mv viking://resources/notes viking://resources/archive/notes
+    """
+    reply = session.client.move(source, destination)
+    session.show(reply, Text(f"moved {reply.moved:,} contexts at revision {reply.revision}"))
+
+
+def link(
+    session: Session,
+    uri: Annotated[str, typer.Argument(help="One end.")],
+    other: Annotated[str, typer.Argument(help="The other end.")],
+    reason: Annotated[str, typer.Option(help="Why they belong together.")] = "",
+) -> None:
+    """Link two contexts; linking again replaces the reason.
+
+    RPC: viking.retrieval.v1.Contexts/Link
+
+    Example: vikingctl link viking://user/memories/tea.md viking://resources/tea --reason source
+    """
+    reply = session.client.link(uri, other, reason)
+    session.show(reply, Text(f"linked at revision {reply.revision}"))
+
+
+def unlink(
+    session: Session,
+    uri: Annotated[str, typer.Argument(help="One end.")],
+    other: Annotated[str, typer.Argument(help="The other end.")],
+) -> None:
+    """Take a link back.
+
+    RPC: viking.retrieval.v1.Contexts/Unlink
+
+    Example: vikingctl unlink viking://user/memories/tea.md viking://resources/tea
+    """
+    reply = session.client.unlink(uri, other)
+    session.show(reply, Text(f"unlinked at revision {reply.revision}"))

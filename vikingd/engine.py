@@ -1,0 +1,313 @@
+"""The embedded engine: SQLite for the truth, arrays for the answers, a worker for the vectors.
+
+Everything above it (retrieve, wire) asks for snapshots, texts and writes, and knows none of the
+three.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition
+
+import numpy as np
+from viking_kernels.arrays import F32, SCRIPTS
+
+from vikingd.embed.prior import prior_means
+from vikingd.embed.provider import EmbedSettings, Provider, open_provider
+from vikingd.embed.query import QueryEmbedder
+from vikingd.embed.worker import BacklogWorker
+from vikingd.errors import Corrupt, DeadlinePassed, EmbedderFailed, RevisionNotReached
+from vikingd.index.index import Index, IndexSettings, IndexState
+from vikingd.index.snapshot import Snapshot
+from vikingd.index.verify import Comparison
+from vikingd.model import Change, Committed, Filled, Prepared
+from vikingd.store.store import Store
+
+_FEED = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Where the store lies and how the engine works.
+
+    `exhaustive_texts`: scopes of up to so many texts are scored whole. `reembed`: where the store
+    has another model's vectors, drop them.
+    """
+
+    path: Path
+    embedding: EmbedSettings = field(default_factory=EmbedSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    exhaustive_texts: int = 150_000
+    reembed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderStats:
+    """The embedding side in numbers; `retry_at` in microseconds since the epoch."""
+
+    provider: str
+    model: str
+    dimension: int
+    backlog: int
+    embedded: int
+    last_error: str
+    retry_at: int | None
+    query_cache_hits: int
+    query_cache_misses: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """The engine in numbers."""
+
+    revision: int
+    directories: int
+    files: int
+    texts: int
+    vectors: int
+    relations: int
+    store_bytes: int
+    store_path: str
+    started_at: int
+    embedder: EmbedderStats
+    index: IndexState
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What was compared between index and store, and what differs."""
+
+    ok: bool
+    contexts: int
+    texts: int
+    vectors: int
+    problems: tuple[str, ...]
+    revision: int
+
+
+def _silent(_: str) -> None:
+    """No progress is shown."""
+
+
+class Engine:
+    """Opens a store, loads or rebuilds its index, and keeps both in step.
+
+    Args:
+        settings: see EngineSettings.
+        progress: is told in a few words what a long start is doing.
+
+    Raises:
+        StoreInUse: another process holds the store.
+        StoreMismatch: the store's vectors are of another model.
+        EmbedderFailed: the embedder can't run here.
+    """
+
+    def __init__(self, settings: EngineSettings, progress: Callable[[str], None] = _silent) -> None:
+        self.settings = settings
+        self._started_at = time.time_ns() // 1000
+        self._provider: Provider = open_provider(settings.embedding)
+        self._advanced = Condition()
+        self.store = Store(
+            settings.path,
+            model=self._provider.model,
+            dimension=self._provider.dimension,
+            reembed=settings.reembed,
+        )
+        try:
+            self._index = Index(
+                settings.path / "index",
+                self._provider.model,
+                self._prior(progress),
+                settings.index,
+                self.store.forget_removals,
+            )
+            self._load(progress)
+            self.query_embedder: QueryEmbedder | None = None
+            self._worker: BacklogWorker | None = None
+            dimension = self._provider.dimension
+            if dimension is not None:
+                self.query_embedder = QueryEmbedder(self._provider)
+                self._worker = BacklogWorker(
+                    settings.embedding, self.store.backlog, self._fill, dimension
+                )
+        except BaseException:
+            self.store.close()
+            raise
+        self.store.start(self._on_commit)
+        if self._worker is not None:
+            self._worker.start()
+            self._worker.wake()
+
+    def _prior(self, progress: Callable[[str], None]) -> F32:
+        """[SCRIPTS, dim] the model's mean of each script, made once a store."""
+        dimension = self._provider.dimension or self.store.dimension or 0
+        if self._provider.dimension is None:
+            return np.zeros((SCRIPTS, dimension), np.float32)
+        key = f"prior/{self._provider.model}/{dimension}"
+        known = self.store.get_meta(key)
+        if known is None:
+            try:
+                known = prior_means(self._provider).astype("<f4").tobytes()
+            except EmbedderFailed as error:
+                progress(f"the model's prior is missing until the next start: {error}")
+                return np.zeros((SCRIPTS, dimension), np.float32)
+            self.store.set_meta(key, known)
+        return np.frombuffer(known, "<f4").reshape(SCRIPTS, dimension).astype(np.float32)
+
+    def _load(self, progress: Callable[[str], None]) -> None:
+        store, index = self.store, self._index
+        try:
+            if index.load():
+                changes, revision = store.changes_since(index.snapshot.revision)
+                if changes:
+                    progress(f"taking {len(changes)} changes since the index was written")
+                index.apply(changes, revision)
+                return
+        except Corrupt as error:
+            progress(f"{error}; the index is made anew from the store")
+            index.clear()
+        revision = store.revision
+        fed: list[Change] = []
+        count = 0
+        for context in store.scan():
+            fed.append(context)
+            if len(fed) == _FEED:
+                count += len(fed)
+                progress(f"indexing: {count} contexts")
+                index.apply(fed, revision)
+                fed = []
+        index.apply(fed, revision)
+
+    def _on_commit(self, changes: list[Change], revision: int) -> None:
+        self._index.apply(changes, revision)
+        with self._advanced:
+            self._advanced.notify_all()
+        if self._worker is not None and not all(isinstance(c, Filled) for c in changes):
+            self._worker.wake()
+
+    def _fill(self, vectors: list[tuple[int, bytes]]) -> None:
+        self.store.fill(vectors).result()
+
+    # Reading
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot."""
+        return self._index.snapshot
+
+    @property
+    def dimension(self) -> int | None:
+        """Numbers in a vector; None while that is not known."""
+        return self.store.dimension
+
+    def wait_for_revision(self, revision: int, timeout: float | None) -> None:
+        """Returns when the snapshot has reached a revision.
+
+        Raises:
+            RevisionNotReached: it did not within `timeout` seconds (None: for ever).
+        """
+        with self._advanced:
+            if not self._advanced.wait_for(lambda: self.snapshot.revision >= revision, timeout):
+                raise RevisionNotReached(
+                    f"revision {revision} was not reached in time, the newest is "
+                    f"{self.snapshot.revision}"
+                )
+
+    def wait_for_vectors(self, text_ids: Sequence[int], timeout: float | None) -> None:
+        """Returns when all of these texts have their vector or are gone.
+
+        Raises:
+            DeadlinePassed: not within `timeout` seconds (None: for ever).
+        """
+        with self._advanced:
+            if not self._advanced.wait_for(lambda: not self.store.waiting(text_ids), timeout):
+                raise DeadlinePassed("the contexts are written, but not all have their vector yet")
+
+    # Writing
+
+    def put(self, contexts: Sequence[Prepared]) -> Future[Committed]:
+        """Writes contexts, all or nothing."""
+        return self.store.put(contexts)
+
+    def delete(self, uris: Sequence[str]) -> Future[Committed]:
+        """Removes contexts with all below them."""
+        return self.store.delete(uris)
+
+    def move(self, source: str, destination: str) -> Future[Committed]:
+        """Renames a context with all below it."""
+        return self.store.move(source, destination)
+
+    def link(self, uri: str, other: str, reason: str) -> Future[Committed]:
+        """Links two contexts."""
+        return self.store.link(uri, other, reason)
+
+    def unlink(self, uri: str, other: str) -> Future[Committed]:
+        """Takes a link back."""
+        return self.store.unlink(uri, other)
+
+    def reembed(self, uri: str) -> Future[Committed]:
+        """Drops the vectors of a subtree, so that the worker makes them anew."""
+        return self.store.drop_vectors(uri)
+
+    # Admin
+
+    def stats(self) -> EngineStats:
+        """The engine in numbers."""
+        counts = self.store.counts()
+        worker = self._worker.state() if self._worker is not None else None
+        queries = self.query_embedder
+        embedder = EmbedderStats(
+            self._provider.name,
+            self._provider.model,
+            self.dimension or 0,
+            self.store.backlog_count() if worker is not None else 0,
+            worker.embedded if worker is not None else 0,
+            self.embedder_state() or "",
+            worker.retry_at if worker is not None else None,
+            queries.hits if queries is not None else 0,
+            queries.misses if queries is not None else 0,
+        )
+        return EngineStats(
+            self.store.revision, counts.directories, counts.files, counts.texts, counts.vectors,
+            counts.relations, counts.bytes, str(self.settings.path), self._started_at, embedder,
+            self._index.state(),
+        )  # fmt: skip
+
+    def verify(self) -> VerifyReport:
+        """Compares index and store, row by row, at one revision."""
+        for _ in range(5):
+            snapshot = self.snapshot
+            comparison = Comparison(snapshot)
+            comparison.run(self.store.scan())
+            if not comparison.problems or self.store.revision == snapshot.revision:
+                break
+            # Writes came between the snapshot and the reading: compare again.
+        return VerifyReport(
+            not comparison.problems, comparison.contexts, comparison.texts, comparison.vectors,
+            tuple(comparison.problems), snapshot.revision,
+        )  # fmt: skip
+
+    def optimize(self) -> tuple[int, int]:
+        """Compacts the index now; (generation, revision of its base)."""
+        return self._index.compact()
+
+    def failure(self) -> str | None:
+        """Why the engine must not serve any more; None when all is well."""
+        return self.store.failure or None
+
+    def embedder_state(self) -> str | None:
+        """What went wrong last on the embedding side; None when all is well."""
+        worker = self._worker.state().last_error if self._worker is not None else None
+        query = self.query_embedder.last_error if self.query_embedder is not None else None
+        return worker or query or None
+
+    def close(self) -> None:
+        """Stops the worker, finishes the writes that were taken, lets the store go."""
+        if self._worker is not None:
+            self._worker.stop()
+        self._index.close()
+        self.store.close()

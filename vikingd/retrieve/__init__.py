@@ -1,0 +1,1 @@
+"""Answering queries on a snapshot: engine-neutral, no wire types."""

@@ -1,0 +1,295 @@
+"""Find: one query over the tree below one directory."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+from viking_kernels import dense, walk
+from viking_kernels import find as kernel
+from viking_kernels.arrays import DIRECTORIES, F32, FILES, TEXTS, U8, Scope
+from viking_kernels.hierarchy import texts_of_files
+from viking_kernels.scope import row_at
+
+from vikingd.engine import Engine
+from vikingd.errors import InvalidField, NotFound
+from vikingd.index import where as filters
+from vikingd.index.snapshot import Snapshot
+from vikingd.index.tokens import QueryTerms, query_terms
+from vikingd.model import (
+    MAX_PASSAGES_SHOWN,
+    ContextType,
+    FindQuery,
+    FindResult,
+    Levels,
+    Match,
+    MatchedPassage,
+    Method,
+    ScoreParts,
+)
+from vikingd.retrieve.trace import Chosen, Scored, directory_parts, explain
+from vikingd.text import NONE, script_of
+
+LIGHT_TEXTS = 4000
+"""A scope of so many texts is scored in less time than handing the work to a thread takes."""
+
+START_POINTS = 16
+IN_ROUND = 8
+MAX_CONVERGENCE_ROUNDS = 3
+MAX_DIRECTORIES = 512
+_ATTEMPTS = 5
+_ALL: U8 = np.zeros(0, np.uint8)
+_TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
+
+
+def is_light(engine: Engine, query: FindQuery) -> bool:
+    """Whether a find takes tens of microseconds and is best run where it stands."""
+    snapshot = engine.snapshot
+    row = snapshot.find(query.target_uri)
+    texts = int(snapshot.counts(row)[TEXTS]) if row is not None and row >= 0 else 0
+    tail = len(snapshot.tree.texts.directory) - len(snapshot.base.text_dir)
+    return texts + tail <= LIGHT_TEXTS
+
+
+def find(
+    engine: Engine, query: FindQuery, vector: F32 | None, degraded: tuple[str, ...] = ()
+) -> FindResult:
+    """Answers a query on the newest snapshot.
+
+    Args:
+        engine: holds the snapshot and the texts.
+        query: checked; its revision has been reached.
+        vector: [dim] the query's embedding, of any length; None: text alone counts.
+        degraded: what the answer has to do without, for the reply.
+
+    Raises:
+        NotFound: the target is not there.
+        InvalidField: the target is a file, or `where` is malformed.
+    """
+    where = filters.parse(query.where) if query.where else None
+    for _ in range(_ATTEMPTS):
+        started = perf_counter()
+        search = _Search(engine.snapshot, query, vector, where)
+        planned = perf_counter()
+        scored = search.run(engine.settings.exhaustive_texts)
+        done = perf_counter()
+        matches = _matches(engine, search, scored)
+        if matches is not None:
+            break
+        # A context changed between the snapshot and the reading of its text: ask the newer one.
+    else:
+        matches = _matches(engine, search, scored, insist=True) or ()
+    trace = explain(search.snapshot, scored) if query.trace else None
+    timings = (
+        ("plan", planned - started),
+        ("score", done - planned),
+        ("reply", perf_counter() - done),
+    )
+    return FindResult(matches, search.snapshot.revision, timings, degraded, trace)
+
+
+class _Search:
+    """A query bound to a snapshot and a scope."""
+
+    def __init__(
+        self, snapshot: Snapshot, query: FindQuery, vector: F32 | None, where: filters.Filter | None
+    ) -> None:
+        self.snapshot = snapshot
+        self.query = query
+        root = snapshot.find(query.target_uri)
+        if root is None:
+            raise NotFound(query.target_uri)
+        if root < 0:
+            raise InvalidField("target_uri", "is a file, a directory is needed")
+        self.scope, means, self.means = snapshot.scope(root)
+        self.terms: QueryTerms = query_terms(query.text)
+        self.identifiers = any(snapshot.has_term(key, self.scope) for key in self.terms.identifiers)
+        script = self._script(vector, means.mean)
+        self.script = script
+        if vector is not None and len(vector) != snapshot.dimension:
+            vector = None  # nothing has a vector yet, so none can be compared
+        self.compared = dense.prepare(
+            vector,
+            NONE if self.identifiers else script,
+            means,
+            use_dense=not self.identifiers,
+            use_lexical=len(self.terms.hashes) > 0,
+        )
+        self.types = query.context_types or _TYPES
+        self.files = self._allowed(files=True, where=where)
+        self.directories = self._allowed(files=False, where=where)
+
+    def _script(self, vector: F32 | None, mean: F32) -> int:
+        """The query's language: by its text, else that of the nearest mean."""
+        if self.query.text or vector is None or len(vector) != mean.shape[1]:
+            return script_of(self.query.text)
+        lengths = np.linalg.norm(mean, axis=1)
+        present = [m.script for m in self.means if lengths[m.script] > 0]
+        if not present:
+            return NONE
+        return max(present, key=lambda s: float(mean[s] @ vector) / float(lengths[s]))
+
+    def _allowed(self, *, files: bool, where: filters.Filter | None) -> U8:
+        """uint8, one a file (or directory) of the scope, 0 where a filter forbids; [0]: all may."""
+        snapshot, scope = self.snapshot, self.scope
+        if (self.query.levels == Levels.DIRECTORIES) == files and self.query.levels != Levels.BOTH:
+            return _ALL
+        kind = int(snapshot.dir_type[scope.root])
+        if where is None and ((files and self.types == _TYPES) or kind in self.types):
+            return _ALL
+        rows = len(snapshot.file_id) if files else len(snapshot.dir_id)
+        allowed = np.ones(rows, bool)
+        if kind not in self.types or not files:
+            type_allowed = np.isin(snapshot.dir_type, [int(t) for t in self.types])
+            allowed = type_allowed[snapshot.tree.files.directory] if files else type_allowed
+        if where is not None:
+            columns = snapshot.file_columns if files else snapshot.dir_columns
+            allowed = allowed & columns.mask(where, rows, snapshot.revision)
+        low, high, base = (
+            (scope.file_low, scope.file_high, scope.base_files)
+            if files
+            else (scope.dir_low, scope.dir_high, scope.base_dirs)
+        )
+        return np.concatenate([allowed[low:high], allowed[base:]]).astype(np.uint8)
+
+    def run(self, exhaustive_texts: int) -> Scored:
+        """Scores the scope."""
+        snapshot, query, scope = self.snapshot, self.query, self.scope
+        method = query.method
+        counts = snapshot.counts(scope.root)
+        if method is Method.AUTO:
+            whole = counts[TEXTS] <= exhaustive_texts
+            method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
+        threshold = query.score_threshold or 0.0
+        most = query.max_directories or MAX_DIRECTORIES
+        starts = min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most)
+        plan = kernel.Plan(
+            int(method), float(threshold), -1.0 if query.alpha is None else float(query.alpha),
+            starts, walk.Limits(query.limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
+        )  # fmt: skip
+        wants_files = query.levels != Levels.DIRECTORIES
+        found = kernel.find(
+            snapshot.tree, snapshot.vectors, snapshot.numbers, self.compared, scope,
+            snapshot.terms(self.terms.hashes, self.terms.weights),
+            self.files if wants_files else np.zeros(_size(snapshot, scope), np.uint8), plan,
+        )  # fmt: skip
+        chosen: list[Chosen] = []
+        if wants_files:
+            chosen += self._best_files(found, threshold)
+        if query.levels != Levels.FILES:
+            chosen += self._best_directories(found, threshold)
+        chosen.sort(key=lambda c: (-c[0], c[1]))
+        return Scored(
+            method, scope, self.terms.terms, self.script, self.identifiers, self.means, found,
+            tuple(chosen[: query.limit]), int(counts[DIRECTORIES]), int(counts[FILES]),
+            int(counts[TEXTS]), IN_ROUND,
+        )  # fmt: skip
+
+    def _best_files(self, found: kernel.Found, threshold: float) -> list[Chosen]:
+        """The best by score, and all that share the last place."""
+        scores = found.parts[:, 7]
+        order = np.argsort(-scores, kind="stable")
+        order = order[scores[order] > threshold]
+        limit = self.query.limit
+        if len(order) > limit:
+            # All that share the last place are weighed by name.
+            order = order[scores[order] >= scores[order[limit - 1]]]
+        out = []
+        for i in order.tolist():
+            row = int(found.candidates[i])
+            uri = self.snapshot.file_uri(row)
+            out.append((float(scores[i]), uri, -1 - row, found.parts[i], int(found.best_text[i])))
+        return out
+
+    def _best_directories(self, found: kernel.Found, threshold: float) -> list[Chosen]:
+        """The same for directories below the scope's root."""
+        scope, final = self.scope, found.directories[4]
+        own = found.directories[3]
+        eligible = (own >= 0) & (final > threshold)
+        if len(self.directories):
+            eligible &= self.directories.astype(bool)
+        positions = np.flatnonzero(eligible)
+        limit = self.query.limit
+        if len(positions) > limit:
+            floor = np.partition(final[positions], len(positions) - limit)[len(positions) - limit]
+            positions = positions[final[positions] >= floor]
+        out = []
+        for position in positions.tolist():
+            row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+            if row != scope.root:
+                parts = directory_parts(self.snapshot, scope, found, row)
+                uri = self.snapshot.directory_uri(row)
+                out.append((float(parts[7]), uri, row, parts, -1))
+        return out
+
+
+def _matches(
+    engine: Engine, search: _Search, scored: Scored, *, insist: bool = False
+) -> tuple[Match, ...] | None:
+    """The results with their texts; None when one has changed since the snapshot.
+
+    With `insist` those that are gone are left out, and the others shown as they are now.
+    """
+    snapshot, chosen = search.snapshot, scored.chosen
+    shown = {c[2]: _best_texts(search, scored, -1 - c[2]) for c in chosen if c[2] < 0}
+    ids = [int(snapshot.file_id[-1 - c[2]] if c[2] < 0 else snapshot.dir_id[c[2]]) for c in chosen]
+    text_ids = [text_id for texts in shown.values() for text_id, _ in texts]
+    contexts = engine.store.found(ids)
+    passages = engine.store.passages(text_ids) if text_ids else {}
+    relations = engine.store.relations(ids)
+    if not insist and not (
+        all(i in contexts and contexts[i].revision <= snapshot.revision for i in ids)
+        and all(i in passages for i in text_ids)
+    ):
+        return None
+    out = []
+    for context_id, (score, uri, row, parts, best) in zip(ids, chosen, strict=True):
+        context = contexts.get(context_id)
+        if context is None:
+            continue
+        matched = [
+            MatchedPassage(p.section, p.text, p.start, p.end, own)
+            for text_id, own in shown.get(row, ())
+            if (p := passages.get(text_id)) is not None
+        ]
+        out.append(
+            Match(
+                uri,
+                ContextType(
+                    int(
+                        snapshot.dir_type[
+                            snapshot.tree.files.directory[-1 - row] if row < 0 else row
+                        ]
+                    )
+                ),
+                row < 0,
+                2 if best >= 0 and snapshot.text_ordinal[best] > 0 else 0,
+                context.abstract,
+                score,
+                tuple(relations.get(context_id, ())),
+                tuple(matched),
+                ScoreParts(*parts.tolist()) if search.query.trace else None,
+            )
+        )
+    return tuple(out)
+
+
+def _best_texts(search: _Search, scored: Scored, file: int) -> list[tuple[int, float]]:
+    """(store's text id, own score) of a file's best passages, best first, ties by place."""
+    snapshot, scope = search.snapshot, search.scope
+    rows = texts_of_files(
+        np.array([file], np.int32), snapshot.tree.files, snapshot.tree.texts, scope
+    )
+    rows = rows[snapshot.text_ordinal[rows] > 0]
+    positions = np.where(
+        rows < scope.base_texts,
+        rows - scope.text_low,
+        scope.text_high - scope.text_low + rows - scope.base_texts,
+    )
+    scores = scored.found.own_texts[0, positions]
+    order = np.argsort(-scores, kind="stable")[:MAX_PASSAGES_SHOWN]
+    return [(int(snapshot.text_id[rows[i]]), float(scores[i])) for i in order if scores[i] > 0]
+
+
+def _size(snapshot: Snapshot, scope: Scope) -> int:
+    return scope.file_high - scope.file_low + len(snapshot.tree.files.directory) - scope.base_files

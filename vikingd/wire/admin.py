@@ -1,0 +1,55 @@
+"""Running the daemon."""
+
+from __future__ import annotations
+
+from vikingd import __version__
+from vikingd.engine import Engine
+from vikingd.pb import admin_pb2, admin_pb2_grpc
+from vikingd.wire import decode, encode
+from vikingd.wire.calls import CallContext, Deadline, Threads, committed, on
+
+
+class Admin(admin_pb2_grpc.AdminServicer):
+    """The service Admin: all of it on threads of its own."""
+
+    def __init__(self, engine: Engine, threads: Threads) -> None:
+        self._engine = engine
+        self._threads = threads
+
+    async def Stats(
+        self,
+        request: admin_pb2.StatsRequest,  # noqa: ARG002  # it has no fields
+        context: CallContext,
+    ) -> admin_pb2.StatsResponse:
+        """The daemon in numbers."""
+        stats = await on(self._threads.admin, Deadline(context), self._engine.stats)
+        return encode.stats_response(stats, __version__)
+
+    async def Verify(
+        self,
+        request: admin_pb2.VerifyRequest,  # noqa: ARG002  # it has no fields
+        context: CallContext,
+    ) -> admin_pb2.VerifyResponse:
+        """Whether index and store agree."""
+        report = await on(self._threads.admin, Deadline(context), self._engine.verify)
+        return encode.verify_response(report)
+
+    async def Optimize(
+        self,
+        request: admin_pb2.OptimizeRequest,  # noqa: ARG002  # it has no fields
+        context: CallContext,
+    ) -> admin_pb2.OptimizeResponse:
+        """Compacts the index."""
+        generation, base_revision = await on(
+            self._threads.admin, Deadline(context), self._engine.optimize
+        )
+        return admin_pb2.OptimizeResponse(generation=generation, base_revision=base_revision)
+
+    async def Reembed(
+        self, request: admin_pb2.ReembedRequest, context: CallContext
+    ) -> admin_pb2.ReembedResponse:
+        """Embeds again."""
+        Deadline(context).left()
+        uri = decode.target_uri(request.target_uri, "target_uri")
+        done = await committed(self._engine.reembed(uri))
+        return admin_pb2.ReembedResponse(texts=done.count, revision=done.revision)

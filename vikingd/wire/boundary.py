@@ -1,0 +1,118 @@
+"""What stands around every handler: requests that do not parse, errors, the log of failures."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import grpc
+import structlog
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from vikingd.errors import InvalidField
+from vikingd.wire.errors import code_of, status_of
+
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+_PREFIX = "/viking."  # of our methods; those of health and reflection stay as they are
+_LENGTH_DELIMITED = 2  # wire type
+
+_log = structlog.stdlib.get_logger("vikingd.wire")
+
+
+class Boundary(grpc.aio.ServerInterceptor):
+    """Turns what a handler raises into a status, and logs it."""
+
+    def __init__(self) -> None:
+        self._guarded: dict[str, Handler] = {}
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        """The guarded handler of a method; one is made for each method, not for each call."""
+        method = handler_call_details.method
+        if (guarded := self._guarded.get(method)) is not None:
+            return guarded
+        handler = await continuation(handler_call_details)
+        if handler is None or not method.startswith(_PREFIX):
+            return handler
+        return self._guarded.setdefault(method, _guard(method.rpartition("/")[2], handler))
+
+
+def _guard(name: str, handler: Any) -> Handler:
+    behaviour, parse = handler.unary_unary, handler.request_deserializer
+    descriptor = parse.__self__.DESCRIPTOR  # parse is the class method FromString
+
+    def decode(data: bytes) -> Message | InvalidField:
+        try:
+            message: Message = parse(data)
+        except DecodeError:
+            return fault_in(data, descriptor)
+        return message
+
+    async def call(request: Message | InvalidField, context: Any) -> Any:
+        started = time.perf_counter()
+        try:
+            if isinstance(request, InvalidField):
+                raise request
+            return await behaviour(request, context)
+        except asyncio.CancelledError:  # the caller went away, or its deadline passed
+            _log.info("call failed", method=name, code="CANCELLED", ms=_ms_since(started))
+            raise
+        except Exception as error:
+            code, ms = code_of(error), _ms_since(started)
+            if code is grpc.StatusCode.INTERNAL:
+                _log.exception("call failed", method=name, code=code.name, ms=ms)
+            else:
+                _log.info("call failed", method=name, code=code.name, ms=ms, error=str(error))
+            return await context.abort_with_status(status_of(error))
+
+    guarded: Handler = grpc.unary_unary_rpc_method_handler(
+        call, request_deserializer=decode, response_serializer=handler.response_serializer
+    )
+    return guarded
+
+
+def _ms_since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1e3, 1)
+
+
+def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
+    """Why a message does not parse: the first string that is not UTF-8, by its path."""
+    path = _bad_string(data, descriptor)
+    if path is not None:
+        return InvalidField(path, "is not valid UTF-8")
+    return InvalidField("request", "cannot be decoded: it is damaged or nested too deeply")
+
+
+def _bad_string(data: bytes, descriptor: Descriptor) -> str | None:
+    try:
+        fields: Any = UnknownFieldSet(Empty.FromString(data))
+    except DecodeError:
+        return None
+    counts: dict[int, int] = {}
+    for raw in fields:
+        field: Any = descriptor.fields_by_number.get(raw.field_number)
+        if field is None or raw.wire_type != _LENGTH_DELIMITED:
+            continue
+        name: str = field.name
+        if field.is_repeated:
+            index = counts[raw.field_number] = counts.get(raw.field_number, -1) + 1
+            name = f"{name}[{index}]"
+        if field.type == FieldDescriptor.TYPE_STRING:
+            try:
+                raw.data.decode()
+            except UnicodeDecodeError:
+                return name
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            below = _bad_string(raw.data, field.message_type)
+            if below is not None:
+                return f"{name}.{below}"
+    return None

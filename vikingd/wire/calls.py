@@ -1,0 +1,137 @@
+"""What the handlers share: the deadline of a call, and the threads that its work runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+import grpc
+
+from vikingd.engine import Engine
+from vikingd.errors import DeadlinePassed, RevisionNotReached, VikingError
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+CallContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+_MARGIN = 0.1  # seconds at most
+_SLICE = 0.5  # seconds that a thread waits before it looks whether the caller is still there
+
+
+class Deadline:
+    """When the caller stops waiting."""
+
+    def __init__(self, context: CallContext) -> None:
+        remaining = context.time_remaining()
+        self._at = None if remaining is None else time.monotonic() + remaining
+
+    def left(self) -> float | None:
+        """Seconds left, None for a caller without a deadline.
+
+        Raises:
+            DeadlinePassed: when there are none; work is not begun then.
+        """
+        if self._at is None:
+            return None
+        left = self._at - time.monotonic()
+        if left <= 0:
+            raise DeadlinePassed("the deadline of the call has passed")
+        return left
+
+
+class Threads:
+    """The pools; a call that is cancelled while it queues for one never runs."""
+
+    def __init__(self) -> None:
+        self.kernels = ThreadPoolExecutor(2, "find")
+        self.embedding = ThreadPoolExecutor(4, "embed-query")
+        self.store = ThreadPoolExecutor(4, "store")
+        self.preparing = ThreadPoolExecutor(1, "prepare")
+        self.admin = ThreadPoolExecutor(2, "admin")
+        self.waiting = ThreadPoolExecutor(64, "wait")
+
+    def shutdown(self) -> None:
+        """Drops what queues; what runs is not waited for."""
+        for pool in vars(self).values():
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def on(
+    pool: ThreadPoolExecutor,
+    deadline: Deadline,
+    function: Callable[_P, _T],
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> _T:
+    """Runs `function` on a thread of `pool`, unless the deadline passes before its turn."""
+
+    def run() -> _T:
+        deadline.left()
+        return function(*args, **kwargs)
+
+    return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+async def committed(future: Future[_T]) -> _T:
+    """What a write came to. A caller that goes away does not undo it."""
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+async def revision_reached(
+    engine: Engine, threads: Threads, revision: int, deadline: Deadline
+) -> None:
+    """Waits until the engine answers from `revision` or a later one.
+
+    Raises:
+        RevisionNotReached: when it does not within the deadline.
+    """
+    if revision > engine.snapshot.revision:
+        await _in_slices(threads, deadline, RevisionNotReached, engine.wait_for_revision, revision)
+
+
+async def vectors_there(
+    engine: Engine, threads: Threads, text_ids: tuple[int, ...], deadline: Deadline
+) -> None:
+    """Waits until these texts have their vectors.
+
+    Raises:
+        DeadlinePassed: when they do not within the deadline.
+    """
+    if text_ids:
+        await _in_slices(threads, deadline, DeadlinePassed, engine.wait_for_vectors, text_ids)
+
+
+async def _in_slices(
+    threads: Threads,
+    deadline: Deadline,
+    unfinished: type[VikingError],
+    wait: Callable[[_T, float], None],
+    what: _T,
+) -> None:
+    """Calls `wait(what, timeout)` until it no longer raises `unfinished`.
+
+    In slices, so that a caller that went away, or a daemon that stops, gets its thread back.
+    """
+    gone = threading.Event()
+    left = deadline.left()
+    # A little before the deadline, so that the caller hears why.
+    end = math.inf if left is None else time.monotonic() + left - min(_MARGIN, left / 10)
+
+    def run() -> None:
+        while not gone.is_set():
+            left = end - time.monotonic()
+            try:
+                wait(what, max(0.0, min(left, _SLICE)))
+                return
+            except unfinished:
+                if left <= _SLICE:
+                    raise
+
+    try:
+        await asyncio.get_running_loop().run_in_executor(threads.waiting, run)
+    finally:
+        gone.set()

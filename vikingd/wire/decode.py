@@ -1,0 +1,276 @@
+"""Requests to the domain: every check of a field that the domain does not make by itself."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from google.protobuf import struct_pb2, timestamp_pb2
+from numpy.typing import NDArray
+
+from vikingd import uri as uris
+from vikingd.errors import InvalidField
+from vikingd.ingest import prepare
+from vikingd.model import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    ContextType,
+    Draft,
+    FindQuery,
+    Levels,
+    Method,
+    Passage,
+    Prepared,
+)
+from vikingd.pb import contexts_pb2, retrieval_pb2
+
+MAX_QUERY_BYTES = 16 << 10
+MAX_DIRECTORIES = 65_536
+MAX_BATCH = 1000
+MAX_FINDS = 256
+DEFAULT_PAGE = 1000
+MAX_PAGE = 10_000
+
+_MAX_EXACT = 1 << 53  # integers up to here are exact as doubles
+
+Vector = NDArray[np.float32]
+
+
+def find_query(
+    request: retrieval_pb2.FindRequest, dimension: int | None
+) -> tuple[FindQuery, Vector | None]:
+    """The query, and its vector as unit float32 where the request brings one.
+
+    Raises:
+        InvalidField: naming the field as in the proto.
+    """
+    text = request.query
+    if len(text) * 4 > MAX_QUERY_BYTES and len(text.encode()) > MAX_QUERY_BYTES:
+        raise InvalidField("query", f"has more than {MAX_QUERY_BYTES} bytes")
+    if "\0" in text:
+        raise InvalidField("query", "has a NUL character")
+    if not text or text.isspace():
+        text = ""
+        if not request.vector:
+            raise InvalidField("query", "is empty and there is no vector; one of them is needed")
+    limit = request.limit or DEFAULT_LIMIT
+    if limit > MAX_LIMIT:
+        raise InvalidField("limit", f"is {limit}, at most {MAX_LIMIT} is allowed")
+    if request.max_directories > MAX_DIRECTORIES:
+        raise InvalidField(
+            "max_directories",
+            f"is {request.max_directories}, at most {MAX_DIRECTORIES} is allowed",
+        )
+    query = FindQuery(
+        text=text,
+        target_uri=target_uri(request.target_uri, "target_uri"),
+        context_types=_context_types(request.context_types)
+        if request.context_types
+        else frozenset(),
+        levels=_levels(request.levels) if request.levels else Levels.FILES,
+        limit=limit,
+        score_threshold=(
+            _fraction(request.score_threshold, "score_threshold")
+            if request.HasField("score_threshold")
+            else None
+        ),
+        where=json_object(request.where, "where") if request.HasField("where") else None,
+        alpha=_fraction(request.alpha, "alpha") if request.HasField("alpha") else None,
+        trace=request.trace,
+        min_revision=request.min_revision,
+        method=_method(request.method) if request.method else Method.AUTO,
+        max_directories=request.max_directories,
+    )
+    return query, unit_vector(request.vector, dimension, "vector") if request.vector else None
+
+
+def find_queries(
+    requests: Sequence[retrieval_pb2.FindRequest], dimension: int | None
+) -> list[tuple[FindQuery, Vector | None]]:
+    """The queries of a batch."""
+    _check_count(len(requests), MAX_FINDS, "requests")
+    out = []
+    for i, request in enumerate(requests):
+        try:
+            out.append(find_query(request, dimension))
+        except InvalidField as error:
+            raise error.below(f"requests[{i}]") from None
+    return out
+
+
+def target_uri(uri: str, field: str) -> str:
+    """A URI where empty means the root."""
+    return uris.parse(uri, field) if uri else uris.ROOT
+
+
+def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
+    """What to delete."""
+    _check_count(len(request.uris), MAX_BATCH, "uris")
+    return [uris.parse(uri, f"uris[{i}]") for i, uri in enumerate(request.uris)]
+
+
+def put_contexts(request: contexts_pb2.PutRequest, dimension: int | None) -> list[Prepared]:
+    """The contexts of a batch, checked and cut into texts; takes CPU time for long contents.
+
+    `dimension` None is taken from the batch's first vector.
+    """
+    _check_count(len(request.contexts), MAX_BATCH, "contexts")
+    seen: dict[str, int] = {}
+    drafts = []
+    for i, context in enumerate(request.contexts):
+        try:
+            draft, dimension = _draft(context, dimension)
+        except InvalidField as error:
+            raise error.below(f"contexts[{i}]") from None
+        if (first := seen.setdefault(draft.uri, i)) != i:
+            raise InvalidField(f"contexts[{i}].uri", f"{draft.uri} is contexts[{first}] already")
+        drafts.append(draft)
+    return [prepare.prepare(draft) for draft in drafts]
+
+
+def put_size(request: contexts_pb2.PutRequest) -> int:
+    """Characters of content that `put_contexts` will have to go through."""
+    return sum(len(context.content) for context in request.contexts)
+
+
+def check_vectors_given(contexts: Sequence[Prepared]) -> None:
+    """Refuses to wait for vectors that nobody will make."""
+    if any(text.text and not text.vector for context in contexts for text in context.texts):
+        raise InvalidField("wait_for_vectors", "there is no embedder to make the missing vectors")
+
+
+def page(page_size: int, page_token: str, uri: str) -> tuple[int, str]:
+    """(limit, after) for the store.
+
+    Raises:
+        InvalidField: for a page that is too large, or a token not given for a listing of `uri`.
+    """
+    if page_size > MAX_PAGE:
+        raise InvalidField("page_size", f"is {page_size}, at most {MAX_PAGE} is allowed")
+    after = ""
+    if page_token:
+        try:
+            after = base64.urlsafe_b64decode(page_token).decode()
+        except ValueError:  # of base64 and of UTF-8
+            after = ""
+        kind, _, last = after.partition(":")
+        if kind not in ("d", "f") or not uris.is_within(last, uri):
+            raise InvalidField("page_token", "is not one that an earlier page of this listing gave")
+    return page_size or DEFAULT_PAGE, after
+
+
+def json_object(struct: struct_pb2.Struct, field: str) -> dict[str, Any]:
+    """A Struct as JSON; whole numbers become int. Protobuf itself bounds the depth (100 messages).
+
+    Raises:
+        InvalidField: for NaN and infinities, which JSON does not have.
+    """
+    return {key: _json(value, f"{field}.{key}") for key, value in struct.fields.items()}
+
+
+def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
+    """A vector of the wire, normalised to unit length.
+
+    Raises:
+        InvalidField: when it is not of `dimension` (None: any) finite float32, or is all zeros.
+    """
+    if len(raw) % 4:
+        raise InvalidField(field, f"has {len(raw)} bytes, which are not whole float32 numbers")
+    if dimension is not None and len(raw) != 4 * dimension:
+        raise InvalidField(field, f"has {len(raw) // 4} numbers, the store's have {dimension}")
+    vector = np.frombuffer(raw, dtype="<f4").astype(np.float64)  # squares cannot overflow
+    norm = math.sqrt(vector @ vector)
+    if not math.isfinite(norm):
+        raise InvalidField(field, "has a number that is not finite")
+    if norm == 0.0:
+        raise InvalidField(field, "is all zeros, which has no direction")
+    return (vector / norm).astype(np.float32)
+
+
+def _draft(context: contexts_pb2.ContextInput, dimension: int | None) -> tuple[Draft, int | None]:
+    def unit(raw: bytes, field: str) -> bytes:
+        nonlocal dimension
+        if not raw:
+            return b""
+        vector = unit_vector(raw, dimension, field)
+        dimension = len(vector)
+        return vector.astype("<f4", copy=False).tobytes()
+
+    draft = Draft(
+        uri=context.uri,
+        is_directory=context.is_directory,
+        abstract=context.abstract,
+        overview=context.overview,
+        content=context.content,
+        title=context.title,
+        metadata=json_object(context.metadata, "metadata"),
+        passages=[
+            Passage(p.section, p.start, p.end, unit(p.vector, f"passages[{i}].vector"))
+            for i, p in enumerate(context.passages)
+        ]
+        or None,
+        vector=unit(context.vector, "vector"),
+        time=_microseconds(context.time) if context.HasField("time") else None,
+    )
+    return prepare.check(draft, ""), dimension
+
+
+def _microseconds(time: timestamp_pb2.Timestamp) -> int:
+    if not 0 <= time.nanos < 1_000_000_000:
+        raise InvalidField("time", f"has {time.nanos} nanoseconds in the second")
+    return time.seconds * 1_000_000 + time.nanos // 1000
+
+
+def _json(value: struct_pb2.Value, field: str) -> Any:
+    match value.WhichOneof("kind"):
+        case "string_value":
+            return value.string_value
+        case "number_value":
+            number = value.number_value
+            if not math.isfinite(number):
+                raise InvalidField(field, f"is {number}, which JSON does not have")
+            return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number
+        case "bool_value":
+            return value.bool_value
+        case "struct_value":
+            return json_object(value.struct_value, field)
+        case "list_value":
+            items = value.list_value.values
+            return [_json(item, f"{field}[{i}]") for i, item in enumerate(items)]
+        case _:
+            return None
+
+
+def _context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
+    for i, number in enumerate(numbers):
+        if number not in (ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL):
+            raise InvalidField(f"context_types[{i}]", f"{number} is not a type of context")
+    return frozenset(map(ContextType, numbers))
+
+
+def _levels(number: int) -> Levels:
+    try:
+        return Levels(number)
+    except ValueError:
+        raise InvalidField("levels", f"{number} is not one of the levels") from None
+
+
+def _method(number: int) -> Method:
+    try:
+        return Method(number)
+    except ValueError:
+        raise InvalidField("method", f"{number} is not a method") from None
+
+
+def _fraction(value: float, field: str) -> float:
+    if not 0.0 <= value <= 1.0:  # so NaN is refused too
+        raise InvalidField(field, f"is {value}, not in [0, 1]")
+    return value
+
+
+def _check_count(count: int, most: int, field: str) -> None:
+    if not 1 <= count <= most:
+        raise InvalidField(field, f"has {count} entries, 1 to {most} are allowed")

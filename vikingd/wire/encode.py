@@ -1,0 +1,213 @@
+"""The domain to replies. `find_response` is on the hot path: nested `add`, no helper per field."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+
+from google.protobuf import timestamp_pb2
+
+from vikingd import uri as uris
+from vikingd.engine import EngineStats, VerifyReport
+from vikingd.model import Context, ContextType, FindResult, FindTrace, PutOutcome, ScoreParts
+from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
+from vikingd.store.reads import page_token
+
+PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
+
+
+def find_response(result: FindResult, embed_seconds: float) -> retrieval_pb2.FindResponse:
+    """The answer in its three buckets; `embed_seconds` went into the query's vector before."""
+    reply = retrieval_pb2.FindResponse(revision=result.revision, degraded=result.degraded)
+    buckets = {
+        ContextType.MEMORY: reply.memories,
+        ContextType.RESOURCE: reply.resources,
+        ContextType.SKILL: reply.skills,
+    }
+    for match in result.matches:
+        bucket = buckets.get(match.context_type)
+        if bucket is None:  # a directory above the typed roots: a reply has no place for it
+            continue
+        matched = bucket.add(
+            uri=match.uri,
+            context_type=match.context_type,
+            is_leaf=match.is_leaf,
+            level=match.level,
+            abstract=match.abstract,
+            score=match.score,
+        )
+        for relation in match.relations:
+            matched.relations.add(
+                uri=relation.uri, abstract=relation.abstract, reason=relation.reason
+            )
+        for passage in match.passages:
+            matched.passages.add(
+                section=passage.section,
+                text=passage.text,
+                start=passage.start,
+                end=passage.end,
+                score=passage.score,
+            )
+        if match.parts is not None:
+            matched.parts.CopyFrom(_score_parts(match.parts))
+    reply.total = len(reply.memories) + len(reply.resources) + len(reply.skills)
+    for stage, seconds in (("embed", embed_seconds), *result.timings):
+        whole, nanos = divmod(int(seconds * 1e9), 1_000_000_000)
+        duration = reply.timings.add(stage=stage).duration
+        duration.seconds, duration.nanos = whole, nanos
+    if result.trace is not None:
+        reply.trace.CopyFrom(_find_trace(result.trace))
+    return reply
+
+
+def context(found: Context) -> contexts_pb2.Context:
+    """A context; what the store did not read stays empty."""
+    message = contexts_pb2.Context(
+        uri=found.uri,
+        context_type=uris.context_type(found.uri),  # type: ignore[arg-type]  # same numbers
+        is_directory=found.is_directory,
+        abstract=found.abstract,
+        overview=found.overview,
+        content=found.content,
+        title=found.title,
+        time=timestamp(found.time),
+        created_at=timestamp(found.created_at),
+        updated_at=timestamp(found.updated_at),
+        reinforcement=found.reinforcement,
+        access_count=found.access_count,
+        content_hash=found.content_hash,
+        revision=found.revision,
+    )
+    if found.metadata:
+        message.metadata.update(found.metadata)
+    for passage in found.passages:
+        message.passages.add(section=passage.section, start=passage.start, end=passage.end)
+    for relation in found.relations:
+        message.relations.add(uri=relation.uri, abstract=relation.abstract, reason=relation.reason)
+    return message
+
+
+def page(found: Sequence[Context], limit: int) -> tuple[list[contexts_pb2.Context], str]:
+    """(contexts, next_page_token) of a listing that was asked for one more than `limit`.
+
+    A page is cut short where it would not fit into a message that clients take.
+    """
+    contexts: list[contexts_pb2.Context] = []
+    size = 0
+    for one in found[:limit]:
+        message = context(one)
+        size += message.ByteSize()
+        if contexts and size > PAGE_BYTES:
+            break
+        contexts.append(message)
+    if len(contexts) == len(found):
+        return contexts, ""
+    token = page_token(found[len(contexts) - 1])
+    return contexts, base64.urlsafe_b64encode(token.encode()).decode()
+
+
+def put_outcomes(outcomes: Iterable[PutOutcome]) -> list[contexts_pb2.PutOutcome.ValueType]:
+    """What was done with each context; the numbers are the same."""
+    return [contexts_pb2.PutOutcome.ValueType(outcome) for outcome in outcomes]
+
+
+def stats_response(stats: EngineStats, version: str) -> admin_pb2.StatsResponse:
+    """The daemon in numbers."""
+    embedder, index = stats.embedder, stats.index
+    return admin_pb2.StatsResponse(
+        version=version,
+        started_at=timestamp(stats.started_at),
+        revision=stats.revision,
+        directories=stats.directories,
+        files=stats.files,
+        texts=stats.texts,
+        vectors=stats.vectors,
+        relations=stats.relations,
+        store_bytes=stats.store_bytes,
+        store_path=stats.store_path,
+        embedder=admin_pb2.EmbedderStats(
+            provider=embedder.provider,
+            model=embedder.model,
+            dimension=embedder.dimension,
+            backlog=embedder.backlog,
+            embedded=embedder.embedded,
+            last_error=embedder.last_error,
+            retry_at=None if embedder.retry_at is None else timestamp(embedder.retry_at),
+            query_cache_hits=embedder.query_cache_hits,
+            query_cache_misses=embedder.query_cache_misses,
+        ),
+        index=admin_pb2.IndexStats(
+            generation=index.generation,
+            base_revision=index.base_revision,
+            base_texts=index.base_texts,
+            tail_texts=index.tail_texts,
+            dead_texts=index.dead_texts,
+            compacting=index.compacting,
+            bytes_on_disk=index.bytes_on_disk,
+            problem=index.problem,
+        ),
+    )
+
+
+def verify_response(report: VerifyReport) -> admin_pb2.VerifyResponse:
+    """What was compared and what differs."""
+    return admin_pb2.VerifyResponse(
+        ok=report.ok,
+        contexts=report.contexts,
+        texts=report.texts,
+        vectors=report.vectors,
+        problems=report.problems,
+        revision=report.revision,
+    )
+
+
+def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
+    """A time of the domain."""
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
+
+
+def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
+    return retrieval_pb2.ScoreParts(
+        dense=parts.dense,
+        lexical=parts.lexical,
+        dense_weight=parts.dense_weight,
+        own=parts.own,
+        smoothed=parts.smoothed,
+        parent=parts.parent,
+        parent_weight=parts.parent_weight,
+        final=parts.final,
+    )
+
+
+def _find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
+    message = retrieval_pb2.FindTrace(
+        method=trace.method,  # type: ignore[arg-type]  # same numbers
+        scope_directories=trace.scope_directories,
+        scope_files=trace.scope_files,
+        scope_texts=trace.scope_texts,
+        scored_texts=trace.scored_texts,
+        rescored=trace.rescored,
+        terms=trace.terms,
+        query_script=trace.query_script,
+        icc=trace.icc,
+        gate=trace.gate,
+        sample_files=trace.sample_files,
+        opened=trace.opened,
+        rounds=trace.rounds,
+        stop_reason=trace.stop_reason,
+        identifiers=trace.identifiers,
+    )
+    for mean in trace.means:
+        message.means.add(
+            script=mean.script, vectors=mean.vectors, uri=mean.uri, with_prior=mean.with_prior
+        )
+    for directory in trace.directories:
+        message.directories.add(
+            uri=directory.uri,
+            parts=_score_parts(directory.parts),
+            round=directory.round,
+            start_point=directory.start_point,
+            files=directory.files,
+        )
+    return message

@@ -1,0 +1,56 @@
+"""The one table from domain errors to gRPC status."""
+
+from __future__ import annotations
+
+import grpc
+from google.protobuf import any_pb2
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.rpc.status_pb2 import Status
+from grpc_status import rpc_status
+
+from vikingd import errors
+
+DOMAIN = "vikingd"
+
+_Code = grpc.StatusCode
+
+CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
+    errors.InvalidField: _Code.INVALID_ARGUMENT,
+    errors.NotFound: _Code.NOT_FOUND,
+    errors.AlreadyExists: _Code.ALREADY_EXISTS,
+    errors.RevisionNotReached: _Code.DEADLINE_EXCEEDED,
+    errors.DeadlinePassed: _Code.DEADLINE_EXCEEDED,
+    errors.Stopping: _Code.UNAVAILABLE,
+    errors.EmbedderFailed: _Code.UNAVAILABLE,
+    errors.StoreMismatch: _Code.FAILED_PRECONDITION,
+    errors.StoreInUse: _Code.FAILED_PRECONDITION,
+    errors.StoreFailed: _Code.UNAVAILABLE,
+    errors.Corrupt: _Code.DATA_LOSS,
+}
+
+
+def code_of(error: Exception) -> grpc.StatusCode:
+    """The status code of an error; one that is not in the table is INTERNAL, which means a bug."""
+    return next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), _Code.INTERNAL)
+
+
+def status_of(error: Exception) -> grpc.Status:
+    """The status with ErrorInfo (and BadRequest for a field) that the caller gets."""
+    code = code_of(error)
+    message, info = "internal error, see the daemon's log", ErrorInfo(reason="INTERNAL")
+    if code is not _Code.INTERNAL and isinstance(error, errors.VikingError):
+        message = str(error)
+        info = ErrorInfo(reason=error.reason, metadata=error.metadata)
+    info.domain = DOMAIN
+    status = Status(code=code.value[0], message=message)
+    status.details.append(_packed(info))
+    if isinstance(error, errors.InvalidField):
+        violation = BadRequest.FieldViolation(field=error.field, description=error.description)
+        status.details.append(_packed(BadRequest(field_violations=[violation])))
+    return rpc_status.to_status(status)
+
+
+def _packed(message: ErrorInfo | BadRequest) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(message)
+    return packed
