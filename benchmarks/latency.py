@@ -24,7 +24,7 @@ from benchmarks.measure import (
     BLOCK,
     Load,
     Row,
-    calls_per_second,
+    drive,
     interleaved,
     latency,
     raw,
@@ -183,18 +183,17 @@ class _Pair:
     def throughput(self, loader: ProcessPoolExecutor, in_flight: int, seconds: float) -> list[Row]:
         """Calls a second from another process, in turns with echo, and the server's CPU a call."""
         rates: tuple[list[float], list[float]] = ([], [])
-        cpu = [0.0, 0.0]
-        calls = [0.0, 0.0]
+        cpu, calls = [0.0, 0.0], [0, 0]
         share = seconds / 2 / LOAD_ROUNDS
         for _ in range(LOAD_ROUNDS):
             for i, (load, server) in enumerate(
                 ((self._find, self._server), (self._echo, self._nothing))
             ):
                 before = server.cpu_seconds()
-                rate = loader.submit(calls_per_second, load, in_flight, share).result()
+                answered, taken = loader.submit(drive, load, in_flight, share).result()
                 cpu[i] += server.cpu_seconds() - before
-                calls[i] += rate * share
-                rates[i].append(rate)
+                calls[i] += answered + in_flight  # those that connected cost CPU too
+                rates[i].append(answered / taken)
         value, base = (statistics.median(r) for r in rates)
         name = f"{self.case.name}, {in_flight} in flight"
         rows = [Row(name, self._nodes, value, "calls/s", base, value / base)]

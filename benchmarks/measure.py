@@ -94,17 +94,20 @@ def raw(channel: grpc.Channel, method: str) -> Callable[[bytes], bytes]:
     return channel.unary_unary(method, None, None)
 
 
-def calls_per_second(load: Load, in_flight: int, seconds: float) -> float:
-    """Calls answered a second, each sent when the one before returned, on as many channels."""
-    return asyncio.run(_calls_per_second(load, in_flight, seconds))
+def drive(load: Load, in_flight: int, seconds: float) -> tuple[int, float]:
+    """Sends a call when one returns, on as many channels: (calls answered, seconds).
+
+    Before, one call on each channel connects it.
+    """
+    return asyncio.run(_drive(load, in_flight, seconds))
 
 
-async def _calls_per_second(load: Load, in_flight: int, seconds: float) -> float:
+async def _drive(load: Load, in_flight: int, seconds: float) -> tuple[int, float]:
     # Without a pool of its own every channel to one address shares one connection.
     options = [("grpc.use_local_subchannel_pool", 1)]
     channels = [grpc.aio.insecure_channel(load.address, options) for _ in range(in_flight)]
     rpcs = [channel.unary_unary(load.method, None, None) for channel in channels]
-    await asyncio.gather(*(rpc(load.requests[0]) for rpc in rpcs))  # connects
+    await asyncio.gather(*(rpc(load.requests[0]) for rpc in rpcs))
     started = time.perf_counter()
 
     async def send(number: int) -> int:
@@ -119,7 +122,7 @@ async def _calls_per_second(load: Load, in_flight: int, seconds: float) -> float
     taken = time.perf_counter() - started
     for channel in channels:
         await channel.close(None)
-    return count / taken
+    return count, taken
 
 
 def _number(value: float | None) -> str:

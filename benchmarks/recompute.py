@@ -161,6 +161,7 @@ class Recomputation:
         script = script_of(text) if text or vector is None else self._nearest_script(vector)
         if self._known.intersection(query_terms(text).identifiers):
             script, vector = NONE, None
+            alpha = 1.0 if alpha is None else alpha
         dense, direction = self._dense(vector, script)
         lexical = _bm25(weights, self._counts)
         in_directories = dict(

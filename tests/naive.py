@@ -242,9 +242,9 @@ def products_int8(
     )
 
 
-def products_fp32(x: F64, direction: F64, mean: F64) -> tuple[float, float]:
-    """Both scalar products."""
-    return float(x @ direction), float(x @ mean)
+def centred_fp32(x: F64, direction: F64, mean: F64) -> tuple[float, float]:
+    """(x - mean) . direction and the square of what is left of x."""
+    return float((x - mean) @ direction), float((x - mean) @ (x - mean))
 
 
 def cosine(x: F64, mean: F64, direction: F64) -> float:
@@ -254,18 +254,15 @@ def cosine(x: F64, mean: F64, direction: F64) -> float:
     return 0.0 if length <= NEGLIGIBLE else min(max(0.0, direction @ difference / length), 1.0)
 
 
-def cosine_bound(
-    along: float, across: float, along_off: float, across_off: float, square: float, dot: float
-) -> float:
-    """How far max(0, (along - dot) / sqrt(1 - 2 across + square)) can come off, by trying."""
+def cosine_bound(above: float, square: float, above_off: float, square_off: float) -> float:
+    """How far max(0, above / sqrt(square)) can come off, by trying."""
 
-    def value(a: float, c: float) -> float:
-        rest = 1 - 2 * c + square
-        return 0.0 if rest <= NEGLIGIBLE**2 else min(max(0.0, (a - dot) / math.sqrt(rest)), 1.0)
+    def value(a: float, s: float) -> float:
+        return 0.0 if s <= NEGLIGIBLE**2 else min(max(0.0, a / math.sqrt(s)), 1.0)
 
     steps = np.linspace(-1, 1, 21)
     return max(
-        abs(value(along + a * along_off, across + c * across_off) - value(along, across))
+        abs(value(above + a * above_off, square + c * square_off) - value(above, square))
         for a, c in itertools.product(steps, steps)
     )
 

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vikingd.errors import Corrupt, InvalidField
-from vikingd.index.where import MAX_PATH, Columns, parse
+from vikingd.index.columns import Columns
+from vikingd.index.where import MAX_PATH, parse
 
 # --- the plain evaluation -----------------------------------------------------------------------
 

@@ -131,6 +131,7 @@ class Engine:
             dimension = self._provider.dimension
             if dimension is not None:
                 self.query_embedder = QueryEmbedder(self._provider)
+                self._warm(progress)
                 self._worker = BacklogWorker(
                     settings.embedding, self.store.backlog, self._fill, dimension
                 )
@@ -157,6 +158,13 @@ class Engine:
                 return np.zeros((SCRIPTS, dimension), np.float32)
             self.store.set_meta(key, known)
         return np.frombuffer(known, "<f4").reshape(SCRIPTS, dimension).astype(np.float32)
+
+    def _warm(self, progress: Callable[[str], None]) -> None:
+        """The first text takes a model longer than the others."""
+        try:
+            self._provider.embed_query("a first question")
+        except EmbedderFailed as error:
+            progress(f"queries are answered by text alone for now: {error}")
 
     def _load(self, progress: Callable[[str], None]) -> None:
         store, index = self.store, self._index

@@ -54,7 +54,7 @@ class Directories(NamedTuple):
     died: I64  # [D]
     first_file: I32  # [D] where the chain of its files begins, -1 none
     newest: I32  # [D] newest tail directory right below it, -1 none
-    older: I32  # [D - Db] the tail directory of the same parent before this one, -1 none
+    older: I32  # [D - Db and more] the tail directory of the same parent before this one, -1 none
     key: U64  # [D] hash of the URI: the order in which directories are sampled
 
 
@@ -62,8 +62,8 @@ class Files(NamedTuple):
     """F files, the first Fb of them in the base."""
 
     directory: I32  # [F]
-    next: I32  # [F] next file of the same directory by name, -1 none
-    previous: I32  # [F] the one before, -1 none
+    next: I32  # [F and more] next file of the same directory by name, -1 none
+    previous: I32  # [F and more] the one before, -1 none
     died: I64  # [F]
     texts: I32  # [Fb, 2] base texts of base file f: [f, 0] to [f, 1]
     newest: I32  # [F] newest tail text of the file, -1 none
@@ -77,7 +77,7 @@ class Texts(NamedTuple):
     script: U8  # [T]
     length: I32  # [T] in terms
     died: I64  # [T]
-    older: I32  # [T - Tb] the file's tail text before this one, -1 none
+    older: I32  # [T - Tb and more] the file's tail text before this one, -1 none
 
 
 class Tree(NamedTuple):

@@ -5,7 +5,8 @@ text's, both over the scope. Nothing centred is stored: with u = (q - m) / |q - 
 
     cos = (u . x - u . m') / |x - m'|,   |x - m'|^2 = 1 - 2 m' . x + |m'|^2
 
-so one reading of x gives both products that a score needs.
+so one reading of an int8 row gives both products that a score needs; fp32 rows are centred as
+they are read.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _NEGLIGIBLE = 1e-4
 def to_int16(x: F32) -> tuple[I16, float, float]:
     """(code, scale, error) with x nearly code / scale and error = |x - code / scale|.
 
-    The scale keeps the sum of 127 * |code| within int32, so that a product with an int8 row can't
-    overflow.
+    The scale keeps the sum of 127 * |code| within int32, rounding included, so that a product with
+    an int8 row can't overflow.
     """
     largest = float(np.abs(x).max(initial=0.0))
     if largest == 0.0:
         return np.zeros(len(x), np.int16), 1.0, 0.0
     total = float(np.abs(x).sum(dtype=np.float64))
-    scale = min(32767 / largest, (2**31 - 1) / 127 / total - 1)
+    scale = min(32767 / largest, ((2**31 - 1) / 127 - len(x) / 2) / total)
     code = np.rint(x.astype(np.float64) * scale)
     left = x - code / scale
     return code.astype(np.int16), scale, float(np.sqrt(left @ left))
@@ -98,52 +99,50 @@ def prepare(
 
 @njit
 def products_int8(codes: I8, row: int, direction: I16, mean: I16, script: int) -> tuple[int, int]:
-    """(code . direction, code . mean[script]) of one row of codes [n, dim]."""
+    """(code . direction, code . mean[script]) of one row of codes [n, dim], within int32."""
     along = np.int32(0)
     across = np.int32(0)
     for j in range(codes.shape[1]):
         x = np.int32(codes[row, j])
-        along += x * np.int32(direction[j])
-        across += x * np.int32(mean[script, j])
+        # numba widens sums of int32; cast back, they stay in half the registers.
+        along = np.int32(along + x * np.int32(direction[j]))
+        across = np.int32(across + x * np.int32(mean[script, j]))
     return along, across
 
 
 @njit
-def products_fp32(
-    raw: F32, row: int, direction: F32, mean: F32, script: int
-) -> tuple[float, float]:
-    """(x . direction, x . mean[script]) of one row of vectors [n, dim]."""
-    along = np.float32(0)
-    across = np.float32(0)
+def centred_fp32(raw: F32, row: int, direction: F32, mean: F32, script: int) -> tuple[float, float]:
+    """((x - m') . u, |x - m'|^2) of one row of vectors [n, dim].
+
+    Subtracted first: near the mean, differences of large sums would be noise.
+    """
+    above = np.float32(0)
+    square = np.float32(0)
     for j in range(raw.shape[1]):
-        x = raw[row, j]
-        along += x * direction[j]
-        across += x * mean[script, j]
-    return along, across
+        x = raw[row, j] - mean[script, j]
+        above += x * direction[j]
+        square += x * x
+    return above, square
 
 
 @njit
-def cosine(along: float, across: float, mean_square: float, mean_dot: float) -> float:
-    """Dense from u . x, m' . x, |m'|^2 and u . m': in [0, 1]."""
-    square = 1.0 - 2.0 * across + mean_square
+def cosine(above: float, square: float) -> float:
+    """Dense from (x - m') . u and |x - m'|^2: in [0, 1]; 0 where nothing of x is left."""
     if square <= _NEGLIGIBLE * _NEGLIGIBLE:
         return 0.0
-    return min(max(0.0, (along - mean_dot) / np.sqrt(square)), 1.0)
+    return min(max(0.0, above / np.sqrt(square)), 1.0)
 
 
 @njit
 def cosine_bound(
-    score: float, along: float, across: float, along_off: float, across_off: float,
-    mean_square: float, mean_dot: float,
-) -> float:  # fmt: skip
-    """How far `cosine` can be off when its products are off by so much at most."""
+    score: float, above: float, square: float, above_off: float, square_off: float
+) -> float:
+    """How far a `cosine` can be off when what it is made of is off by so much at most."""
     floor = _NEGLIGIBLE * _NEGLIGIBLE
-    square = 1.0 - 2.0 * across + mean_square
-    shortest = np.sqrt(max(square - 2.0 * across_off, floor))
-    longest = np.sqrt(max(square, 0.0) + 2.0 * across_off + floor)
-    above = along - mean_dot
-    highest = min(max(0.0, above + along_off) / shortest, 1.0)
-    lowest = min(max(0.0, above - along_off) / longest, 1.0)
+    highest = min(max(0.0, above + above_off) / np.sqrt(max(square - square_off, floor)), 1.0)
+    lowest = 0.0
+    if square - square_off > floor:
+        lowest = min(max(0.0, above - above_off) / np.sqrt(square + square_off), 1.0)
     return max(highest - score, score - lowest) + 1e-6
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from viking_kernels._jit import njit
 from viking_kernels.arrays import F32, I32, Query, Scope, Texts, Vectors
-from viking_kernels.dense import cosine, cosine_bound, products_fp32, products_int8
+from viking_kernels.dense import centred_fp32, cosine, cosine_bound, products_int8
 from viking_kernels.scope import place
 
 DENSE_WEIGHT = 0.5
@@ -60,13 +60,15 @@ def own_of_base(
             along, across = products_int8(codes, row, direction, mean, script)
             u_x = vectors.scale[row] * along / query.direction_scale
             m_x = vectors.scale[row] * across / query.mean_scale[script]
+            above = u_x - query.mean_dot[script]
+            square = 1.0 - 2.0 * m_x + query.mean_square[script]
             left = np.float64(vectors.error[row])
             u_off = left + query.direction_error * (1.0 + left)
             m_off = left * np.sqrt(query.mean_square[script])
             m_off += query.mean_error[script] * (1.0 + left)
-            square, dot = query.mean_square[script], query.mean_dot[script]
-            score = cosine(u_x, m_x, square, dot)
-            bound = cosine_bound(score, u_x, m_x, u_off, m_off, square, dot)
+            score = cosine(above, square)
+            # fp32 sums of some hundred products, and |x| = 1, hold to about 1e-6.
+            bound = cosine_bound(score, above, square, u_off + 1e-6, 2.0 * m_off + 2e-6)
         words = 0.0 if missing else np.float64(lexical[at])
         out[0, at] = weight * score + (1.0 - weight) * words
         out[1, at] = weight * bound
@@ -88,10 +90,10 @@ def own_of_rows(
         score = 0.0
         if weight > 0 and vectors.vector_at[row] <= scope.revision:
             if row < base:
-                u_x, m_x = products_fp32(vectors.base_raw, row, direction, mean, script)
+                above, square = centred_fp32(vectors.base_raw, row, direction, mean, script)
             else:
-                u_x, m_x = products_fp32(vectors.tail_raw, row - base, direction, mean, script)
-            score = cosine(u_x, m_x, query.mean_square[script], query.mean_dot[script])
+                above, square = centred_fp32(vectors.tail_raw, row - base, direction, mean, script)
+            score = cosine(above, square)
         words = 0.0 if missing else np.float64(lexical[at])
         out[0, at] = weight * score + (1.0 - weight) * words
         out[1, at] = 0.0

@@ -214,6 +214,7 @@ def best_first(
     held = 0
     best_own = 0.0
     one = np.empty(1, np.int32)
+    root_open = False  # its files may owe less to their parent than all others
     rounds = 0
     quiet = 0
     count = 0
@@ -226,7 +227,7 @@ def best_first(
             stop = LIMIT
         elif quiet >= limits.patience:
             stop = CONVERGED
-        elif held == limits.k and rounds > 0 and weights[0] > 0:
+        elif held == limits.k and root_open and weights[0] > 0:
             reach = (1.0 - weights[0]) * best_own + weights[0] * final[queue[0]]
             if reach < top[0]:
                 stop = OUT_OF_REACH
@@ -245,6 +246,7 @@ def best_first(
             if sampled[position] == 0:
                 one[0] = row
                 texts += open_directories(one, tree, vectors, query, lexical, scope, scores)
+            root_open = root_open or row == scope.root
             weight = weights[1] if row == scope.root else weights[0]
             above = np.float64(final[position])
             final_of_files(

@@ -31,11 +31,11 @@ from vikingd.ingest.files import read_tree
 from vikingd.pb.retrieval_pb2 import BatchFindResponse, FindResponse
 
 QUESTIONS = (
-    ("what should I ask before I book a restaurant for the user?", "a memory"),
-    ("get the numbers out of a scanned PDF", "a skill"),
-    ("E5202", "an exact error code"),
-    ("上线之后错误率升高，该怎么办？", "asked and answered in Chinese"),
-    ("为什么用数据库当队列，而不用消息中间件？", "asked in Chinese, answered in English"),
+    ("Which foods is the user allergic to?", "a memory"),
+    ("How do we roll back a bad release?", "asked in English, answered in Chinese"),
+    ("E4102", "an exact error code"),
+    ("为什么缓存的过期时间定为五分钟？", "asked and answered in Chinese"),
+    ("怎么从 PDF 里提取表格？", "asked in Chinese, answered in English"),
 )
 
 _SERVER_MODULES = ("faiss", "grpc_health", "grpc_reflection", "numba", "numpy",

@@ -21,7 +21,7 @@ from viking_kernels.arrays import COUNTS, F32, I8, I32, I64, SCRIPTS, U8, U16, U
 
 from vikingd.errors import Corrupt
 from vikingd.index import tokens
-from vikingd.index.where import Columns
+from vikingd.index.columns import Columns
 
 FORMAT = 1
 _MANIFEST = "manifest.json"

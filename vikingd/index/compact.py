@@ -23,8 +23,8 @@ from viking_kernels.quantize import quantize_rows
 
 from vikingd.index import tokens
 from vikingd.index.base import Base
+from vikingd.index.columns import Columns
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.where import Columns
 
 
 def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:

@@ -27,9 +27,9 @@ from viking_kernels.arrays import (
 
 from vikingd import uri as uris
 from vikingd.index.base import Base
+from vikingd.index.columns import Columns
 from vikingd.index.commit import Commit, grown
 from vikingd.index.snapshot import Names, Snapshot
-from vikingd.index.where import Columns
 from vikingd.model import Change, Remove, Upsert
 
 _Array = npt.NDArray[Any]
@@ -216,19 +216,21 @@ class Generation:
         c, dirs, files, texts = self.columns, self.dirs, self.files, self.texts
         base = self.base
         tail = texts - self.base_texts
+        # Chains are handed over with the room behind them: they may begin in rows that this
+        # snapshot must not see yet, and lead on from there.
         tree = Tree(
             Directories(
                 c["dir_parent"][:dirs], base.dir_end, base.dir_files, base.dir_texts,
                 c["dir_died"][:dirs], c["dir_first"][:dirs], c["dir_tail"][:dirs],
-                self.dir_older[: dirs - self.base_dirs], c["dir_key"][:dirs],
+                self.dir_older, c["dir_key"][:dirs],
             ),
             Files(
-                c["file_dir"][:files], c["file_next"][:files], c["file_previous"][:files],
+                c["file_dir"][:files], c["file_next"], c["file_previous"],
                 c["file_died"][:files], base.file_texts, c["file_tail"][:files],
             ),
             Texts(
                 c["text_file"][:texts], c["text_dir"][:texts], c["text_script"][:texts],
-                c["text_length"][:texts], c["text_died"][:texts], self.text_older[:tail],
+                c["text_length"][:texts], c["text_died"][:texts], self.text_older,
             ),
         )  # fmt: skip
         vectors = Vectors(

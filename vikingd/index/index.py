@@ -12,10 +12,10 @@ from viking_kernels.arrays import F32
 
 from vikingd.errors import Corrupt
 from vikingd.index import base as bases
+from vikingd.index.columns import Columns
 from vikingd.index.compact import compacted
 from vikingd.index.generation import Generation
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.where import Columns
 from vikingd.model import Change, Filled, Upsert
 
 
@@ -145,7 +145,7 @@ class Index:
 
     def _due(self) -> bool:
         generation = self._generation
-        changed = generation.tail_texts + generation.filled_in_base
+        changed = generation.tail_texts + generation.filled_in_base + generation.dead_texts
         base = len(generation.base.text_dir)
         return changed >= max(self._settings.minimum, int(base * self._settings.ratio))
 

@@ -27,7 +27,7 @@ from viking_kernels.dense import Means, code_means
 from vikingd import uri as uris
 from vikingd.index import tokens
 from vikingd.index.base import Base
-from vikingd.index.where import Columns
+from vikingd.index.columns import Columns
 
 ENOUGH = 30
 """A mean of so many vectors stands by itself."""

@@ -1,4 +1,4 @@
-"""Filters on metadata: their operator form, and the columns that answer them for all nodes at once.
+"""Filters on metadata in their operator form; see columns.py for how they are answered.
 
 Keys of nested objects are dotted paths, and a key with a dot in it is the same as nesting. A list
 stands for its elements: it matches if any of them does. Numbers are doubles and compare with
@@ -7,39 +7,24 @@ numbers only, strings by code point and with strings only; a bool is no number.
 
 from __future__ import annotations
 
-import json
 import math
 import operator
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, NamedTuple
-from zipfile import BadZipFile
+from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
-from vikingd.errors import Corrupt, InvalidField
+from vikingd.errors import InvalidField
 
 MAX_DEPTH = 16
 MAX_CLAUSES = 256
 MAX_PATH = 256
 """Characters of a path; what lies deeper in the metadata can't be asked for and isn't kept."""
 
-NEWEST: Final = 2**63 - 2
-"""A revision after all others."""
-
-_ALIVE: Final = NEWEST + 1  # stands for the revision of a removal that hasn't come
-
-_Array = npt.NDArray[Any]
-_Mask = npt.NDArray[np.bool_]
-
 # A value as it is compared and hashed. A bool is boxed, since True == 1.0.
-_Value = str | float | tuple[bool] | None
+Value = str | float | tuple[bool] | None
 
 
-class _NoValue:
+class NoValue:
     """What is there but can't be compared: an object, an empty list, NaN."""
 
     def _never(self, _other: object) -> bool:
@@ -48,9 +33,9 @@ class _NoValue:
     __lt__ = __le__ = __gt__ = __ge__ = _never
 
 
-_NO_VALUE: Final = _NoValue()
+NO_VALUE: Final = NoValue()
 
-_ORDER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+ORDER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,
     "$lt": operator.lt,
@@ -58,7 +43,7 @@ _ORDER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def _value(value: object) -> _Value | _NoValue:
+def _value(value: object) -> Value | NoValue:
     if isinstance(value, str) or value is None:
         return value
     if isinstance(value, bool):
@@ -68,8 +53,8 @@ def _value(value: object) -> _Value | _NoValue:
             number = float(value)
         except OverflowError:
             number = math.copysign(math.inf, value > 0 or -1)
-        return _NO_VALUE if math.isnan(number) else number
-    return _NO_VALUE
+        return NO_VALUE if math.isnan(number) else number
+    return NO_VALUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +70,13 @@ class Filter:
     op: str
     parts: tuple[Filter, ...] = ()
     path: str = ""
-    operands: tuple[_Value, ...] = ()
+    operands: tuple[Value, ...] = ()
 
     def matches(self, metadata: Mapping[str, Any]) -> bool:
         """Whether this one object matches."""
-        return self._holds(_flattened(metadata))
+        return self._holds(flattened(metadata))
 
-    def _holds(self, metadata: Mapping[str, set[_Value]]) -> bool:
+    def _holds(self, metadata: Mapping[str, set[Value]]) -> bool:
         if self.op == "$and":
             return all(part._holds(metadata) for part in self.parts)
         if self.op == "$or":
@@ -103,17 +88,17 @@ class Filter:
         values = metadata.get(self.path, set())
         if self.op == "$in":
             return not values.isdisjoint(self.operands)
-        operand, compare = self.operands[0], _ORDER[self.op]
+        operand, compare = self.operands[0], ORDER[self.op]
         return any(isinstance(value, type(operand)) and compare(value, operand) for value in values)
 
 
-def _flattened(metadata: Mapping[str, Any]) -> dict[str, set[_Value]]:
+def flattened(metadata: Mapping[str, Any]) -> dict[str, set[Value]]:
     """The values at each path; none for a path that is there without one to compare."""
-    found: dict[str, set[_Value]] = {}
+    found: dict[str, set[Value]] = {}
     below: list[tuple[str, object]] = [("", metadata)]
     while below:
         prefix, value = below.pop()
-        if not isinstance(scalar := _value(value), _NoValue):
+        if not isinstance(scalar := _value(value), NoValue):
             found[prefix[:-1]].add(scalar)
         elif isinstance(value, list | tuple):
             below.extend((prefix, item) for item in value)
@@ -211,7 +196,7 @@ def _clause(path: str, op: str, operand: object, field: str) -> Filter:
             raise InvalidField(field, "must be true or false")
         found = Filter("$exists", path=path)
         return found if operand else _negation(found)
-    if op not in _ORDER:
+    if op not in ORDER:
         raise InvalidField(field, "is no operator; a nested key is written with a dot")
     value = _scalar(operand, field)
     if not isinstance(value, str | float):
@@ -219,276 +204,8 @@ def _clause(path: str, op: str, operand: object, field: str) -> Filter:
     return Filter(op, path=path, operands=(value,))
 
 
-def _scalar(operand: object, field: str) -> _Value:
+def _scalar(operand: object, field: str) -> Value:
     value = _value(operand)
-    if isinstance(value, _NoValue):
+    if isinstance(value, NoValue):
         raise InvalidField(field, "must be a string, a number, true, false or null")
     return value
-
-
-class _Entries(NamedTuple):
-    """Which node has which value, by its code, at the revisions in [born, died)."""
-
-    nodes: _Array  # int32
-    codes: _Array  # int32
-    born: _Array  # int64
-    died: _Array  # int64
-
-    def at(self, places: slice | _Array) -> _Entries:
-        return _Entries(*(column[places] for column in self))
-
-    def alive(self, revision: int) -> _Mask:
-        return (self.born <= revision) & (self.died > revision)
-
-
-_NO_ENTRIES: Final = _Entries(*(np.empty(0, dtype) for dtype in ("<i4", "<i4", "<i8", "<i8")))
-
-
-class _Values:
-    """The distinct values of a column, each with its code; _NO_VALUE has 0.
-
-    It only grows, and a code is known only when its value stands in all tables.
-    """
-
-    def __init__(self, values: Iterable[_Value | _NoValue] = ()) -> None:
-        self.by_code: list[_Value | _NoValue] = []
-        self._codes: dict[_Value | _NoValue, int] = {}
-        self._numbers: _Array = np.empty(0)
-        self._texts: _Array = np.empty(0, object)
-        for value in (_NO_VALUE, *values):
-            self.code(value)
-
-    def code(self, value: _Value | _NoValue) -> int:
-        """The code of a value, a new one where it has none."""
-        code = self._codes.get(value)
-        if code is None:
-            code = len(self.by_code)
-            if code == len(self._numbers):
-                self._numbers = _doubled(self._numbers, np.nan)
-                self._texts = _doubled(self._texts, _NO_VALUE)
-            if isinstance(value, float):
-                self._numbers[code] = value
-            elif isinstance(value, str):
-                self._texts[code] = value
-            self.by_code.append(value)
-            self._codes[value] = code
-        return code
-
-    def satisfying(self, where: Filter, codes: _Array) -> _Mask:
-        """Which of these codes stand for values that satisfy a clause."""
-        if where.op == "$in":
-            wanted = [self._codes[value] for value in where.operands if value in self._codes]
-            if len(wanted) == 1:
-                return np.equal(codes, wanted[0])
-            holds = np.zeros(len(self._numbers), np.bool_)
-            holds[wanted] = True
-        else:
-            operand = where.operands[0]
-            table = self._numbers if isinstance(operand, float) else self._texts
-            # numpy's own strings would lose a NUL at the end.
-            holds = _ORDER[where.op](table, np.array(operand, table.dtype))
-        return holds.take(codes)
-
-
-class _View(NamedTuple):
-    """What a reader sees of a column, taken in one read: the first `length` places of `room`.
-
-    All nodes are below `top`, all entries born at `newest` or before.
-    """
-
-    room: _Entries
-    length: int
-    top: int
-    newest: int
-
-    def entries(self) -> _Entries:
-        return self.room.at(slice(self.length))
-
-
-class _Column:
-    """The values of one key: an entry for each value of a node, or a single one of _NO_VALUE.
-
-    Only what lies behind the view is written. `died` is the exception: but a reader's revision is
-    older than any removal that comes after it took the view.
-    """
-
-    def __init__(self, values: _Values, entries: _Entries = _NO_ENTRIES) -> None:
-        self.values = values
-        top, newest = (int(items.max(initial=-1)) for items in (entries.nodes, entries.born))
-        self.view = _View(entries, len(entries.nodes), top + 1, newest)
-        self._removed = bool((entries.died != _ALIVE).any())
-
-    def append(self, node: int, value: _Value | _NoValue, revision: int) -> int:
-        """Adds an entry and returns its place."""
-        room, length, top, _ = self.view
-        if length == len(room.nodes):
-            room = _Entries(*(_doubled(items, 0) for items in room))
-        room.nodes[length], room.codes[length] = node, self.values.code(value)
-        room.born[length], room.died[length] = revision, _ALIVE
-        self.view = _View(room, length + 1, max(top, node + 1), revision)
-        return length
-
-    def remove(self, place: int, revision: int) -> None:
-        """Ends an entry."""
-        self._removed = True
-        self.view.room.died[place] = revision
-
-    def mask(self, where: Filter, nodes: int, revision: int) -> _Mask:
-        """Which nodes satisfy a clause."""
-        view = self.view
-        entries = view.entries()
-        if where.op == "$exists":
-            found = np.ones(view.length, np.bool_)
-        else:
-            found = self.values.satisfying(where, entries.codes)
-        if self._removed or revision < view.newest:
-            found &= entries.alive(revision)
-        out = np.zeros(max(nodes, view.top), np.bool_)
-        out[entries.nodes.take(np.flatnonzero(found))] = True
-        return out[:nodes]
-
-    def kept(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> _Column:
-        """What is alive at a revision, by the new numbers of the nodes and in their order."""
-        entries = self.view.entries()
-        entries = entries.at(np.flatnonzero(entries.alive(revision)))
-        entries = entries._replace(nodes=mapping[entries.nodes].astype(np.int32))
-        order = np.argsort(entries.nodes, kind="stable")
-        entries = entries.at(order[np.count_nonzero(entries.nodes < 0) :])
-        used = np.union1d(entries.codes, 0)
-        entries = entries._replace(
-            codes=np.searchsorted(used, entries.codes).astype(np.int32),
-            born=np.zeros_like(entries.born),
-            died=np.full_like(entries.died, _ALIVE),
-        )
-        return _Column(_Values(self.values.by_code[code] for code in used[1:].tolist()), entries)
-
-
-class Columns:
-    """The metadata of all nodes in columns, one for each key, seen as of any revision.
-
-    One thread writes, with revisions that never fall. Others read meanwhile without locks, at
-    revisions whose writes are done.
-    """
-
-    def __init__(self) -> None:
-        self._columns: list[_Column] = []
-        self._numbers: dict[str, int] = {}  # of the columns, by path
-        # The places of a node's living entries, as column << 32 | place: in _places, from
-        # _first[node] up to a -1.
-        self._first = array("q")
-        self._places = array("q")
-
-    def add(self, node: int, metadata: Mapping[str, Any], revision: int) -> None:
-        """From `revision` on, this is the metadata of `node`."""
-        self.remove(node, revision)
-        found = _flattened(metadata)
-        if not found:
-            return
-        self._first.extend([-1] * (node + 1 - len(self._first)))
-        self._first[node] = len(self._places)
-        for path, values in found.items():
-            if path not in self._numbers:
-                self._columns.append(_Column(_Values()))
-                self._numbers[path] = len(self._columns) - 1
-            number = self._numbers[path]
-            for value in values or (_NO_VALUE,):
-                place = self._columns[number].append(node, value, revision)
-                self._places.append(number << 32 | place)
-        self._places.append(-1)
-
-    def remove(self, node: int, revision: int) -> None:
-        """From `revision` on, `node` has no metadata."""
-        at = self._first[node] if node < len(self._first) else -1
-        if at < 0:
-            return
-        self._first[node] = -1
-        while (place := self._places[at]) >= 0:
-            self._columns[place >> 32].remove(place & 0xFFFFFFFF, revision)
-            at += 1
-
-    def mask(self, where: Filter, nodes: int, revision: int) -> _Mask:
-        """Which of the nodes 0 .. `nodes` - 1 match as of `revision`; bool[nodes]."""
-        if where.op == "$not":
-            return ~self.mask(where.parts[0], nodes, revision)
-        if where.op in ("$and", "$or"):
-            combine = np.logical_and if where.op == "$and" else np.logical_or
-            out = np.full(nodes, where.op == "$and")
-            for part in where.parts:
-                combine(out, self.mask(part, nodes, revision), out=out)
-            return out
-        number = self._numbers.get(where.path)
-        if number is None:
-            return np.zeros(nodes, np.bool_)
-        return self._columns[number].mask(where, nodes, revision)
-
-    def copy_for(self, mapping: npt.NDArray[np.integer[Any]], revision: int = NEWEST) -> Columns:
-        """The columns of a compacted index: what is alive at `revision`, from revision 0 on.
-
-        Node i becomes `mapping[i]`, or is dropped where that is negative. With a revision whose
-        writes are done, any thread may call this.
-        """
-        columns = {
-            path: self._columns[number].kept(mapping, revision)
-            for path, number in list(self._numbers.items())
-        }
-        return Columns._of({path: column for path, column in columns.items() if column.view.length})
-
-    def save(self, path: Path) -> None:
-        """Writes all to one file of plain arrays."""
-        columns = [(name, self._columns[number]) for name, number in self._numbers.items()]
-        header = [(name, column.view.length, column.values.by_code[1:]) for name, column in columns]
-        parts = [_NO_ENTRIES, *(column.view.entries() for _, column in columns)]
-        joined = _Entries(*map(np.concatenate, zip(*parts, strict=True)))
-        text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        with path.open("wb") as file:
-            np.savez(file, header=text, **joined._asdict())
-
-    @staticmethod
-    def load(path: Path) -> Columns:
-        """Reads what `save` wrote.
-
-        Raises:
-            Corrupt: when the file is damaged.
-        """
-        with path.open("rb") as file:
-            try:
-                arrays = np.load(file, allow_pickle=False)
-                header = json.loads(arrays["header"].tobytes())
-                joined = _Entries(*(arrays[name] for name in _Entries._fields))
-            except (EOFError, KeyError, OSError, RuntimeError, ValueError, BadZipFile) as error:
-                raise Corrupt(f"{path} is damaged: {error}") from error
-        columns = {}
-        start = 0
-        for name, length, listed in header:
-            # A boxed bool is a list in JSON.
-            values = [tuple(value) if isinstance(value, list) else value for value in listed]
-            columns[name] = _Column(_Values(values), joined.at(slice(start, start + length)))
-            start += length
-        return Columns._of(columns)
-
-    @staticmethod
-    def _of(columns: Mapping[str, _Column]) -> Columns:
-        out = Columns()
-        out._columns = list(columns.values())
-        out._numbers = {path: number for number, path in enumerate(columns)}
-        nodes, places = [], []
-        for number, column in enumerate(out._columns):
-            entries = column.view.entries()
-            alive = np.flatnonzero(entries.alive(NEWEST))
-            nodes.append(entries.nodes[alive])
-            places.append(number << 32 | alive)
-        if nodes:
-            joined = np.concatenate(nodes)
-            order = np.argsort(joined, kind="stable")
-            present, starts = np.unique(joined[order], return_index=True)
-            first = np.full(joined.max(initial=-1) + 1, -1)
-            first[present] = starts + np.arange(len(present))  # each run before has got its -1
-            ends = np.append(starts[1:], len(joined))
-            out._first = array("q", first.tobytes())
-            out._places = array("q", np.insert(np.concatenate(places)[order], ends, -1).tobytes())
-        return out
-
-
-def _doubled(items: _Array, fill: object) -> _Array:
-    """A copy with room for as many items again."""
-    return np.concatenate([items, np.full(max(4, len(items)), fill, items.dtype)])

@@ -164,7 +164,7 @@ class _Search:
         most = query.max_directories or MAX_DIRECTORIES
         starts = min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most)
         plan = kernel.Plan(
-            int(method), float(threshold), -1.0 if query.alpha is None else float(query.alpha),
+            int(method), float(threshold), self._alpha(),
             starts, walk.Limits(query.limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
         )  # fmt: skip
         wants_files = query.levels != Levels.DIRECTORIES
@@ -184,6 +184,15 @@ class _Search:
             tuple(chosen[: query.limit]), int(counts[DIRECTORIES]), int(counts[FILES]),
             int(counts[TEXTS]), IN_ROUND,
         )  # fmt: skip
+
+    def _alpha(self) -> float:
+        """The weight of the own score; below 0: adaptive.
+
+        An identifier stands where it stands: what is beside it or above it says nothing.
+        """
+        if self.query.alpha is not None:
+            return float(self.query.alpha)
+        return 1.0 if self.identifiers else -1.0
 
     def _best_files(self, found: kernel.Found, threshold: float) -> list[Chosen]:
         """The best by score, and all that share the last place."""
