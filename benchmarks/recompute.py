@@ -26,7 +26,7 @@ ROOT = "viking://"
 K1, B = 1.2, 0.75
 DENSE_WEIGHT = 0.5
 PARENT_WEIGHT, NEIGHBOUR_WEIGHT, ICC_FULL = 0.5, 0.2, 0.25
-SAMPLE_FILES = 4096
+SAMPLE_FILES = 1024
 ENOUGH_VECTORS, PRIOR_WEIGHT = 30, 5.0
 NEGLIGIBLE = 1e-4  # shorter than this, a centred vector is rounding noise
 

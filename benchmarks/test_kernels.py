@@ -108,7 +108,7 @@ def test_find(benchmark: BenchmarkFixture, prepared: Prepared, method: int) -> N
     plan = find.Plan(method, 0.0, -1.0, 16, walk.Limits(10, 8, 3, 512))
     found = benchmark(
         find.find, p.snapshot.tree, p.snapshot.vectors, p.snapshot.numbers, p.query, p.scope,
-        p.terms, NOTHING_FORBIDDEN, plan,
+        p.terms, NOTHING_FORBIDDEN, np.zeros(0, np.int32), plan,
     )  # fmt: skip
     assert len(found.candidates) >= 10
 

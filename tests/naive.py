@@ -25,7 +25,7 @@ DENSE_WEIGHT = 0.5
 PARENT_WEIGHT = 0.5
 NEIGHBOUR_WEIGHT = 0.2
 ICC_FULL = 0.25
-SAMPLE_FILES = 4096
+SAMPLE_FILES = 1024
 K1 = 1.2
 B = 0.75
 NEGLIGIBLE = 1e-4
@@ -358,6 +358,11 @@ def forget_files(
 ) -> dict[int, tuple[float, int]]:
     """The own scores without those of some files."""
     return {**own, **dict.fromkeys(files, (0.0, -1))}
+
+
+def files_of_directories(directories: Iterable[Directory]) -> list[File]:
+    """Their files, directory by directory."""
+    return [file for directory in directories for file in files_in(directory)]
 
 
 def sample_directories(top: Directory, files: int, key: Mapping[int, int]) -> list[Directory]:

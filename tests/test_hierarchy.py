@@ -246,6 +246,11 @@ def test_final_scores(shape, weights, files):
     )
     chosen = {s.dir_row[d.id] for d in naive.sample_directories(s.top, files, keys)}
     assert set(sample.tolist()) == chosen
+    rows = hierarchy.files_of_directories(sample, s.tree.directories, s.tree.files, s.scope)
+    sampled = [d for d in walk(s.top) if s.dir_row[d.id] in chosen]
+    expected = {s.file_row[f.id] for f in naive.files_of_directories(sampled)}
+    assert set(rows.tolist()) == expected
+    assert len(rows) == len(expected)
     assert hierarchy.root_weight(s.snapshot.numbers, s.scope, b) == naive.root_weight(s.top, b)
     world.close()
 

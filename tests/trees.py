@@ -276,5 +276,6 @@ def search(
     plan = kernel.Plan(method, threshold, alpha, starts, walks.Limits(k, *limits))
     return kernel.find(
         snapshot.tree, snapshot.vectors, snapshot.numbers, compared(query, mean), scope,
-        terms_of(snapshot, query), np.array(allowed, np.uint8), plan,
+        terms_of(snapshot, query), np.array(allowed, np.uint8),
+        np.zeros(0, np.int32), plan,
     )  # fmt: skip

@@ -28,6 +28,9 @@ EXHAUSTIVE = 1
 BEST_FIRST = 2
 EXACT = 3
 
+BEST_BY_WORDS = 64
+"""Texts that a walk looks at besides the directories it opens."""
+
 
 class Plan(NamedTuple):
     """How to search."""
@@ -66,12 +69,14 @@ def find(
     scope: Scope,
     terms: Terms,
     allowed: U8,
+    near: I32,
     plan: Plan,
 ) -> Found:
     """Scores the scope's files and directories as the plan says.
 
     Args:
         allowed: uint8 [files], 0 where a filter forbids the file; or [0]: all are allowed.
+        near: BEST_FIRST: rows of texts that some other index proposes, wherever they stand.
     """
     directories, files = tree.directories, tree.files
     inside = scopes.tail_directories(directories, scope)
@@ -95,10 +100,11 @@ def find(
     sample = hierarchy.sample_directories(
         directories, counts[FILES], counts[DIRECTORIES], scope, inside
     )
-    if plan.method == BEST_FIRST:
-        scored = walk.open_directories(sample, tree, vectors, query, lexical, scope, scores)
-    else:
+    scored = 0
+    if plan.method != BEST_FIRST:
         scored = _score_all(tree, vectors, query, lexical, scope, inside, scores, plan.method)
+    of_sample = hierarchy.files_of_directories(sample, directories, files, scope)
+    scored += _score_exactly(of_sample, tree, vectors, query, (lexical, scope), scores)
     icc, sample_files = hierarchy.intraclass_correlation(
         sample, directories, files, scope, scores.own
     )
@@ -127,6 +133,9 @@ def find(
             directories, files, scope, weights, scores.directories, scores.own, scores.final
         )
     contenders = select.contenders(scores.final, allowed, plan.limits.k, plan.threshold)
+    if plan.method == BEST_FIRST:
+        seen = np.concatenate([near, _best_by_words(lexical, scope)])
+        contenders = np.union1d(contenders, _positions(seen, tree, scope, allowed))
     rows, parts, best_text = _rescore(
         contenders, weights, tree, vectors, query, (lexical, scope), scores
     )
@@ -164,6 +173,46 @@ def _score_all(
     return last - first + len(tail)
 
 
+def _score_exactly(
+    rows: I32,
+    tree: Tree,
+    vectors: Vectors,
+    query: Query,
+    lexical_scope: tuple[F32, Scope],
+    scores: Scores,
+) -> int:
+    """Own scores of some files from fp32 vectors; how many texts they have."""
+    lexical, scope = lexical_scope
+    own_rows = hierarchy.texts_of_files(rows, tree.files, tree.texts, scope)
+    texts.own_of_rows(own_rows, tree.texts, vectors, query, lexical, scope, scores.own_texts)
+    hierarchy.forget_files(rows, scope, scores)
+    hierarchy.own_of_files(tree.texts, own_rows, scope, scores.own_texts, scores.own, scores.best)
+    return len(own_rows)
+
+
+def _best_by_words(lexical: F32, scope: Scope) -> I32:
+    """Rows of the texts that match best by words, wherever they stand."""
+    best = select.best_positions(lexical, BEST_BY_WORDS)
+    best = best[lexical[best] > 0]
+    size = scope.text_high - scope.text_low
+    rows: I32 = np.where(best < size, best + scope.text_low, best - size + scope.base_texts)
+    return rows.astype(np.int32)
+
+
+def _positions(rows: I32, tree: Tree, scope: Scope, allowed: U8) -> I32:
+    """Positions of the living, allowed files that have these texts."""
+    rows = rows[tree.texts.died[rows] > scope.revision]
+    of_texts = tree.texts.file[rows]
+    of_texts = of_texts[of_texts >= 0]
+    size = scope.file_high - scope.file_low
+    positions: I32 = np.where(
+        of_texts < scope.base_files, of_texts - scope.file_low, of_texts - scope.base_files + size
+    )
+    if len(allowed):
+        positions = positions[allowed[positions] > 0]
+    return positions.astype(np.int32)
+
+
 def _rescore(
     contenders: I32,
     weights: tuple[float, float, float],
@@ -178,10 +227,7 @@ def _rescore(
     trio = hierarchy.with_neighbours(contenders, tree.files, scope)
     wanted = trio if weights[2] > 0 else trio[:, :1]
     rows = np.unique(wanted[wanted >= 0])
-    own_rows = hierarchy.texts_of_files(rows, tree.files, tree.texts, scope)
-    texts.own_of_rows(own_rows, tree.texts, vectors, query, lexical, scope, scores.own_texts)
-    hierarchy.forget_files(rows, scope, scores)
-    hierarchy.own_of_files(tree.texts, own_rows, scope, scores.own_texts, scores.own, scores.best)
+    _score_exactly(rows, tree, vectors, query, lexical_scope, scores)
     parts, best = hierarchy.parts_of_files(
         trio, tree.files.directory, tree.texts, scope, query, lexical, weights, scores
     )

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from viking_kernels.arrays import COUNTS, F32, I8, I32, I64, SCRIPTS, U8, U16, U64
 
 from vikingd.errors import Corrupt
-from vikingd.index import tokens
+from vikingd.index import ivf, tokens
 from vikingd.index.columns import Columns
 
 FORMAT = 1
@@ -122,10 +122,20 @@ def empty(dimension: int) -> Base:
     return Base(**arrays)
 
 
-def save(
-    root: Path, base: Base, dir_columns: Columns, file_columns: Columns, manifest: Manifest
-) -> Path:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A base with what belongs to it; `inverted_file` is FAISS's, None below its threshold."""
+
+    base: Base
+    dir_columns: Columns
+    file_columns: Columns
+    manifest: Manifest
+    inverted_file: Any
+
+
+def save(root: Path, stored: Stored) -> Path:
     """Writes a base below `root`, makes it the current one when all of it is on disk."""
+    base, manifest = stored.base, stored.manifest
     target = root / f"base-{manifest.generation:08d}"
     scratch = root / f"{target.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)
@@ -135,8 +145,10 @@ def save(
         path = scratch / f"{spec.name}.npy"
         np.save(path, getattr(base, spec.name))
         sizes[path.name] = path.stat().st_size
-    for name, columns in (("dir_columns", dir_columns), ("file_columns", file_columns)):
-        columns.save(scratch / name)
+    stored.dir_columns.save(scratch / "dir_columns")
+    stored.file_columns.save(scratch / "file_columns")
+    if stored.inverted_file is not None:
+        ivf.save(stored.inverted_file, scratch)
     record = {spec.name: getattr(manifest, spec.name) for spec in fields(manifest)}
     (scratch / _MANIFEST).write_text(json.dumps({**record, "sizes": sizes}, indent=1))
     for path in [p for p in scratch.rglob("*") if p.is_file()] + [scratch]:
@@ -151,7 +163,7 @@ def save(
     return target
 
 
-def load(root: Path) -> tuple[Base, Columns, Columns, Manifest, Path] | None:
+def load(root: Path) -> tuple[Stored, Path] | None:
     """Maps the current base; None where there is none.
 
     Raises:
@@ -174,10 +186,16 @@ def load(root: Path) -> tuple[Base, Columns, Columns, Manifest, Path] | None:
         arrays = {
             spec.name: np.asarray(_mapped(path / f"{spec.name}.npy")) for spec in fields(Base)
         }
-        columns = [Columns.load(path / name) for name in ("dir_columns", "file_columns")]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        stored = Stored(
+            Base(**arrays),
+            Columns.load(path / "dir_columns"),
+            Columns.load(path / "file_columns"),
+            manifest,
+            ivf.load(path),
+        )
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise Corrupt(f"the base {path.name} can't be read: {error}") from error
-    return Base(**arrays), columns[0], columns[1], manifest, path
+    return stored, path
 
 
 def remove_others(root: Path, keep: Path) -> None:

@@ -26,8 +26,7 @@ from viking_kernels.arrays import (
 )
 
 from vikingd import uri as uris
-from vikingd.index.base import Base
-from vikingd.index.columns import Columns
+from vikingd.index.base import Base, Stored
 from vikingd.index.commit import Commit, grown
 from vikingd.index.snapshot import Names, Snapshot
 from vikingd.model import Change, Remove, Upsert
@@ -68,23 +67,16 @@ _TEXT = {
 class Generation:
     """One base and the tail that grows on it."""
 
-    def __init__(
-        self,
-        number: int,
-        base: Base,
-        dir_columns: Columns,
-        file_columns: Columns,
-        revision: int,
-        prior: F32,
-        room: int,
-    ) -> None:
-        self.number = number
+    def __init__(self, stored: Stored, prior: F32, room: int) -> None:
+        base = stored.base
+        self.number = stored.manifest.generation
         self.base = base
-        self.revision = revision
-        self.base_revision = revision
+        self.revision = stored.manifest.revision
+        self.base_revision = stored.manifest.revision
+        self.inverted_file = stored.inverted_file
         self.prior = prior
-        self.dir_columns = dir_columns
-        self.file_columns = file_columns
+        self.dir_columns = stored.dir_columns
+        self.file_columns = stored.file_columns
         self.names = Names(base)
         self.postings: dict[int, array[int]] = {}
         self.pending: dict[int, int] = {}  # text id to row, of the texts without their vector
@@ -173,9 +165,13 @@ class Generation:
         same allocation as the chain.
         """
         room = (self.dirs + dirs, self.files + files, self.texts + texts)
-        for kinds, rows in zip((_DIR, _FILE, _TEXT), room, strict=True):
+        for kinds, used, rows in (
+            (_DIR, self.dirs, room[0]),
+            (_FILE, self.files, room[1]),
+            (_TEXT, self.texts, room[2]),
+        ):
             for name, kind in kinds.items():
-                self.columns[name] = grown(self.columns[name].astype(kind, copy=False), rows)
+                self.columns[name] = grown(self.columns[name][:used].astype(kind, copy=False), rows)
         tail_texts, tail_dirs = room[2] - self.base_texts, room[0] - self.base_dirs
         self.tail_raw = grown(self.tail_raw[: self.texts - self.base_texts], tail_texts)
         self.text_older = grown(self.text_older[: self.texts - self.base_texts], tail_texts)
@@ -246,7 +242,7 @@ class Generation:
             self.revision, self.number, tree, vectors, numbers, c["dir_type"][:dirs],
             c["dir_id"][:dirs], c["file_id"][:files], c["text_id"][:texts],
             c["text_ordinal"][:texts], c["text_embeddable"][:texts], self.names, self.postings,
-            self.dir_columns, self.file_columns, self.prior,
+            self.dir_columns, self.file_columns, self.prior, self.inverted_file,
         )  # fmt: skip
 
     def _directory_uri(self, row: int) -> str:

@@ -12,6 +12,7 @@ from viking_kernels.arrays import F32
 
 from vikingd.errors import Corrupt
 from vikingd.index import base as bases
+from vikingd.index import ivf
 from vikingd.index.columns import Columns
 from vikingd.index.compact import compacted
 from vikingd.index.generation import Generation
@@ -21,10 +22,14 @@ from vikingd.model import Change, Filled, Upsert
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """When the tail is folded into the base: at `minimum` texts and this share of the base."""
+    """When the tail is folded into the base: at `minimum` texts and this share of the base.
+
+    `ivf_rows`: bases of so many vectors get an inverted file.
+    """
 
     minimum: int = 4096
     ratio: float = 0.25
+    ivf_rows: int = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +90,13 @@ class Index:
         found = bases.load(self._root)
         if found is None:
             return False
-        base, dir_columns, file_columns, manifest, path = found
+        stored, path = found
+        manifest = stored.manifest
         if (manifest.model, manifest.dimension) != (self._model, self._prior.shape[1]):
             raise Corrupt(
                 f"{path.name} is of {manifest.model} with {manifest.dimension} dimensions"
             )
-        self._generation = self._over(
-            base, dir_columns, file_columns, manifest.generation, manifest.revision
-        )
+        self._generation = self._over(stored)
         self._bytes = _size(path)
         return True
 
@@ -121,13 +125,14 @@ class Index:
         self._generation.apply(changes, revision)
 
     def _empty(self, dimension: int) -> Generation:
-        return self._over(bases.empty(dimension), Columns(), Columns(), 0, 0)
+        manifest = bases.Manifest(0, 0, dimension, self._model)
+        return self._over(
+            bases.Stored(bases.empty(dimension), Columns(), Columns(), manifest, None)
+        )
 
-    def _over(
-        self, base: bases.Base, dirs: Columns, files: Columns, number: int, revision: int
-    ) -> Generation:
-        room = max(self._settings.minimum, int(len(base.text_dir) * self._settings.ratio)) * 2
-        return Generation(number, base, dirs, files, revision, self._prior, room)
+    def _over(self, stored: bases.Stored) -> Generation:
+        share = int(len(stored.base.text_dir) * self._settings.ratio)
+        return Generation(stored, self._prior, 2 * max(self._settings.minimum, share))
 
     def _widen(self, dimension: int) -> None:
         """The first vector of a store that had none says how many numbers a vector has."""
@@ -140,7 +145,8 @@ class Index:
             raw=np.zeros((texts, dimension), np.float32), mean=wide.mean, mean_sum=wide.mean_sum,
         )  # fmt: skip
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
-        self._generation = self._over(base, dirs, files, snapshot.generation, snapshot.revision)
+        manifest = bases.Manifest(snapshot.generation, snapshot.revision, dimension, self._model)
+        self._generation = self._over(bases.Stored(base, dirs, files, manifest, None))
         self._since = None
 
     def _due(self) -> bool:
@@ -174,14 +180,13 @@ class Index:
         with self._lock:
             self._since = []
             snapshot = self._generation.snapshot
-        base, dirs, files = compacted(snapshot)
-        number = snapshot.generation + 1
-        manifest = bases.Manifest(number, snapshot.revision, snapshot.dimension, self._model)
-        path = bases.save(self._root, base, dirs, files, manifest)
-        del base, dirs, files
+        manifest = bases.Manifest(
+            snapshot.generation + 1, snapshot.revision, snapshot.dimension, self._model
+        )
+        path = bases.save(self._root, self._folded(snapshot, manifest))
         loaded = bases.load(self._root)
         assert loaded is not None
-        fresh = self._over(loaded[0], loaded[1], loaded[2], number, snapshot.revision)
+        fresh = self._over(loaded[0])
         while True:
             with self._lock:
                 if self._since is None:
@@ -198,6 +203,14 @@ class Index:
         self._bytes = _size(path)
         bases.remove_others(self._root, path)
         self._written(snapshot.revision)
+
+    def _folded(self, snapshot: Snapshot, manifest: bases.Manifest) -> bases.Stored:
+        base, dirs, files = compacted(snapshot)
+        rows = np.flatnonzero(base.text_has_vector)
+        large = len(rows) >= self._settings.ivf_rows
+        return bases.Stored(
+            base, dirs, files, manifest, ivf.build(base.raw, rows) if large else None
+        )
 
     def compact(self) -> tuple[int, int]:
         """Compacts now and waits for it; (generation, revision of its base)."""

@@ -106,6 +106,7 @@ class Snapshot:
     dir_columns: Columns
     file_columns: Columns
     prior: F32  # [SCRIPTS, dim]
+    inverted_file: Any  # FAISS's, over the base's vectors; None for a small one
     _scopes: dict[int, tuple[Scope, Means, tuple[Mean, ...]]] = field(default_factory=dict)
 
     @property

@@ -7,12 +7,13 @@ from time import perf_counter
 import numpy as np
 from viking_kernels import dense, walk
 from viking_kernels import find as kernel
-from viking_kernels.arrays import DIRECTORIES, F32, FILES, TEXTS, U8, Scope
+from viking_kernels.arrays import DIRECTORIES, F32, FILES, I32, TEXTS, U8, Scope
 from viking_kernels.hierarchy import texts_of_files
 from viking_kernels.scope import row_at
 
 from vikingd.engine import Engine
 from vikingd.errors import InvalidField, NotFound
+from vikingd.index import ivf
 from vikingd.index import where as filters
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import QueryTerms, query_terms
@@ -39,6 +40,7 @@ MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
 _ATTEMPTS = 5
 _ALL: U8 = np.zeros(0, np.uint8)
+_NONE: I32 = np.zeros(0, np.int32)
 _TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
 
 
@@ -171,7 +173,8 @@ class _Search:
         found = kernel.find(
             snapshot.tree, snapshot.vectors, snapshot.numbers, self.compared, scope,
             snapshot.terms(self.terms.hashes, self.terms.weights),
-            self.files if wants_files else np.zeros(_size(snapshot, scope), np.uint8), plan,
+            self.files if wants_files else np.zeros(_size(snapshot, scope), np.uint8),
+            self._near(method), plan,
         )  # fmt: skip
         chosen: list[Chosen] = []
         if wants_files:
@@ -184,6 +187,13 @@ class _Search:
             tuple(chosen[: query.limit]), int(counts[DIRECTORIES]), int(counts[FILES]),
             int(counts[TEXTS]), IN_ROUND,
         )  # fmt: skip
+
+    def _near(self, method: Method) -> I32:
+        """What a large base's inverted file proposes, for a walk."""
+        inverted, scope = self.snapshot.inverted_file, self.scope
+        if method is not Method.BEST_FIRST or inverted is None or not self.compared.use_dense:
+            return _NONE
+        return ivf.near(inverted, self.compared.direction, scope.text_low, scope.text_high)
 
     def _alpha(self) -> float:
         """The weight of the own score; below 0: adaptive.
@@ -240,7 +250,7 @@ def _matches(
     With `insist` those that are gone are left out, and the others shown as they are now.
     """
     snapshot, chosen = search.snapshot, scored.chosen
-    shown = {c[2]: _best_texts(search, scored, -1 - c[2]) for c in chosen if c[2] < 0}
+    shown = _best_passages(search, scored)
     ids = [int(snapshot.file_id[-1 - c[2]] if c[2] < 0 else snapshot.dir_id[c[2]]) for c in chosen]
     text_ids = [text_id for texts in shown.values() for text_id, _ in texts]
     contexts = engine.store.found(ids)
@@ -283,21 +293,28 @@ def _matches(
     return tuple(out)
 
 
-def _best_texts(search: _Search, scored: Scored, file: int) -> list[tuple[int, float]]:
-    """(store's text id, own score) of a file's best passages, best first, ties by place."""
+def _best_passages(search: _Search, scored: Scored) -> dict[int, list[tuple[int, float]]]:
+    """(store's text id, own score) of each result's best passages, best first, ties by place."""
     snapshot, scope = search.snapshot, search.scope
-    rows = texts_of_files(
-        np.array([file], np.int32), snapshot.tree.files, snapshot.tree.texts, scope
-    )
+    files = np.array([-1 - c[2] for c in scored.chosen if c[2] < 0], np.int32)
+    rows = texts_of_files(files, snapshot.tree.files, snapshot.tree.texts, scope)
     rows = rows[snapshot.text_ordinal[rows] > 0]
-    positions = np.where(
-        rows < scope.base_texts,
-        rows - scope.text_low,
-        scope.text_high - scope.text_low + rows - scope.base_texts,
-    )
+    beyond = scope.text_high - scope.text_low - scope.base_texts
+    positions = np.where(rows < scope.base_texts, rows - scope.text_low, rows + beyond)
     scores = scored.found.own_texts[0, positions]
-    order = np.argsort(-scores, kind="stable")[:MAX_PASSAGES_SHOWN]
-    return [(int(snapshot.text_id[rows[i]]), float(scores[i])) for i in order if scores[i] > 0]
+    order = np.argsort(-scores, kind="stable")
+    order = order[scores[order] > 0]
+    best: dict[int, list[tuple[int, float]]] = {}
+    for file, text_id, score in zip(
+        snapshot.tree.texts.file[rows[order]].tolist(),
+        snapshot.text_id[rows[order]].tolist(),
+        scores[order].tolist(),
+        strict=True,
+    ):
+        passages = best.setdefault(-1 - file, [])
+        if len(passages) < MAX_PASSAGES_SHOWN:
+            passages.append((text_id, score))
+    return best
 
 
 def _size(snapshot: Snapshot, scope: Scope) -> int:

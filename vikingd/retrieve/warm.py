@@ -20,6 +20,7 @@ from vikingd.text import LATIN
 
 _DIMENSION = 8
 _NOTHING = np.zeros(0, np.uint8)
+_NO_ROWS = np.zeros(0, np.int32)
 
 
 def warm_up(progress: Callable[[str], None]) -> None:
@@ -69,5 +70,13 @@ def _search(index: Index) -> None:
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, walk.Limits(1, 1, 1, 8))
         kernel.find(
-            snapshot.tree, snapshot.vectors, snapshot.numbers, query, scope, terms, _NOTHING, plan
+            snapshot.tree,
+            snapshot.vectors,
+            snapshot.numbers,
+            query,
+            scope,
+            terms,
+            _NOTHING,
+            _NO_ROWS,
+            plan,
         )

@@ -1,0 +1,87 @@
+"""The inverted file of a large base, and what a walk makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.index import ivf
+from vikingd.index.index import IndexSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.model import Draft, FindQuery, Method
+from vikingd.retrieve.find import find
+
+DIMENSION = 32
+ROOT = "viking://resources/large"
+
+
+def unit(rng: np.random.Generator, around: np.ndarray | None = None) -> np.ndarray:
+    """A random unit vector, near another one if that is given."""
+    raw = rng.normal(size=DIMENSION) * (1 if around is None else 0.1) + (
+        0 if around is None else around
+    )
+    return (raw / np.linalg.norm(raw)).astype("<f4")
+
+
+def test_near_returns_only_rows_of_the_range_and_the_nearest_first() -> None:
+    """A range of rows is a filter, and the nearest vector of all is proposed."""
+    rng = np.random.default_rng(1)
+    raw = np.stack([unit(rng) for _ in range(2000)])
+    index = ivf.build(raw, np.arange(2000))
+    for row in (3, 500, 1999):
+        assert ivf.near(index, raw[row], 0, 2000)[0] == row
+    found = ivf.near(index, raw[500], 400, 600)
+    assert len(found)
+    assert found.min() >= 400
+    assert found.max() < 600
+
+
+def test_the_same_vectors_make_the_same_inverted_file() -> None:
+    """Training draws with a fixed seed: a base made twice answers the same."""
+    rng = np.random.default_rng(2)
+    raw = np.stack([unit(rng) for _ in range(1000)])
+    one, other = (ivf.build(raw, np.arange(1000)) for _ in range(2))
+    for query in raw[:20]:
+        assert ivf.near(one, query, 0, 1000).tolist() == ivf.near(other, query, 0, 1000).tolist()
+
+
+def test_a_walk_finds_a_file_in_a_directory_unlike_it(tmp_path: Path) -> None:
+    """Of three directories opened none holds the file; the inverted file proposes it all the same.
+
+    It also holds after a restart, when the inverted file is read from disk.
+    """
+    rng = np.random.default_rng(3)
+    topics = [unit(rng) for _ in range(60)]
+    drafts = [
+        Draft(
+            f"{ROOT}/{d:02}/{f:02}.md", content=f"text {d} {f}", vector=unit(rng, topic).tobytes()
+        )
+        for d, topic in enumerate(topics)
+        for f in range(12)
+    ]
+    stray = unit(rng)
+    drafts.append(Draft(f"{ROOT}/17/stray.md", content="it strayed", vector=stray.tobytes()))
+    query = FindQuery("", target_uri=ROOT, method=Method.BEST_FIRST, max_directories=3, limit=1)
+
+    def settings(ivf_rows: int, name: str) -> EngineSettings:
+        index = IndexSettings(ivf_rows=ivf_rows)
+        return EngineSettings(tmp_path / name, EmbedSettings(provider="none"), index)
+
+    for ivf_rows, name, expected in ((10**6, "without", False), (100, "with", True)):
+        engine = Engine(settings(ivf_rows, name))
+        engine.put([prepare(draft) for draft in drafts]).result()
+        engine.optimize()
+        assert (engine.snapshot.inverted_file is not None) == expected
+        found = find(engine, query, stray).matches
+        assert (found[0].uri == f"{ROOT}/17/stray.md") == expected
+        if expected:
+            whole = find(engine, replace(query, method=Method.EXACT), stray).matches
+            assert found[0].score == whole[0].score
+            engine.close()
+            engine = Engine(settings(ivf_rows, name))
+            assert find(engine, query, stray).matches == found
+        engine.close()
