@@ -519,7 +519,7 @@ def best_first(
     """(positions in the order of opening, rounds, why it stopped).
 
     Args:
-        starts: positions of directories.
+        starts: positions of directories, the scope's root last.
         nodes: of each position its final score, its children, its files' own scores and its
             files' final scores.
         weight: b.
@@ -540,7 +540,7 @@ def best_first(
         if quiet >= patience:
             return opened, rounds, 0
         reach = (1 - weight) * best_own + weight * final[queue[0]]
-        if rounds and weight > 0 and len(top) == k and reach < top[0]:
+        if starts[-1] in opened and weight > 0 and len(top) == k and reach < top[0]:
             return opened, rounds, 3
         rounds += 1
         changed = False
