@@ -24,7 +24,7 @@ texts = st.text(ALPHABET, max_size=40) | st.text(max_size=20)
     ("text", "expected"),
     [
         ("Running the tests", "run test"),
-        ("It's what we'll do, don't", "what we do don"),
+        ("It's what we'll do, don't", "don"),
         ("not found, no", "not found no"),
         ("naïve Café ÉCOLE", "naïv café école"),
         ("cafe\u0301 ＡＢＣ ﬁne", "café abc fine"),

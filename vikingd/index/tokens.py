@@ -33,10 +33,16 @@ _CACHED = 1 << 16
 
 # Lucene's list, with what an apostrophe leaves behind (it's, don't, we'll), without "no" and "not":
 # a memory of what someone does not like says so.
+# Questions are made of these as much as of what they ask for. Negations are no stop words.
 _STOP_WORDS = frozenset((
-    "a", "an", "and", "are", "as", "at", "be", "but", "by", "d", "for", "from", "if", "in", "into",
-    "is", "it", "its", "ll", "m", "of", "on", "or", "re", "s", "such", "t", "that", "the", "their",
-    "then", "there", "these", "they", "this", "to", "ve", "was", "will", "with",
+    "a", "am", "an", "and", "are", "as", "at", "be", "been", "being", "but", "by", "can",
+    "could", "d", "did", "do", "does", "doing", "for", "from", "had", "has", "have", "having",
+    "he", "her", "hers", "him", "his", "how", "i", "if", "in", "into", "is", "it", "its", "ll",
+    "m", "may", "me", "might", "mine", "must", "my", "of", "on", "or", "our", "ours", "re", "s",
+    "shall", "she", "should", "so", "such", "t", "than", "that", "the", "their", "theirs",
+    "them", "then", "there", "these", "they", "this", "those", "to", "too", "us", "ve", "very",
+    "was", "we", "were", "what", "when", "where", "which", "who", "whom", "whose", "why",
+    "will", "with", "would", "you", "your", "yours",
 ))  # fmt: skip
 # Particles say nothing alone; their bigrams stay, for 目的 and 了解 are words.
 _STOP_CHARACTERS = frozenset("的了吗呢吧啊呀嘛・ー")
