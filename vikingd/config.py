@@ -69,10 +69,11 @@ class Find(_Section):
 
 
 class Index(_Section):
-    """When the tail of new texts is compacted into the base: both must be reached."""
+    """When the tail of new texts is compacted into the base (both must be reached), and how."""
 
     compact_min: int = Field(default=4096, ge=1)  # texts in the tail
     compact_ratio: float = Field(default=0.25, gt=0)  # of the tail to the base
+    ivf_rows: int = Field(default=200_000, ge=1)  # vectors in a base that gets an inverted file
 
 
 class Limits(_Section):

@@ -262,7 +262,9 @@ def _engine_settings(settings: Settings, reembed: bool) -> EngineSettings:
     return EngineSettings(
         path=settings.path,
         embedding=EmbedSettings(**settings.embedding.model_dump()),
-        index=IndexSettings(settings.index.compact_min, settings.index.compact_ratio),
+        index=IndexSettings(
+            settings.index.compact_min, settings.index.compact_ratio, settings.index.ivf_rows
+        ),
         exhaustive_texts=settings.find.exhaustive_texts,
         reembed=reembed,
     )
