@@ -26,24 +26,19 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
     manifest = Manifest(0, 0, 4, "none")
     stored = Stored(empty(4), Columns(), Columns(), manifest, None)
     generation = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=2)
-    number, revision = 1, 1
-    generation.apply([upsert(number, ROOT, is_directory=True)], revision)
-    files: list[str] = []
-    for directory in range(120):
-        above = f"{ROOT}/{directory}"
-        changes = [upsert(number + 1, above, is_directory=True)]
-        number += 1
-        # First many directories, then many files, then many texts of few files.
-        for file in range(0 if directory < 60 else 40):
-            number += 1
-            files.append(f"{above}/{file}.md")
-            changes.append(upsert(number, files[-1], texts=1 if directory < 90 else 3))
-        revision += 1
-        generation.apply(changes, revision)
+    directories = [f"{ROOT}/{i}" for i in range(3000)]
+    made = [upsert(i, uri, is_directory=True) for i, uri in enumerate([ROOT, *directories], 1)]
+    generation.apply(made, 1)
+    # Room for as many files came with them; the next commit needs more of texts alone.
+    generation.apply([upsert(4000, f"{directories[0]}/long.md", texts=1500)], 2)
+    files = [f"{directories[i % 7]}/{i}.md" for i in range(5000)]
+    for first in range(0, len(files), 500):
+        some = enumerate(files[first : first + 500], 5000 + first)
+        generation.apply([upsert(i, uri, texts=1) for i, uri in some], 3 + first)
     snapshot = generation.snapshot
     counts = snapshot.counts(0)
-    assert counts[DIRECTORIES] == 122
-    assert counts[FILES] == len(files)
-    assert counts[TEXTS] == 30 * 40 + 30 * 40 * 3
+    assert counts[DIRECTORIES] == 1 + 1 + len(directories)
+    assert counts[FILES] == 1 + len(files)
+    assert counts[TEXTS] == 1500 + len(files)
     rows = [snapshot.find(uri) for uri in files]
     assert [snapshot.file_uri(-1 - row) for row in rows if row is not None] == files
