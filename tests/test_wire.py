@@ -651,7 +651,8 @@ def test_pages_together_are_the_whole_listing(channel: grpc.Channel) -> None:
 
 def test_bad_requests_change_nothing(channel: grpc.Channel) -> None:
     """Bytes that are no text, one bad context in a batch, too much: refused, nothing is written."""
-    revision = put(channel, contexts_pb2.ContextInput(uri="viking://resources/bad/a.md"))
+    there = contexts_pb2.ContextInput(uri="viking://resources/bad/a.md")
+    put(channel, there)
     tree = contexts_pb2_grpc.ContextsStub(channel)
     good = contexts_pb2.ContextInput(uri="viking://resources/bad/b.md", title="@@")
     bad = contexts_pb2.ContextInput(uri="viking://resources/bad/../c.md")
@@ -664,8 +665,10 @@ def test_bad_requests_change_nothing(channel: grpc.Channel) -> None:
     huge = contexts_pb2.PutRequest(contexts=[contexts_pb2.ContextInput(content="x" * (33 << 20))])
     assert failure(tree.Put, huge)[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert failure(tree.Get, contexts_pb2.GetRequest(uri=good.uri))[1] == "NOT_FOUND"
-    again = put(channel, contexts_pb2.ContextInput(uri="viking://resources/bad/a.md"))
-    assert again == revision
+    again = tree.Put(contexts_pb2.PutRequest(contexts=[there]))
+    assert again.outcomes == [contexts_pb2.PUT_OUTCOME_UNCHANGED]
+    listed = tree.List(contexts_pb2.ListRequest(uri="viking://resources/bad")).contexts
+    assert [context.uri for context in listed] == [there.uri]
 
 
 def test_batch_answers_in_the_order_of_its_requests(channel: grpc.Channel) -> None:
