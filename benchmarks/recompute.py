@@ -216,6 +216,8 @@ class Recomputation:
         dense = np.zeros(len(self._texts))
         if vector is None:
             return dense, None
+        if not self._mean.shape[1]:
+            return dense, np.zeros(0)  # no text has a vector any more: none is near
         direction = vector / np.linalg.norm(vector) - self._mean[script]
         length = np.linalg.norm(direction)
         direction = direction / length if length > NEGLIGIBLE else np.zeros_like(direction)
