@@ -61,7 +61,9 @@ class _MethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Method.ValueTy
     METHOD_EXHAUSTIVE: _Method.ValueType  # 1
     """Every file is scored, int8 vectors propose, fp32 vectors decide."""
     METHOD_BEST_FIRST: _Method.ValueType  # 2
-    """The best directories are opened first, until nothing better is in sight."""
+    """The best directories are opened first, until nothing better is in sight. The texts that match
+    best by words, and those that a large base's inverted file proposes, are looked at too.
+    """
     METHOD_EXACT: _Method.ValueType  # 3
     """Every file is scored with fp32 vectors throughout: the reference."""
 
@@ -75,7 +77,9 @@ METHOD_UNSPECIFIED: Method.ValueType  # 0
 METHOD_EXHAUSTIVE: Method.ValueType  # 1
 """Every file is scored, int8 vectors propose, fp32 vectors decide."""
 METHOD_BEST_FIRST: Method.ValueType  # 2
-"""The best directories are opened first, until nothing better is in sight."""
+"""The best directories are opened first, until nothing better is in sight. The texts that match
+best by words, and those that a large base's inverted file proposes, are looked at too.
+"""
 METHOD_EXACT: Method.ValueType  # 3
 """Every file is scored with fp32 vectors throughout: the reference."""
 Global___Method: _TypeAlias = Method  # noqa: Y015
@@ -117,7 +121,8 @@ class FindRequest(_message.Message):
     """Return only what scores more than this, in [0, 1]. Unset: no threshold."""
     alpha: _builtins.float
     """The weight of a context's own score against its parent's, in [0, 1]: 1 the own alone.
-    Unset: found for each query from the scores themselves.
+    Unset: found for each query from the scores themselves; 1 for a query of identifiers only that
+    the scope has.
     """
     trace: _builtins.bool
     """Explain: what was opened, the parts of each score, what each stage took."""
