@@ -186,7 +186,8 @@ class Engine:
             if len(fed) == _FEED:
                 count += len(fed)
                 progress(f"indexing: {count} contexts")
-                index.apply(fed, revision)
+                # Not yet at the store's revision: a base that is written meanwhile is not whole.
+                index.apply(fed, 0)
                 fed = []
         index.apply(fed, revision)
 
