@@ -10,6 +10,8 @@ from typing import ParamSpec, TypeVar
 
 import numba
 
+from viking_kernels import simd
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -17,7 +19,7 @@ _R = TypeVar("_R")
 def _cache_directory() -> Path:
     # numba's cache follows a function's own file only, not those it calls into: one directory a
     # version of all the sources keeps stale machine code from being loaded.
-    digest = hashlib.sha256(numba.__version__.encode())
+    digest = hashlib.sha256(f"{numba.__version__} {simd.PATH}".encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -35,6 +37,17 @@ def njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compiles a kernel: no GIL, cached on disk, no parallel=True (it aborts under threads)."""
     compiled: Callable[_P, _R] = numba.njit(
         nogil=True, cache=True, fastmath=_FASTMATH, error_model="numpy"
+    )(function)
+    return compiled
+
+
+def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compiles a part of a kernel into each of its callers; it can't make arrays.
+
+    A call would hand over every array of every bundle one by one, and count its references.
+    """
+    compiled: Callable[_P, _R] = numba.njit(
+        nogil=True, cache=True, fastmath=_FASTMATH, error_model="numpy", forceinline=True, _nrt=False
     )(function)
     return compiled
 

@@ -76,6 +76,7 @@ class Texts(NamedTuple):
     directory: I32  # [T] the directory itself for its abstract
     script: U8  # [T]
     length: I32  # [T] in terms
+    ordinal: I32  # [T] 0 for an abstract
     died: I64  # [T]
     older: I32  # [T - Tb and more] the file's tail text before this one, -1 none
 
@@ -91,7 +92,7 @@ class Tree(NamedTuple):
 class Vectors(NamedTuple):
     """Unit vectors x of the texts; those of the base as codes too: x is nearly scale * code."""
 
-    base_codes: I8  # [Tb, dim]
+    base_codes: I8  # [Tb, dim and zeros up to a multiple of simd.LANES]
     scale: F32  # [Tb]
     error: F32  # [Tb] length of x - scale * code
     base_raw: F32  # [Tb, dim]
@@ -127,11 +128,12 @@ class Scope(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The query's terms with their postings (text, tf), by text, in the base and in the tail."""
+    """The query's terms with all postings of the base and theirs of the tail: (text, tf), by text."""
 
+    key: U64  # [n] hashes of the terms
     weight: F32  # [n] how often the query has the term
-    base_from: I64  # [n] range of the base postings
-    base_to: I64  # [n]
+    base_key: U64  # [V] rising hashes of the base's terms
+    base_at: I64  # [V + 1] postings of term v: [at[v], at[v + 1])
     base_text: I32  # [postings]
     base_tf: U16  # [postings]
     tail_from: I64  # [n + 1]
@@ -139,29 +141,56 @@ class Terms(NamedTuple):
     tail_tf: U16
 
 
+class Means(NamedTuple):
+    """The mean m' of each script's vectors in a scope, ready for the kernels."""
+
+    mean: F32  # [SCRIPTS, dim]
+    code: I16  # [SCRIPTS, dim padded like the codes of texts] mean / step, rounded
+    step: F64  # [SCRIPTS]
+    error: F64  # [SCRIPTS] length of mean - step * code
+    length: F64  # [SCRIPTS] |m'|
+
+
+class Asked(NamedTuple):
+    """What is asked for."""
+
+    vector: F32  # [dim] of any length; [0]: there is none
+    script: int  # 0: no script is foreign to it
+    use_dense: bool
+    use_lexical: bool
+
+
 class Query(NamedTuple):
     """The query against the means of its scope: see `dense.prepare`."""
 
     use_dense: bool
     use_lexical: bool
-    script: int  # 0: no script is foreign to it
+    script: int
     direction: F32  # [dim] (q - m) / |q - m|, zeros when there is none
-    direction_code: I16  # [dim] direction * direction_scale, rounded
-    direction_scale: float
-    direction_error: float  # length of direction - code / scale
-    mean: F32  # [SCRIPTS, dim] m' of each script
-    mean_code: I16  # [SCRIPTS, dim]
-    mean_scale: F32  # [SCRIPTS]
-    mean_error: F32  # [SCRIPTS]
-    mean_square: F32  # [SCRIPTS] |m'|^2
-    mean_dot: F32  # [SCRIPTS] direction . m'
+    code: I16  # [1, dim padded] direction / step, rounded
+    step: float
+    error: float  # length of direction - step * code
+    means: Means
+    mean_dot: F64  # [SCRIPTS] direction . m'
+    work: F32  # [dim] room for a sum
 
 
-class Scores(NamedTuple):
-    """Where the scores of a scope stand, by position."""
+class Scratch(NamedTuple):
+    """Where a query's scores stand, by position (see scope.place): used again by the next query.
 
-    directories: F32  # [5, d] see hierarchy.directory_scores; [4] final
-    own_texts: F32  # [2, t]
-    own: F32  # [2, f] own scores of files, and how far each can be off
-    final: F32  # [2, f]
-    best: I32  # [f] row of the file's best text, -1 none yet
+    `lexical` and `dir_tf` are zeros between queries; the others hold whatever was left in them.
+    """
+
+    lexical: F32  # [T] of texts
+    dir_lexical: F32  # [D]
+    dir_tf: F32  # [D]
+    touched: I32  # [D]
+    directories: F32  # [5, D] see hierarchy.directory_scores; [4] final
+    own: F32  # [2, F] own scores of the files that were looked at, and how far each can be off
+    best: I32  # [F] rows of their best texts, -1 none
+    sampled: U8  # [D]
+    seen: U8  # [D]
+    queue: I32  # [D]
+    opened: I32  # [D]
+    candidates: I32  # [F]
+    reach: F32  # [F] the most that each candidate's final score can be

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import njit
+from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     DIRECTORIES,
     DOCUMENT_LENGTH,
@@ -29,8 +29,10 @@ from viking_kernels.arrays import (
     U8,
     Numbers,
     Scope,
+    Scratch,
     Terms,
     Texts,
+    Tree,
 )
 from viking_kernels.scope import directory_inside, place
 
@@ -38,7 +40,22 @@ K1 = 1.2
 B = 0.75
 
 
-@njit
+@inlined
+def postings(terms: Terms, term: int) -> tuple[int, int]:
+    """The range of a term's postings in the base; an empty one for a term that it has not."""
+    low, high = 0, terms.base_key.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if terms.base_key[middle] < terms.key[term]:
+            low = middle + 1
+        else:
+            high = middle
+    if low < terms.base_key.shape[0] and terms.base_key[low] == terms.key[term]:
+        return terms.base_at[low], terms.base_at[low + 1]
+    return 0, 0
+
+
+@inlined
 def lower_bound(values: I32, low: int, high: int, wanted: int) -> int:
     """First index in [low, high) of the rising `values` that is not below `wanted`; else high."""
     while low < high:
@@ -50,7 +67,7 @@ def lower_bound(values: I32, low: int, high: int, wanted: int) -> int:
     return low
 
 
-@njit
+@inlined
 def _add_to_directories(
     text: int,
     tf: int,
@@ -78,92 +95,135 @@ def _add_to_directories(
     return count
 
 
-@njit
+@inlined
 def idf(documents: float, df: float) -> float:
     """Lucene's idf: ln(1 + (N - df + 0.5) / (df + 0.5)), above 0."""
     return np.log(1.0 + (documents - df + 0.5) / (df + 0.5))
 
 
+@inlined
+def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Scope) -> bool:
+    """Whether a posting of the tail is of a living text of the scope."""
+    text = terms.tail_text[p]
+    return (
+        text < texts.died.shape[0]
+        and texts.died[text] > scope.revision
+        and directory_inside(texts.directory[text], tail_inside, scope)
+    )
+
+
 @njit
 def score_scope(
-    parents: I32, texts: Texts, numbers: Numbers, scope: Scope, tail_inside: U8, terms: Terms,
-    out: F32, dir_out: F32,
-) -> tuple[int, float]:  # fmt: skip
+    tree: Tree, numbers: Numbers, scope: Scope, tail_inside: U8, terms: Terms, scratch: Scratch
+) -> tuple[int, float]:
     """Scores every text and directory of a scope against the query's terms, over the ideal.
 
     Args:
         tail_inside: from `scope.tail_directories`.
-        out: float32 zeros, one a text of the scope (see `scope.place`); gets scores in [0, 1).
-        dir_out: float32 zeros, one a directory of the scope; likewise.
+        scratch: `lexical` and `dir_lexical`, zeros for the scope, get scores in [0, 1).
 
     Returns:
         (texts that have a term: number of alive postings looked at, the texts' ideal).
     """
+    texts = tree.texts
+    count = terms.key.shape[0]
     slot = numbers.slot[scope.root]
     documents = float(numbers.counts[slot, TEXTS])
-    directories = float(numbers.counts[slot, DIRECTORIES])
     average = max(1.0, numbers.counts[slot, TEXT_LENGTH] / max(1.0, documents))
-    dir_average = max(1.0, numbers.counts[slot, DOCUMENT_LENGTH] / max(1.0, directories))
-    dir_tf = np.zeros(dir_out.shape[0], np.float32)
-    touched = np.empty(dir_out.shape[0], np.int32)
+    ranges = np.zeros((count, 2), np.int64)
+    gains = np.empty(count, np.float64)
+    dir_gains = 0.0
     ideal = 0.0
-    dir_ideal = 0.0
     looked_at = 0
-    for i in range(terms.weight.shape[0]):
-        weight = np.float64(terms.weight[i])
-        first = lower_bound(terms.base_text, terms.base_from[i], terms.base_to[i], scope.text_low)
-        last = lower_bound(terms.base_text, first, terms.base_to[i], scope.text_high)
-        df = 0
-        count = 0
-        for p in range(first, last):
-            text = terms.base_text[p]
-            if texts.died[text] > scope.revision:
-                df += 1
-                tf = terms.base_tf[p]
-                count = _add_to_directories(text, tf, parents, texts, scope, dir_tf, touched, count)
-        for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
-            text = terms.tail_text[p]
-            if (
-                text < texts.died.shape[0]
-                and texts.died[text] > scope.revision
-                and directory_inside(texts.directory[text], tail_inside, scope)
-            ):
-                df += 1
-                tf = terms.tail_tf[p]
-                count = _add_to_directories(text, tf, parents, texts, scope, dir_tf, touched, count)
+    for i in range(count):
+        first, last = postings(terms, i)
+        first = lower_bound(terms.base_text, first, last, scope.text_low)
+        last = lower_bound(terms.base_text, first, last, scope.text_high)
+        ranges[i, 0] = first
+        ranges[i, 1] = last
+        df, dir_gain = _score_directories(
+            i, first, last, tree, numbers, scope, tail_inside, terms, scratch
+        )
         looked_at += df
-        gain = weight * idf(documents, df)
-        dir_gain = weight * idf(directories, count)
-        ideal += gain
-        dir_ideal += dir_gain
-        for p in range(first, last):
+        dir_gains += dir_gain
+        gains[i] = np.float64(terms.weight[i]) * idf(documents, df)
+        ideal += gains[i]
+    if ideal <= 0:
+        return looked_at, ideal
+    for i in range(count):
+        gain = gains[i] / ideal
+        for p in range(ranges[i, 0], ranges[i, 1]):
             text = terms.base_text[p]
             if texts.died[text] > scope.revision:
                 frequency = np.float64(terms.base_tf[p])
                 norm = K1 * (1.0 - B + B * texts.length[text] / average)
-                out[text - scope.text_low] += gain * frequency / (frequency + norm)
+                scratch.lexical[text - scope.text_low] += gain * frequency / (frequency + norm)
         for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
-            text = terms.tail_text[p]
-            if (
-                text < texts.died.shape[0]
-                and texts.died[text] > scope.revision
-                and directory_inside(texts.directory[text], tail_inside, scope)
-            ):
+            if _tail_counts(p, terms, texts, tail_inside, scope):
+                text = terms.tail_text[p]
                 frequency = np.float64(terms.tail_tf[p])
                 norm = K1 * (1.0 - B + B * texts.length[text] / average)
-                position = place(text, scope.text_low, scope.text_high, scope.base_texts)
-                out[position] += gain * frequency / (frequency + norm)
-        for c in range(count):
-            directory = touched[c]
-            position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
-            length = numbers.counts[numbers.slot[directory], OWN_LENGTH]
-            norm = K1 * (1.0 - B + B * length / dir_average)
-            frequency = np.float64(dir_tf[position])
-            dir_out[position] += dir_gain * frequency / (frequency + norm)
-            dir_tf[position] = 0
-    if ideal > 0:
-        for t in range(out.shape[0]):
-            out[t] = np.float32(out[t] / ideal)
-        for d in range(dir_out.shape[0]):
-            dir_out[d] = np.float32(dir_out[d] / dir_ideal)
+                at = place(text, scope.text_low, scope.text_high, scope.base_texts)
+                scratch.lexical[at] += gain * frequency / (frequency + norm)
+    for d in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
+        scratch.dir_lexical[d] = np.float32(scratch.dir_lexical[d] / dir_gains)
     return looked_at, ideal
+
+
+@inlined
+def _score_directories(
+    term: int,
+    first: int,
+    last: int,
+    tree: Tree,
+    numbers: Numbers,
+    scope: Scope,
+    tail_inside: U8,
+    terms: Terms,
+    scratch: Scratch,
+) -> tuple[int, float]:
+    """Adds a term to the directories' scores; (texts that have it, its share of their ideal)."""
+    parents, texts = tree.directories.parent, tree.texts
+    dir_tf, touched = scratch.dir_tf, scratch.touched
+    df = 0
+    count = 0
+    for p in range(first, last):
+        text = terms.base_text[p]
+        if texts.died[text] > scope.revision:
+            df += 1
+            tf = np.int64(terms.base_tf[p])
+            count = _add_to_directories(text, tf, parents, texts, scope, dir_tf, touched, count)
+    for p in range(terms.tail_from[term], terms.tail_from[term + 1]):
+        if _tail_counts(p, terms, texts, tail_inside, scope):
+            df += 1
+            text = terms.tail_text[p]
+            tf = np.int64(terms.tail_tf[p])
+            count = _add_to_directories(text, tf, parents, texts, scope, dir_tf, touched, count)
+    slot = numbers.slot[scope.root]
+    directories = float(numbers.counts[slot, DIRECTORIES])
+    average = max(1.0, numbers.counts[slot, DOCUMENT_LENGTH] / max(1.0, directories))
+    gain = np.float64(terms.weight[term]) * idf(directories, count)
+    for c in range(count):
+        directory = touched[c]
+        position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
+        length = numbers.counts[numbers.slot[directory], OWN_LENGTH]
+        norm = K1 * (1.0 - B + B * length / average)
+        frequency = np.float64(dir_tf[position])
+        scratch.dir_lexical[position] += gain * frequency / (frequency + norm)
+        dir_tf[position] = 0
+    return df, gain
+
+
+@njit
+def forget(terms: Terms, scope: Scope, lexical: F32) -> None:
+    """Makes the scores of texts zeros again, where a term can have left others."""
+    for i in range(terms.key.shape[0]):
+        first, last = postings(terms, i)
+        first = lower_bound(terms.base_text, first, last, scope.text_low)
+        last = lower_bound(terms.base_text, first, last, scope.text_high)
+        for p in range(first, last):
+            lexical[terms.base_text[p] - scope.text_low] = 0
+    for p in range(terms.tail_text.shape[0]):
+        at = place(terms.tail_text[p], scope.text_low, scope.text_high, scope.base_texts)
+        if at < lexical.shape[0]:
+            lexical[at] = 0

@@ -11,151 +11,200 @@ they are read.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from viking_kernels._jit import njit
-from viking_kernels.arrays import F32, I8, I16, SCRIPTS, Numbers, Query
+from viking_kernels import simd
+from viking_kernels._jit import inlined, njit
+from viking_kernels.arrays import (
+    F32,
+    I8,
+    I16,
+    SCRIPTS,
+    Asked,
+    Means,
+    Numbers,
+    Query,
+    Vectors,
+)
 
 # Below this length x - m' is rounding noise: a text that is all there is of its language.
 _NEGLIGIBLE = 1e-4
 
 
-def to_int16(x: F32) -> tuple[I16, float, float]:
-    """(code, scale, error) with x nearly code / scale and error = |x - code / scale|.
+@njit
+def to_int16(x: F32, code: I16) -> tuple[float, float]:
+    """(step, error) with x [dim] nearly step * code and error = |x - step * code|.
 
-    The scale keeps the sum of 127 * |code| within int32, rounding included, so that a product with
-    an int8 row can't overflow.
+    Fills `code` [dim and padding]. The step keeps the sum of 127 * |code| within int32, rounding
+    included, so that a product with an int8 row can't overflow.
     """
-    largest = float(np.abs(x).max(initial=0.0))
+    largest = 0.0
+    total = 0.0
+    for j in range(x.shape[0]):
+        largest = max(largest, abs(np.float64(x[j])))
+        total += abs(np.float64(x[j]))
+    code[:] = 0
     if largest == 0.0:
-        return np.zeros(len(x), np.int16), 1.0, 0.0
-    total = float(np.abs(x).sum(dtype=np.float64))
-    scale = min(32767 / largest, ((2**31 - 1) / 127 - len(x) / 2) / total)
-    code = np.rint(x.astype(np.float64) * scale)
-    left = x - code / scale
-    return code.astype(np.int16), scale, float(np.sqrt(left @ left))
-
-
-class Means(NamedTuple):
-    """The mean m' of each script's vectors in a scope, ready for the kernels."""
-
-    mean: F32  # [SCRIPTS, dim]
-    code: I16  # [SCRIPTS, dim]
-    scale: F32  # [SCRIPTS]
-    error: F32  # [SCRIPTS]
-    square: F32  # [SCRIPTS] |m'|^2
-
-
-def code_means(mean: F32) -> Means:
-    """Codes the means [SCRIPTS, dim] of a scope."""
-    coded = [to_int16(row) for row in mean]
-    return Means(
-        mean,
-        np.stack([code for code, _, _ in coded]),
-        np.array([scale for _, scale, _ in coded], np.float32),
-        np.array([error for _, _, error in coded], np.float32),
-        np.einsum("ij,ij->i", mean, mean),
-    )
-
-
-def prepare(
-    vector: F32 | None, script: int, means: Means, *, use_dense: bool, use_lexical: bool
-) -> Query:
-    """A query for the kernels below.
-
-    Args:
-        vector: [dim] the query's embedding, any length; None: there is none.
-        script: of the query; 0 (none) when nothing is foreign to it. Its mean is that of `script`.
-        means: of the scope.
-        use_dense: whether meaning counts; it does not without a vector.
-        use_lexical: whether text counts.
-    """
-    direction = np.zeros(means.mean.shape[1], np.float32)
-    if vector is not None:
-        wide = vector.astype(np.float64)
-        centred = wide / np.sqrt(wide @ wide) - means.mean[script]
-        length = np.sqrt(centred @ centred)
-        if length > _NEGLIGIBLE:
-            direction = (centred / length).astype(np.float32)
-    code, scale, error = to_int16(direction)
-    return Query(
-        use_dense and vector is not None,
-        use_lexical,
-        script,
-        direction,
-        code,
-        scale,
-        error,
-        means.mean,
-        means.code,
-        means.scale,
-        means.error,
-        means.square,
-        means.mean @ direction,
-    )
+        return 0.0, 0.0
+    scale = min(32767.0 / largest, (2147483647.0 / 127.0 - x.shape[0] / 2) / total)
+    square = 0.0
+    for j in range(x.shape[0]):
+        rounded = np.rint(np.float64(x[j]) * scale)
+        code[j] = np.int16(rounded)
+        left = np.float64(x[j]) - rounded / scale
+        square += left * left
+    return 1.0 / scale, np.sqrt(square)
 
 
 @njit
-def products_int8(codes: I8, row: int, direction: I16, mean: I16, script: int) -> tuple[int, int]:
-    """(code . direction, code . mean[script]) of one row of codes [n, dim], within int32."""
+def code_means(mean: F32) -> Means:
+    """Codes the means [SCRIPTS, dim] of a scope."""
+    dimension = mean.shape[1]
+    code = np.empty((SCRIPTS, -(-dimension // simd.LANES) * simd.LANES), np.int16)
+    step = np.empty(SCRIPTS, np.float64)
+    error = np.empty(SCRIPTS, np.float64)
+    length = np.empty(SCRIPTS, np.float64)
+    for script in range(SCRIPTS):
+        step[script], error[script] = to_int16(mean[script], code[script])
+        total = 0.0
+        for j in range(dimension):
+            total += np.float64(mean[script, j]) * np.float64(mean[script, j])
+        length[script] = np.sqrt(total)
+    return Means(mean, code, step, error, length)
+
+
+@njit
+def prepare(asked: Asked, means: Means) -> Query:
+    """The query against the means of its scope; its own is that of its script."""
+    dimension = means.mean.shape[1]
+    direction = np.zeros(dimension, np.float32)
+    there = asked.vector.shape[0] == dimension and dimension > 0
+    if there:
+        length = 0.0
+        for j in range(dimension):
+            length += np.float64(asked.vector[j]) * np.float64(asked.vector[j])
+        length = np.sqrt(length)
+        mean = means.mean[asked.script]
+        square = 0.0
+        for j in range(dimension):
+            centred = np.float64(asked.vector[j]) / length - np.float64(mean[j])
+            square += centred * centred
+        centred_length = np.sqrt(square)
+        if centred_length > _NEGLIGIBLE:
+            for j in range(dimension):
+                centred = np.float64(asked.vector[j]) / length - np.float64(mean[j])
+                direction[j] = centred / centred_length
+    code = np.empty((1, means.code.shape[1]), np.int16)
+    step, error = to_int16(direction, code[0])
+    dots = np.zeros(SCRIPTS, np.float64)
+    for script in range(SCRIPTS):
+        total = 0.0
+        for j in range(dimension):
+            total += np.float64(means.mean[script, j]) * np.float64(direction[j])
+        dots[script] = total
+    return Query(
+        asked.use_dense and there, asked.use_lexical, asked.script, direction, code, step, error,
+        means, dots, np.empty(dimension, np.float32),
+    )  # fmt: skip
+
+
+def _plain_products(
+    codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int
+) -> tuple[int, int]:
     along = np.int32(0)
     across = np.int32(0)
     for j in range(codes.shape[1]):
         x = np.int32(codes[row, j])
         # numba widens sums of int32; cast back, they stay in half the registers.
-        along = np.int32(along + x * np.int32(direction[j]))
-        across = np.int32(across + x * np.int32(mean[script, j]))
+        along = np.int32(along + x * np.int32(a[a_row, j]))
+        across = np.int32(across + x * np.int32(b[b_row, j]))
     return along, across
 
 
-@njit
-def centred_fp32(raw: F32, row: int, direction: F32, mean: F32, script: int) -> tuple[float, float]:
-    """((x - m') . u, |x - m'|^2) of one row of vectors [n, dim].
+_products = simd.products if simd.PATH == "avx2" else njit(_plain_products)
 
-    Subtracted first: near the mean, differences of large sums would be noise.
+
+@inlined
+def products_int8(
+    codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int
+) -> tuple[int, int]:
+    """(code . a[a_row], code . b[b_row]) of one row of codes [n, dim padded], within int32."""
+    return _products(codes, row, a, a_row, b, b_row)
+
+
+@inlined
+def coded_cosine(vectors: Vectors, row: int, query: Query, script: int) -> tuple[float, float]:
+    """(dense of a base text from its int8 code, how far it can be off).
+
+    By Cauchy and Schwarz a product with a coded row is off by at most the length of what the code
+    leaves out; the coding of the query and of the mean add their parts.
     """
-    above = np.float32(0)
-    square = np.float32(0)
-    for j in range(raw.shape[1]):
-        x = raw[row, j] - mean[script, j]
-        above += x * direction[j]
-        square += x * x
-    return above, square
+    means = query.means
+    along, across = products_int8(vectors.base_codes, row, query.code, 0, means.code, script)
+    step = np.float64(vectors.scale[row])
+    above = step * query.step * along - query.mean_dot[script]
+    square = 1.0 - 2.0 * step * means.step[script] * across + means.length[script] ** 2
+    left = np.float64(vectors.error[row])
+    # fp32 sums of some hundred products, and |x| = 1, hold to about 1e-6.
+    above_off = left + query.error * (1.0 + left) + 1e-6
+    square_off = 2.0 * (left * means.length[script] + means.error[script] * (1.0 + left)) + 2e-6
+    return cosine(above, square), cosine_bound(above, square, above_off, square_off)
 
 
-@njit
+@inlined
+def raw_cosine(vectors: Vectors, row: int, query: Query, script: int) -> float:
+    """Dense of a text from its fp32 vector."""
+    base = vectors.base_raw.shape[0]
+    if row < base:
+        above, square = centred(vectors.base_raw[row], query, script)
+    else:
+        above, square = centred(vectors.tail_raw[row - base], query, script)
+    return cosine(above, square)
+
+
+@inlined
 def cosine(above: float, square: float) -> float:
     """Dense from (x - m') . u and |x - m'|^2: in [0, 1]; 0 where nothing of x is left."""
     if square <= _NEGLIGIBLE * _NEGLIGIBLE:
         return 0.0
-    return min(max(0.0, above / np.sqrt(square)), 1.0)
+    return min(max(0.0, above * (1.0 / np.sqrt(square))), 1.0)
 
 
-@njit
-def cosine_bound(
-    score: float, above: float, square: float, above_off: float, square_off: float
-) -> float:
+@inlined
+def cosine_bound(above: float, square: float, above_off: float, square_off: float) -> float:
     """How far a `cosine` can be off when what it is made of is off by so much at most."""
-    floor = _NEGLIGIBLE * _NEGLIGIBLE
-    highest = min(max(0.0, above + above_off) / np.sqrt(max(square - square_off, floor)), 1.0)
-    lowest = 0.0
-    if square - square_off > floor:
-        lowest = min(max(0.0, above - above_off) / np.sqrt(square + square_off), 1.0)
-    return max(highest - score, score - lowest) + 1e-6
+    if above + above_off <= 0.0:
+        return 0.0
+    if square_off > 0.5 * square or square - square_off <= _NEGLIGIBLE * _NEGLIGIBLE:
+        return 1.0  # it can be anything
+    # For x in [0, 1/2]: 1 / sqrt(1 - x) <= 1 + x and 1 - x / 2 <= 1 / sqrt(1 + x).
+    shrink = 1.0 / np.sqrt(square)
+    relative = square_off * shrink * shrink
+    return (above_off + (abs(above) + above_off) * relative) * shrink + 1e-6
 
 
-@njit
+@inlined
 def directory_dense(slot: int, query: Query, numbers: Numbers) -> float:
     """Dense of a directory: that of the sum of its subtree's vectors, less their means.
 
     In [0, 1]; 0 where the subtree has no vector. With n vectors of mean c in each language the
-    sum is n * (c - m') over the languages.
+    sum is n * (c - m') over the languages; with one language n does not matter.
     """
-    dimension = query.direction.shape[0]
     base = numbers.base_mean.shape[0]
-    total = np.zeros(dimension, np.float32)
+    languages = 0
+    only = 0
+    for script in range(SCRIPTS):
+        if numbers.mean_slot[slot, script] >= 0:
+            languages += 1
+            only = script
+    if languages == 1:
+        row = numbers.mean_slot[slot, only]
+        centre = numbers.base_mean[row] if row < base else numbers.tail_mean[row - base]
+        along, square = centred(centre, query, only)
+        return cosine(along, square)
+    dimension = query.direction.shape[0]
+    total = query.work
+    total[:] = 0
     count = 0
     for script in range(SCRIPTS):
         row = numbers.mean_slot[slot, script]
@@ -163,7 +212,7 @@ def directory_dense(slot: int, query: Query, numbers: Numbers) -> float:
             n = np.float32(numbers.mean_count[row])
             count += numbers.mean_count[row]
             centre = numbers.base_mean[row] if row < base else numbers.tail_mean[row - base]
-            mean = query.mean[script]
+            mean = query.means.mean[script]
             for j in range(dimension):
                 total[j] += n * (centre[j] - mean[j])
     along = np.float32(0)
@@ -171,7 +220,20 @@ def directory_dense(slot: int, query: Query, numbers: Numbers) -> float:
     for j in range(dimension):
         along += total[j] * query.direction[j]
         square += total[j] * total[j]
-    length = np.sqrt(square)
-    if length <= _NEGLIGIBLE * count:
-        return 0.0
-    return min(max(0.0, along / length), 1.0)
+    return cosine(along / max(count, 1), square / max(count, 1) ** 2)
+
+
+@inlined
+def centred(x: F32, query: Query, script: int) -> tuple[float, float]:
+    """((x - m') . u, |x - m'|^2).
+
+    Subtracted first: near the mean, differences of large sums would be noise.
+    """
+    mean = query.means.mean[script]
+    along = np.float32(0)
+    square = np.float32(0)
+    for j in range(x.shape[0]):
+        left = x[j] - mean[j]
+        along += left * query.direction[j]
+        square += left * left
+    return along, square

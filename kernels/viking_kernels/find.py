@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels import bm25, hierarchy, select, texts, walk
+from viking_kernels import bm25, hierarchy, select, walk
 from viking_kernels import scope as scopes
+from viking_kernels._jit import njit
 from viking_kernels.arrays import (
     DIRECTORIES,
     F32,
@@ -15,14 +16,18 @@ from viking_kernels.arrays import (
     FILES,
     I32,
     U8,
+    Asked,
+    Means,
     Numbers,
     Query,
     Scope,
-    Scores,
+    Scratch,
     Terms,
     Tree,
     Vectors,
 )
+from viking_kernels.dense import prepare
+from viking_kernels.texts import best_passages, own_of_file
 
 EXHAUSTIVE = 1
 BEST_FIRST = 2
@@ -39,17 +44,19 @@ class Plan(NamedTuple):
     threshold: float  # a score must lie above it; at least 0
     alpha: float  # in [0, 1]; below 0: adaptive
     start_points: int  # BEST_FIRST: best directories to begin with, besides the root
+    passages: int  # best passages to show of each file
     limits: walk.Limits  # k is at least 1 in every method
 
 
 class Found(NamedTuple):
     """What came of it. Positions are in the scope's arrays, see scope.place."""
 
-    candidates: I32  # [n] rows of the files that may be among the k best
+    rows: I32  # [n] the k best files, best first, with all that share the last place
     parts: F64  # [n, 8] dense, lexical, dense weight, own, smoothed, parent, b, final
     best_text: I32  # [n] rows
+    passages: I32  # [n, Plan.passages] rows of texts, best first, -1 none
+    passage_own: F32  # [n, Plan.passages]
     directories: F32  # [5, d] dense, lexical, dense weight, own, final; own -1 outside
-    own_texts: F32  # [2, t] exact for the candidates' texts
     start_points: I32  # BEST_FIRST: positions of directories
     opened: I32  # BEST_FIRST: likewise, in the order of opening
     icc: float
@@ -57,178 +64,194 @@ class Found(NamedTuple):
     weights: tuple[float, float, float]  # b, b below the scope's root, c
     sample_files: int
     scored_texts: int
+    rescored: int  # files that could be among the best, scored again in fp32
     rounds: int
     stop: int
 
 
+def scratch(directories: int, files: int, texts: int) -> Scratch:
+    """Room for the scores of so many rows."""
+    return Scratch(
+        np.zeros(texts, np.float32), np.empty(directories, np.float32),
+        np.zeros(directories, np.float32), np.empty(directories, np.int32),
+        np.empty((5, directories), np.float32), np.empty((2, files), np.float32),
+        np.empty(files, np.int32), np.empty(directories, np.uint8),
+        np.empty(directories, np.uint8), np.empty(directories, np.int32),
+        np.empty(directories, np.int32), np.empty(files, np.int32), np.empty(files, np.float32),
+    )  # fmt: skip
+
+
+@njit
 def find(
     tree: Tree,
     vectors: Vectors,
     numbers: Numbers,
-    query: Query,
+    means: Means,
+    asked: Asked,
     scope: Scope,
     terms: Terms,
     allowed: U8,
     near: I32,
     plan: Plan,
+    scratch: Scratch,
 ) -> Found:
     """Scores the scope's files and directories as the plan says.
 
     Args:
+        means: of the scope.
+        terms: of the query; none where asked.use_lexical is false.
         allowed: uint8 [files], 0 where a filter forbids the file; or [0]: all are allowed.
         near: BEST_FIRST: rows of texts that some other index proposes, wherever they stand.
+        scratch: room for all rows of the tree; no other find uses it meanwhile.
     """
-    directories, files = tree.directories, tree.files
+    directories, exact = tree.directories, plan.method == EXACT
+    query = prepare(asked, means)
     inside = scopes.tail_directories(directories, scope)
-    d = scope.dir_high - scope.dir_low + len(inside)
-    f = scope.file_high - scope.file_low + len(files.directory) - scope.base_files
-    t = scope.text_high - scope.text_low + len(tree.texts.file) - scope.base_texts
-    # numpy's zeros are the system's lazily mapped ones: what a walk does not open costs nothing.
-    scores = Scores(
-        np.zeros((5, d), np.float32), np.zeros((2, t), np.float32), np.zeros((2, f), np.float32),
-        np.zeros((2, f), np.float32), np.full(f, -1, np.int32),
-    )  # fmt: skip
-    lexical, dir_lexical = np.zeros(t, np.float32), np.zeros(d, np.float32)
-    if query.use_lexical:
-        bm25.score_scope(
-            directories.parent, tree.texts, numbers, scope, inside, terms, lexical, dir_lexical
-        )
-    hierarchy.directory_scores(
-        directories, numbers, query, dir_lexical, scope, inside, scores.directories
-    )
+    d = scope.dir_high - scope.dir_low + inside.shape[0]
+    scratch.dir_lexical[:d] = 0
+    scratch.sampled[:d] = 0
+    bm25.score_scope(tree, numbers, scope, inside, terms, scratch)
+    hierarchy.directory_scores(directories, numbers, query, scope, inside, scratch)
+
     counts = numbers.counts[numbers.slot[scope.root]]
     sample = hierarchy.sample_directories(
         directories, counts[FILES], counts[DIRECTORIES], scope, inside
     )
-    scored = 0
-    if plan.method != BEST_FIRST:
-        scored = _score_all(tree, vectors, query, lexical, scope, inside, scores, plan.method)
-    of_sample = hierarchy.files_of_directories(sample, directories, files, scope)
-    scored += _score_exactly(of_sample, tree, vectors, query, (lexical, scope), scores)
+    texts = 0
+    for i in range(sample.shape[0]):
+        at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)
+        scratch.sampled[at] = 1
+        texts += walk.score_files(sample[i], tree, vectors, query, scope, True, scratch)
     icc, sample_files = hierarchy.intraclass_correlation(
-        sample, directories, files, scope, scores.own
+        sample, directories, tree.files, scope, scratch.own
     )
     gate = max(0.0, 1.0 - icc / hierarchy.ICC_FULL)
     weight, share = hierarchy.PARENT_WEIGHT * gate, hierarchy.NEIGHBOUR_WEIGHT * gate
     if plan.alpha >= 0:
         weight, share = 1.0 - plan.alpha, 0.0
     weights = (weight, hierarchy.root_weight(numbers, scope, weight), share)
-    hierarchy.propagate(directories.parent, scope, weight, weights[1], scores.directories)
-    starts = opened = np.empty(0, np.int32)
-    rounds = stop = 0
-    if plan.method == BEST_FIRST:
-        root = scopes.place(scope.root, scope.dir_low, scope.dir_high, scope.base_dirs)
-        best = select.best_positions(scores.directories[4], plan.start_points)
-        starts = np.append(best, np.int32(root)).astype(np.int32)
-        sampled = np.zeros(d, np.uint8)
-        beyond = scope.dir_high - scope.dir_low - scope.base_dirs
-        sampled[np.where(sample < scope.base_dirs, sample - scope.dir_low, sample + beyond)] = 1
-        opened, rounds, stop, more = walk.best_first(
-            tree, vectors, query, lexical, scope, scores, (starts, sampled, allowed, weights),
-            plan.limits,
-        )  # fmt: skip
-        scored += more
-    else:
-        hierarchy.final_of_all_files(
-            directories, files, scope, weights, scores.directories, scores.own, scores.final
-        )
-    contenders = select.contenders(scores.final, allowed, plan.limits.k, plan.threshold)
-    if plan.method == BEST_FIRST:
-        seen = np.concatenate([near, _best_by_words(lexical, scope)])
-        contenders = np.union1d(contenders, _positions(seen, tree, scope, allowed))
-    rows, parts, best_text = _rescore(
-        contenders, weights, tree, vectors, query, (lexical, scope), scores
+    hierarchy.propagate(
+        directories.parent, scope, d, weights[0], weights[1], scratch.directories
     )
+
+    best = walk.none_yet(plan.limits.k)
+    starts = np.empty(0, np.int32)
+    opened = rounds = stop = 0
+    if plan.method == BEST_FIRST:
+        starts = _start_points(d, plan.start_points, scope, scratch)
+        opened, rounds, stop, more = walk.best_first(
+            starts, d, weights, tree, vectors, query, scope, allowed, scratch, best, plan.limits
+        )
+        texts += more
+    else:
+        texts += walk.open_all(
+            d, weights, tree, vectors, query, scope, exact, allowed, scratch, best
+        )
+    candidates = _candidates(best, plan.threshold, scratch)
+    if plan.method == BEST_FIRST:
+        candidates = _with_proposed(candidates, near, tree, scope, allowed, scratch)
+    trio = hierarchy.with_neighbours(candidates, tree.files, scope)
+    _score_exactly(trio, share > 0, tree, vectors, query, scope, scratch)
+    parts, best_text = hierarchy.parts_of_files(
+        trio, tree.files.directory, tree.texts, scope, query, weights, scratch
+    )
+    kept = select.best_rows(trio[:, 0], parts[:, 7], plan.limits.k, plan.threshold)
+    passages = np.empty((kept.shape[0], plan.passages), np.int32)
+    passage_own = np.empty((kept.shape[0], plan.passages), np.float32)
+    for i in range(kept.shape[0]):
+        best_passages(
+            trio[kept[i], 0], tree, vectors, query, scratch.lexical, scope, passages[i],
+            passage_own[i],
+        )  # fmt: skip
+    bm25.forget(terms, scope, scratch.lexical)
     return Found(
-        rows, parts, best_text, scores.directories, scores.own_texts, starts, opened, icc, gate,
-        weights, sample_files, scored, rounds, stop,
+        trio[kept, 0], parts[kept], best_text[kept], passages, passage_own,
+        scratch.directories[:, :d].copy(), starts, scratch.opened[:opened].copy(), icc, gate,
+        weights, sample_files, texts, trio.shape[0], rounds, stop,
     )  # fmt: skip
 
 
-def _score_all(
-    tree: Tree,
-    vectors: Vectors,
-    query: Query,
-    lexical: F32,
-    scope: Scope,
-    inside: U8,
-    scores: Scores,
-    method: int,
-) -> int:
-    """Own scores of all texts and files of the scope; how many texts there were."""
-    first, last = scope.text_low, scope.text_high
-    tail = scopes.tail_texts(tree.texts, inside, scope)
-    texts.own_of_base(first, last, tree.texts, vectors, query, lexical, scope, scores.own_texts)
-    if method == EXACT:
-        living = first + np.flatnonzero(tree.texts.died[first:last] > scope.revision)
-        texts.own_of_rows(
-            living.astype(np.int32), tree.texts, vectors, query, lexical, scope, scores.own_texts
-        )
-    hierarchy.own_of_base_files(
-        first, last, tree.texts, scope, scores.own_texts, scores.own, scores.best
-    )
-    if len(tail):
-        texts.own_of_rows(tail, tree.texts, vectors, query, lexical, scope, scores.own_texts)
-        hierarchy.own_of_files(tree.texts, tail, scope, scores.own_texts, scores.own, scores.best)
-    return last - first + len(tail)
+@njit
+def _start_points(count: int, wanted: int, scope: Scope, scratch: Scratch) -> I32:
+    """Positions of the best of `count` directories, then of the scope's root."""
+    best = select.best_positions(scratch.directories[4, :count], wanted)
+    starts = np.empty(best.shape[0] + 1, np.int32)
+    starts[:-1] = best
+    starts[-1] = scopes.place(scope.root, scope.dir_low, scope.dir_high, scope.base_dirs)
+    return starts
 
 
+@njit
+def _candidates(best: walk.Best, threshold: float, scratch: Scratch) -> I32:
+    """Positions of the files that may be among the k best and above the threshold, rising."""
+    count = best.candidates[0]
+    full = best.held[0] == best.top.shape[0]
+    floor = best.top[0] if full else np.float32(0)
+    found = np.empty(count, np.int32)
+    size = 0
+    for i in range(count):
+        if scratch.reach[i] >= floor and scratch.reach[i] > threshold:
+            found[size] = scratch.candidates[i]
+            size += 1
+    return np.sort(found[:size])
+
+
+@njit
+def _with_proposed(
+    candidates: I32, near: I32, tree: Tree, scope: Scope, allowed: U8, scratch: Scratch
+) -> I32:
+    """The candidates, and the files of the texts that match best by words or stand in `near`."""
+    size = scope.text_high - scope.text_low + tree.texts.file.shape[0] - scope.base_texts
+    by_words = select.best_positions(scratch.lexical[:size], BEST_BY_WORDS)
+    found = np.empty(candidates.shape[0] + by_words.shape[0] + near.shape[0], np.int32)
+    found[: candidates.shape[0]] = candidates
+    count = candidates.shape[0]
+    for i in range(by_words.shape[0] + near.shape[0]):
+        if i < by_words.shape[0]:
+            if scratch.lexical[by_words[i]] <= 0:
+                continue
+            row = scopes.row_at(by_words[i], scope.text_low, scope.text_high, scope.base_texts)
+        else:
+            row = np.int64(near[i - by_words.shape[0]])
+        file = tree.texts.file[row]
+        if tree.texts.died[row] > scope.revision and file >= 0:
+            at = scopes.place(file, scope.file_low, scope.file_high, scope.base_files)
+            if allowed.shape[0] == 0 or allowed[at]:
+                found[count] = at
+                count += 1
+    return _distinct(found[:count])
+
+
+@njit
+def _distinct(values: I32) -> I32:
+    """Each value once, rising."""
+    ordered = np.sort(values)
+    count = 0
+    for i in range(ordered.shape[0]):
+        if i == 0 or ordered[i] != ordered[i - 1]:
+            ordered[count] = ordered[i]
+            count += 1
+    return ordered[:count]
+
+
+@njit
 def _score_exactly(
-    rows: I32,
+    trio: I32,
+    neighbours: bool,
     tree: Tree,
     vectors: Vectors,
     query: Query,
-    lexical_scope: tuple[F32, Scope],
-    scores: Scores,
-) -> int:
-    """Own scores of some files from fp32 vectors; how many texts they have."""
-    lexical, scope = lexical_scope
-    own_rows = hierarchy.texts_of_files(rows, tree.files, tree.texts, scope)
-    texts.own_of_rows(own_rows, tree.texts, vectors, query, lexical, scope, scores.own_texts)
-    hierarchy.forget_files(rows, scope, scores)
-    hierarchy.own_of_files(tree.texts, own_rows, scope, scores.own_texts, scores.own, scores.best)
-    return len(own_rows)
-
-
-def _best_by_words(lexical: F32, scope: Scope) -> I32:
-    """Rows of the texts that match best by words, wherever they stand."""
-    best = select.best_positions(lexical, BEST_BY_WORDS)
-    best = best[lexical[best] > 0]
-    size = scope.text_high - scope.text_low
-    rows: I32 = np.where(best < size, best + scope.text_low, best - size + scope.base_texts)
-    return rows.astype(np.int32)
-
-
-def _positions(rows: I32, tree: Tree, scope: Scope, allowed: U8) -> I32:
-    """Positions of the living, allowed files that have these texts."""
-    rows = rows[tree.texts.died[rows] > scope.revision]
-    of_texts = tree.texts.file[rows]
-    of_texts = of_texts[of_texts >= 0]
-    size = scope.file_high - scope.file_low
-    positions: I32 = np.where(
-        of_texts < scope.base_files, of_texts - scope.file_low, of_texts - scope.base_files + size
-    )
-    if len(allowed):
-        positions = positions[allowed[positions] > 0]
-    return positions.astype(np.int32)
-
-
-def _rescore(
-    contenders: I32,
-    weights: tuple[float, float, float],
-    tree: Tree,
-    vectors: Vectors,
-    query: Query,
-    lexical_scope: tuple[F32, Scope],
-    scores: Scores,
-) -> tuple[I32, F64, I32]:
-    """(rows, parts [n, 8], best texts) of the files at these positions, from fp32 vectors."""
-    lexical, scope = lexical_scope
-    trio = hierarchy.with_neighbours(contenders, tree.files, scope)
-    wanted = trio if weights[2] > 0 else trio[:, :1]
-    rows = np.unique(wanted[wanted >= 0])
-    _score_exactly(rows, tree, vectors, query, lexical_scope, scores)
-    parts, best = hierarchy.parts_of_files(
-        trio, tree.files.directory, tree.texts, scope, query, lexical, weights, scores
-    )
-    return trio[:, 0], parts, best
+    scope: Scope,
+    scratch: Scratch,
+) -> None:
+    """Own scores from fp32 vectors, of files and where they count of their neighbours."""
+    rows = _distinct(trio.copy().reshape(-1) if neighbours else trio[:, 0].copy())
+    for i in range(rows.shape[0]):
+        if rows[i] >= 0:
+            at = scopes.place(rows[i], scope.file_low, scope.file_high, scope.base_files)
+            own, _, text, _ = own_of_file(
+                np.int64(rows[i]), tree, vectors, query, scratch.lexical, scope, True
+            )
+            scratch.own[0, at] = own
+            scratch.own[1, at] = 0
+            scratch.best[at] = text

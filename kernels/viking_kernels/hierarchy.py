@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import njit
+from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     COUNTS,
     F32,
@@ -29,7 +29,7 @@ from viking_kernels.arrays import (
     Numbers,
     Query,
     Scope,
-    Scores,
+    Scratch,
     Texts,
 )
 from viking_kernels.dense import directory_dense
@@ -42,44 +42,6 @@ ICC_FULL = 0.25
 SAMPLE_FILES = 1024
 """Directories are sampled, whole, and scored in fp32: the gate costs the same in any scope, and
 is the same for every method."""
-
-
-@njit
-def own_of_files(
-    texts: Texts, rows: I32, scope: Scope, own_texts: F32, own: F32, best: I32
-) -> None:
-    """Gives files the best own score of their texts, with the largest bound among them.
-
-    Args:
-        rows: living texts of the scope, rising; of equal ones the first is the best.
-        own_texts: [2, t] of the scope, from texts.py.
-        own: [2, files] of the scope, zeros; filled.
-        best: [files] of the scope, -1; gets the rows of the best texts.
-    """
-    for i in range(rows.shape[0]):
-        _offer(rows[i], texts, scope, own_texts, own, best)
-
-
-@njit
-def own_of_base_files(
-    first: int, last: int, texts: Texts, scope: Scope, own_texts: F32, own: F32, best: I32
-) -> None:
-    """`own_of_files` for the base texts [first, last) that are alive (own score not below 0)."""
-    for row in range(first, last):
-        if own_texts[0, row - scope.text_low] >= 0:
-            _offer(row, texts, scope, own_texts, own, best)
-
-
-@njit
-def _offer(row: int, texts: Texts, scope: Scope, own_texts: F32, own: F32, best: I32) -> None:
-    file = texts.file[row]
-    if file >= 0:
-        at = place(file, scope.file_low, scope.file_high, scope.base_files)
-        text = place(row, scope.text_low, scope.text_high, scope.base_texts)
-        if best[at] < 0 or own_texts[0, text] > own[0, at]:
-            own[0, at] = own_texts[0, text]
-            best[at] = row
-        own[1, at] = max(own[1, at], own_texts[1, text])
 
 
 @njit
@@ -106,27 +68,7 @@ def sample_directories(
     return found[:size]
 
 
-@njit
-def files_of_directories(rows: I32, directories: Directories, files: Files, scope: Scope) -> I32:
-    """The living files right in these directories, by directory, then by name."""
-    count = 0
-    for i in range(rows.shape[0]):
-        file = next_file(directories.first_file[rows[i]], files, scope.revision)
-        while file >= 0:
-            count += 1
-            file = next_file(files.next[file], files, scope.revision)
-    out = np.empty(count, np.int32)
-    count = 0
-    for i in range(rows.shape[0]):
-        file = next_file(directories.first_file[rows[i]], files, scope.revision)
-        while file >= 0:
-            out[count] = file
-            count += 1
-            file = next_file(files.next[file], files, scope.revision)
-    return out
-
-
-@njit
+@inlined
 def intraclass_correlation(
     sample: I32, directories: Directories, files: Files, scope: Scope, own: F32
 ) -> tuple[float, int]:
@@ -174,23 +116,24 @@ def intraclass_correlation(
     return min(max((mean_between - mean_within) / denominator, 0.0), 1.0), total
 
 
-@njit
+@inlined
 def directory_scores(
     directories: Directories,
     numbers: Numbers,
     query: Query,
-    lexical: F32,
     scope: Scope,
     tail_inside: U8,
-    out: F32,
+    scratch: Scratch,
 ) -> None:
-    """Fills out[0..3] ([5, d] of the scope) with dense, lexical, dense weight and own.
+    """Fills scratch.directories[0..3] with dense, lexical, dense weight and own.
 
     Directories outside the scope get own -1. Lexical is missing where no text below is in the
     query's script.
     """
-    for position in range(out.shape[1]):
+    out = scratch.directories
+    for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+        out[:, position] = 0
         out[3, position] = -1.0
         if directories.died[row] > scope.revision and directory_inside(row, tail_inside, scope):
             slot = numbers.slot[row]
@@ -201,7 +144,7 @@ def directory_scores(
                 missing = same + neutral == 0
             weight = dense_weight(missing, query.use_dense, query.use_lexical)
             score = directory_dense(slot, query, numbers) if weight > 0 else 0.0
-            words = 0.0 if missing else np.float64(lexical[position])
+            words = 0.0 if missing else np.float64(scratch.dir_lexical[position])
             out[0, position] = score
             out[1, position] = words
             out[2, position] = weight
@@ -216,13 +159,13 @@ def root_weight(numbers: Numbers, scope: Scope, parent_weight: float) -> float:
 
 @njit
 def propagate(
-    parents: I32, scope: Scope, parent_weight: float, below_root: float, scores: F32
+    parents: I32, scope: Scope, count: int, parent_weight: float, below_root: float, scores: F32
 ) -> None:
-    """Fills scores[4] ([5, d]) with the directories' final scores, parents before children.
+    """Fills scores[4] with the final scores of `count` directories, parents before children.
 
     scores[3] are the own ones, negative outside the scope. final(root) = own(root).
     """
-    for position in range(scores.shape[1]):
+    for position in range(count):
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
         own = np.float64(scores[3, position])
         if own < 0 or row == scope.root:
@@ -234,7 +177,7 @@ def propagate(
         scores[4, position] = (1.0 - weight) * own + weight * above
 
 
-@njit
+@inlined
 def smooth(own: float, before: float, after: float, share: float) -> float:
     """Own with `share` of each neighbour that is there (negative: it is not), normalised."""
     total = own
@@ -246,66 +189,6 @@ def smooth(own: float, before: float, after: float, share: float) -> float:
         total += share * after
         weight += share
     return total / weight
-
-
-@njit
-def final_of_files(
-    directory: int,
-    weights: tuple[float, float, float],
-    directories: Directories,
-    files: Files,
-    scope: Scope,
-    own: F32,
-    final: F32,
-) -> int:
-    """Fills final[0] and final[1] (scores and bounds, [2, files]) for a directory's files.
-
-    `weights` are b, c and the directory's final score. A convex combination is off by no more
-    than the worst of its parts; the parent is exact. Returns how many files there are.
-    """
-    weight, share, above = weights
-    before = -1.0
-    bound_before = 0.0
-    count = 0
-    file = next_file(directories.first_file[directory], files, scope.revision)
-    while file >= 0:
-        at = place(file, scope.file_low, scope.file_high, scope.base_files)
-        following = next_file(files.next[file], files, scope.revision)
-        score = np.float64(own[0, at])
-        bound = np.float64(own[1, at])
-        worst = max(bound, bound_before) if share > 0 else bound
-        after = -1.0
-        if following >= 0:
-            at_after = place(following, scope.file_low, scope.file_high, scope.base_files)
-            after = np.float64(own[0, at_after])
-            if share > 0:
-                worst = max(worst, np.float64(own[1, at_after]))
-        final[0, at] = (1.0 - weight) * smooth(score, before, after, share) + weight * above
-        final[1, at] = (1.0 - weight) * worst
-        before = score
-        bound_before = bound
-        file = following
-        count += 1
-    return count
-
-
-@njit
-def final_of_all_files(
-    directories: Directories,
-    files: Files,
-    scope: Scope,
-    weights: tuple[float, float, float],
-    scores: F32,
-    own: F32,
-    final: F32,
-) -> None:
-    """`final_of_files` for every directory of the scope; `weights` are b, b below the root, c."""
-    for position in range(scores.shape[1]):
-        if scores[3, position] >= 0:
-            row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-            weight = weights[1] if row == scope.root else weights[0]
-            above = np.float64(scores[4, position])
-            final_of_files(row, (weight, weights[2], above), directories, files, scope, own, final)
 
 
 @njit
@@ -321,27 +204,16 @@ def with_neighbours(positions: I32, files: Files, scope: Scope) -> I32:
 
 
 @njit
-def forget_files(rows: I32, scope: Scope, scores: Scores) -> None:
-    """Takes back the own scores of some files, before they are scored again."""
-    for i in range(rows.shape[0]):
-        at = place(rows[i], scope.file_low, scope.file_high, scope.base_files)
-        scores.own[0, at] = 0
-        scores.own[1, at] = 0
-        scores.best[at] = -1
-
-
-@njit
 def parts_of_files(
     trio: I32,
     file_directory: I32,
     texts: Texts,
     scope: Scope,
     query: Query,
-    lexical: F32,
     weights: tuple[float, float, float],
-    scores: Scores,
+    scratch: Scratch,
 ) -> tuple[F64, I32]:
-    """How the scores of files come about, from the own scores that stand in `scores`.
+    """How the scores of files come about, from the own scores that stand in `scratch`.
 
     Args:
         trio: [n, 3] from `with_neighbours`.
@@ -359,23 +231,23 @@ def parts_of_files(
             around[k] = -1.0
             if trio[i, k] >= 0:
                 at = place(trio[i, k], scope.file_low, scope.file_high, scope.base_files)
-                around[k] = scores.own[0, at]
+                around[k] = scratch.own[0, at]
         at = place(trio[i, 0], scope.file_low, scope.file_high, scope.base_files)
-        best[i] = scores.best[at]
+        best[i] = scratch.best[at]
         own = around[0]
         if best[i] >= 0:
             missing = foreign(texts.script[best[i]], query.script)
             share = dense_weight(missing, query.use_dense, query.use_lexical)
             if not missing:
                 text = place(best[i], scope.text_low, scope.text_high, scope.base_texts)
-                parts[i, 1] = lexical[text]
+                parts[i, 1] = scratch.lexical[text]
             if share > 0:
                 parts[i, 0] = max(0.0, (own - (1.0 - share) * parts[i, 1]) / share)
             parts[i, 2] = share
         directory = file_directory[trio[i, 0]]
         weight = weights[1] if directory == scope.root else weights[0]
         at = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
-        above = np.float64(scores.directories[4, at])
+        above = np.float64(scratch.directories[4, at])
         smoothed = smooth(own, around[1], around[2], weights[2])
         parts[i, 3] = own
         parts[i, 4] = smoothed
@@ -385,45 +257,3 @@ def parts_of_files(
     return parts, best
 
 
-@njit
-def texts_of_files(rows: I32, files: Files, texts: Texts, scope: Scope) -> I32:
-    """The living texts of some files (-1 is none), file by file, each file's rising."""
-    size = 0
-    for i in range(rows.shape[0]):
-        if rows[i] >= 0:
-            size += _count_texts(rows[i], files, texts, scope)
-    out = np.empty(size, np.int32)
-    count = 0
-    for i in range(rows.shape[0]):
-        if 0 <= rows[i] < scope.base_files:
-            for text in range(files.texts[rows[i], 0], files.texts[rows[i], 1]):
-                if texts.died[text] > scope.revision:
-                    out[count] = text
-                    count += 1
-        low = count
-        text = files.newest[rows[i]] if rows[i] >= 0 else -1
-        while text >= 0:
-            if text < texts.died.shape[0] and texts.died[text] > scope.revision:
-                out[count] = text
-                count += 1
-            text = texts.older[text - scope.base_texts]
-        # The chain leads from the newest to the oldest.
-        high = count - 1
-        while low < high:
-            out[low], out[high] = out[high], out[low]
-            low += 1
-            high -= 1
-    return out
-
-
-@njit
-def _count_texts(file: int, files: Files, texts: Texts, scope: Scope) -> int:
-    count = 0
-    if file < scope.base_files:
-        for text in range(files.texts[file, 0], files.texts[file, 1]):
-            count += texts.died[text] > scope.revision
-    text = files.newest[file]
-    while text >= 0:
-        count += text < texts.died.shape[0] and texts.died[text] > scope.revision
-        text = texts.older[text - scope.base_texts]
-    return count

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import njit
+from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import I32, U8, Directories, Files, Scope, Texts
 
 
-@njit
+@inlined
 def place(row: int, low: int, high: int, base: int) -> int:
     """Where a row of the scope stands in a scope's arrays: base rows low..high, then the tail."""
     if row < base:
@@ -16,7 +16,7 @@ def place(row: int, low: int, high: int, base: int) -> int:
     return high - low + row - base
 
 
-@njit
+@inlined
 def row_at(position: int, low: int, high: int, base: int) -> int:
     """The row that stands at a position: `place` turned round."""
     if position < high - low:
@@ -37,7 +37,7 @@ def tail_directories(directories: Directories, scope: Scope) -> U8:
     return inside
 
 
-@njit
+@inlined
 def directory_inside(row: int, tail_inside: U8, scope: Scope) -> bool:
     """Whether a directory lies in the scope, given `tail_directories` for the tail's."""
     if row < scope.base_dirs:
@@ -45,21 +45,7 @@ def directory_inside(row: int, tail_inside: U8, scope: Scope) -> bool:
     return tail_inside[row - scope.base_dirs] == 1
 
 
-@njit
-def tail_texts(texts: Texts, tail_inside: U8, scope: Scope) -> I32:
-    """The living tail texts of the scope, rising."""
-    found = np.empty(texts.file.shape[0] - scope.base_texts, np.int32)
-    count = 0
-    for row in range(scope.base_texts, texts.file.shape[0]):
-        if texts.died[row] > scope.revision and directory_inside(
-            texts.directory[row], tail_inside, scope
-        ):
-            found[count] = row
-            count += 1
-    return found[:count]
-
-
-@njit
+@inlined
 def next_file(file: int, files: Files, revision: int) -> int:
     """The first living file from `file` on along its directory's chain, -1 for none."""
     while file >= 0 and (file >= files.died.shape[0] or files.died[file] <= revision):
@@ -67,7 +53,7 @@ def next_file(file: int, files: Files, revision: int) -> int:
     return file
 
 
-@njit
+@inlined
 def previous_file(file: int, files: Files, revision: int) -> int:
     """The first living file from `file` backwards along its directory's chain, -1 for none."""
     while file >= 0 and (file >= files.died.shape[0] or files.died[file] <= revision):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import njit
-from viking_kernels.arrays import F32, I32, U8
+from viking_kernels._jit import inlined, njit
+from viking_kernels.arrays import F32, F64, I32, I64
 
 
-@njit
+@inlined
 def push_smallest(heap: F32, count: int, value: float) -> int:
     """Keeps the largest heap.shape[0] values seen, the smallest of them at heap[0].
 
@@ -40,42 +40,6 @@ def push_smallest(heap: F32, count: int, value: float) -> int:
 
 
 @njit
-def contenders(final: F32, allowed: U8, k: int, threshold: float) -> I32:
-    """Positions that may be among the k best scores above a threshold, ties at the k-th included.
-
-    Args:
-        final: [2, n]: scores, and how far each may be off.
-        allowed: uint8 [n], 0 where a filter forbids; or [0]: nothing is forbidden.
-        k: at least 1.
-        threshold: at least 0; a score must be able to lie above it.
-
-    Returns:
-        int32, rising. Everything whose score could reach the k-th best one's least value.
-    """
-    n = final.shape[1]
-    filtered = allowed.shape[0] > 0
-    heap = np.empty(k, np.float32)
-    count = 0
-    for i in range(n):
-        if (not filtered or allowed[i]) and final[0, i] + final[1, i] > threshold:
-            least = final[0, i] - final[1, i]
-            if count < k or least > heap[0]:
-                count = push_smallest(heap, count, least)
-    floor = heap[0] if count == k else np.float32(-1.0)
-    found = np.empty(n, np.int32)
-    size = 0
-    for i in range(n):
-        if (
-            (not filtered or allowed[i])
-            and final[0, i] + final[1, i] > threshold
-            and final[0, i] + final[1, i] >= floor
-        ):
-            found[size] = i
-            size += 1
-    return found[:size]
-
-
-@njit
 def best_positions(scores: F32, k: int) -> I32:
     """Positions of the k best scores (at least 0 counts), best first, ties by position."""
     best = np.empty(k, np.int32)
@@ -89,3 +53,18 @@ def best_positions(scores: F32, k: int) -> I32:
             best[at] = i
             count = min(count + 1, k)
     return best[:count]
+
+
+@njit
+def best_rows(rows: I32, scores: F64, k: int, threshold: float) -> I64:
+    """Indices of the k best above a threshold, with all that share the last place.
+
+    Best first, ties by row.
+    """
+    order = np.argsort(-scores, kind="mergesort")
+    count = 0
+    while count < order.shape[0] and scores[order[count]] > threshold:
+        if count >= k and scores[order[count]] < scores[order[k - 1]]:
+            break
+        count += 1
+    return order[:count]

@@ -1,4 +1,4 @@
-"""Own scores of texts: own = w * dense + (1 - w) * lexical.
+"""Own scores of texts and files: own = w * dense + (1 - w) * lexical, a file's that of its best.
 
 A part that is missing leaves all to the other: dense when the query has no vector, lexical when
 it has no terms or the text is in another script. A text that has no vector yet has dense 0.
@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import njit
-from viking_kernels.arrays import F32, I32, Query, Scope, Texts, Vectors
-from viking_kernels.dense import centred_fp32, cosine, cosine_bound, products_int8
+from viking_kernels._jit import inlined, njit
+from viking_kernels.arrays import F32, I32, Query, Scope, Tree, Vectors
+from viking_kernels.dense import coded_cosine, raw_cosine
 from viking_kernels.scope import place
 
 DENSE_WEIGHT = 0.5
 
 
-@njit
+@inlined
 def foreign(script: int, query_script: int) -> bool:
     """Whether a text's words can't be compared with the query's: another script."""
     return script != 0 and query_script != 0 and script != query_script
 
 
-@njit
+@inlined
 def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> float:
     """W of own = w * dense + (1 - w) * lexical."""
     if not use_dense:
@@ -32,68 +32,104 @@ def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> f
     return DENSE_WEIGHT
 
 
-@njit
-def own_of_base(
-    first: int, last: int, texts: Texts, vectors: Vectors, query: Query, lexical: F32, scope: Scope,
-    out: F32,
-) -> None:  # fmt: skip
-    """Own scores of base texts [first, last) of the scope, from int8 codes.
+@inlined
+def own_of_text(
+    row: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope, exact: bool
+) -> tuple[float, float]:
+    """(own score of a living text of the scope, how far it can be off).
 
-    `lexical` [t] and `out` [2, t] are the scope's: out gets scores and how far each can be off,
-    -1 for the dead. By Cauchy and Schwarz a product with a coded row is off by at most the length
-    of what the code leaves out; the query's own coding adds its part.
+    From int8 codes where there are some, unless `exact`; from fp32 vectors it is off by nothing.
+    `lexical` are the scope's, by position.
     """
-    codes = vectors.base_codes
-    direction, mean = query.direction_code, query.mean_code
-    for row in range(first, last):
-        at = row - scope.text_low
-        if texts.died[row] <= scope.revision:
-            out[0, at] = -1.0
-            out[1, at] = 0.0
-            continue
-        script = np.int64(texts.script[row])
-        missing = foreign(script, query.script)
-        weight = dense_weight(missing, query.use_dense, query.use_lexical)
-        score = 0.0
-        bound = 0.0
-        if weight > 0 and vectors.vector_at[row] <= scope.revision:
-            along, across = products_int8(codes, row, direction, mean, script)
-            u_x = vectors.scale[row] * along / query.direction_scale
-            m_x = vectors.scale[row] * across / query.mean_scale[script]
-            above = u_x - query.mean_dot[script]
-            square = 1.0 - 2.0 * m_x + query.mean_square[script]
-            left = np.float64(vectors.error[row])
-            u_off = left + query.direction_error * (1.0 + left)
-            m_off = left * np.sqrt(query.mean_square[script])
-            m_off += query.mean_error[script] * (1.0 + left)
-            score = cosine(above, square)
-            # fp32 sums of some hundred products, and |x| = 1, hold to about 1e-6.
-            bound = cosine_bound(score, above, square, u_off + 1e-6, 2.0 * m_off + 2e-6)
-        words = 0.0 if missing else np.float64(lexical[at])
-        out[0, at] = weight * score + (1.0 - weight) * words
-        out[1, at] = weight * bound
+    script = np.int64(tree.texts.script[row])
+    missing = foreign(script, query.script)
+    weight = dense_weight(missing, query.use_dense, query.use_lexical)
+    score = 0.0
+    bound = 0.0
+    if weight > 0 and vectors.vector_at[row] <= scope.revision:
+        if exact or row >= scope.base_texts:
+            score = raw_cosine(vectors, row, query, script)
+        else:
+            score, bound = coded_cosine(vectors, row, query, script)
+    words = 0.0
+    if not missing:
+        words = np.float64(lexical[place(row, scope.text_low, scope.text_high, scope.base_texts)])
+    return weight * score + (1.0 - weight) * words, weight * bound
 
 
-@njit
-def own_of_rows(
-    rows: I32, texts: Texts, vectors: Vectors, query: Query, lexical: F32, scope: Scope, out: F32
-) -> None:
-    """Own scores of any living texts of the scope, from fp32 vectors: out[0], and out[1] = 0."""
-    base = scope.base_texts
-    direction, mean = query.direction, query.mean
-    for i in range(rows.shape[0]):
-        row = rows[i]
-        at = place(row, scope.text_low, scope.text_high, base)
-        script = np.int64(texts.script[row])
-        missing = foreign(script, query.script)
-        weight = dense_weight(missing, query.use_dense, query.use_lexical)
-        score = 0.0
-        if weight > 0 and vectors.vector_at[row] <= scope.revision:
-            if row < base:
-                above, square = centred_fp32(vectors.base_raw, row, direction, mean, script)
-            else:
-                above, square = centred_fp32(vectors.tail_raw, row - base, direction, mean, script)
-            score = cosine(above, square)
-        words = 0.0 if missing else np.float64(lexical[at])
-        out[0, at] = weight * score + (1.0 - weight) * words
-        out[1, at] = 0.0
+@inlined
+def own_of_file(
+    file: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope, exact: bool
+) -> tuple[float, float, int, int]:
+    """(best own score of a file's texts, largest bound, row of the best text, texts).
+
+    Of equal ones the first is the best; -1 where the file has no living text.
+    """
+    texts = tree.texts
+    own = 0.0
+    bound = 0.0
+    best = -1
+    count = 0
+    if file < scope.base_files:
+        for row in range(tree.files.texts[file, 0], tree.files.texts[file, 1]):
+            if texts.died[row] > scope.revision:
+                score, off = own_of_text(row, tree, vectors, query, lexical, scope, exact)
+                count += 1
+                bound = max(bound, off)
+                if best < 0 or score > own:
+                    own = score
+                    best = row
+    row = tree.files.newest[file]
+    while row >= 0:
+        if row < texts.died.shape[0] and texts.died[row] > scope.revision:
+            score, off = own_of_text(row, tree, vectors, query, lexical, scope, exact)
+            count += 1
+            bound = max(bound, off)
+            # The chain leads from the last text to the first.
+            if best < 0 or score > own or (score == own and best >= scope.base_texts):
+                own = score
+                best = row
+        row = texts.older[row - scope.base_texts]
+    return own, bound, best, count
+
+
+@inlined
+def best_passages(
+    file: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope, rows: I32,
+    scores: F32,
+) -> None:  # fmt: skip
+    """Fills `rows` and `scores` ([n]) with a file's best passages, best first, -1 for none.
+
+    Own scores from fp32 vectors; only those above 0 count, of equal ones the first.
+    """
+    texts = tree.texts
+    rows[:] = -1
+    scores[:] = 0
+    if file < scope.base_files:
+        for row in range(tree.files.texts[file, 0], tree.files.texts[file, 1]):
+            if texts.died[row] > scope.revision and texts.ordinal[row] > 0:
+                own, _ = own_of_text(row, tree, vectors, query, lexical, scope, True)
+                _insert(rows, scores, row, own)
+    row = tree.files.newest[file]
+    while row >= 0:
+        if row < texts.died.shape[0] and texts.died[row] > scope.revision and texts.ordinal[row] > 0:
+            own, _ = own_of_text(row, tree, vectors, query, lexical, scope, True)
+            _insert(rows, scores, row, own)
+        row = texts.older[row - scope.base_texts]
+
+
+@inlined
+def _insert(rows: I32, scores: F32, row: int, score: float) -> None:
+    """Takes a passage in if it is one of the best: by score, then by row."""
+    value = np.float32(score)
+    at = rows.shape[0]
+    while at > 0 and (
+        value > scores[at - 1] or (value == scores[at - 1] and 0 <= row < rows[at - 1])
+    ):
+        if at < rows.shape[0]:
+            rows[at] = rows[at - 1]
+            scores[at] = scores[at - 1]
+        at -= 1
+    if value > 0 and at < rows.shape[0]:
+        rows[at] = row
+        scores[at] = value

@@ -1,4 +1,8 @@
-"""Best-first walk: opens the most promising directories until nothing better is in sight."""
+"""Opening directories: all of them in their order, or best-first until nothing better is in sight.
+
+To open a directory is to score its files: their own scores, what they have from their neighbours
+and from the directory, and whether they can be among the k best.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels._jit import njit
+from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     F32,
     I32,
+    I64,
     U8,
     Directories,
-    Files,
     Query,
     Scope,
-    Scores,
-    Texts,
+    Scratch,
     Tree,
     Vectors,
 )
-from viking_kernels.hierarchy import final_of_files, own_of_base_files, own_of_files
+from viking_kernels.hierarchy import smooth
 from viking_kernels.scope import next_file, place, row_at
 from viking_kernels.select import push_smallest
-from viking_kernels.texts import own_of_base, own_of_rows
+from viking_kernels.texts import own_of_file
 
 CONVERGED = 0
 EXHAUSTED = 1
@@ -40,61 +43,144 @@ class Limits(NamedTuple):
     most: int  # directories to open at most
 
 
+class Best(NamedTuple):
+    """The best files so far."""
+
+    top: F32  # [k] heap of the least that the final scores of the k best can be
+    held: I64  # [1] how many it holds
+    candidates: I64  # [1] how many files stand in Scratch.candidates
+
+
 @njit
-def open_directories(
-    rows: I32,
-    tree: Tree,
-    vectors: Vectors,
-    query: Query,
-    lexical: F32,
-    scope: Scope,
-    scores: Scores,
-) -> int:
-    """Scores the files right in these directories; returns how many texts that took."""
-    count = 0
-    for i in range(rows.shape[0]):
-        if rows[i] < scope.base_dirs:
-            # One type of number for each kernel: every other one would compile it again.
-            first = np.int64(tree.directories.texts[rows[i]])
-            last = np.int64(tree.directories.texts[rows[i] + 1])
-            own_of_base(first, last, tree.texts, vectors, query, lexical, scope, scores.own_texts)
-            own_of_base_files(
-                first, last, tree.texts, scope, scores.own_texts, scores.own, scores.best
+def none_yet(k: int) -> Best:
+    """No file has been looked at."""
+    return Best(np.empty(k, np.float32), np.zeros(1, np.int64), np.zeros(1, np.int64))
+
+
+@inlined
+def score_files(
+    directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, exact: bool,
+    scratch: Scratch,
+) -> int:  # fmt: skip
+    """Fills scratch.own and .best for the files right in a directory; how many texts they have."""
+    texts = 0
+    file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
+    while file >= 0:
+        at = place(file, scope.file_low, scope.file_high, scope.base_files)
+        own, bound, best, count = own_of_file(
+            file, tree, vectors, query, scratch.lexical, scope, exact
+        )
+        scratch.own[0, at] = own
+        scratch.own[1, at] = bound
+        scratch.best[at] = best
+        texts += count
+        file = next_file(tree.files.next[file], tree.files, scope.revision)
+    return texts
+
+
+@inlined
+def offer_files(
+    directory: int, weights: tuple[float, float, float], tree: Tree, scope: Scope, allowed: U8,
+    scratch: Scratch, best: Best,
+) -> tuple[bool, float]:  # fmt: skip
+    """Gives a directory's files their final scores and offers them to the best.
+
+    A convex combination is off by no more than the worst of its parts; the parent is exact.
+
+    Args:
+        weights: b, c and the directory's final score.
+        allowed: uint8 [files of the scope], 0 where a filter forbids; or [0]: nothing is forbidden.
+        scratch: has the own scores; .candidates and .reach get the files that may be among the
+            best.
+
+    Returns:
+        (whether the k best changed, the best own score of the files).
+    """
+    files = tree.files
+    weight, share, above = weights
+    before = -1.0
+    bound_before = 0.0
+    best_own = 0.0
+    changed = False
+    k = best.top.shape[0]
+    file = next_file(tree.directories.first_file[directory], files, scope.revision)
+    at = place(file, scope.file_low, scope.file_high, scope.base_files)
+    while file >= 0:
+        following = next_file(files.next[file], files, scope.revision)
+        own = np.float64(scratch.own[0, at])
+        bound = np.float64(scratch.own[1, at])
+        worst = max(bound, bound_before) if share > 0 else bound
+        after = -1.0
+        at_after = place(following, scope.file_low, scope.file_high, scope.base_files)
+        if following >= 0:
+            after = np.float64(scratch.own[0, at_after])
+            if share > 0:
+                worst = max(worst, np.float64(scratch.own[1, at_after]))
+        best_own = max(best_own, own)
+        if allowed.shape[0] == 0 or allowed[at]:
+            final = (1.0 - weight) * smooth(own, before, after, share) + weight * above
+            off = (1.0 - weight) * worst
+            held = best.held[0]
+            # Compared as they are kept, so that equal ones stay equal.
+            most = np.float32(final + off)
+            if most > 0 and (held < k or most >= best.top[0]):
+                scratch.candidates[best.candidates[0]] = at
+                scratch.reach[best.candidates[0]] = most
+                best.candidates[0] += 1
+                if held < k or np.float32(final - off) > best.top[0]:
+                    best.held[0] = push_smallest(best.top, held, final - off)
+                    changed = True
+        before = own
+        bound_before = bound
+        file = following
+        at = at_after
+    return changed, best_own
+
+
+@inlined
+def open_directory(
+    position: int, row: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
+    query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch, best: Best,
+) -> tuple[bool, float, int]:  # fmt: skip
+    """Scores the files right in a directory and offers them: (changed, best own score, texts).
+
+    `weights` are b, b below the scope's root, c. Sampled directories have their own scores.
+    """
+    texts = 0
+    if scratch.sampled[position] == 0:
+        texts = score_files(row, tree, vectors, query, scope, exact, scratch)
+    weight = weights[1] if row == scope.root else weights[0]
+    above = np.float64(scratch.directories[4, position])
+    changed, best_own = offer_files(
+        row, (weight, weights[2], above), tree, scope, allowed, scratch, best
+    )
+    return changed, best_own, texts
+
+
+@inlined
+def open_all(
+    count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors, query: Query,
+    scope: Scope, exact: bool, allowed: U8, scratch: Scratch, best: Best,
+) -> int:  # fmt: skip
+    """Opens every directory of the scope (`count` positions); returns how many texts there are."""
+    texts = 0
+    for position in range(count):
+        if scratch.directories[3, position] >= 0:
+            row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+            _, _, more = open_directory(
+                position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
             )
-            count += last - first
-    tail = tail_texts_in(rows, tree.directories, tree.files, tree.texts, scope)
-    own_of_rows(tail, tree.texts, vectors, query, lexical, scope, scores.own_texts)
-    own_of_files(tree.texts, tail, scope, scores.own_texts, scores.own, scores.best)
-    return count + tail.shape[0]
+            texts += more
+    return texts
 
 
-@njit
-def tail_texts_in(
-    rows: I32, directories: Directories, files: Files, texts: Texts, scope: Scope
-) -> I32:
-    """The living tail texts of the files right in these directories."""
-    out = np.empty(texts.older.shape[0], np.int32)
-    count = 0
-    for i in range(rows.shape[0]):
-        file = next_file(directories.first_file[rows[i]], files, scope.revision)
-        while file >= 0:
-            text = files.newest[file]
-            while text >= 0:
-                if text < texts.died.shape[0] and texts.died[text] > scope.revision:
-                    out[count] = text
-                    count += 1
-                text = texts.older[text - scope.base_texts]
-            file = next_file(files.next[file], files, scope.revision)
-    return out[:count]
-
-
-@njit
+@inlined
 def _before(a: int, b: int, final: F32) -> bool:
     """The queue's order: the higher final score first, then the lower position."""
     return final[a] > final[b] or (final[a] == final[b] and a < b)
 
 
-@njit
+@inlined
 def push_queue(queue: I32, count: int, position: int, final: F32) -> int:
     """Puts a directory into the queue, a binary heap with the best one at 0; its new size."""
     at = count
@@ -105,7 +191,7 @@ def push_queue(queue: I32, count: int, position: int, final: F32) -> int:
     return count + 1
 
 
-@njit
+@inlined
 def pop_queue(queue: I32, count: int, final: F32) -> int:
     """Takes the best directory out of the queue, which then holds count - 1; returns it."""
     top = queue[0]
@@ -127,7 +213,7 @@ def pop_queue(queue: I32, count: int, final: F32) -> int:
     return top
 
 
-@njit
+@inlined
 def queue_children(
     row: int, directories: Directories, scope: Scope, queue: I32, waiting: int, seen: U8, final: F32
 ) -> int:
@@ -146,7 +232,7 @@ def queue_children(
     return waiting
 
 
-@njit
+@inlined
 def _queue_once(row: int, scope: Scope, queue: I32, waiting: int, seen: U8, final: F32) -> int:
     position = place(row, scope.dir_low, scope.dir_high, scope.base_dirs)
     if seen[position] == 1:
@@ -155,37 +241,12 @@ def _queue_once(row: int, scope: Scope, queue: I32, waiting: int, seen: U8, fina
     return push_queue(queue, waiting, position, final)
 
 
-@njit
-def offer_files(
-    directory: int, directories: Directories, files: Files, scope: Scope, final: F32, allowed: U8,
-    top: F32, held: int,
-) -> tuple[int, bool]:  # fmt: skip
-    """Offers a directory's files to the k best so far; (how many are held, whether one got in)."""
-    changed = False
-    file = next_file(directories.first_file[directory], files, scope.revision)
-    while file >= 0:
-        at = place(file, scope.file_low, scope.file_high, scope.base_files)
-        if allowed.shape[0] == 0 or allowed[at]:
-            least = final[0, at] - final[1, at]
-            if least > 0 and (held < top.shape[0] or least > top[0]):
-                held = push_smallest(top, held, least)
-                changed = True
-        file = next_file(files.next[file], files, scope.revision)
-    return held, changed
-
-
-@njit
+@inlined
 def best_first(
-    tree: Tree,
-    vectors: Vectors,
-    query: Query,
-    lexical: F32,
-    scope: Scope,
-    scores: Scores,
-    plan: tuple[I32, U8, U8, tuple[float, float, float]],
-    limits: Limits,
-) -> tuple[I32, int, int, int]:
-    """Opens directories by final score, best first, and scores the files in them.
+    starts: I32, count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
+    query: Query, scope: Scope, allowed: U8, scratch: Scratch, best: Best, limits: Limits,
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """Opens directories by final score, best first.
 
     A directory is queued when its parent is opened or when it is a start point; each is opened
     once. After a round the walk stops when the k best files have not changed for some rounds
@@ -193,84 +254,60 @@ def best_first(
     seen so far (OUT_OF_REACH), at the most directories (LIMIT) or when all are open (EXHAUSTED).
 
     Args:
-        scores: directories are scored; files of sampled directories have their own scores.
-        plan: positions of the start points; 1 where a directory was sampled ([d]); the allowed
-            files ([f], or [0] for all); b, b below the scope's root, c.
+        starts: positions of directories.
+        count: positions of the scope's directories, which are scored.
+        weights: b, b below the scope's root, c.
+        scratch: .opened gets the positions of the opened directories in order.
 
     Returns:
-        (positions of the opened directories in order, rounds, reason to stop, texts scored).
+        (directories opened, rounds, reason to stop, texts scored).
     """
-    starts, sampled, allowed, weights = plan
-    final = scores.directories[4].copy()
-    queue = np.empty(final.shape[0], np.int32)
-    seen = np.zeros(final.shape[0], np.uint8)
-    opened = np.empty(min(limits.most, final.shape[0]), np.int32)
+    final = scratch.directories[4]
+    queue = scratch.queue
+    scratch.seen[:count] = 0
     waiting = 0
     for i in range(starts.shape[0]):
-        if seen[starts[i]] == 0:
-            seen[starts[i]] = 1
+        if scratch.seen[starts[i]] == 0:
+            scratch.seen[starts[i]] = 1
             waiting = push_queue(queue, waiting, starts[i], final)
-    top = np.empty(limits.k, np.float32)
-    held = 0
     best_own = 0.0
-    one = np.empty(1, np.int32)
     root_open = False  # its files may owe less to their parent than all others
     rounds = 0
     quiet = 0
-    count = 0
+    opened = 0
     texts = 0
     while True:
         stop = -1
         if waiting == 0:
             stop = EXHAUSTED
-        elif count >= limits.most:
+        elif opened >= limits.most:
             stop = LIMIT
         elif quiet >= limits.patience:
             stop = CONVERGED
-        elif held == limits.k and root_open and weights[0] > 0:
+        elif best.held[0] == limits.k and root_open and weights[0] > 0:
             reach = (1.0 - weights[0]) * best_own + weights[0] * final[queue[0]]
-            if reach < top[0]:
+            if reach < best.top[0]:
                 stop = OUT_OF_REACH
         if stop >= 0:
-            return opened[:count], rounds, stop, texts
+            return opened, rounds, stop, texts
         rounds += 1
         changed = False
         for _ in range(limits.in_round):
-            if waiting == 0 or count >= limits.most:
+            if waiting == 0 or opened >= limits.most:
                 break
             position = pop_queue(queue, waiting, final)
             waiting -= 1
-            opened[count] = position
-            count += 1
+            scratch.opened[opened] = position
+            opened += 1
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-            if sampled[position] == 0:
-                one[0] = row
-                texts += open_directories(one, tree, vectors, query, lexical, scope, scores)
             root_open = root_open or row == scope.root
-            weight = weights[1] if row == scope.root else weights[0]
-            above = np.float64(final[position])
-            final_of_files(
-                row, (weight, weights[2], above), tree.directories, tree.files, scope, scores.own,
-                scores.final,
-            )  # fmt: skip
-            best_own = max(best_own, best_in(row, tree.directories, tree.files, scope, scores.own))
-            held, got_in = offer_files(
-                row, tree.directories, tree.files, scope, scores.final, allowed, top, held
+            got_in, own, more = open_directory(
+                position, row, weights, tree, vectors, query, scope, False, allowed, scratch, best
             )
+            best_own = max(best_own, own)
             changed = changed or got_in
-            waiting = queue_children(row, tree.directories, scope, queue, waiting, seen, final)
+            texts += more
+            waiting = queue_children(
+                row, tree.directories, scope, queue, waiting, scratch.seen, final
+            )
         quiet = 0 if changed else quiet + 1
-
-
-@njit
-def best_in(
-    directory: int, directories: Directories, files: Files, scope: Scope, own: F32
-) -> float:
-    """The best own score of a directory's files; 0 without files."""
-    best = 0.0
-    file = next_file(directories.first_file[directory], files, scope.revision)
-    while file >= 0:
-        at = place(file, scope.file_low, scope.file_high, scope.base_files)
-        best = max(best, np.float64(own[0, at]))
-        file = next_file(files.next[file], files, scope.revision)
-    return best

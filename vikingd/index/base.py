@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from viking_kernels.arrays import COUNTS, F32, I8, I32, I64, SCRIPTS, U8, U16, U64
+from viking_kernels.simd import padded
 
 from vikingd.errors import Corrupt
 from vikingd.index import ivf, tokens
@@ -57,7 +58,7 @@ class Base:
     text_ordinal: I32  # [T]
     text_has_vector: U8  # [T]
     text_embeddable: U8  # [T]
-    codes: I8  # [T, dim]
+    codes: I8  # [T, dim padded]
     raw: F32  # [T, dim]
     scale: F32  # [T]
     error: F32  # [T]
@@ -102,7 +103,7 @@ def empty(dimension: int) -> Base:
         "file_name_at": np.zeros(1, np.int64),
         "file_texts": np.zeros((0, 2), np.int32),
         "term_at": np.zeros(1, np.int64),
-        "codes": np.zeros((0, dimension), np.int8),
+        "codes": np.zeros((0, padded(dimension)), np.int8),
         "raw": np.zeros((0, dimension), np.float32),
         "mean_sum": np.zeros((0, dimension), np.int64),
         "mean": np.zeros((0, dimension), np.float32),

@@ -239,7 +239,7 @@ class Commit:
         base = self.g.base
         rows = np.array([row for row in self.coded if row < len(base.codes)], np.int64)
         if len(rows):
-            codes = np.empty((len(rows), base.codes.shape[1]), np.int8)
+            codes = np.zeros((len(rows), base.codes.shape[1]), np.int8)
             scale, error = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
             quantize_rows(base.raw[rows], codes, scale, error)
             base.codes[rows], base.scale[rows], base.error[rows] = codes, scale, error

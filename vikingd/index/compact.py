@@ -20,6 +20,7 @@ from viking_kernels.arrays import (
     U64,
 )
 from viking_kernels.quantize import quantize_rows
+from viking_kernels.simd import padded
 
 from vikingd.index import tokens
 from vikingd.index.base import Base
@@ -44,7 +45,7 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
     has_vector = (snapshot.vectors.vector_at[texts] <= revision).astype(np.uint8)
     raw = _rows(snapshot.vectors.base_raw, snapshot.vectors.tail_raw, texts)
     raw[has_vector == 0] = 0
-    codes = np.empty(raw.shape, np.int8)
+    codes = np.zeros((len(raw), padded(raw.shape[1])), np.int8)
     scale, error = np.empty(len(raw), np.float32), np.empty(len(raw), np.float32)
     quantize_rows(raw, codes, scale, error)
     text_dir, text_script = new_dir[tree.texts.directory[texts]], tree.texts.script[texts]

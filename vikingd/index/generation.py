@@ -226,7 +226,8 @@ class Generation:
             ),
             Texts(
                 c["text_file"][:texts], c["text_dir"][:texts], c["text_script"][:texts],
-                c["text_length"][:texts], c["text_died"][:texts], self.text_older,
+                c["text_length"][:texts], c["text_ordinal"][:texts], c["text_died"][:texts],
+                self.text_older,
             ),
         )  # fmt: skip
         vectors = Vectors(

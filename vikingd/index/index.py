@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from viking_kernels.arrays import F32
+from viking_kernels.simd import padded
 
 from vikingd.errors import Corrupt
 from vikingd.index import base as bases
@@ -141,7 +142,7 @@ class Index:
         texts = len(base.text_dir)
         wide = bases.empty(dimension)
         base = replace(
-            base, codes=np.zeros((texts, dimension), np.int8),
+            base, codes=np.zeros((texts, padded(dimension)), np.int8),
             raw=np.zeros((texts, dimension), np.float32), mean=wide.mean, mean_sum=wide.mean_sum,
         )  # fmt: skip
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)

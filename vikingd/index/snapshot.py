@@ -15,14 +15,17 @@ from viking_kernels.arrays import (
     I64,
     SCRIPTS,
     U8,
+    U16,
     U64,
+    Means,
     Numbers,
     Scope,
     Terms,
     Tree,
     Vectors,
 )
-from viking_kernels.dense import Means, code_means
+from viking_kernels.bm25 import postings
+from viking_kernels.dense import code_means
 
 from vikingd import uri as uris
 from vikingd.index import tokens
@@ -208,14 +211,7 @@ class Snapshot:
     def terms(self, hashes: U64, weights: F32) -> Terms:
         """The postings of terms, for the kernels."""
         base = self.base
-        keys = hashes
-        at = np.searchsorted(base.term_key, keys)
-        known = np.zeros(len(keys), bool)
-        inside = at < len(base.term_key)
-        known[inside] = base.term_key[at[inside]] == keys[inside]
-        starts = np.where(known, base.term_at[np.where(known, at, 0)], 0)
-        ends = np.where(known, base.term_at[np.where(known, at + 1, 0)], 0)
-        tail_from = np.zeros(len(keys) + 1, np.int64)
+        tail_from = np.zeros(len(hashes) + 1, np.int64)
         parts: list[npt.NDArray[np.uint64]] = []
         for i, key in enumerate(hashes.tolist()):
             found = self.tail_postings.get(key)
@@ -223,16 +219,20 @@ class Snapshot:
                 # One call under the GIL: the writer may be appending to the same array.
                 parts.append(np.frombuffer(found.tobytes(), np.uint64))
                 tail_from[i + 1] = len(parts[-1])
-        np.cumsum(tail_from, out=tail_from)
-        tail = np.concatenate(parts) if parts else _NO_POSTINGS
-        return Terms(weights, starts, ends, base.posting_text, base.posting_tf, tail_from,
-                     (tail >> np.uint64(16)).astype(np.int32), tail.astype(np.uint16))  # fmt: skip
+        tail_text, tail_tf = _NO_TEXTS, _NO_TFS
+        if parts:
+            np.cumsum(tail_from, out=tail_from)
+            tail = np.concatenate(parts)
+            tail_text, tail_tf = (tail >> np.uint64(16)).astype(np.int32), tail.astype(np.uint16)
+        return Terms(hashes, weights, base.term_key, base.term_at, base.posting_text,
+                     base.posting_tf, tail_from, tail_text, tail_tf)  # fmt: skip
 
     def has_term(self, key: int, scope: Scope) -> bool:
         """Whether a living text of the scope has a term."""
         terms = self.terms(np.array([key], np.uint64), np.ones(1, np.float32))
         texts = self.tree.texts
-        base = terms.base_text[terms.base_from[0] : terms.base_to[0]]
+        begin, end = postings(terms, 0)
+        base = terms.base_text[begin:end]
         first, last = np.searchsorted(base, (scope.text_low, scope.text_high))
         if (texts.died[base[first:last]] > self.revision).any():
             return True
@@ -253,4 +253,5 @@ class Snapshot:
         return row
 
 
-_NO_POSTINGS = np.zeros(0, np.uint64)
+_NO_TEXTS: I32 = np.zeros(0, np.int32)
+_NO_TFS: U16 = np.zeros(0, np.uint16)

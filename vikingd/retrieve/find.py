@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 import numpy as np
 from viking_kernels import dense, walk
 from viking_kernels import find as kernel
-from viking_kernels.arrays import DIRECTORIES, F32, FILES, I32, TEXTS, U8, Scope
-from viking_kernels.hierarchy import texts_of_files
+from viking_kernels.arrays import (
+    DIRECTORIES,
+    F32,
+    FILES,
+    I32,
+    TEXTS,
+    U8,
+    Asked,
+    Scope,
+    Scratch,
+)
 from viking_kernels.scope import row_at
 
 from vikingd.engine import Engine
@@ -41,6 +53,7 @@ MAX_DIRECTORIES = 512
 _ATTEMPTS = 5
 _ALL: U8 = np.zeros(0, np.uint8)
 _NONE: I32 = np.zeros(0, np.int32)
+_NO_VECTOR: F32 = np.zeros(0, np.float32)
 _TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
 
 
@@ -108,15 +121,13 @@ class _Search:
         self.identifiers = any(snapshot.has_term(key, self.scope) for key in self.terms.identifiers)
         script = self._script(vector, means.mean)
         self.script = script
-        if vector is not None and len(vector) != snapshot.dimension:
-            vector = None  # nothing has a vector yet, so none can be compared
-        self.compared = dense.prepare(
-            vector,
-            NONE if self.identifiers else script,
-            means,
-            use_dense=not self.identifiers,
-            use_lexical=len(self.terms.hashes) > 0,
-        )
+        if vector is None or len(vector) != snapshot.dimension:
+            vector = _NO_VECTOR  # or nothing has a vector yet, so none can be compared
+        self.coded = means
+        self.asked = Asked(
+            vector, NONE if self.identifiers else script, not self.identifiers,
+            len(self.terms.hashes) > 0,
+        )  # fmt: skip
         self.types = query.context_types or _TYPES
         self.files = self._allowed(files=True, where=where)
         self.directories = self._allowed(files=False, where=where)
@@ -166,19 +177,20 @@ class _Search:
         most = query.max_directories or MAX_DIRECTORIES
         starts = min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most)
         plan = kernel.Plan(
-            int(method), float(threshold), self._alpha(),
-            starts, walk.Limits(query.limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
+            int(method), float(threshold), self._alpha(), starts, MAX_PASSAGES_SHOWN,
+            walk.Limits(query.limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
         )  # fmt: skip
         wants_files = query.levels != Levels.DIRECTORIES
-        found = kernel.find(
-            snapshot.tree, snapshot.vectors, snapshot.numbers, self.compared, scope,
-            snapshot.terms(self.terms.hashes, self.terms.weights),
-            self.files if wants_files else np.zeros(_size(snapshot, scope), np.uint8),
-            self._near(method), plan,
-        )  # fmt: skip
+        with _scratch(snapshot) as scratch:
+            found = kernel.find(
+                snapshot.tree, snapshot.vectors, snapshot.numbers, self.coded, self.asked, scope,
+                snapshot.terms(self.terms.hashes, self.terms.weights),
+                self.files if wants_files else np.zeros(_size(snapshot, scope), np.uint8),
+                self._near(method), plan, scratch,
+            )  # fmt: skip
         chosen: list[Chosen] = []
         if wants_files:
-            chosen += self._best_files(found, threshold)
+            chosen += self._best_files(found)
         if query.levels != Levels.FILES:
             chosen += self._best_directories(found, threshold)
         chosen.sort(key=lambda c: (-c[0], c[1]))
@@ -191,9 +203,10 @@ class _Search:
     def _near(self, method: Method) -> I32:
         """What a large base's inverted file proposes, for a walk."""
         inverted, scope = self.snapshot.inverted_file, self.scope
-        if method is not Method.BEST_FIRST or inverted is None or not self.compared.use_dense:
+        if method is not Method.BEST_FIRST or inverted is None or not len(self.asked.vector):
             return _NONE
-        return ivf.near(inverted, self.compared.direction, scope.text_low, scope.text_high)
+        compared = dense.prepare(self.asked, self.coded)
+        return ivf.near(inverted, compared.direction, scope.text_low, scope.text_high)
 
     def _alpha(self) -> float:
         """The weight of the own score; below 0: adaptive.
@@ -204,21 +217,15 @@ class _Search:
             return float(self.query.alpha)
         return 1.0 if self.identifiers else -1.0
 
-    def _best_files(self, found: kernel.Found, threshold: float) -> list[Chosen]:
-        """The best by score, and all that share the last place."""
-        scores = found.parts[:, 7]
-        order = np.argsort(-scores, kind="stable")
-        order = order[scores[order] > threshold]
-        limit = self.query.limit
-        if len(order) > limit:
-            # All that share the last place are weighed by name.
-            order = order[scores[order] >= scores[order[limit - 1]]]
-        out = []
-        for i in order.tolist():
-            row = int(found.candidates[i])
-            uri = self.snapshot.file_uri(row)
-            out.append((float(scores[i]), uri, -1 - row, found.parts[i], int(found.best_text[i])))
-        return out
+    def _best_files(self, found: kernel.Found) -> list[Chosen]:
+        """The best by score, and all that share the last place: they are weighed by name."""
+        uri = self.snapshot.file_uri
+        return [
+            (parts[7], uri(row), -1 - row, found.parts[i], best)
+            for i, (row, parts, best) in enumerate(
+                zip(found.rows.tolist(), found.parts.tolist(), found.best_text.tolist(), strict=True)
+            )
+        ]
 
     def _best_directories(self, found: kernel.Found, threshold: float) -> list[Chosen]:
         """The same for directories below the scope's root."""
@@ -294,27 +301,40 @@ def _matches(
 
 
 def _best_passages(search: _Search, scored: Scored) -> dict[int, list[tuple[int, float]]]:
-    """(store's text id, own score) of each result's best passages, best first, ties by place."""
-    snapshot, scope = search.snapshot, search.scope
-    files = np.array([-1 - c[2] for c in scored.chosen if c[2] < 0], np.int32)
-    rows = texts_of_files(files, snapshot.tree.files, snapshot.tree.texts, scope)
-    rows = rows[snapshot.text_ordinal[rows] > 0]
-    beyond = scope.text_high - scope.text_low - scope.base_texts
-    positions = np.where(rows < scope.base_texts, rows - scope.text_low, rows + beyond)
-    scores = scored.found.own_texts[0, positions]
-    order = np.argsort(-scores, kind="stable")
-    order = order[scores[order] > 0]
-    best: dict[int, list[tuple[int, float]]] = {}
-    for file, text_id, score in zip(
-        snapshot.tree.texts.file[rows[order]].tolist(),
-        snapshot.text_id[rows[order]].tolist(),
-        scores[order].tolist(),
-        strict=True,
+    """(store's text id, own score) of each file's best passages, best first."""
+    found, text_id = scored.found, search.snapshot.text_id
+    return {
+        -1 - file: [(int(text_id[row]), own) for row, own in zip(rows, scores, strict=True) if row >= 0]
+        for file, rows, scores in zip(
+            found.rows.tolist(), found.passages.tolist(), found.passage_own.tolist(), strict=True
+        )
+    }
+
+
+class _Room(threading.local):
+    """The scratch of each thread, kept for its next query."""
+
+    scratch: Scratch | None = None
+
+
+_room = _Room()
+
+
+@contextmanager
+def _scratch(snapshot: Snapshot) -> Iterator[Scratch]:
+    """Room for a query's scores; one that a query failed in is not used again."""
+    tree, kept = snapshot.tree, _room.scratch
+    needed = (len(tree.directories.died), len(tree.files.died), len(tree.texts.died))
+    if kept is None or any(
+        have < need
+        for have, need in zip(
+            (len(kept.dir_tf), len(kept.best), len(kept.lexical)), needed, strict=True
+        )
     ):
-        passages = best.setdefault(-1 - file, [])
-        if len(passages) < MAX_PASSAGES_SHOWN:
-            passages.append((text_id, score))
-    return best
+        kept = kernel.scratch(*(n + n // 4 + 1024 for n in needed))
+    _room.scratch = None
+    yield kept
+    _room.scratch = kept
 
 
 def _size(snapshot: Snapshot, scope: Scope) -> int:

@@ -100,7 +100,7 @@ def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
     )
     return FindTrace(
         scored.method, scored.directories, scored.files, scored.texts, found.scored_texts,
-        len(found.candidates), scored.terms, SCRIPTS[scored.script], means, found.icc, found.gate,
+        found.rescored, scored.terms, SCRIPTS[scored.script], means, found.icc, found.gate,
         found.sample_files, tuple(directories), len(found.opened), found.rounds,
         _STOPPED[found.stop] if walked else "every file of the scope was scored",
         scored.identifiers,

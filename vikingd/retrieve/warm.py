@@ -10,7 +10,7 @@ import numpy as np
 from viking_kernels import find as kernel
 from viking_kernels import walk
 from viking_kernels._jit import is_compiled
-from viking_kernels.arrays import SCRIPTS
+from viking_kernels.arrays import SCRIPTS, Asked
 from viking_kernels.dense import prepare
 
 from vikingd.index.index import Index, IndexSettings
@@ -65,18 +65,16 @@ def _search(index: Index) -> None:
     scope, means, _ = snapshot.scope(0)
     words = query_terms("word number")
     vector = np.ones(_DIMENSION, np.float32)
-    query = prepare(vector, LATIN, means, use_dense=True, use_lexical=True)
+    asked = Asked(vector, LATIN, True, True)
     terms = snapshot.terms(words.hashes, words.weights)
+    tree = snapshot.tree
+    room = kernel.scratch(
+        len(tree.directories.died), len(tree.files.died), len(tree.texts.died)
+    )
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
-        plan = kernel.Plan(method, 0.0, -1.0, 1, walk.Limits(1, 1, 1, 8))
+        plan = kernel.Plan(method, 0.0, -1.0, 1, 1, walk.Limits(1, 1, 1, 8))
         kernel.find(
-            snapshot.tree,
-            snapshot.vectors,
-            snapshot.numbers,
-            query,
-            scope,
-            terms,
-            _NOTHING,
-            _NO_ROWS,
-            plan,
-        )
+            tree, snapshot.vectors, snapshot.numbers, means, asked, scope, terms, _NOTHING,
+            _NO_ROWS, plan, room,
+        )  # fmt: skip
+    prepare(asked, means)
