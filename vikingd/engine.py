@@ -178,7 +178,6 @@ class Engine:
         except Corrupt as error:
             progress(f"{error}; the index is made anew from the store")
             index.clear()
-        revision = store.revision
         fed: list[Change] = []
         count = 0
         for context in store.scan():
@@ -186,9 +185,11 @@ class Engine:
             if len(fed) == _FEED:
                 count += len(fed)
                 progress(f"indexing: {count} contexts")
-                index.apply(fed, revision)
+                index.apply(fed, 0)  # a base that is written meanwhile has not yet all of it
                 fed = []
-        index.apply(fed, revision)
+        index.apply(fed, store.revision)
+        if count:
+            index.compact()
 
     def _on_commit(self, changes: list[Change], revision: int) -> None:
         self._index.apply(changes, revision)

@@ -84,6 +84,8 @@ class Index:
     def load(self) -> bool:
         """Takes the base on disk, if it is one of this model; False: everything must be fed in.
 
+        A base of revision 0 is what became of a feed that was broken off, and no use.
+
         Raises:
             Corrupt: there is one, but it can't be used; feeding everything in mends it.
         """
@@ -96,6 +98,8 @@ class Index:
             raise Corrupt(
                 f"{path.name} is of {manifest.model} with {manifest.dimension} dimensions"
             )
+        if manifest.revision == 0:
+            return False
         self._generation = self._over(stored)
         self._bytes = _size(path)
         return True
