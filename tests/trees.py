@@ -153,7 +153,7 @@ class World:
         else:
             parent.files[name] = node
             node.texts = plain
-        return Upsert(node.id, uri, is_directory, {}, tuple(indexed))
+        return Upsert(node.id, uri, is_directory, "", {}, tuple(indexed))
 
     def change(self) -> Change:
         """Makes one random change to the plain tree; what the index has to be told."""

@@ -24,7 +24,7 @@ from vikingd.errors import Corrupt, DeadlinePassed, EmbedderFailed, RevisionNotR
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
-from vikingd.model import Change, Committed, Filled, Prepared
+from vikingd.model import Change, Committed, Prepared, Upsert
 from vikingd.store.store import Store
 
 _FEED = 2000
@@ -173,7 +173,7 @@ class Engine:
                 changes, revision = store.changes_since(index.snapshot.revision)
                 if changes:
                     progress(f"taking {len(changes)} changes since the index was written")
-                index.apply(changes, revision)
+                index.apply([*changes, *store.links()], revision)
                 return
         except Corrupt as error:
             progress(f"{error}; the index is made anew from the store")
@@ -187,7 +187,7 @@ class Engine:
                 progress(f"indexing: {count} contexts")
                 index.apply(fed, 0)  # a base that is written meanwhile has not yet all of it
                 fed = []
-        index.apply(fed, store.revision)
+        index.apply([*fed, *store.links()], store.revision)
         if count:
             index.compact()
 
@@ -195,7 +195,7 @@ class Engine:
         self._index.apply(changes, revision)
         with self._advanced:
             self._advanced.notify_all()
-        if self._worker is not None and not all(isinstance(c, Filled) for c in changes):
+        if self._worker is not None and any(isinstance(c, Upsert) for c in changes):
             self._worker.wake()
 
     def _fill(self, vectors: list[tuple[int, bytes]]) -> None:
@@ -291,7 +291,7 @@ class Engine:
         for _ in range(5):
             snapshot = self.snapshot
             comparison = Comparison(snapshot)
-            comparison.run(self.store.scan())
+            comparison.run(self.store.scan(), self.store.links())
             if not comparison.problems or self.store.revision == snapshot.revision:
                 break
             # Writes came between the snapshot and the reading: compare again.

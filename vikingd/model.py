@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_RELATIONS = 5
 MAX_PASSAGES_SHOWN = 3
@@ -95,8 +95,7 @@ class Draft:
         return hashlib.sha256(text.encode()).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(NamedTuple):
     """The other end of a link."""
 
     uri: str
@@ -159,9 +158,8 @@ class ScoreParts:
     final: float
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedPassage:
-    """A passage that made its file match."""
+class MatchedPassage(NamedTuple):
+    """A passage that made its file match, as it stands in the content: code points [start, end)."""
 
     section: str
     text: str
@@ -170,8 +168,7 @@ class MatchedPassage:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """One result of a find."""
 
     uri: str
@@ -270,7 +267,11 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class IndexedText:
-    """A text with the id that the store gave it."""
+    """A text with the id that the store gave it, and what a reply shows of it.
+
+    That is `passage`, which stands at code points [start, end) of the content, below `section`. Of
+    an abstract's text it is nothing: the abstract is its context's.
+    """
 
     text_id: int
     ordinal: int
@@ -278,6 +279,10 @@ class IndexedText:
     text: str
     vector: bytes  # b"" where there is none (yet)
     embeddable: bool  # False: it never gets a vector
+    section: str = ""
+    start: int = 0
+    end: int = 0
+    passage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +292,7 @@ class Upsert:
     context_id: int
     uri: str
     is_directory: bool
+    abstract: str
     metadata: Mapping[str, Any]
     texts: tuple[IndexedText, ...]
 
@@ -306,7 +312,27 @@ class Filled:
     vector: bytes
 
 
-Change = Upsert | Remove | Filled
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Change feed: these two contexts are linked, for this reason from now on.
+
+    A link ends with one of its contexts, also where that moves; its new place is linked again then.
+    """
+
+    uri: str
+    other: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unlinked:
+    """Change feed: these two contexts are linked no longer."""
+
+    uri: str
+    other: str
+
+
+Change = Upsert | Remove | Filled | Linked | Unlinked
 
 
 @dataclass(frozen=True, slots=True)

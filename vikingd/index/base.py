@@ -23,7 +23,7 @@ from vikingd.errors import Corrupt
 from vikingd.index import ivf, tokens
 from vikingd.index.columns import Columns
 
-FORMAT = 1
+FORMAT = 2
 _MANIFEST = "manifest.json"
 _CURRENT = "CURRENT"
 
@@ -44,11 +44,15 @@ class Base:
     dir_id: I64  # [D] context ids of the store
     dir_name_at: I64  # [D + 1] names are dir_names[at[d] : at[d + 1]], UTF-8
     dir_names: U8
+    dir_abstract_at: I64  # [D + 1] as dir_name_at
+    dir_abstracts: U8
     file_dir: I32  # [F]
     file_texts: I32  # [F, 2]
     file_id: I64  # [F]
     file_name_at: I64  # [F + 1]
     file_names: U8
+    file_abstract_at: I64  # [F + 1]
+    file_abstracts: U8
     text_file: I32  # [T]
     text_dir: I32  # [T]
     text_script: U8  # [T]
@@ -57,6 +61,11 @@ class Base:
     text_ordinal: I32  # [T]
     text_has_vector: U8  # [T]
     text_embeddable: U8  # [T]
+    text_span: I32  # [T, 2] start and end of the passage in the content, code points
+    text_section_at: I64  # [T + 1]
+    text_sections: U8
+    text_passage_at: I64  # [T + 1] the passages as they stand in the content, "" for an abstract
+    text_passages: U8
     codes: I8  # [T, dim]
     raw: F32  # [T, dim]
     scale: F32  # [T]
@@ -99,7 +108,12 @@ def empty(dimension: int) -> Base:
         "dir_type": np.zeros(1, np.int8),
         "dir_id": np.array([-1], np.int64),
         "dir_name_at": np.zeros(2, np.int64),
+        "dir_abstract_at": np.zeros(2, np.int64),
         "file_name_at": np.zeros(1, np.int64),
+        "file_abstract_at": np.zeros(1, np.int64),
+        "text_section_at": np.zeros(1, np.int64),
+        "text_passage_at": np.zeros(1, np.int64),
+        "text_span": np.zeros((0, 2), np.int32),
         "file_texts": np.zeros((0, 2), np.int32),
         "term_at": np.zeros(1, np.int64),
         "codes": np.zeros((0, dimension), np.int8),
@@ -111,7 +125,9 @@ def empty(dimension: int) -> Base:
         "uri_key": np.array([tokens.term_hash("viking://")], np.uint64),
         "uri_row": np.zeros(1, np.int32),
     }
-    kinds = {"dir_names": np.uint8, "file_names": np.uint8, "file_dir": np.int32,
+    kinds = {"dir_names": np.uint8, "file_names": np.uint8, "dir_abstracts": np.uint8,
+             "file_abstracts": np.uint8, "text_sections": np.uint8, "text_passages": np.uint8,
+             "file_dir": np.int32,
              "file_id": np.int64, "text_file": np.int32, "text_dir": np.int32,
              "text_script": np.uint8, "text_length": np.int32, "text_id": np.int64,
              "text_ordinal": np.int32, "text_has_vector": np.uint8, "text_embeddable": np.uint8,

@@ -151,6 +151,7 @@ class Index:
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
         manifest = bases.Manifest(snapshot.generation, snapshot.revision, dimension, self._model)
         self._generation = self._over(bases.Stored(base, dirs, files, manifest, None))
+        self._generation.apply(snapshot.linked(), snapshot.revision)
         self._since = None
 
     def _due(self) -> bool:
@@ -191,6 +192,7 @@ class Index:
         loaded = bases.load(self._root)
         assert loaded is not None
         fresh = self._over(loaded[0])
+        fresh.apply(snapshot.linked(), snapshot.revision)
         while True:
             with self._lock:
                 if self._since is None:
