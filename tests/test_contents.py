@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
+from vikingd.index.compact import compacted
 from vikingd.index.contents import Strings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.prepare import prepare
@@ -80,6 +81,16 @@ def test_an_abstract_is_that_of_its_revision(fixture: Fixture, is_directory: boo
     assert [abstract(snapshot, A) for snapshot in held] == ["1", "二", "二", "", "1"]
 
 
+def test_an_older_snapshot_is_compacted_as_it_is(tmp_path: Path) -> None:
+    """A base shows nothing that came after its revision, though it was there already."""
+    made = Fixture(tmp_path, STAYS)
+    old = made.put(A, "1")
+    made.put(A, "2")
+    base, _, _ = compacted(old)
+    assert Strings(base.file_abstract_at, base.file_abstracts)[0] == "1"
+    made.engine.close()
+
+
 def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
     """What is linked, moved, unlinked or removed later is shown by later snapshots alone."""
     fixture.put(A, "a")
@@ -134,7 +145,7 @@ def test_a_find_reads_no_database(fixture: Fixture) -> None:
     fixture.engine.store.close()
     (match, *_) = find(fixture.engine, FindQuery("harbour winter 冬天"), None).matches
     assert (match.uri, match.abstract) == (A, "About a harbour")
-    assert sorted(passage[:4] for passage in match.passages) == [
+    assert sorted((p.section, p.text, p.start, p.end) for p in match.passages) == [
         ("", "in winter 冬天\n", 12, len(content)),
         ("One > two", "the harbour\n", 0, 12),
     ]
@@ -183,8 +194,8 @@ def test_a_base_is_mapped_not_read(tmp_path: Path) -> None:
     made.engine.optimize()
     base = made.engine.snapshot.base
     made.engine.close()
-    assert len(base.text_passages) > 8000
-    assert isinstance(base.text_passages.base, np.memmap)
+    assert len(base.text_shown) > 8000
+    assert isinstance(base.text_shown.base, np.memmap)
 
 
 @settings(max_examples=50, deadline=None)

@@ -331,7 +331,8 @@ class EngineMachine(RuleBasedStateMachine):
         for match in self.everything():
             abstract, passages, relations = expected[match.uri]
             assert (match.abstract, match.relations) == (abstract, relations)
-            assert {passage[:4] for passage in match.passages} <= set(passages)
+            shown = {(p.section, p.text, p.start, p.end) for p in match.passages}
+            assert shown <= set(passages)
 
     @rule()
     def verify(self) -> None:

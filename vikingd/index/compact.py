@@ -64,8 +64,7 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
     file_name_at, file_names = names.files.gather(files)
     dir_abstract_at, dir_abstracts = contents.directories.gather(dirs, revision)
     file_abstract_at, file_abstracts = contents.files.gather(files, revision)
-    text_section_at, text_sections = contents.sections.gather(texts)
-    text_passage_at, text_passages = contents.passages.gather(texts)
+    text_shown_at, text_shown = contents.texts.gather(texts)
     uri_key, uri_row = _uris(snapshot, dirs, files)
     new = Base(
         dir_parent=parents, dir_end=ends, dir_files=dir_files, dir_texts=dir_texts,
@@ -79,8 +78,7 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
         text_length=text_length, text_id=snapshot.text_id[texts],
         text_ordinal=snapshot.text_ordinal[texts], text_has_vector=has_vector,
         text_embeddable=snapshot.text_embeddable[texts], text_span=contents.spans(texts),
-        text_section_at=text_section_at, text_sections=text_sections,
-        text_passage_at=text_passage_at, text_passages=text_passages,
+        text_shown_at=text_shown_at, text_shown=text_shown,
         codes=codes, raw=raw, scale=scale, error=error,
         term_key=term_key, term_at=term_at, posting_text=posting_text, posting_tf=posting_tf,
         counts=counts, mean_slot=mean_slot, mean_count=mean_count, mean_sum=sums, mean=mean,

@@ -94,8 +94,7 @@ class Contents:
     def __init__(self, base: Base) -> None:
         self.directories = Abstracts(base.dir_abstract_at, base.dir_abstracts)
         self.files = Abstracts(base.file_abstract_at, base.file_abstracts)
-        self.sections = Strings(base.text_section_at, base.text_sections)
-        self.passages = Strings(base.text_passage_at, base.text_passages)
+        self.texts = Strings(base.text_shown_at, base.text_shown)
         self._base_span = base.text_span
         self._span = base.text_span.data
         self._tail_span = array("i")
@@ -103,17 +102,15 @@ class Contents:
     def add_text(self, text: IndexedText) -> None:
         """Takes what is shown of the next text of the tail."""
         self._tail_span.extend((text.start, text.end))
-        self.sections.append(text.section)
-        self.passages.append(text.passage)
+        self.texts.append(f"{text.section}\0{text.passage}")
 
     def passage(self, row: int) -> tuple[str, str, int, int]:
         """(section, passage, start, end) of a text."""
-        tail = 2 * (row - self.passages.base_size)
+        section, _, passage = self.texts[row].partition("\0")
+        tail = 2 * (row - self.texts.base_size)
         if tail < 0:
-            start, end = self._span[row, 0], self._span[row, 1]
-        else:
-            start, end = self._tail_span[tail], self._tail_span[tail + 1]
-        return self.sections[row], self.passages[row], start, end
+            return section, passage, self._span[row, 0], self._span[row, 1]
+        return section, passage, self._tail_span[tail], self._tail_span[tail + 1]
 
     def spans(self, rows: I32) -> I32:
         """[rows, 2] start and end of texts; runs beside the writer."""

@@ -126,7 +126,7 @@ class Snapshot:
     def file_uri(self, row: int) -> str:
         """The URI of a file."""
         return uris.join(
-            self.directory_uri(int(self.tree.files.directory[row])), self.names.files[row]
+            self.directory_uri(self.tree.files.directory.item(row)), self.names.files[row]
         )
 
     def uri(self, row: int) -> str:
