@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -24,11 +25,14 @@ from vikingd.retrieve.find import find
 
 DOCS = "viking://resources/docs"
 A, B, C = f"{DOCS}/a.md", f"{DOCS}/b.md", f"{DOCS}/c.md"
-STAYS, COMPACTS, RESTARTS = "stays", "compacts", "restarts"
+STAYS, COMPACTS, REBUILDS, RELOADS = "stays", "compacts", "rebuilds", "reloads"
 
 
 class Fixture:
-    """An engine that is compacted or restarted behind each write, as the test wants."""
+    """An engine that is compacted or restarted behind each write, as the test wants.
+
+    A restart makes the index anew (REBUILDS) or finds a base that is older (RELOADS).
+    """
 
     def __init__(self, path: Path, after: str) -> None:
         self.settings = EngineSettings(path, EmbedSettings(provider="none"))
@@ -40,7 +44,9 @@ class Fixture:
         future.result(timeout=10)
         if self.after == COMPACTS:
             self.engine.optimize()
-        elif self.after == RESTARTS:
+        elif self.after in (REBUILDS, RELOADS):
+            if self.after == RELOADS and self.engine.snapshot.generation == 0:
+                self.engine.optimize()
             self.engine.close()
             self.engine = Engine(self.settings)
         assert self.engine.verify().ok
@@ -52,7 +58,7 @@ class Fixture:
         return self.wrote(self.engine.put([prepare(draft)]))
 
 
-@pytest.fixture(params=[STAYS, COMPACTS, RESTARTS])
+@pytest.fixture(params=[STAYS, COMPACTS, REBUILDS, RELOADS])
 def fixture(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fixture]:
     """An empty engine."""
     made = Fixture(tmp_path, request.param)
@@ -131,6 +137,45 @@ def test_links_move_with_the_directory_above_them(fixture: Fixture) -> None:
     assert relations(moved, "viking://resources/other.md") == (
         Relation("viking://resources/new/a.md", "a", "out"),
     )
+
+
+def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
+    """It tells an index its dimension, and every row is made anew."""
+    fixture.put(A, "a")
+    fixture.put(B, "b")
+    fixture.wrote(fixture.engine.link(A, B, "why"))
+    wide = fixture.put(C, "c", vector=np.ones(4, "<f4").tobytes())
+    assert wide.dimension == 4
+    assert relations(wide, A) == (Relation(B, "b", "why"),)
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE contexts SET abstract = 'x' WHERE uri = ?", "another abstract"),
+        ("UPDATE contexts SET content = 'cold' WHERE uri = ?", "another passage"),
+        (
+            'UPDATE texts SET "start" = 0, "end" = 3 WHERE ordinal = 1 AND ? <> ""',
+            "another passage",
+        ),
+        ("UPDATE texts SET section = 'x' WHERE ordinal = 1 AND ? <> ''", "another passage"),
+        ("UPDATE links SET reason = 'x' WHERE ? <> ''", "not linked alike"),
+        ("DELETE FROM links WHERE ? <> ''", "not linked alike"),
+    ],
+)
+def test_verify_sees_what_a_reply_would_show_wrong(
+    tmp_path: Path, statement: str, problem: str
+) -> None:
+    """An abstract, a passage or a link that the store has otherwise is named."""
+    made = Fixture(tmp_path, STAYS)
+    made.put(B, "b")
+    made.put(A, "a", content="warm", passages=(Passage("S", 0, 4),))
+    made.wrote(made.engine.link(A, B, "why"))
+    with closing(sqlite3.connect(tmp_path / "store.sqlite3")) as db, db:
+        assert db.execute(statement, (A,)).rowcount == 1
+    report = made.engine.verify()
+    made.engine.close()
+    assert any(problem in found and A in found for found in report.problems), report.problems
 
 
 def test_a_find_reads_no_database(fixture: Fixture) -> None:
