@@ -149,7 +149,7 @@ class World:
             indexed.append(
                 IndexedText(
                     text_id, ordinal, script, text, vector, embeddable,
-                    self.stamp(uri), text_id, text_id + len(text), text,
+                    self.stamp(uri), text_id, text,
                 )
             )  # fmt: skip
         if isinstance(node, Directory):

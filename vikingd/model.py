@@ -275,7 +275,7 @@ class Prepared:
 class IndexedText:
     """A text with the id that the store gave it, and what a reply shows of it.
 
-    That is `passage`, which stands at code points [start, end) of the content, below `section`. Of
+    That is `passage`, which stands from code point `start` on in the content, below `section`. Of
     an abstract's text it is nothing: the abstract is its context's.
     """
 
@@ -287,7 +287,6 @@ class IndexedText:
     embeddable: bool  # False: it never gets a vector
     section: str = ""
     start: int = 0
-    end: int = 0
     passage: str = ""
 
 

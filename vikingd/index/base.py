@@ -61,7 +61,7 @@ class Base:
     text_ordinal: I32  # [T]
     text_has_vector: U8  # [T]
     text_embeddable: U8  # [T]
-    text_span: I32  # [T, 2] start and end of the passage in the content, code points
+    text_start: I32  # [T] where the passage starts in the content, code points
     text_shown_at: I64  # [T + 1]
     text_shown: U8  # section, NUL (which no section has), passage as it stands in the content
     codes: I8  # [T, dim]
@@ -110,7 +110,6 @@ def empty(dimension: int) -> Base:
         "file_name_at": np.zeros(1, np.int64),
         "file_abstract_at": np.zeros(1, np.int64),
         "text_shown_at": np.zeros(1, np.int64),
-        "text_span": np.zeros((0, 2), np.int32),
         "file_texts": np.zeros((0, 2), np.int32),
         "term_at": np.zeros(1, np.int64),
         "codes": np.zeros((0, dimension), np.int8),
@@ -123,7 +122,7 @@ def empty(dimension: int) -> Base:
         "uri_row": np.zeros(1, np.int32),
     }
     kinds = {"dir_names": np.uint8, "file_names": np.uint8, "dir_abstracts": np.uint8,
-             "file_abstracts": np.uint8, "text_shown": np.uint8,
+             "file_abstracts": np.uint8, "text_shown": np.uint8, "text_start": np.int32,
              "file_dir": np.int32,
              "file_id": np.int64, "text_file": np.int32, "text_dir": np.int32,
              "text_script": np.uint8, "text_length": np.int32, "text_id": np.int64,

@@ -77,7 +77,7 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
         text_file=text_file, text_dir=text_dir, text_script=text_script,
         text_length=text_length, text_id=snapshot.text_id[texts],
         text_ordinal=snapshot.text_ordinal[texts], text_has_vector=has_vector,
-        text_embeddable=snapshot.text_embeddable[texts], text_span=contents.spans(texts),
+        text_embeddable=snapshot.text_embeddable[texts], text_start=contents.starts(texts),
         text_shown_at=text_shown_at, text_shown=text_shown,
         codes=codes, raw=raw, scale=scale, error=error,
         term_key=term_key, term_at=term_at, posting_text=posting_text, posting_tf=posting_tf,

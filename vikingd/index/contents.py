@@ -95,28 +95,27 @@ class Contents:
         self.directories = Abstracts(base.dir_abstract_at, base.dir_abstracts)
         self.files = Abstracts(base.file_abstract_at, base.file_abstracts)
         self.texts = Strings(base.text_shown_at, base.text_shown)
-        self._base_span = base.text_span
-        self._span = base.text_span.data
-        self._tail_span = array("i")
+        self._base_start = base.text_start
+        self._start = base.text_start.data
+        self._tail_start = array("i")
 
     def add_text(self, text: IndexedText) -> None:
         """Takes what is shown of the next text of the tail."""
-        self._tail_span.extend((text.start, text.end))
+        self._tail_start.append(text.start)
         self.texts.append(f"{text.section}\0{text.passage}")
 
     def passage(self, row: int) -> tuple[str, str, int, int]:
         """(section, passage, start, end) of a text."""
         section, _, passage = self.texts[row].partition("\0")
-        tail = 2 * (row - self.texts.base_size)
-        if tail < 0:
-            return section, passage, self._span[row, 0], self._span[row, 1]
-        return section, passage, self._tail_span[tail], self._tail_span[tail + 1]
+        tail = row - self.texts.base_size
+        start = self._start[row] if tail < 0 else self._tail_start[tail]
+        return section, passage, start, start + len(passage)
 
-    def spans(self, rows: I32) -> I32:
-        """[rows, 2] start and end of texts; runs beside the writer."""
-        tail = np.frombuffer(self._tail_span.tobytes(), np.int32).reshape(-1, 2)
-        out = np.empty((len(rows), 2), np.int32)
-        of_base = rows < len(self._base_span)
-        out[of_base] = self._base_span[rows[of_base]]
-        out[~of_base] = tail[rows[~of_base] - len(self._base_span)]
+    def starts(self, rows: I32) -> I32:
+        """[rows] where the passages of texts start; runs beside the writer."""
+        tail = np.frombuffer(self._tail_start.tobytes(), np.int32)
+        out = np.empty(len(rows), np.int32)
+        of_base = rows < len(self._base_start)
+        out[of_base] = self._base_start[rows[of_base]]
+        out[~of_base] = tail[rows[~of_base] - len(self._base_start)]
         return out

@@ -62,7 +62,7 @@ def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upse
             texts[context_id].append(
                 IndexedText(
                     text_id, ordinal, script, text, vector or b"", bool(embeddable),
-                    section, start, end, passage,
+                    section, start, passage,
                 )
             )  # fmt: skip
         for context_id in chunk:

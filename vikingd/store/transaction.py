@@ -384,7 +384,7 @@ class Transaction:
             texts.append(
                 IndexedText(
                     text_id, text.ordinal, text.script, text.text, vector, embeddable,
-                    text.section, text.start, text.end, passage,
+                    text.section, text.start, passage,
                 )
             )  # fmt: skip
         self._db.executemany(_INSERT_TEXT, rows)
