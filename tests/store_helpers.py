@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +15,13 @@ from vikingd.model import (
     Context,
     Draft,
     Filled,
+    Linked,
     Passage,
     Prepared,
     PutOutcome,
     Remove,
     Text,
+    Unlinked,
     Upsert,
 )
 from vikingd.store import Store
@@ -71,6 +73,10 @@ class Mirror(dict[str, Upsert]):
 
     revision = 0
 
+    def __init__(self, known: Mapping[str, Upsert] | None = None) -> None:
+        super().__init__(known or {})
+        self.links: dict[frozenset[str], str] = {}
+
     def apply(self, changes: Sequence[Change], revision: int) -> None:
         """Follows one commit."""
         for change in changes:
@@ -80,8 +86,15 @@ class Mirror(dict[str, Upsert]):
                 case Remove(uri):
                     for gone in [u for u in self if is_within(u, uri)]:
                         del self[gone]
+                    for ends in list(self.links):
+                        if any(is_within(end, uri) for end in ends):
+                            del self.links[ends]
                 case Filled():
                     self._fill(change)
+                case Linked(uri, other, reason):
+                    self.links[frozenset((uri, other))] = reason
+                case Unlinked(uri, other):
+                    del self.links[frozenset((uri, other))]
         self.revision = revision
 
     def _fill(self, filled: Filled) -> None:

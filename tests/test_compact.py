@@ -68,15 +68,17 @@ def test_new_postings_are_those_of_the_living(shape):
 
 
 @settings(max_examples=50, deadline=None, print_blob=True)
-@given(st.lists(st.text(max_size=5), max_size=8), st.data())
-def test_strings_are_gathered(strings, data):
-    """In the order of the rows, repeats and empty ones included."""
+@given(st.lists(st.text(max_size=5), max_size=8), st.integers(0, 8), st.data())
+def test_strings_are_gathered(strings, base, data):
+    """Of the base and of the tail, in the order of the rows, repeats and empty ones included."""
     row = st.integers(0, len(strings) - 1)
     rows = data.draw(st.lists(row)) if strings else []
-    coded = [s.encode() for s in strings]
-    at = np.cumsum([0, *map(len, coded)]).astype(np.int64)
-    joined = np.frombuffer(b"".join(coded), np.uint8).copy()
-    bounds, out = compact.gather_strings(at, joined, np.array(rows, np.int32))
+    parts: list[np.ndarray] = []
+    for part in (strings[:base], strings[base:]):
+        coded = [s.encode() for s in part]
+        parts.append(np.cumsum([0, *map(len, coded)]).astype(np.int64))
+        parts.append(np.frombuffer(b"".join(coded), np.uint8).copy())
+    bounds, out = compact.gather_strings(*parts, np.array(rows, np.int32))
     got = [out[a:b].tobytes().decode() for a, b in itertools.pairwise(bounds)]
     assert got == naive.gather_strings(strings, rows)
 

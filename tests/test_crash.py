@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import threading
 import time
@@ -149,19 +148,3 @@ def check_by_finding(
             query = FindQuery(text=f"word{number}", limit=1)
             matches = find(engine, query, None).matches
             assert [m.uri for m in matches] == [uri]
-
-
-def test_an_index_made_anew_is_whole_at_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A compaction in the middle of it must not pass for all of the store."""
-    monkeypatch.setattr("vikingd.engine._FEED", 100)
-    engine = Engine(settings(tmp_path))
-    engine.put([prepare(draft(f"{ROOT}/{i}.md", i)) for i in range(400)]).result()
-    engine.close()
-    shutil.rmtree(tmp_path / "index")
-    for start in range(3):
-        engine = Engine(settings(tmp_path))
-        report = engine.verify()
-        assert report.ok, f"start {start}: {report.problems}"
-        engine.close()

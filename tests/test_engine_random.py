@@ -18,8 +18,20 @@ from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import AlreadyExists, InvalidField, NotFound
 from vikingd.index.index import IndexSettings
+from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft, FindQuery, FindResult, Levels, Method
+from vikingd.model import (
+    MAX_RELATIONS,
+    Draft,
+    FindQuery,
+    FindResult,
+    Levels,
+    Match,
+    Method,
+    Passage,
+    Prepared,
+    Relation,
+)
 from vikingd.retrieve.find import find
 
 ROOT = "viking://resources"
@@ -52,6 +64,24 @@ def shown(result: FindResult) -> tuple[object, ...]:
     return result.revision, result.matches
 
 
+Shown = dict[str, tuple[str, list[tuple[str, str, int, int]], tuple[Relation, ...]]]
+"""Of each URI the abstract, its passages (section, text, start, end), its relations."""
+
+
+def shown_by(snapshot: Snapshot) -> Shown:
+    """What a snapshot has to show of all that is alive in it."""
+    out: Shown = {}
+    tree = snapshot.tree
+    directories = np.flatnonzero(tree.directories.died > snapshot.revision).tolist()
+    files = np.flatnonzero(tree.files.died > snapshot.revision).tolist()
+    for row in [*directories, *(-1 - file for file in files)]:
+        own = (tree.texts.file == -1 - row) & (tree.texts.died > snapshot.revision)
+        texts = np.flatnonzero(own & (snapshot.text_ordinal > 0)).tolist() if row < 0 else []
+        passages = [snapshot.contents.passage(text) for text in texts]
+        out[snapshot.uri(row)] = snapshot.abstract(row), passages, snapshot.relations(row)
+    return out
+
+
 class EngineMachine(RuleBasedStateMachine):
     """The engine beside a dict from URI to content (None for a directory)."""
 
@@ -59,7 +89,9 @@ class EngineMachine(RuleBasedStateMachine):
         super().__init__()
         self.path = Path(tempfile.mkdtemp(prefix="vikingd-random-"))
         self.known: dict[str, str | None] = {uris.ROOT: None}
-        self.links: set[frozenset[str]] = set()
+        self.prepared: dict[str, Prepared] = {}  # of those that were put, as they were last
+        self.links: dict[frozenset[str], str] = {}
+        self.held: list[tuple[Snapshot, Shown]] = []
         self.engine = self.opened()
 
     def opened(self) -> Engine:
@@ -84,12 +116,46 @@ class EngineMachine(RuleBasedStateMachine):
         for above in uris.ancestors(uri):
             self.known.setdefault(above, None)
 
-    @rule(uri=files, content=words, seed=seeds)
-    def put_file(self, uri: str, content: str, seed: int | None) -> None:
+    def expected(self) -> Shown:
+        """What there is to be shown, by the dicts."""
+        out: Shown = {}
+        for uri in self.known:
+            prepared = self.prepared.get(uri)
+            ends = sorted(
+                (other, reason)
+                for link, reason in self.links.items()
+                for other in link - {uri}
+                if uri in link
+            )
+            relations = tuple(
+                Relation(
+                    other, self.prepared[other].abstract if other in self.prepared else "", reason
+                )
+                for other, reason in ends[:MAX_RELATIONS]
+            )
+            if prepared is None:
+                out[uri] = "", [], relations
+                continue
+            content = prepared.draft.content
+            passages = [
+                (t.section, content[t.start : t.end], t.start, t.end)
+                for t in prepared.texts
+                if t.ordinal > 0
+            ]
+            out[uri] = prepared.abstract, passages, relations
+        return out
+
+    @rule(uri=files, content=words, seed=seeds, cut=st.booleans())
+    def put_file(self, uri: str, content: str, seed: int | None, cut: bool) -> None:
         """A file is written, or refused where a directory is in the way."""
         clash = any(self.known.get(above) is not None for above in uris.ancestors(uri))
         clash = clash or (uri in self.known and self.known[uri] is None)
-        draft = Draft(uri, content=content, vector=vector(seed), metadata={"n": len(content)})
+        half = len(content) // 2
+        passages = [Passage("一", 0, half), Passage("two", half, len(content))] if half else []
+        draft = Draft(
+            uri, content=content, vector=vector(seed), metadata={"n": len(content)},
+            abstract=content[half:] if cut else "", passages=passages if cut else None,
+        )  # fmt: skip
         future = self.engine.put([prepare(draft)])
         if clash:
             assert isinstance(future.exception(), InvalidField)
@@ -97,6 +163,7 @@ class EngineMachine(RuleBasedStateMachine):
         future.result()
         self.add_directories(uri)
         self.known[uri] = content
+        self.prepared[uri] = prepare(draft)
 
     @rule(uri=directories, abstract=words, seed=seeds)
     def put_directory(self, uri: str, abstract: str, seed: int | None) -> None:
@@ -112,6 +179,7 @@ class EngineMachine(RuleBasedStateMachine):
         future.result()
         self.add_directories(uri)
         self.known[uri] = None
+        self.prepared[uri] = prepare(draft)
 
     @rule(uri=anything)
     def delete(self, uri: str) -> None:
@@ -124,7 +192,8 @@ class EngineMachine(RuleBasedStateMachine):
         assert future.result().count == len(gone)
         for known in gone:
             del self.known[known]
-        self.links = {link for link in self.links if not link & set(gone)}
+            self.prepared.pop(known, None)
+        self.links = {link: why for link, why in self.links.items() if not link & set(gone)}
 
     @rule(source=anything, destination=anything)
     def move(self, source: str, destination: str) -> None:
@@ -145,19 +214,40 @@ class EngineMachine(RuleBasedStateMachine):
             self.add_directories(destination)
             for old, new in renamed.items():
                 self.known[new] = self.known.pop(old)
-            self.links = {frozenset(renamed.get(end, end) for end in link) for link in self.links}
+                if old in self.prepared:
+                    self.prepared[new] = self.prepared.pop(old)
+            self.links = {
+                frozenset(renamed.get(end, end) for end in link): why
+                for link, why in self.links.items()
+            }
 
-    @rule(one=anything, other=anything)
-    def link(self, one: str, other: str) -> None:
-        """Two contexts are linked when both are there."""
-        error = self.engine.link(one, other, "why").exception()
+    @precondition(lambda self: len(self.known) > 1)
+    @rule(data=st.data(), why=st.sampled_from(["why", "", "因为"]))
+    def link(self, data: st.DataObject, why: str) -> None:
+        """Two contexts are linked when both are there; the last reason holds."""
+        there = anything | st.sampled_from(sorted(self.known))
+        one, other = data.draw(there), data.draw(there)
+        error = self.engine.link(one, other, why).exception()
         if one == other:
             assert isinstance(error, InvalidField | NotFound)
         elif one not in self.known or other not in self.known:
             assert isinstance(error, NotFound)
         else:
             assert error is None
-            self.links.add(frozenset((one, other)))
+            self.links[frozenset((one, other))] = why
+
+    @precondition(lambda self: self.links)
+    @rule(data=st.data())
+    def unlink(self, data: st.DataObject) -> None:
+        """A link is taken back."""
+        ends = data.draw(st.sampled_from(sorted(map(sorted, self.links))))
+        self.engine.unlink(*ends).result()
+        del self.links[frozenset(ends)]
+
+    @rule()
+    def hold(self) -> None:
+        """A reader stays with the snapshot it has, whatever comes."""
+        self.held.append((self.engine.snapshot, shown_by(self.engine.snapshot)))
 
     @rule()
     def compact(self) -> None:
@@ -166,6 +256,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.engine.optimize()
         after = self.everything()
         assert [m.uri for m in after] == [m.uri for m in before]
+        assert shown_by(self.engine.snapshot) == self.expected()
 
     @rule()
     def restart(self) -> None:
@@ -209,7 +300,7 @@ class EngineMachine(RuleBasedStateMachine):
             compared = compare([(m.uri, m.score) for m in matches], expected, ALL)
             assert max(compared.difference, compared.misplaced) <= tolerance, compared
 
-    def everything(self) -> tuple[object, ...]:
+    def everything(self) -> tuple[Match, ...]:
         """Matches of a query that many files answer."""
         query = FindQuery("harbour 港口 status", limit=ALL, levels=Levels.BOTH)
         return find(self.engine, query, None).matches
@@ -228,7 +319,20 @@ class EngineMachine(RuleBasedStateMachine):
             for uri in {end for link in self.links for end in link}
             for relation in self.engine.store.get(uri).relations
         }
-        assert links == self.links
+        assert links == set(self.links)
+
+    @invariant()
+    def what_is_shown_is_what_is_there(self) -> None:
+        """Abstracts, passages and relations, in the newest snapshot and in all that are held."""
+        expected = self.expected()
+        assert shown_by(self.engine.snapshot) == expected
+        for snapshot, shown in self.held:
+            assert shown_by(snapshot) == shown
+        for match in self.everything():
+            abstract, passages, relations = expected[match.uri]
+            assert (match.abstract, match.relations) == (abstract, relations)
+            shown = {(p.section, p.text, p.start, p.end) for p in match.passages}
+            assert shown <= set(passages)
 
     @rule()
     def verify(self) -> None:

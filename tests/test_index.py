@@ -14,7 +14,7 @@ import viking_kernels
 from hypothesis import given, settings
 from naive import files_below, walk
 from numba.core.dispatcher import Dispatcher
-from trees import World, build, search, shapes
+from trees import World, build, check_contents, search, shapes
 from viking_kernels import find as kernel
 
 from vikingd.errors import Corrupt
@@ -104,6 +104,7 @@ def test_an_old_snapshot_stays_as_it_was(shape):
     assert [old.find(uri) is not None for uri in uris] == [True] * len(uris)
     assert [old.has_term(key, scope) for key in keys] == held
     assert old.counts(0).tolist() == counts
+    check_contents(old)
     world.close()
 
 
@@ -116,7 +117,9 @@ def test_compaction_changes_no_result(shape):
     uris = [directory.uri for directory in walk(world.root)][:3]
     queries = [world.query() for _ in range(2)]
     before = [answers(world.snapshot, uri, queries) for uri in uris]
+    check_contents(world.snapshot)
     world.compact()
+    check_contents(world.snapshot)
     after = [answers(world.snapshot, uri, queries) for uri in uris]
     exact = METHODS.index(kernel.EXACT)
     for there, here in zip(before, after, strict=True):
@@ -224,7 +227,7 @@ def test_the_first_vector_says_the_dimension():
     world = World(5)
     index = Index(Path(world.folder.name), "model", np.zeros((8, 0), np.float32), IndexSettings())
     text = IndexedText(1, 0, LATIN, "status", b"", True)
-    index.apply([Upsert(1, "viking://a", True, {}, (text,))], 1)
+    index.apply([Upsert(1, "viking://a", True, "", {}, (text,))], 1)
     assert index.snapshot.dimension == 0
     index.apply([Filled(1, world.vector(LATIN))], 2)
     assert index.snapshot.dimension == 16
@@ -232,7 +235,7 @@ def test_the_first_vector_says_the_dimension():
     found = search(index.snapshot, "viking://", query)
     assert np.isfinite(found.directories).all()
     with pytest.raises(Corrupt):
-        index.apply([Upsert(2, "viking://b", True, {}, (IndexedText(
+        index.apply([Upsert(2, "viking://b", True, "", {}, (IndexedText(
             2, 0, LATIN, "", b"\0" * 8, True),))], 3)  # fmt: skip
     index.close()
     world.close()
@@ -243,8 +246,8 @@ def test_what_does_not_fit_is_refused():
     world = World(6)
     world.commit([world.put("viking://a", True, [])])
     for change in (
-        Upsert(9, "viking://x/y", False, {}, ()),
-        Upsert(9, "viking://a", False, {}, ()),
+        Upsert(9, "viking://x/y", False, "", {}, ()),
+        Upsert(9, "viking://a", False, "", {}, ()),
     ):
         with pytest.raises(Corrupt):
             world.index.apply([change], world.revision + 1)
@@ -266,6 +269,10 @@ def test_readers_and_compactions_beside_the_writer():
             found = search(snapshot, "viking://", query)
             if pair[0] != pair[1] or len(found.candidates) != sum(pair):
                 torn.append((pair, len(found.candidates)))
+            try:
+                check_contents(snapshot)
+            except AssertionError as error:
+                torn.append(error)
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:

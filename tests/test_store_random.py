@@ -208,6 +208,9 @@ class Operations(RuleBasedStateMachine):
         """Who followed live and who asks for the changes both know what a scan finds."""
         found = scanned(self.store)
         assert self.mirror == found
+        links = {frozenset((link.uri, link.other)): link.reason for link in self.store.links()}
+        assert self.mirror.links == links == self.links
+        assert len(self.store.links()) == len(links)
         assert self.mirror.revision == self.store.revision
         late = Mirror(self.remembered)
         late.apply(*self.store.changes_since(self.remembered.revision))

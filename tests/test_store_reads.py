@@ -7,14 +7,15 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from store_helpers import DOCS, GUIDE, ONE, TWO, file, opened, put, scanned, text_ids, uris
+from store_helpers import DOCS, GUIDE, ONE, TWO, Mirror, file, opened, put, scanned, text_ids, uris
 
 from vikingd.errors import Corrupt, InvalidField, NotFound, StoreInUse, StoreMismatch
-from vikingd.model import Context, Filled, Relation, Remove
-from vikingd.store import FoundRow, MatchedText, Store, StoreCounts, page_token, schema
+from vikingd.model import Context, Filled, Passage, Remove
+from vikingd.store import Store, StoreCounts, page_token, schema
 from vikingd.uri import ROOT
 
 
@@ -89,34 +90,34 @@ def test_a_page_token_that_nobody_gave(store: Store) -> None:
             read(ROOT, ROOT, 9)
 
 
-def test_found_and_passages(store: Store) -> None:
-    """What a result shows, by id; ids that are gone are left out."""
+def test_the_feed_brings_what_a_reply_shows(tmp_path: Path) -> None:
+    """The abstract, and each passage as it stands in the content; live and from disk."""
     content = "héllo 😀 one\n二 two\n"
-    put(store, file(GUIDE, content, abstract="A guide"))
-    (upsert,) = (upsert for upsert in store.scan() if upsert.uri == GUIDE)
-    assert store.found([upsert.context_id, 999]) == {
-        upsert.context_id: FoundRow(GUIDE, "A guide", 2)
-    }
-    _, first, second = text_ids(store, GUIDE)
-    assert store.passages([second, first, 999]) == {
-        first: MatchedText("", 0, 12, "héllo 😀 one\n"),
-        second: MatchedText("", 12, 18, "二 two\n"),
-    }
+    passages = (Passage("A > B", 0, 12), Passage("", 12, 18))
+    heard = Mirror()
+    with closing(Store(tmp_path, model="m", dimension=2)) as store:
+        store.start(heard.apply)
+        put(store, file(GUIDE, content, abstract="A guide", title="T", passages=passages))
+        for upsert in (heard[GUIDE], scanned(store)[GUIDE]):
+            assert upsert.abstract == "A guide"
+            assert [(t.section, t.start, t.passage) for t in upsert.texts] == [
+                ("", 0, ""),
+                ("A > B", 0, "héllo 😀 one\n"),
+                ("", 12, "二 two\n"),
+            ]
 
 
-def test_relations_of_results(store: Store) -> None:
-    """At most five a context, the first by URI, and nothing for what has none."""
-    names = "fedcba"
+def test_all_links(store: Store) -> None:
+    """Each once, by URI, whichever end was named first."""
+    names = "cab"
     put(store, file(GUIDE), *(file(f"{DOCS}/{name}", abstract=name) for name in names))
+    assert store.links() == []
     for name in names:
-        store.link(GUIDE, f"{DOCS}/{name}", "r").result()
-    ids = {upsert.uri: upsert.context_id for upsert in store.scan()}
-    found = store.relations([ids[GUIDE], ids[f"{DOCS}/f"], ids[DOCS]])
-    assert found == {
-        ids[GUIDE]: [Relation(f"{DOCS}/{name}", name, "r") for name in "abcde"],
-        ids[f"{DOCS}/f"]: [Relation(GUIDE, "", "r")],
-    }
-    assert len(store.get(GUIDE).relations) == 6
+        store.link(GUIDE, f"{DOCS}/{name}", name).result()
+    assert sorted((*sorted((link.uri, link.other)), link.reason) for link in store.links()) == [
+        (f"{DOCS}/{name}", GUIDE, name) for name in "abc"
+    ]
+    assert len(store.get(GUIDE).relations) == 3
 
 
 def test_backlog(store: Store) -> None:

@@ -146,14 +146,23 @@ class World:
             embeddable = bool(vector) or bool(text)
             if embeddable and not vector:
                 self.pending[text_id] = plain[-1]
-            indexed.append(IndexedText(text_id, ordinal, script, text, vector, embeddable))
+            indexed.append(
+                IndexedText(
+                    text_id, ordinal, script, text, vector, embeddable,
+                    self.stamp(uri), text_id, text,
+                )
+            )  # fmt: skip
         if isinstance(node, Directory):
             parent.directories[name] = node
             node.abstract = plain[0] if plain else None
         else:
             parent.files[name] = node
             node.texts = plain
-        return Upsert(node.id, uri, is_directory, {}, tuple(indexed))
+        return Upsert(node.id, uri, is_directory, self.stamp(uri), {}, tuple(indexed))
+
+    def stamp(self, uri: str) -> str:
+        """What stands as abstract and section of all that a commit puts; see `check_contents`."""
+        return f"{uri} 的 {self.revision + 1}"
 
     def change(self) -> Change:
         """Makes one random change to the plain tree; what the index has to be told."""
@@ -238,6 +247,20 @@ def build(shape: Shape) -> World:
             world.compact()
         world.step(count)
     return world
+
+
+def check_contents(snapshot: Snapshot) -> None:
+    """What is shown of a context and of its texts came with one and the same commit."""
+    tree, contents = snapshot.tree, snapshot.contents
+    for text in np.flatnonzero(tree.texts.died > snapshot.revision).tolist():
+        file, directory = int(tree.texts.file[text]), int(tree.texts.directory[text])
+        row = directory if file < 0 else -1 - file
+        section, passage, start, end = contents.passage(text)
+        assert section == snapshot.abstract(row)
+        assert (start, end) == (snapshot.text_id[text], start + len(passage))
+        uri, _, revision = section.rpartition(" 的 ")
+        assert uri == snapshot.uri(row)
+        assert int(revision) <= snapshot.revision
 
 
 def compared(query: Query, means: dense.Means) -> dense.Query:

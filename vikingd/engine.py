@@ -24,7 +24,7 @@ from vikingd.errors import Corrupt, DeadlinePassed, EmbedderFailed, RevisionNotR
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
-from vikingd.model import Change, Committed, Filled, Prepared
+from vikingd.model import Change, Committed, Prepared, Upsert
 from vikingd.store.store import Store
 
 _FEED = 2000
@@ -173,12 +173,11 @@ class Engine:
                 changes, revision = store.changes_since(index.snapshot.revision)
                 if changes:
                     progress(f"taking {len(changes)} changes since the index was written")
-                index.apply(changes, revision)
+                index.apply([*changes, *store.links()], revision)
                 return
         except Corrupt as error:
             progress(f"{error}; the index is made anew from the store")
             index.clear()
-        revision = store.revision
         fed: list[Change] = []
         count = 0
         for context in store.scan():
@@ -186,16 +185,17 @@ class Engine:
             if len(fed) == _FEED:
                 count += len(fed)
                 progress(f"indexing: {count} contexts")
-                # Not yet at the store's revision: a base that is written meanwhile is not whole.
-                index.apply(fed, 0)
+                index.apply(fed, 0)  # a base that is written meanwhile has not yet all of it
                 fed = []
-        index.apply(fed, revision)
+        index.apply([*fed, *store.links()], store.revision)
+        if count:
+            index.compact()
 
     def _on_commit(self, changes: list[Change], revision: int) -> None:
         self._index.apply(changes, revision)
         with self._advanced:
             self._advanced.notify_all()
-        if self._worker is not None and not all(isinstance(c, Filled) for c in changes):
+        if self._worker is not None and any(isinstance(c, Upsert) for c in changes):
             self._worker.wake()
 
     def _fill(self, vectors: list[tuple[int, bytes]]) -> None:
@@ -291,7 +291,7 @@ class Engine:
         for _ in range(5):
             snapshot = self.snapshot
             comparison = Comparison(snapshot)
-            comparison.run(self.store.scan())
+            comparison.run(self.store.scan(), self.store.links())
             if not comparison.problems or self.store.revision == snapshot.revision:
                 break
             # Writes came between the snapshot and the reading: compare again.

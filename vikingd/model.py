@@ -159,9 +159,12 @@ class ScoreParts:
     final: float
 
 
-@dataclass(frozen=True, slots=True)
+# A find makes dozens of the next two, and a frozen one takes four times as long to make.
+
+
+@dataclass(slots=True)
 class MatchedPassage:
-    """A passage that made its file match."""
+    """A passage that made its file match, as it stands in the content: code points [start, end)."""
 
     section: str
     text: str
@@ -170,7 +173,7 @@ class MatchedPassage:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Match:
     """One result of a find."""
 
@@ -270,7 +273,11 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class IndexedText:
-    """A text with the id that the store gave it."""
+    """A text with the id that the store gave it, and what a reply shows of it.
+
+    That is `passage`, which stands from code point `start` on in the content, below `section`. Of
+    an abstract's text it is nothing: the abstract is its context's.
+    """
 
     text_id: int
     ordinal: int
@@ -278,6 +285,9 @@ class IndexedText:
     text: str
     vector: bytes  # b"" where there is none (yet)
     embeddable: bool  # False: it never gets a vector
+    section: str = ""
+    start: int = 0
+    passage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +297,7 @@ class Upsert:
     context_id: int
     uri: str
     is_directory: bool
+    abstract: str
     metadata: Mapping[str, Any]
     texts: tuple[IndexedText, ...]
 
@@ -306,7 +317,27 @@ class Filled:
     vector: bytes
 
 
-Change = Upsert | Remove | Filled
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Change feed: these two contexts are linked, for this reason from now on.
+
+    A link ends with one of its contexts, also where that moves; its new place is linked again then.
+    """
+
+    uri: str
+    other: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unlinked:
+    """Change feed: these two contexts are linked no longer."""
+
+    uri: str
+    other: str
+
+
+Change = Upsert | Remove | Filled | Linked | Unlinked
 
 
 @dataclass(frozen=True, slots=True)

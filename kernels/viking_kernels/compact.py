@@ -86,14 +86,27 @@ def order_texts(
 
 
 @njit
-def gather_strings(at: I64, data: U8, rows: I32) -> tuple[I64, U8]:
-    """Strings data[at[r] : at[r + 1]] of the given rows, one after the other, with their bounds."""
+def gather_strings(at: I64, data: U8, tail_at: I64, tail: U8, rows: I32) -> tuple[I64, U8]:
+    """The strings of the given rows, one after the other, with their bounds.
+
+    String r is data[at[r] : at[r + 1]], those behind the last of these stand in `tail` likewise.
+    """
+    base = at.shape[0] - 1
     bounds = np.zeros(rows.shape[0] + 1, np.int64)
     for i in range(rows.shape[0]):
-        bounds[i + 1] = bounds[i] + at[rows[i] + 1] - at[rows[i]]
+        row = rows[i]
+        if row < base:
+            bounds[i + 1] = bounds[i] + at[row + 1] - at[row]
+        else:
+            bounds[i + 1] = bounds[i] + tail_at[row - base + 1] - tail_at[row - base]
     out = np.empty(bounds[rows.shape[0]], np.uint8)
     for i in range(rows.shape[0]):
-        out[bounds[i] : bounds[i + 1]] = data[at[rows[i]] : at[rows[i] + 1]]
+        row = rows[i]
+        if row < base:
+            out[bounds[i] : bounds[i + 1]] = data[at[row] : at[row + 1]]
+        else:
+            first, end = tail_at[row - base], tail_at[row - base + 1]
+            out[bounds[i] : bounds[i + 1]] = tail[first:end]
     return bounds, out
 
 

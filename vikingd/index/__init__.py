@@ -1,1 +1,1 @@
-"""The snapshot of arrays that the kernels read: rows, tree, vectors, postings, filters."""
+"""The snapshot: the arrays that the kernels read, and what a reply shows of their rows."""

@@ -24,7 +24,7 @@ from vikingd.errors import Corrupt
 from vikingd.index import ivf, tokens
 from vikingd.index.columns import Columns
 
-FORMAT = 1
+FORMAT = 2
 _MANIFEST = "manifest.json"
 _CURRENT = "CURRENT"
 
@@ -45,11 +45,15 @@ class Base:
     dir_id: I64  # [D] context ids of the store
     dir_name_at: I64  # [D + 1] names are dir_names[at[d] : at[d + 1]], UTF-8
     dir_names: U8
+    dir_abstract_at: I64  # [D + 1] as dir_name_at
+    dir_abstracts: U8
     file_dir: I32  # [F]
     file_texts: I32  # [F, 2]
     file_id: I64  # [F]
     file_name_at: I64  # [F + 1]
     file_names: U8
+    file_abstract_at: I64  # [F + 1]
+    file_abstracts: U8
     text_file: I32  # [T]
     text_dir: I32  # [T]
     text_script: U8  # [T]
@@ -58,6 +62,9 @@ class Base:
     text_ordinal: I32  # [T]
     text_has_vector: U8  # [T]
     text_embeddable: U8  # [T]
+    text_start: I32  # [T] where the passage starts in the content, code points
+    text_shown_at: I64  # [T + 1]
+    text_shown: U8  # section, NUL (which no section has), passage as it stands in the content
     codes: I8  # [T, dim padded]
     raw: F32  # [T, dim]
     scale: F32  # [T]
@@ -100,7 +107,10 @@ def empty(dimension: int) -> Base:
         "dir_type": np.zeros(1, np.int8),
         "dir_id": np.array([-1], np.int64),
         "dir_name_at": np.zeros(2, np.int64),
+        "dir_abstract_at": np.zeros(2, np.int64),
         "file_name_at": np.zeros(1, np.int64),
+        "file_abstract_at": np.zeros(1, np.int64),
+        "text_shown_at": np.zeros(1, np.int64),
         "file_texts": np.zeros((0, 2), np.int32),
         "term_at": np.zeros(1, np.int64),
         "codes": np.zeros((0, padded(dimension)), np.int8),
@@ -112,7 +122,9 @@ def empty(dimension: int) -> Base:
         "uri_key": np.array([tokens.term_hash("viking://")], np.uint64),
         "uri_row": np.zeros(1, np.int32),
     }
-    kinds = {"dir_names": np.uint8, "file_names": np.uint8, "file_dir": np.int32,
+    kinds = {"dir_names": np.uint8, "file_names": np.uint8, "dir_abstracts": np.uint8,
+             "file_abstracts": np.uint8, "text_shown": np.uint8, "text_start": np.int32,
+             "file_dir": np.int32,
              "file_id": np.int64, "text_file": np.int32, "text_dir": np.int32,
              "text_script": np.uint8, "text_length": np.int32, "text_id": np.int64,
              "text_ordinal": np.int32, "text_has_vector": np.uint8, "text_embeddable": np.uint8,

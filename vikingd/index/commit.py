@@ -15,7 +15,7 @@ from viking_kernels.quantize import quantize_rows
 from vikingd import uri as uris
 from vikingd.errors import Corrupt
 from vikingd.index import tokens
-from vikingd.model import Filled, IndexedText, Upsert
+from vikingd.model import Filled, IndexedText, Linked, Unlinked, Upsert
 
 if TYPE_CHECKING:
     from vikingd.index.generation import Generation
@@ -38,6 +38,7 @@ class Commit:
         self.texts: list[tuple[int, int]] = []  # row, sign
         self.vectors: list[tuple[int, int]] = []  # row, sign
         self.coded: list[int] = []  # rows with a new vector
+        self.links: dict[int, dict[int, str]] = {}  # copies of those that change
 
     def upsert(self, change: Upsert) -> None:
         """A context as it stands from now on; its old texts and metadata end."""
@@ -46,6 +47,7 @@ class Commit:
         if row is not None and (row >= 0) != change.is_directory:
             raise Corrupt(f"{change.uri} is a {'directory' if row >= 0 else 'file'} in the index")
         columns = g.dir_columns if change.is_directory else g.file_columns
+        abstracts = g.contents.directories if change.is_directory else g.contents.files
         if row is None:
             parent = g.find(uris.parent(change.uri))
             if parent is None or parent < 0:
@@ -61,6 +63,7 @@ class Commit:
                 g.columns["dir_id"][number] = change.context_id
             self._kill_texts(number, change.is_directory)
             columns.remove(number, self.revision)
+        abstracts.put(number, change.abstract, self.revision)
         if change.metadata:
             columns.add(number, change.metadata, self.revision)
         for i, text in enumerate(change.texts):
@@ -76,7 +79,7 @@ class Commit:
         c["dir_id"][row] = change.context_id
         c["dir_type"][row] = int(c["dir_type"][parent]) or uris.context_type(change.uri)
         g.dir_older[row - g.base_dirs] = c["dir_tail"][parent]
-        g.names.tail_dirs.append(uris.name(change.uri))
+        g.names.directories.append(uris.name(change.uri))
         g.names.tail_rows.setdefault(change.uri, []).append(row)
         g.dirs += 1
         c["dir_tail"][parent] = row
@@ -97,7 +100,7 @@ class Commit:
         c["file_id"][row] = change.context_id
         c["file_next"][row] = following
         c["file_previous"][row] = previous
-        g.names.tail_files.append(name)
+        g.names.files.append(name)
         g.names.tail_rows.setdefault(change.uri, []).append(-1 - row)
         g.files += 1
         # Linked in last: who follows the chain meanwhile finds a row that leads on.
@@ -125,6 +128,7 @@ class Commit:
         c["text_embeddable"][row] = text.embeddable
         c["vector_at"][row] = NEVER
         tail = row - g.base_texts
+        g.contents.add_text(text)
         g.text_older[tail] = -1 if change.is_directory else c["file_tail"][number]
         g.texts += 1
         if change.is_directory:
@@ -185,7 +189,7 @@ class Commit:
             file = -1 - row
             directory = int(self.g.columns["file_dir"][file])
             siblings = self.g.files_by_name(directory)
-            del siblings[bisect_left(siblings, (self.g.names.file(file), -1))]
+            del siblings[bisect_left(siblings, (self.g.names.files[file], -1))]
             self._remove_file(file)
             self.nodes.append((directory, -1, FILES))
             return
@@ -209,10 +213,34 @@ class Commit:
         g.columns["dir_died"][directory] = self.revision
         self.nodes.append((directory, -1, DIRECTORIES))
 
+    def link(self, change: Linked) -> None:
+        """Two contexts are linked, for this reason."""
+        for one, other in self._ends(change):
+            self._links_of(one)[other] = change.reason
+
+    def unlink(self, change: Unlinked) -> None:
+        """Two contexts are linked no longer."""
+        for one, other in self._ends(change):
+            self._links_of(one).pop(other, None)
+
+    def _ends(self, change: Linked | Unlinked) -> tuple[tuple[int, int], tuple[int, int]]:
+        one, other = self.g.find(change.uri), self.g.find(change.other)
+        if one is None or other is None:
+            raise Corrupt(f"a link of {change.uri} and {change.other} has an end that is not here")
+        return (one, other), (other, one)
+
+    def _links_of(self, row: int) -> dict[int, str]:
+        known = self.links.get(row)
+        if known is None:
+            known = self.links[row] = dict(self.g.links.get(row, {}))
+        return known
+
     def finish(self) -> None:
         """Codes the new vectors and brings the numbers of all directories above up to date."""
         self._code_vectors()
         g, c = self.g, self.g.columns
+        if self.links:
+            g.links = {**g.links, **self.links}
         text_rows = np.array([r for r, _ in self.texts], np.int64)
         text_signs = np.array([s for _, s in self.texts], np.int8)
         text_dirs = c["text_dir"][text_rows]

@@ -60,20 +60,27 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
     mean = np.empty(sums.shape, np.float32)
     changes.means(sums, mean_count, mean)
     term_key, term_at, posting_text, posting_tf = _postings(snapshot, new_text)
-    dir_names = _names(base.dir_name_at, base.dir_names, snapshot.names.tail_dirs, dirs)
-    file_names = _names(base.file_name_at, base.file_names, snapshot.names.tail_files, files)
+    names, contents = snapshot.names, snapshot.contents
+    dir_name_at, dir_names = names.directories.gather(dirs)
+    file_name_at, file_names = names.files.gather(files)
+    dir_abstract_at, dir_abstracts = contents.directories.gather(dirs, revision)
+    file_abstract_at, file_abstracts = contents.files.gather(files, revision)
+    text_shown_at, text_shown = contents.texts.gather(texts)
     uri_key, uri_row = _uris(snapshot, dirs, files)
     new = Base(
         dir_parent=parents, dir_end=ends, dir_files=dir_files, dir_texts=dir_texts,
         dir_key=tree.directories.key[dirs], dir_type=snapshot.dir_type[dirs],
-        dir_id=snapshot.dir_id[dirs], dir_name_at=dir_names[0], dir_names=dir_names[1],
+        dir_id=snapshot.dir_id[dirs], dir_name_at=dir_name_at, dir_names=dir_names,
+        dir_abstract_at=dir_abstract_at, dir_abstracts=dir_abstracts,
         file_dir=new_dir[tree.files.directory[files]],
-        file_texts=file_texts, file_id=snapshot.file_id[files], file_name_at=file_names[0],
-        file_names=file_names[1], text_file=text_file, text_dir=text_dir, text_script=text_script,
+        file_texts=file_texts, file_id=snapshot.file_id[files], file_name_at=file_name_at,
+        file_names=file_names, file_abstract_at=file_abstract_at, file_abstracts=file_abstracts,
+        text_file=text_file, text_dir=text_dir, text_script=text_script,
         text_length=text_length, text_id=snapshot.text_id[texts],
         text_ordinal=snapshot.text_ordinal[texts], text_has_vector=has_vector,
-        text_embeddable=snapshot.text_embeddable[texts], codes=codes, raw=raw,
-        scale=scale, error=error,
+        text_embeddable=snapshot.text_embeddable[texts], text_start=contents.starts(texts),
+        text_shown_at=text_shown_at, text_shown=text_shown,
+        codes=codes, raw=raw, scale=scale, error=error,
         term_key=term_key, term_at=term_at, posting_text=posting_text, posting_tf=posting_tf,
         counts=counts, mean_slot=mean_slot, mean_count=mean_count, mean_sum=sums, mean=mean,
         uri_key=uri_key, uri_row=uri_row,
@@ -123,7 +130,7 @@ def _order_directories(snapshot: Snapshot) -> tuple[I32, I32, I32]:
                     children.append(child)
                 child = base_ends[child]
         if row in added:
-            children = sorted(children + added[row], key=names.directory)
+            children = sorted(children + added[row], key=names.directories.__getitem__)
         stack.extend((child, new) for child in reversed(children))
     return np.array(order, np.int32), np.array(parents, np.int32), np.array(ends, np.int32)
 
@@ -196,14 +203,6 @@ def _postings(snapshot: Snapshot, renamed: I32) -> tuple[U64, I64, I32, npt.NDAr
     )
     kept = np.diff(bounds) > 0
     return terms[kept], np.append(bounds[:-1][kept], bounds[-1]), texts, tfs
-
-
-def _names(at: I64, data: U8, tail: list[str], rows: I32) -> tuple[I64, U8]:
-    extra = [name.encode() for name in tail]
-    lengths = np.array([len(name) for name in extra], np.int64)
-    all_at = np.concatenate([at, at[-1] + np.cumsum(lengths)])
-    all_data = np.concatenate([data, np.frombuffer(b"".join(extra), np.uint8)])
-    return compact.gather_strings(all_at, all_data, rows)
 
 
 def _uris(snapshot: Snapshot, dirs: I32, files: I32) -> tuple[U64, I32]:

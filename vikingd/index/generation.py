@@ -28,8 +28,9 @@ from viking_kernels.arrays import (
 from vikingd import uri as uris
 from vikingd.index.base import Base, Stored
 from vikingd.index.commit import Commit, grown
-from vikingd.index.snapshot import Names, Snapshot
-from vikingd.model import Change, Remove, Upsert
+from vikingd.index.contents import Contents
+from vikingd.index.snapshot import Links, Names, Snapshot
+from vikingd.model import Change, Filled, Linked, Remove, Upsert
 
 _Array = npt.NDArray[Any]
 
@@ -78,6 +79,8 @@ class Generation:
         self.dir_columns = stored.dir_columns
         self.file_columns = stored.file_columns
         self.names = Names(base)
+        self.contents = Contents(base)
+        self.links: Links = {}
         self.postings: dict[int, array[int]] = {}
         self.pending: dict[int, int] = {}  # text id to row, of the texts without their vector
         self.dead_texts = 0
@@ -186,23 +189,28 @@ class Generation:
         Raises:
             Corrupt: a change does not fit what is here.
         """
-        dirs = sum(1 for c in changes if isinstance(c, Upsert) and c.is_directory)
-        texts = sum(len(c.texts) for c in changes if isinstance(c, Upsert))
+        upserts = [change for change in changes if isinstance(change, Upsert)]
+        dirs = sum(change.is_directory for change in upserts)
+        texts = sum(len(change.texts) for change in upserts)
         if (
             self.dirs + dirs > self._room[0]
-            or self.files + len(changes) > self._room[1]
+            or self.files + len(upserts) > self._room[1]
             or self.texts + texts > self._room[2]
         ):
             spare = max(self.texts // 4, 1024)
-            self._reserve(dirs + spare, len(changes) + spare, texts + spare)
+            self._reserve(dirs + spare, len(upserts) + spare, texts + spare)
         commit = Commit(self, revision)
         for change in changes:
             if isinstance(change, Upsert):
                 commit.upsert(change)
             elif isinstance(change, Remove):
                 commit.remove(change.uri)
-            else:
+            elif isinstance(change, Filled):
                 commit.fill(change)
+            elif isinstance(change, Linked):
+                commit.link(change)
+            else:
+                commit.unlink(change)
         commit.finish()
         self.revision = revision
         self.snapshot = self._publish()
@@ -242,7 +250,8 @@ class Generation:
         return Snapshot(
             self.revision, self.number, tree, vectors, numbers, c["dir_type"][:dirs],
             c["dir_id"][:dirs], c["file_id"][:files], c["text_id"][:texts],
-            c["text_ordinal"][:texts], c["text_embeddable"][:texts], self.names, self.postings,
+            c["text_ordinal"][:texts], c["text_embeddable"][:texts], self.names, self.contents,
+            self.links, self.postings,
             self.dir_columns, self.file_columns, self.prior, self.inverted_file,
         )  # fmt: skip
 
@@ -250,13 +259,13 @@ class Generation:
         parts: list[str] = []
         parents = self.columns["dir_parent"]
         while row != 0:
-            parts.append(self.names.directory(row))
+            parts.append(self.names.directories[row])
             row = int(parents[row])
         return uris.ROOT + "/".join(reversed(parts))
 
     def _file_uri(self, row: int) -> str:
         return uris.join(
-            self._directory_uri(int(self.columns["file_dir"][row])), self.names.file(row)
+            self._directory_uri(int(self.columns["file_dir"][row])), self.names.files[row]
         )
 
     def find(self, uri: str) -> int | None:
@@ -293,7 +302,7 @@ class Generation:
             row = int(self.columns["dir_first"][directory])
             while row >= 0:
                 if died[row] == NEVER:
-                    known.append((self.names.file(row), row))
+                    known.append((self.names.files[row], row))
                 row = int(following[row])
             self._order[directory] = known
         return known

@@ -85,6 +85,8 @@ class Index:
     def load(self) -> bool:
         """Takes the base on disk, if it is one of this model; False: everything must be fed in.
 
+        A base of revision 0 is what became of a feed that was broken off, and no use.
+
         Raises:
             Corrupt: there is one, but it can't be used; feeding everything in mends it.
         """
@@ -97,6 +99,8 @@ class Index:
             raise Corrupt(
                 f"{path.name} is of {manifest.model} with {manifest.dimension} dimensions"
             )
+        if manifest.revision == 0:
+            return False
         self._generation = self._over(stored)
         self._bytes = _size(path)
         return True
@@ -148,6 +152,7 @@ class Index:
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
         manifest = bases.Manifest(snapshot.generation, snapshot.revision, dimension, self._model)
         self._generation = self._over(bases.Stored(base, dirs, files, manifest, None))
+        self._generation.apply(snapshot.linked(), snapshot.revision)
         self._since = None
 
     def _due(self) -> bool:
@@ -188,6 +193,7 @@ class Index:
         loaded = bases.load(self._root)
         assert loaded is not None
         fresh = self._over(loaded[0])
+        fresh.apply(snapshot.linked(), snapshot.revision)
         while True:
             with self._lock:
                 if self._since is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,14 @@ from vikingd import uri as uris
 from vikingd.index import tokens
 from vikingd.index.base import Base
 from vikingd.index.columns import Columns
+from vikingd.index.contents import Contents, Strings
+from vikingd.model import MAX_RELATIONS, Linked, Relation
+
+Links = Mapping[int, Mapping[int, str]]
+"""The reason of each link by both of its ends, directory d as d, file f as -1 - f.
+
+A commit that changes links makes another mapping. Ends that are gone stay in it as dead rows.
+"""
 
 ENOUGH = 30
 """A mean of so many vectors stands by itself."""
@@ -54,27 +63,11 @@ class Names:
 
     def __init__(self, base: Base) -> None:
         self.base = base
-        self.tail_dirs: list[str] = []
-        self.tail_files: list[str] = []
+        self.directories = Strings(base.dir_name_at, base.dir_names)
+        self.files = Strings(base.file_name_at, base.file_names)
         # URI to directory d as d, file f as -1 - f: all that ever had it, for older snapshots.
         self.uris: dict[int, str] = {0: uris.ROOT}  # of directories that were asked for
         self.tail_rows: dict[str, list[int]] = {}
-
-    def directory(self, row: int) -> str:
-        """The name of a directory."""
-        base = self.base
-        size = len(base.dir_parent)
-        if row >= size:
-            return self.tail_dirs[row - size]
-        return bytes(base.dir_names[base.dir_name_at[row] : base.dir_name_at[row + 1]]).decode()
-
-    def file(self, row: int) -> str:
-        """The name of a file."""
-        base = self.base
-        size = len(base.file_dir)
-        if row >= size:
-            return self.tail_files[row - size]
-        return bytes(base.file_names[base.file_name_at[row] : base.file_name_at[row + 1]]).decode()
 
     def base_row(self, uri: str, directory_uri: Any, file_uri: Any) -> int | None:
         """The base row of a URI, living or dead; None: it has none."""
@@ -105,6 +98,8 @@ class Snapshot:
     text_ordinal: I32
     text_embeddable: U8
     names: Names
+    contents: Contents
+    links: Links
     tail_postings: dict[int, Any]  # term hash to array("Q") of text << 16 | tf, by text
     dir_columns: Columns
     file_columns: Columns
@@ -127,15 +122,46 @@ class Snapshot:
         known = self.names.uris.get(row)
         if known is None:
             parent = int(self.tree.directories.parent[row])
-            known = uris.join(self.directory_uri(parent), self.names.directory(row))
+            known = uris.join(self.directory_uri(parent), self.names.directories[row])
             self.names.uris[row] = known
         return known
 
     def file_uri(self, row: int) -> str:
         """The URI of a file."""
         return uris.join(
-            self.directory_uri(int(self.tree.files.directory[row])), self.names.file(row)
+            self.directory_uri(self.tree.files.directory.item(row)), self.names.files[row]
         )
+
+    def uri(self, row: int) -> str:
+        """The URI of directory d as d, file f as -1 - f."""
+        return self.directory_uri(row) if row >= 0 else self.file_uri(-1 - row)
+
+    def abstract(self, row: int) -> str:
+        """The abstract of directory d as d, file f as -1 - f."""
+        if row >= 0:
+            return self.contents.directories.at(row, self.revision)
+        return self.contents.files.at(-1 - row, self.revision)
+
+    def relations(self, row: int) -> tuple[Relation, ...]:
+        """The first `MAX_RELATIONS` links by URI of directory d as d, file f as -1 - f."""
+        ends = self.links.get(row)
+        if not ends:
+            return ()
+        # An end that is gone or has moved is a dead row.
+        found = [(self.uri(end), end) for end in ends if self._is_alive(end)]
+        return tuple(
+            Relation(uri, self.abstract(end), ends[end])
+            for uri, end in sorted(found)[:MAX_RELATIONS]
+        )
+
+    def linked(self) -> list[Linked]:
+        """All links, each once."""
+        return [
+            Linked(self.uri(one), self.uri(other), reason)
+            for one, ends in self.links.items()
+            for other, reason in ends.items()
+            if one < other and self._is_alive(one) and self._is_alive(other)
+        ]
 
     def find(self, uri: str) -> int | None:
         """Directory d as d, file f as -1 - f; None where nothing of that name is alive."""

@@ -13,7 +13,7 @@ from vikingd.index import tokens
 from vikingd.index.base import Base
 from vikingd.index.compact import compacted
 from vikingd.index.snapshot import Snapshot
-from vikingd.model import Upsert
+from vikingd.model import Linked, Upsert
 
 MAX_PROBLEMS = 100
 
@@ -36,8 +36,8 @@ class Comparison:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(text)
 
-    def run(self, contexts: Iterable[Upsert]) -> None:
-        """Compares every context, text, vector, posting and directory number."""
+    def run(self, contexts: Iterable[Upsert], links: Iterable[Linked]) -> None:
+        """Compares every context, text, vector, posting, link and directory number."""
         snapshot = self._snapshot
         for context in contexts:
             self._compare(context)
@@ -52,6 +52,7 @@ class Comparison:
             self._problem(
                 f"the index counts {int(counts[TEXTS])} texts, the store has {self.texts}"
             )
+        self._compare_links(links)
         self._compare_numbers()
 
     def _compare(self, context: Upsert) -> None:
@@ -67,6 +68,8 @@ class Comparison:
         known = int(snapshot.dir_id[row] if row >= 0 else snapshot.file_id[-1 - row])
         if known != context.context_id and context.uri != uris.ROOT:
             self._problem(f"{context.uri} is context {context.context_id}, in the index {known}")
+        if snapshot.abstract(row) != context.abstract:
+            self._problem(f"{context.uri} has another abstract in the index")
         for i, text in enumerate(context.texts):
             self.texts += 1
             at = self._rows.pop(text.text_id, None)
@@ -78,6 +81,9 @@ class Comparison:
             )
             if owner != (row if row >= 0 else -1 - row):
                 self._problem(f"{context.uri}: text {text.text_id} stands elsewhere in the index")
+            shown = text.section, text.passage, text.start
+            if snapshot.contents.passage(at)[:3] != shown:
+                self._problem(f"{context.uri}: text {text.text_id} is another passage in the index")
             hashes, tf, length = tokens.encode(text.text, uris.name(context.uri) if i == 0 else "")
             words = np.uint64(0)
             with np.errstate(over="ignore"):
@@ -102,6 +108,11 @@ class Comparison:
             if raw.tobytes() != vector or off > 1e-5:
                 self._problem(f"{uri}: another vector is in the index")
 
+    def _compare_links(self, links: Iterable[Linked]) -> None:
+        stored, indexed = _by_ends(links), _by_ends(self._snapshot.linked())
+        for one, other in sorted({ends for ends, _ in stored.items() ^ indexed.items()}):
+            self._problem(f"{one} and {other} are not linked alike in index and store")
+
     def _compare_numbers(self) -> None:
         """The numbers that commits kept up to date against those made anew from the rows."""
         snapshot = self._snapshot
@@ -125,6 +136,10 @@ class Comparison:
                     self._problem(
                         f"{snapshot.directory_uri(old)}: its mean is not that of its rows"
                     )
+
+
+def _by_ends(links: Iterable[Linked]) -> dict[tuple[str, str], str]:
+    return {(min(link.uri, link.other), max(link.uri, link.other)): link.reason for link in links}
 
 
 def _uri(base: Base, row: int) -> str:

@@ -50,11 +50,11 @@ START_POINTS = 16
 IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
-_ATTEMPTS = 5
 _ALL: U8 = np.zeros(0, np.uint8)
 _NONE: I32 = np.zeros(0, np.int32)
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
 _TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
+_TYPE = tuple(ContextType)  # by number
 
 
 def is_light(engine: Engine, query: FindQuery) -> bool:
@@ -72,7 +72,7 @@ def find(
     """Answers a query on the newest snapshot.
 
     Args:
-        engine: holds the snapshot and the texts.
+        engine: holds the snapshot, which is all that the answer is made of.
         query: checked; its revision has been reached.
         vector: [dim] the query's embedding, of any length; None: text alone counts.
         degraded: what the answer has to do without, for the reply.
@@ -82,18 +82,12 @@ def find(
         InvalidField: the target is a file, or `where` is malformed.
     """
     where = filters.parse(query.where) if query.where else None
-    for _ in range(_ATTEMPTS):
-        started = perf_counter()
-        search = _Search(engine.snapshot, query, vector, where)
-        planned = perf_counter()
-        scored = search.run(engine.settings.exhaustive_texts)
-        done = perf_counter()
-        matches = _matches(engine, search, scored)
-        if matches is not None:
-            break
-        # A context changed between the snapshot and the reading of its text: ask the newer one.
-    else:
-        matches = _matches(engine, search, scored, insist=True) or ()
+    started = perf_counter()
+    search = _Search(engine.snapshot, query, vector, where)
+    planned = perf_counter()
+    scored = search.run(engine.settings.exhaustive_texts)
+    done = perf_counter()
+    matches = _matches(search, scored)
     trace = explain(search.snapshot, scored) if query.trace else None
     timings = (
         ("plan", planned - started),
@@ -249,62 +243,35 @@ class _Search:
         return out
 
 
-def _matches(
-    engine: Engine, search: _Search, scored: Scored, *, insist: bool = False
-) -> tuple[Match, ...] | None:
-    """The results with their texts; None when one has changed since the snapshot.
-
-    With `insist` those that are gone are left out, and the others shown as they are now.
-    """
-    snapshot, chosen = search.snapshot, scored.chosen
+def _matches(search: _Search, scored: Scored) -> tuple[Match, ...]:
+    """The results with what is shown of them."""
+    snapshot = search.snapshot
+    directory_of, type_of = snapshot.tree.files.directory.item, snapshot.dir_type.item
+    ordinal_of, passage_of = snapshot.text_ordinal.item, snapshot.contents.passage
     shown = _best_passages(search, scored)
-    ids = [int(snapshot.file_id[-1 - c[2]] if c[2] < 0 else snapshot.dir_id[c[2]]) for c in chosen]
-    text_ids = [text_id for texts in shown.values() for text_id, _ in texts]
-    contexts = engine.store.found(ids)
-    passages = engine.store.passages(text_ids) if text_ids else {}
-    relations = engine.store.relations(ids)
-    if not insist and not (
-        all(i in contexts and contexts[i].revision <= snapshot.revision for i in ids)
-        and all(i in passages for i in text_ids)
-    ):
-        return None
-    out = []
-    for context_id, (score, uri, row, parts, best) in zip(ids, chosen, strict=True):
-        context = contexts.get(context_id)
-        if context is None:
-            continue
-        matched = [
-            MatchedPassage(p.section, p.text, p.start, p.end, own)
-            for text_id, own in shown.get(row, ())
-            if (p := passages.get(text_id)) is not None
-        ]
-        out.append(
+    return tuple(
+        [
             Match(
                 uri,
-                ContextType(
-                    int(
-                        snapshot.dir_type[
-                            snapshot.tree.files.directory[-1 - row] if row < 0 else row
-                        ]
-                    )
-                ),
+                _TYPE[type_of(directory_of(-1 - row) if row < 0 else row)],
                 row < 0,
-                2 if best >= 0 and snapshot.text_ordinal[best] > 0 else 0,
-                context.abstract,
+                2 if best >= 0 and ordinal_of(best) > 0 else 0,
+                snapshot.abstract(row),
                 score,
-                tuple(relations.get(context_id, ())),
-                tuple(matched),
+                snapshot.relations(row),
+                tuple([MatchedPassage(*passage_of(text), own) for text, own in shown.get(row, ())]),
                 ScoreParts(*parts.tolist()) if search.query.trace else None,
             )
-        )
-    return tuple(out)
+            for score, uri, row, parts, best in scored.chosen
+        ]
+    )
 
 
 def _best_passages(search: _Search, scored: Scored) -> dict[int, list[tuple[int, float]]]:
-    """(store's text id, own score) of each file's best passages, best first."""
-    found, text_id = scored.found, search.snapshot.text_id
+    """(row, own score) of each file's best passages, best first."""
+    found = scored.found
     return {
-        -1 - file: [(int(text_id[row]), own) for row, own in zip(rows, scores, strict=True) if row >= 0]
+        -1 - file: [(row, own) for row, own in zip(rows, scores, strict=True) if row >= 0]
         for file, rows, scores in zip(
             found.rows.tolist(), found.passages.tolist(), found.passage_own.tolist(), strict=True
         )

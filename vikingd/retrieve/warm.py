@@ -49,11 +49,11 @@ def _commits() -> Iterator[list[Change]]:
 
 
 def _directory(number: int, uri: str) -> Upsert:
-    return Upsert(number, uri, True, {}, (_text(number, b""),))
+    return Upsert(number, uri, True, "", {}, (_text(number, b""),))
 
 
 def _file(number: int, uri: str, vector: bytes) -> Upsert:
-    return Upsert(number, uri, False, {"number": number}, (_text(number, vector),))
+    return Upsert(number, uri, False, "", {"number": number}, (_text(number, vector),))
 
 
 def _text(number: int, vector: bytes) -> IndexedText:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,35 +12,18 @@ from typing import Any, NamedTuple
 
 from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping
 from vikingd.model import (
-    MAX_RELATIONS,
     Change,
     Context,
     Filled,
+    Linked,
     Passage,
     Relation,
     Remove,
     Upsert,
 )
-from vikingd.store.rows import metadata_of, text_of, upserts
+from vikingd.store.rows import links, metadata_of, text_of, upserts
 from vikingd.store.schema import connect
 from vikingd.uri import ROOT, subtree_bounds
-
-
-class FoundRow(NamedTuple):
-    """What a result shows of a context."""
-
-    uri: str
-    abstract: str
-    revision: int
-
-
-class MatchedText(NamedTuple):
-    """A passage as it stands in the content: code points [start, end)."""
-
-    section: str
-    start: int
-    end: int
-    text: str
 
 
 class StoreCounts(NamedTuple):
@@ -58,12 +41,10 @@ _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, up
     reinforcement, access_count, content_hash, revision"""
 _BY_URI = "FROM contexts WHERE tenant = 'default' AND uri = ?"
 _RELATIONS = """
-SELECT links.a, uri, abstract, reason FROM links JOIN contexts ON contexts.id = links.b
-WHERE links.a IN (SELECT value FROM json_each(?1))
+SELECT uri, abstract, reason FROM links JOIN contexts ON contexts.id = b WHERE a = ?1
 UNION ALL
-SELECT links.b, uri, abstract, reason FROM links JOIN contexts ON contexts.id = links.a
-WHERE links.b IN (SELECT value FROM json_each(?1))
-ORDER BY 2
+SELECT uri, abstract, reason FROM links JOIN contexts ON contexts.id = a WHERE b = ?1
+ORDER BY 1
 """
 
 
@@ -91,13 +72,6 @@ def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
 def _context(row: Sequence[Any], **parts: Any) -> Context:
     uri, is_directory, abstract, title, metadata, *rest = row
     return Context(uri, bool(is_directory), abstract, title, metadata_of(metadata), *rest, **parts)
-
-
-def _relations(db: sqlite3.Connection, context_ids: Sequence[int]) -> dict[int, list[Relation]]:
-    found: dict[int, list[Relation]] = defaultdict(list)
-    for context_id, *relation in db.execute(_RELATIONS, (json.dumps(context_ids),)):
-        found[context_id].append(Relation(*relation))
-    return found
 
 
 class Reads:
@@ -151,7 +125,9 @@ class Reads:
                 overview=overview,
                 content=content,
                 passages=tuple(Passage(*passage) for passage in passages),
-                relations=tuple(_relations(db, [context_id]).get(context_id, ())),
+                relations=tuple(
+                    Relation(*relation) for relation in db.execute(_RELATIONS, (context_id,))
+                ),
             )
 
     def children(self, uri: str, after: str, limit: int) -> list[Context]:
@@ -198,33 +174,6 @@ class Reads:
             )
             page.extend(_context(row) for row in rows)
             return page
-
-    def found(self, context_ids: Sequence[int]) -> dict[int, FoundRow]:
-        """What results show of these contexts; those that are gone are left out."""
-        with self._snapshot() as db:
-            rows = db.execute(
-                "SELECT id, uri, abstract, revision FROM contexts "
-                "WHERE id IN (SELECT value FROM json_each(?))",
-                (json.dumps(context_ids),),
-            )
-            return {context_id: FoundRow(*row) for context_id, *row in rows}
-
-    def passages(self, text_ids: Sequence[int]) -> dict[int, MatchedText]:
-        """These passages as they stand in their contents; those that are gone are left out."""
-        with self._snapshot() as db:
-            rows = db.execute(
-                'SELECT texts.id, section, "start", "end", substr(content, "start" + 1, '
-                '"end" - "start") FROM texts JOIN contexts ON contexts.id = context_id '
-                "WHERE texts.id IN (SELECT value FROM json_each(?))",
-                (json.dumps(text_ids),),
-            )
-            return {text_id: MatchedText(*row) for text_id, *row in rows}
-
-    def relations(self, context_ids: Sequence[int]) -> dict[int, list[Relation]]:
-        """The first `MAX_RELATIONS` links by URI of each context that has any."""
-        with self._snapshot() as db:
-            found = _relations(db, context_ids)
-            return {context_id: links[:MAX_RELATIONS] for context_id, links in found.items()}
 
     def backlog(self, limit: int) -> list[tuple[int, str]]:
         """Ids and texts that wait for their vector: abstracts first, then by id."""
@@ -277,10 +226,16 @@ class Reads:
             rows = db.execute("SELECT id FROM contexts WHERE tenant = 'default' ORDER BY uri")
             yield from upserts(db, (context_id for (context_id,) in rows))
 
+    def links(self) -> list[Linked]:
+        """All links, each once, by URI."""
+        with self._snapshot() as db:
+            return links(db)
+
     def changes_since(self, revision: int) -> tuple[list[Change], int]:
         """What leads from the state at `revision` to the present one, whose revision comes with it.
 
-        Removals first, oldest first; then contexts by URI; then the vectors of other contexts.
+        Removals first, oldest first; then contexts by URI; then the vectors of other contexts. The
+        links are not among it: `links` tells all there are.
 
         Raises:
             Corrupt: when removals after `revision` are forgotten already.

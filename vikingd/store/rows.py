@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from vikingd.model import IndexedText, Upsert
+from vikingd.model import IndexedText, Linked, Upsert
 from vikingd.text import text_to_index
 
 _CHUNK = 64  # contexts in memory at a time; each may have 2 MiB of content
@@ -21,6 +21,16 @@ WHERE id IN (SELECT value FROM json_each(?))
 _TEXTS = """
 SELECT context_id, id, ordinal, section, "start", "end", script, embeddable, text, vector
 FROM texts WHERE context_id IN (SELECT value FROM json_each(?)) ORDER BY context_id, ordinal
+"""
+
+_LINKS = """
+SELECT one.uri, two.uri, reason FROM links
+JOIN contexts AS one ON one.id = a JOIN contexts AS two ON two.id = b
+"""
+# Two searches of the indexes: with OR between them SQLite would walk through all links.
+_LINKS_OF = f"""
+{_LINKS} WHERE a IN (SELECT value FROM json_each(?1))
+UNION {_LINKS} WHERE b IN (SELECT value FROM json_each(?1)) ORDER BY 1, 2
 """
 
 
@@ -47,12 +57,26 @@ def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upse
         ):
             embeddable, stored, vector = rest
             *_, title, abstract, content = contexts[context_id]
-            text = text_of(stored, title, section, content[start:end] if ordinal else abstract)
+            passage = content[start:end] if ordinal else ""
+            text = text_of(stored, title, section, passage if ordinal else abstract)
             texts[context_id].append(
-                IndexedText(text_id, ordinal, script, text, vector or b"", bool(embeddable))
-            )
+                IndexedText(
+                    text_id, ordinal, script, text, vector or b"", bool(embeddable),
+                    section, start, passage,
+                )
+            )  # fmt: skip
         for context_id in chunk:
-            _, uri, is_directory, metadata, *_ = contexts[context_id]
+            _, uri, is_directory, metadata, _, abstract, _ = contexts[context_id]
             yield Upsert(
-                context_id, uri, bool(is_directory), metadata_of(metadata), tuple(texts[context_id])
-            )
+                context_id, uri, bool(is_directory), abstract, metadata_of(metadata),
+                tuple(texts[context_id]),
+            )  # fmt: skip
+
+
+def links(db: sqlite3.Connection, context_ids: Sequence[int] | None = None) -> list[Linked]:
+    """The links that end at one of these contexts, or all there are; each once, by URI."""
+    if context_ids is None:
+        rows = db.execute(f"{_LINKS} ORDER BY 1, 2")
+    else:
+        rows = db.execute(_LINKS_OF, (json.dumps(context_ids),))
+    return [Linked(*row) for row in rows]

@@ -133,7 +133,10 @@ class Store(Reads):
         """Drops what `changes_since` knows of removals up to this revision."""
         self._writer.execute(
             ("DELETE FROM removals WHERE revision <= ?", (up_to_revision,)),
-            ("UPDATE meta SET value = ? WHERE key = 'store.forgotten'", (up_to_revision,)),
+            (
+                "UPDATE meta SET value = max(value, ?) WHERE key = 'store.forgotten'",
+                (up_to_revision,),
+            ),
         )
 
     def set_meta(self, key: str, value: bytes) -> None:

@@ -17,12 +17,14 @@ from vikingd.model import (
     Draft,
     Filled,
     IndexedText,
+    Linked,
     Prepared,
     PutOutcome,
     Remove,
+    Unlinked,
     Upsert,
 )
-from vikingd.store.rows import upserts
+from vikingd.store.rows import links, upserts
 from vikingd.text import text_to_index
 from vikingd.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
 
@@ -178,10 +180,11 @@ class Transaction:
         )
         self._db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, source_id))
         self._remove(source)
-        ids = self._db.execute(
+        rows = self._db.execute(
             f"SELECT id FROM contexts WHERE {_SUBTREE} ORDER BY uri", _subtree(destination)
         )
-        self.changes.extend(upserts(self._db, (context_id for (context_id,) in ids)))
+        ids = [context_id for (context_id,) in rows]
+        self._emit(*upserts(self._db, ids), *links(self._db, ids))
         return Committed(self.revision, count=len(moved))
 
     def link(self, uri: str, other: str, reason: str) -> Committed:
@@ -193,7 +196,8 @@ class Transaction:
             "DO UPDATE SET reason = excluded.reason WHERE reason <> excluded.reason",
             (*self._ends(uri, other), reason, self._now),
         )
-        self.touched = self.touched or rows.rowcount > 0
+        if rows.rowcount:
+            self._emit(Linked(uri, other, reason))
         return Committed(self.revision)
 
     def unlink(self, uri: str, other: str) -> Committed:
@@ -201,7 +205,7 @@ class Transaction:
         rows = self._db.execute("DELETE FROM links WHERE a = ? AND b = ?", self._ends(uri, other))
         if not rows.rowcount:
             raise NotFound(other, f"{uri} and {other} are not linked")
-        self.touched = True
+        self._emit(Unlinked(uri, other))
         return Committed(self.revision)
 
     def fill(self, vectors: Sequence[tuple[int, bytes]]) -> Committed:
@@ -369,7 +373,8 @@ class Transaction:
             text_id = next(self._ids.texts)
             vector = text.vector or kept.get((text.ordinal == 0, text.text), b"")
             embeddable = bool(text.text.strip())
-            piece = draft.content[text.start : text.end] if text.ordinal else context.abstract
+            passage = draft.content[text.start : text.end] if text.ordinal else ""
+            piece = passage if text.ordinal else context.abstract
             made = text_to_index(draft.title, text.section, piece)
             rows.append(
                 (text_id, context_id, text.ordinal, text.section, text.start, text.end, text.script,
@@ -377,10 +382,16 @@ class Transaction:
                  None if made == text.text else text.text, vector or None)
             )  # fmt: skip
             texts.append(
-                IndexedText(text_id, text.ordinal, text.script, text.text, vector, embeddable)
-            )
+                IndexedText(
+                    text_id, text.ordinal, text.script, text.text, vector, embeddable,
+                    text.section, text.start, passage,
+                )
+            )  # fmt: skip
         self._db.executemany(_INSERT_TEXT, rows)
-        upsert = Upsert(context_id, draft.uri, draft.is_directory, draft.metadata, tuple(texts))
+        upsert = Upsert(
+            context_id, draft.uri, draft.is_directory, context.abstract, draft.metadata,
+            tuple(texts),
+        )  # fmt: skip
         self._emit(upsert)
         return upsert
 

@@ -1,0 +1,258 @@
+"""What a reply shows: of one revision, without the database, after compactions and restarts."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.index.compact import compacted
+from vikingd.index.contents import Strings
+from vikingd.index.snapshot import Snapshot
+from vikingd.ingest.prepare import prepare
+from vikingd.model import MAX_RELATIONS, Committed, Draft, FindQuery, Passage, Relation
+from vikingd.retrieve.find import find
+
+DOCS = "viking://resources/docs"
+A, B, C = f"{DOCS}/a.md", f"{DOCS}/b.md", f"{DOCS}/c.md"
+STAYS, COMPACTS, REBUILDS, RELOADS = "stays", "compacts", "rebuilds", "reloads"
+
+
+class Fixture:
+    """An engine that is compacted or restarted behind each write, as the test wants.
+
+    A restart makes the index anew (REBUILDS) or finds a base that is older (RELOADS).
+    """
+
+    def __init__(self, path: Path, after: str) -> None:
+        self.settings = EngineSettings(path, EmbedSettings(provider="none"))
+        self.after = after
+        self.engine = Engine(self.settings)
+
+    def wrote(self, future: Future[Committed]) -> Snapshot:
+        """Waits for a write; the snapshot that shows it, by the base that it came into if any."""
+        future.result(timeout=10)
+        if self.after == COMPACTS:
+            self.engine.optimize()
+        elif self.after in (REBUILDS, RELOADS):
+            if self.after == RELOADS and self.engine.snapshot.generation == 0:
+                self.engine.optimize()
+            self.engine.close()
+            self.engine = Engine(self.settings)
+        assert self.engine.verify().ok
+        return self.engine.snapshot
+
+    def put(self, uri: str, abstract: str, **fields: object) -> Snapshot:
+        """Writes one context."""
+        draft = Draft(uri, abstract=abstract, **fields)  # type: ignore[arg-type]
+        return self.wrote(self.engine.put([prepare(draft)]))
+
+
+@pytest.fixture(params=[STAYS, COMPACTS, REBUILDS, RELOADS])
+def fixture(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fixture]:
+    """An empty engine."""
+    made = Fixture(tmp_path, request.param)
+    yield made
+    made.engine.close()
+
+
+def abstract(snapshot: Snapshot, uri: str) -> str:
+    """The abstract of a URI."""
+    row = snapshot.find(uri)
+    assert row is not None
+    return snapshot.abstract(row)
+
+
+def relations(snapshot: Snapshot, uri: str) -> tuple[Relation, ...]:
+    """The relations of a URI."""
+    row = snapshot.find(uri)
+    assert row is not None
+    return snapshot.relations(row)
+
+
+@pytest.mark.parametrize("is_directory", [False, True])
+def test_an_abstract_is_that_of_its_revision(fixture: Fixture, is_directory: bool) -> None:
+    """Its row stays while it changes; each snapshot shows the one it came with."""
+    held = [fixture.put(A, text, is_directory=is_directory) for text in ("1", "二", "二", "", "1")]
+    assert [abstract(snapshot, A) for snapshot in held] == ["1", "二", "二", "", "1"]
+
+
+def test_an_older_snapshot_is_compacted_as_it_is(tmp_path: Path) -> None:
+    """A base shows nothing that came after its revision, though it was there already."""
+    made = Fixture(tmp_path, STAYS)
+    old = made.put(A, "1")
+    made.put(A, "2")
+    base, _, _ = compacted(old)
+    assert Strings(base.file_abstract_at, base.file_abstracts)[0] == "1"
+    made.engine.close()
+
+
+def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
+    """What is linked, moved, unlinked or removed later is shown by later snapshots alone."""
+    fixture.put(A, "a")
+    held = [
+        fixture.put(B, "b"),
+        fixture.wrote(fixture.engine.link(B, A, "why")),
+        fixture.wrote(fixture.engine.link(A, B, "因为")),
+        fixture.put(B, "b2"),
+        fixture.wrote(fixture.engine.move(B, C)),
+        fixture.wrote(fixture.engine.link(A, DOCS, "")),
+        fixture.wrote(fixture.engine.unlink(C, A)),
+        fixture.wrote(fixture.engine.link(A, C, "again")),
+        fixture.wrote(fixture.engine.delete([C])),
+        fixture.put(C, "another"),
+    ]
+    docs, c = Relation(DOCS, "", ""), Relation(C, "b2", "因为")
+    assert [relations(snapshot, A) for snapshot in held] == [
+        (), (Relation(B, "b", "why"),), (Relation(B, "b", "因为"),), (Relation(B, "b2", "因为"),),
+        (c,), (docs, c), (docs,), (docs, Relation(C, "b2", "again")), (docs,), (docs,),
+    ]  # fmt: skip
+    assert relations(held[2], B) == (Relation(A, "a", "因为"),)
+    assert relations(held[4], C) == (Relation(A, "a", "因为"),)
+    assert relations(held[9], C) == ()
+
+
+def test_links_move_with_the_directory_above_them(fixture: Fixture) -> None:
+    """Those within it, and those that lead out of it."""
+    fixture.put(A, "a")
+    fixture.put(B, "b")
+    fixture.put("viking://resources/other.md", "other")
+    fixture.wrote(fixture.engine.link(A, B, "within"))
+    fixture.wrote(fixture.engine.link(A, "viking://resources/other.md", "out"))
+    moved = fixture.wrote(fixture.engine.move(DOCS, "viking://resources/new"))
+    assert relations(moved, "viking://resources/new/a.md") == (
+        Relation("viking://resources/new/b.md", "b", "within"),
+        Relation("viking://resources/other.md", "other", "out"),
+    )
+    assert relations(moved, "viking://resources/other.md") == (
+        Relation("viking://resources/new/a.md", "a", "out"),
+    )
+
+
+def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
+    """It tells an index its dimension, and every row is made anew."""
+    fixture.put(A, "a")
+    fixture.put(B, "b")
+    fixture.wrote(fixture.engine.link(A, B, "why"))
+    wide = fixture.put(C, "c", vector=np.ones(4, "<f4").tobytes())
+    assert wide.dimension == 4
+    assert relations(wide, A) == (Relation(B, "b", "why"),)
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE contexts SET abstract = 'x' WHERE uri = ?", "another abstract"),
+        ("UPDATE contexts SET content = 'cold' WHERE uri = ?", "another passage"),
+        (
+            'UPDATE texts SET "start" = 0, "end" = 3 WHERE ordinal = 1 AND ? <> ""',
+            "another passage",
+        ),
+        ("UPDATE texts SET section = 'x' WHERE ordinal = 1 AND ? <> ''", "another passage"),
+        ("UPDATE links SET reason = 'x' WHERE ? <> ''", "not linked alike"),
+        ("DELETE FROM links WHERE ? <> ''", "not linked alike"),
+    ],
+)
+def test_verify_sees_what_a_reply_would_show_wrong(
+    tmp_path: Path, statement: str, problem: str
+) -> None:
+    """An abstract, a passage or a link that the store has otherwise is named."""
+    made = Fixture(tmp_path, STAYS)
+    made.put(B, "b")
+    made.put(A, "a", content="warm", passages=(Passage("S", 0, 4),))
+    made.wrote(made.engine.link(A, B, "why"))
+    with closing(sqlite3.connect(tmp_path / "store.sqlite3")) as db, db:
+        assert db.execute(statement, (A,)).rowcount == 1
+    report = made.engine.verify()
+    made.engine.close()
+    assert any(problem in found and A in found for found in report.problems), report.problems
+
+
+def test_a_find_reads_no_database(fixture: Fixture) -> None:
+    """With the store closed it answers still, whole; of many relations it shows the first."""
+    content = "the harbour\nin winter 冬天\n"
+    passages = (Passage("One > two", 0, 12), Passage("", 12, len(content)))
+    fixture.put(A, "About a harbour", content=content, passages=passages)
+    linked = [f"{DOCS}/{name}.txt" for name in "gfedcba"]
+    for uri in linked:
+        fixture.put(uri, uri[-5:])
+        fixture.wrote(fixture.engine.link(uri, A, "r"))
+    fixture.engine.store.close()
+    (match, *_) = find(fixture.engine, FindQuery("harbour winter 冬天"), None).matches
+    assert (match.uri, match.abstract) == (A, "About a harbour")
+    assert sorted((p.section, p.text, p.start, p.end) for p in match.passages) == [
+        ("", "in winter 冬天\n", 12, len(content)),
+        ("One > two", "the harbour\n", 0, 12),
+    ]
+    first = sorted(linked)[:MAX_RELATIONS]
+    assert match.relations == tuple(Relation(uri, uri[-5:], "r") for uri in first)
+
+
+def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
+    """Abstract, passage and the relation's abstract, rewritten together, are never mixed."""
+    with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
+
+        def write(i: int) -> None:
+            drafts = [Draft(uri, abstract=f"{i}", content=f"harbour {i}") for uri in (A, B)]
+            engine.put([prepare(draft) for draft in drafts]).result(timeout=10)
+
+        write(0)
+        engine.link(A, B, "").result(timeout=10)
+        mixed: list[object] = []
+        done = threading.Event()
+
+        def read() -> None:
+            while not done.is_set():
+                for match in find(engine, FindQuery("harbour"), None).matches:
+                    said = {match.abstract, *(r.abstract for r in match.relations)}
+                    said |= {p.text.removeprefix("harbour ") for p in match.passages}
+                    if len(said) != 1 or not match.relations or not match.passages:
+                        mixed.append(match)
+
+        readers = [threading.Thread(target=read) for _ in range(2)]
+        for reader in readers:
+            reader.start()
+        for i in range(1, 60):
+            write(i)
+            if i % 20 == 0:
+                engine.optimize()
+        done.set()
+        for reader in readers:
+            reader.join()
+        assert mixed == []
+
+
+def test_a_base_is_mapped_not_read(tmp_path: Path) -> None:
+    """What is long of a base stays on disk until a reply shows it."""
+    made = Fixture(tmp_path, STAYS)
+    made.put(A, "a", content="harbour " * 2000)
+    made.engine.optimize()
+    base = made.engine.snapshot.base
+    made.engine.close()
+    assert len(base.text_shown) > 8000
+    assert isinstance(base.text_shown.base, np.memmap)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(max_size=5)), st.lists(st.text(max_size=5)), st.data())
+def test_strings_of_base_and_tail(base, tail, data):
+    """One after the other, by number, and gathered as the strings of another base."""
+    coded = [text.encode() for text in base]
+    at = np.cumsum([0, *map(len, coded)]).astype(np.int64)
+    strings = Strings(at, np.frombuffer(bytearray(b"".join(coded)), np.uint8))
+    assert [strings.append(text) for text in tail] == [*range(len(base), len(base) + len(tail))]
+    texts = [*base, *tail]
+    assert [strings[i] for i in range(len(texts))] == texts
+    chosen = data.draw(st.lists(st.integers(0, len(texts) - 1))) if texts else []
+    fresh = Strings(*strings.gather(np.array(chosen, np.int32)))
+    assert [fresh[i] for i in range(len(chosen))] == [texts[i] for i in chosen]

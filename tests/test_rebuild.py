@@ -1,0 +1,69 @@
+"""An index that is made anew from the store, and what is left when that is broken off."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from vikingd import engine as engines
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.index.index import Index, IndexSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.model import Draft
+
+FILES = 100
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
+    """A store without an index, whose feed is long enough for compactions in the midst of it."""
+    settings = EngineSettings(
+        tmp_path, EmbedSettings(provider="none"), IndexSettings(minimum=30, ratio=0.25)
+    )
+    monkeypatch.setattr(engines, "_FEED", 20)
+    engine = Engine(settings)
+    drafts = [Draft(f"viking://resources/{i}.md", content=f"harbour {i}") for i in range(FILES)]
+    engine.put([prepare(draft) for draft in drafts]).result()
+    engine.close()
+    shutil.rmtree(tmp_path / "index")
+    return settings
+
+
+def check(settings: EngineSettings) -> None:
+    """The engine opens with all that the store has."""
+    engine = Engine(settings)
+    report = engine.verify()
+    engine.close()
+    assert report.ok, report.problems
+    assert report.contexts == FILES + 2
+
+
+def test_what_was_made_anew_is_whole_after_the_next_start(settings: EngineSettings) -> None:
+    """No base that was written in the midst of the feed passes for all of it."""
+    for _ in range(3):
+        check(settings)
+
+
+def test_a_feed_that_was_broken_off_begins_anew(
+    settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part of it that is on disk is not taken for the whole."""
+    apply, calls = Index.apply, 0
+
+    def broken_off(index: Index, *commit: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            index.close()
+            raise KeyboardInterrupt
+        apply(index, *commit)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Index, "apply", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            Engine(settings)
+    assert (settings.path / "index" / "CURRENT").exists()
+    check(settings)

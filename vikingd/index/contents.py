@@ -1,0 +1,121 @@
+"""What a reply shows of the rows and no kernel reads: names, abstracts, passages.
+
+Of the base it is mapped, of the tail it is in memory. One thread appends; a string that is there
+never changes, so others read it without a lock.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from viking_kernels import compact
+from viking_kernels.arrays import I32, I64, U8
+
+from vikingd.index.base import Base
+from vikingd.model import IndexedText
+
+_CHUNK = 1 << 20
+
+
+class Strings:
+    """UTF-8 strings by number: first those of the base, then those that were appended."""
+
+    def __init__(self, at: I64, data: U8) -> None:
+        self.base_size = len(at) - 1
+        self._base = at, data
+        self._at, self._data = at.data, data.data
+        self._tail_at = array("q", [0])
+        self._tail = bytearray()
+
+    def __getitem__(self, number: int) -> str:
+        tail = number - self.base_size
+        if tail < 0:
+            return str(self._data[self._at[number] : self._at[number + 1]], "utf-8")
+        return self._tail[self._tail_at[tail] : self._tail_at[tail + 1]].decode()
+
+    def append(self, text: str) -> int:
+        """Adds a string and returns its number."""
+        self._tail += text.encode()
+        self._tail_at.append(len(self._tail))
+        return self.base_size + len(self._tail_at) - 2
+
+    def gather(self, numbers: I32) -> tuple[I64, U8]:
+        """Some strings as those of a new base: (at, data); runs beside the writer."""
+        # The bounds first: what they bound is there then. An array can't grow while its memory is
+        # lent, so copies are made by single calls under the GIL, and of the long one in parts.
+        tail_at = np.frombuffer(bytearray(self._tail_at.tobytes()), np.int64)
+        tail = np.empty(tail_at[-1], np.uint8)
+        for start in range(0, len(tail), _CHUNK):
+            end = min(start + _CHUNK, len(tail))
+            tail[start:end] = np.frombuffer(self._tail[start:end], np.uint8)
+        return compact.gather_strings(*self._base, tail_at, tail, numbers)
+
+
+class Abstracts:
+    """An abstract a row, which a later revision may replace."""
+
+    def __init__(self, at: I64, data: U8) -> None:
+        self._strings = Strings(at, data)
+        # (revision, string), rising; only of rows whose abstract is not that of their base row.
+        self._versions: dict[int, list[tuple[int, int]]] = {}
+
+    def at(self, row: int, revision: int) -> str:
+        """The abstract that a row has at a revision."""
+        return self._strings[self._number(row, revision)]
+
+    def _number(self, row: int, revision: int) -> int:
+        for since, number in reversed(self._versions.get(row, ())):
+            if since <= revision:
+                return number
+        return row
+
+    def put(self, row: int, abstract: str, revision: int) -> None:
+        """From `revision` on, which is the newest, this is the abstract of a row."""
+        versions = self._versions.get(row)
+        if versions is not None:
+            if self._strings[versions[-1][1]] != abstract:
+                versions.append((revision, self._strings.append(abstract)))
+        elif row >= self._strings.base_size or self._strings[row] != abstract:
+            self._versions[row] = [(revision, self._strings.append(abstract))]
+
+    def gather(self, rows: I32, revision: int) -> tuple[I64, U8]:
+        """As `Strings.gather`, of the abstracts that rows have at a revision."""
+        numbers = np.arange(rows.max(initial=-1) + 1, dtype=np.int32)
+        for row in list(self._versions):
+            if row < len(numbers):
+                numbers[row] = self._number(row, revision)
+        return self._strings.gather(numbers[rows])
+
+
+class Contents:
+    """The abstracts of directories and files, and the passages of texts, of one generation."""
+
+    def __init__(self, base: Base) -> None:
+        self.directories = Abstracts(base.dir_abstract_at, base.dir_abstracts)
+        self.files = Abstracts(base.file_abstract_at, base.file_abstracts)
+        self.texts = Strings(base.text_shown_at, base.text_shown)
+        self._base_start = base.text_start
+        self._start = base.text_start.data
+        self._tail_start = array("i")
+
+    def add_text(self, text: IndexedText) -> None:
+        """Takes what is shown of the next text of the tail."""
+        self._tail_start.append(text.start)
+        self.texts.append(f"{text.section}\0{text.passage}")
+
+    def passage(self, row: int) -> tuple[str, str, int, int]:
+        """(section, passage, start, end) of a text."""
+        section, _, passage = self.texts[row].partition("\0")
+        tail = row - self.texts.base_size
+        start = self._start[row] if tail < 0 else self._tail_start[tail]
+        return section, passage, start, start + len(passage)
+
+    def starts(self, rows: I32) -> I32:
+        """[rows] where the passages of texts start; runs beside the writer."""
+        tail = np.frombuffer(self._tail_start.tobytes(), np.int32)
+        out = np.empty(len(rows), np.int32)
+        of_base = rows < len(self._base_start)
+        out[of_base] = self._base_start[rows[of_base]]
+        out[~of_base] = tail[rows[~of_base] - len(self._base_start)]
+        return out
