@@ -43,7 +43,7 @@ from vikingd.model import (
 from vikingd.retrieve.trace import Chosen, Scored, directory_parts, explain
 from vikingd.text import NONE, script_of
 
-LIGHT_TEXTS = 4000
+LIGHT_TEXTS = 20000
 """A scope of so many texts is scored in less time than handing the work to a thread takes."""
 
 START_POINTS = 16
