@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks import daemon, echo
 from benchmarks.daemon import Server
@@ -17,6 +18,7 @@ from benchmarks.measure import Load, Row
 from vikingd.client import Method, find_request
 from vikingd.pb.retrieval_pb2 import FindResponse
 
+T = TypeVar("T")
 FIND = "/viking.retrieval.v1.Retrieval/Find"
 QUERIES = 128
 
@@ -81,7 +83,7 @@ class Questions:
         return request.SerializeToString()
 
 
-def recall(found: set[str], truth: set[str]) -> float:
+def recall(found: set[T], truth: set[T]) -> float:
     """The share of the true results that were found; 1 where there is nothing to find."""
     return len(truth & found) / len(truth) if truth else 1.0
 

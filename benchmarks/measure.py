@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +32,8 @@ class Row:
 
     `baseline` is what the same measurement gave for the thing compared with, taken in turns with
     it; `ratio` is value / baseline unless the row's description says otherwise. `recall` is
-    recall@10 against METHOD_EXACT. p50, p95 and p99 are in ms.
+    recall@10 against METHOD_EXACT, `baseline_recall` what the thing compared with has of the best
+    by its own score. p50, p95 and p99 are in ms.
     """
 
     name: str
@@ -44,26 +46,32 @@ class Row:
     p50: float | None = None
     p95: float | None = None
     p99: float | None = None
+    baseline_recall: float | None = None
     data: str = "synthetic"
+    remark: str = ""
 
 
-def table(rows: Iterable[Row]) -> str:
-    """The rows as plain text."""
-    heads = ("", "nodes", "value", "unit", "baseline", "ratio", "p50", "p95", "p99", "recall@10")
-    cells: list[tuple[str, ...]] = [heads]
-    for r in rows:
-        numbers = [number(x) for x in (r.baseline, r.ratio, r.p50, r.p95, r.p99)]
-        recall = "" if r.recall is None else f"{r.recall:.3f}"
-        cells.append((r.name, f"{r.nodes:,}", number(r.value), r.unit, *numbers, recall))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    left = (0, 3)
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    )
+def table(rows: Sequence[Row]) -> str:
+    """The rows as plain text, without the columns that none of them fills."""
+    columns = [("", False, [row.name for row in rows])]
+    columns.append(("nodes", True, [f"{row.nodes:,}" for row in rows]))
+    columns.append(("value", True, [number(row.value) for row in rows]))
+    columns.append(("unit", False, [row.unit for row in rows]))
+    columns += [
+        (head, True, [number(getattr(row, head)) for row in rows])
+        for head in ("baseline", "ratio", "p50", "p95", "p99")
+    ]
+    for head, key in (("recall@10", "recall"), ("baseline's", "baseline_recall")):
+        shares = [getattr(row, key) for row in rows]
+        columns.append((head, True, ["" if s is None else f"{s:.3f}" for s in shares]))
+    columns.append(("", False, [row.remark for row in rows]))
+    lines = [""] * (len(rows) + 1)
+    for head, right, cells in columns:
+        if any(cells):
+            width = max(map(len, [head, *cells]))
+            for i, cell in enumerate([head, *cells]):
+                lines[i] += (cell.rjust(width) if right else cell.ljust(width)) + "  "
+    return "\n".join(map(str.rstrip, lines))
 
 
 def write(path: Path, rows: Iterable[Row]) -> None:
@@ -77,28 +85,31 @@ def percentiles(samples: Samples) -> dict[str, float]:
     return dict(zip(("p50", "p95", "p99"), map(float, values), strict=True))
 
 
-def interleaved(seconds: float, *calls: Callable[[int], object]) -> list[Samples]:
-    """Seconds that each call took, in blocks by turns, so that a noisy moment meets all.
+def interleaved(
+    seconds: float, *calls: Callable[[int], object], size: int = _BLOCK
+) -> list[Samples]:
+    """Seconds that each call took, in blocks of `size` by turns: a noisy moment meets all.
 
     Each is given the number of its call, 0, 1, 2, ... A first block warms all and is left out.
     It takes about `seconds` in all.
     """
     taken: list[list[float]] = [[] for _ in calls]
+    warm = [0 for _ in calls]
+    end = math.inf
     for block in itertools.count():
         if block == 1:
-            taken = [[] for _ in calls]
+            warm = list(map(len, taken))
             end = time.perf_counter() + seconds
         if block > _LEAST_BLOCKS and time.perf_counter() >= end:
             break
         for call, samples in zip(calls, taken, strict=True):
             ended = started = time.perf_counter()
-            stop, last = started + _BLOCK_SECONDS, len(samples) + _BLOCK
+            stop, last = started + _BLOCK_SECONDS, len(samples) + size
             while len(samples) < last and ended < stop:
                 call(len(samples))
-                now = time.perf_counter()
-                samples.append(now - ended)
-                ended = now
-    return list(map(np.array, taken))
+                before, ended = ended, time.perf_counter()
+                samples.append(ended - before)
+    return [np.array(samples[n:]) for samples, n in zip(taken, warm, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
