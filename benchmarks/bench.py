@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from benchmarks import daemon, echo
 from benchmarks.daemon import Server
@@ -38,20 +38,19 @@ class Bench:
         """The daemon on the store."""
         return daemon.serving(self.store)
 
-    def row(self, name: str, value: float, unit: str, baseline: float | None = None,
-            ratio: float | None = None, recall: float | None = None,
-            samples: dict[str, float] | None = None) -> Row:  # fmt: skip
-        """A row; the ratio is value / baseline where another is not given."""
-        if baseline is not None and ratio is None:
-            ratio = value / baseline
-        return Row(name, self.tree.nodes, value, unit, baseline, ratio, recall,
-                   data=self.data, **samples or {})  # fmt: skip
+    def row(
+        self, name: str, value: float, unit: str, baseline: float | None = None, **more: Any
+    ) -> Row:
+        """A row about the tree; `more` are further fields."""
+        ratio = None if baseline is None else value / baseline
+        return Row(name, self.tree.nodes, value, unit, baseline, ratio, data=self.data, **more)
 
-    def echo_of(self, load: Load) -> Load:
-        """Calls that do nothing, with requests and replies of the same sizes as a load's."""
-        sizes = zip(load.requests, load.replies(), strict=True)
-        requests = [echo.request(len(request), len(reply)) for request, reply in sizes]
-        return Load(self.nothing.address, echo.METHOD, requests)
+
+def echo_of(nothing: Server, load: Load) -> Load:
+    """Calls to the echo server with requests and replies of the same sizes as a load's."""
+    sizes = zip(load.requests, load.replies(), strict=True)
+    requests = [echo.request(len(request), len(reply)) for request, reply in sizes]
+    return Load(nothing.address, echo.METHOD, requests)
 
 
 class Questions:

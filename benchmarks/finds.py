@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 
 from benchmarks import daemon
-from benchmarks.bench import FIND, QUERIES, Bench, Questions, recall, uris
+from benchmarks.bench import FIND, QUERIES, Bench, Questions, echo_of, recall, uris
 from benchmarks.daemon import say, temporary_store
 from benchmarks.data import HARD, MEDIUM
 from benchmarks.measure import Load, Row, drive, interleaved, latency, percentiles, throughput
@@ -59,18 +59,18 @@ def find_scoped_1pct(bench: Bench) -> Iterator[Row]:
 
 def _beside_echo(bench: Bench, name: str, questions: Questions, method: Method) -> Row:
     load = questions.load(method)
-    own, base = latency(bench.seconds, load, bench.echo_of(load))
+    own, base = latency(bench.seconds, load, echo_of(bench.nothing, load))
     found = questions.recall(load.replies())
     shown = percentiles(own)
     return bench.row(name, shown["p50"], "ms", float(np.median(base)) * 1e3, recall=found,
-                     samples=shown)  # fmt: skip
+                     **shown)  # fmt: skip
 
 
 def _in_flight(
     bench: Bench, name: str, questions: Questions, method: Method, in_flight: int
 ) -> Iterator[Row]:
     load = questions.load(method)
-    other = bench.echo_of(load)
+    other = echo_of(bench.nothing, load)
     cpu = []
     servers = (questions.server, bench.nothing)
     for one, server in zip((load, other), servers, strict=True):
@@ -81,7 +81,7 @@ def _in_flight(
     rates, rounds = throughput(bench.loader, bench.seconds, (load, in_flight), (other, in_flight))
     shown = percentiles(np.concatenate([driven.calls for driven in rounds[0]]))
     found = questions.recall(load.replies())
-    yield bench.row(name, rates[0], "calls/s", rates[1], recall=found, samples=shown)
+    yield bench.row(name, rates[0], "calls/s", rates[1], recall=found, **shown)
     yield bench.row(f"{name}_cpu", cpu[0], "ms", cpu[1], recall=found)
 
 
@@ -119,7 +119,7 @@ def find_text(bench: Bench) -> Iterator[Row]:
         load_tree(server, bench.tree)
         texts = [query.text for query in bench.tree.queries(EMBEDDED_QUERIES, seed=2)]
         asked = Load(server.address, FIND, [find_request(t).SerializeToString() for t in texts])
-        other = bench.echo_of(Load(server.address, FIND, asked.requests[-20:]))
+        other = echo_of(bench.nothing, Load(server.address, FIND, asked.requests[-20:]))
         with (
             grpc.insecure_channel(server.address) as channel,
             grpc.insecure_channel(other.address) as nothing,
@@ -138,9 +138,9 @@ def find_text(bench: Bench) -> Iterator[Row]:
         found = map(uris, Load(server.address, FIND, asked.requests[:QUERIES]).replies())
         shares = [recall(a, b) for a, b in zip(found, truth, strict=True)]
         overhead = np.median(whole - alone) * 1e3
-        yield bench.row("find_text", float(overhead), "ms beyond the embedder",
+        yield bench.row("find_text", float(overhead), "ms",
                         float(np.median(base)) * 1e3, recall=float(np.mean(shares)),
-                        samples=percentiles(whole))  # fmt: skip
+                        **percentiles(whole), remark="beyond the embedder")  # fmt: skip
 
 
 def resident_bytes(bench: Bench) -> Iterator[Row]:

@@ -88,7 +88,7 @@ def put_single_16(bench: Bench) -> Iterator[Row]:
     with bench.serving() as server:
         load = Load(server.address, PUT, NewContexts(bench.tree, 1, f"{TOP}-single"))
         driven = bench.loader.submit(drive, load, CLIENTS, bench.seconds).result()
-        yield bench.row("put_single_16", driven.rate, "nodes/s", samples=percentiles(driven.calls))
+        yield bench.row("put_single_16", driven.rate, "nodes/s", **percentiles(driven.calls))
 
 
 def find_during_import_p99(bench: Bench) -> Iterator[Row]:
@@ -120,7 +120,7 @@ def find_during_import_p99(bench: Bench) -> Iterator[Row]:
         for name, rounds in (("import", importing), ("compaction", compacting)):
             shown = percentiles(np.concatenate(rounds))
             yield bench.row(f"find_during_{name}_p99", shown["p99"], "ms", base, recall=found,
-                            samples=shown)  # fmt: skip
+                            **shown)  # fmt: skip
         yield bench.row("import_during_find", float(np.median(rates)), "nodes/s")
 
 
