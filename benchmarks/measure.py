@@ -18,6 +18,8 @@ import grpc
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.daemon import Server
+
 _BLOCK, _BLOCK_SECONDS = 20, 0.5
 _LEAST_BLOCKS = 3
 _ROUNDS = 4
@@ -114,9 +116,9 @@ def interleaved(
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Calls to send to a method of a server: its address, its name, the messages."""
+    """Calls to send to a method of a server: the method's name, the messages."""
 
-    address: str
+    server: Server
     method: str
     requests: Sequence[bytes]
 
@@ -129,7 +131,7 @@ class Load:
 
     def replies(self) -> list[bytes]:
         """What is answered to each request."""
-        with grpc.insecure_channel(self.address) as channel:
+        with grpc.insecure_channel(self.server.address) as channel:
             return list(map(self.sender(channel), range(len(self.requests))))
 
 
@@ -149,21 +151,39 @@ class Driven:
 def latency(seconds: float, *loads: Load) -> list[Samples]:
     """Seconds of each load's calls, one in flight, interleaved."""
     with ExitStack() as stack:
-        channels = [stack.enter_context(grpc.insecure_channel(load.address)) for load in loads]
+        channels = [
+            stack.enter_context(grpc.insecure_channel(load.server.address)) for load in loads
+        ]
         senders = [load.sender(c) for load, c in zip(loads, channels, strict=True)]
         return interleaved(seconds, *senders)
 
 
-def throughput(
-    loader: Executor, seconds: float, *loads: tuple[Load, int]
-) -> tuple[list[float], list[list[Driven]]]:
-    """Median rates of loads with so many in flight, driven by turns from another process."""
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Of some rounds: median calls a second, seconds of each call, CPU ms of the server a call."""
+
+    rate: float
+    calls: Samples
+    cpu: float
+
+
+def throughput(loader: Executor, seconds: float, *loads: tuple[Load, int]) -> list[Throughput]:
+    """What loads with so many in flight come to, driven by turns from another process."""
     share = seconds / _ROUNDS / len(loads)
-    driven: list[list[Driven]] = [[] for _ in loads]
+    rounds: list[list[Driven]] = [[] for _ in loads]
+    cpu = [0.0 for _ in loads]
     for _ in range(_ROUNDS):
-        for (load, in_flight), out in zip(loads, driven, strict=True):
-            out.append(loader.submit(drive, load, in_flight, share).result())
-    return [statistics.median(d.rate for d in rounds) for rounds in driven], driven
+        for i, (load, in_flight) in enumerate(loads):
+            before = load.server.cpu_seconds()
+            rounds[i].append(loader.submit(drive, load, in_flight, share).result())
+            cpu[i] += load.server.cpu_seconds() - before
+    out = []
+    for (_, in_flight), driven, spent in zip(loads, rounds, cpu, strict=True):
+        calls = np.concatenate([d.calls for d in driven])
+        # Those calls that connected cost CPU too.
+        each = spent / (len(calls) + in_flight * _ROUNDS) * 1e3
+        out.append(Throughput(statistics.median(d.rate for d in driven), calls, each))
+    return out
 
 
 def drive(load: Load, in_flight: int, seconds: float, calls: int = 0) -> Driven:
@@ -177,7 +197,7 @@ def drive(load: Load, in_flight: int, seconds: float, calls: int = 0) -> Driven:
 async def _drive(load: Load, in_flight: int, seconds: float, calls: int) -> Driven:
     # Without a pool of its own every channel to one address shares one connection.
     options = [("grpc.use_local_subchannel_pool", 1)]
-    channels = [grpc.aio.insecure_channel(load.address, options) for _ in range(in_flight)]
+    channels = [grpc.aio.insecure_channel(load.server.address, options) for _ in range(in_flight)]
     rpcs: list[grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = [
         channel.unary_unary(load.method, None, None) for channel in channels
     ]

@@ -122,7 +122,7 @@ class Comparison:
             ).SerializeToString()
             for query in self._queries[task]
         ]  # fmt: skip
-        return Load(self._server.address, FIND, requests)
+        return Load(self._server, FIND, requests)
 
     def _tuned(
         self, peer: Peer, task: str, wanted: float

@@ -28,7 +28,7 @@ def calls(request: pytest.FixtureRequest) -> Iterator[Calls]:
         find = Questions(server, tree).load(Method.AUTO)
         loads = {"find": find, "echo": echo_of(stack.enter_context(echo.serving()), find)}
         yield {
-            name: load.sender(stack.enter_context(grpc.insecure_channel(load.address)))
+            name: load.sender(stack.enter_context(grpc.insecure_channel(load.server.address)))
             for name, load in loads.items()
         }
 

@@ -86,7 +86,7 @@ class NewContexts(Sequence[bytes]):
 def put_single_16(bench: Bench) -> Iterator[Row]:
     """Puts of one file each, from 16 clients, on a store that holds the tree."""
     with bench.serving() as server:
-        load = Load(server.address, PUT, NewContexts(bench.tree, 1, f"{TOP}-single"))
+        load = Load(server, PUT, NewContexts(bench.tree, 1, f"{TOP}-single"))
         driven = bench.loader.submit(drive, load, CLIENTS, bench.seconds).result()
         yield bench.row("put_single_16", driven.rate, "nodes/s", **percentiles(driven.calls))
 
@@ -105,9 +105,7 @@ def find_during_import_p99(bench: Bench) -> Iterator[Row]:
         with grpc.insecure_channel(server.address) as channel:
             find = load.sender(channel)
             for i in range(ROUNDS):
-                puts = Load(
-                    server.address, PUT, NewContexts(bench.tree, BATCH, f"{TOP}-import/{i}")
-                )
+                puts = Load(server, PUT, NewContexts(bench.tree, BATCH, f"{TOP}-import/{i}"))
                 quiet.append(_quiet(find, bench.seconds / 2))
                 driven = bench.loader.submit(drive, puts, BATCHES_IN_FLIGHT, bench.seconds / 2)
                 importing.append(_while_running(driven, find))
