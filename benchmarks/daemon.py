@@ -69,15 +69,24 @@ def running(*arguments: str) -> Iterator[Server]:
 
 
 @contextmanager
-def serving(store: Path, provider: str = "none") -> Iterator[Server]:
+def serving(
+    store: Path, provider: str = "none", listen: str = "127.0.0.1:0", reader: bool = False
+) -> Iterator[Server]:
     """A daemon with default settings on a store, ready to be asked."""
     started = time.perf_counter()
     with running(
-        "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0", "--path", str(store),
+        "-m", "vikingd.server", "serve", "--listen", listen, "--path", str(store),
         "--config", os.devnull, "--log-level", "warning", "--provider", provider,
+        *(["--reader"] if reader else []),
     ) as server:  # fmt: skip
         _wait_until_serving(server.address)
         yield Server(server.address, server.pid, time.perf_counter() - started)
+
+
+def knows_readers() -> bool:
+    """Whether the daemon can be started as a reader of another's store."""
+    command = [sys.executable, "-m", "vikingd.server", "serve", "--help"]
+    return "--reader" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @contextmanager

