@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
 
@@ -29,26 +29,29 @@ def _cache_directory() -> Path:
 CACHE_DIRECTORY = _cache_directory()
 numba.config.CACHE_DIR = str(CACHE_DIRECTORY)  # type: ignore[attr-defined]  # set by name
 
-# nnan and ninf stay out: NaN and inf must behave, so that no kernel hides bad input.
-_FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "error_model": "numpy",
+    # nnan and ninf stay out: NaN and inf must behave, so that no kernel hides bad input.
+    "fastmath": {"reassoc", "contract", "nsz", "arcp", "afn"},
+}
+_INLINED: dict[str, Any] = {**_OPTIONS, "forceinline": True, "_nrt": False}
 
 
 def njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compiles a kernel: no GIL, cached on disk, no parallel=True (it aborts under threads)."""
-    compiled: Callable[_P, _R] = numba.njit(
-        nogil=True, cache=True, fastmath=_FASTMATH, error_model="numpy"
-    )(function)
+    compiled: Callable[_P, _R] = numba.njit(**_OPTIONS)(function)
     return compiled
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compiles a part of a kernel into each of its callers; it can't make arrays.
 
-    A call would hand over every array of every bundle one by one, and count its references.
+    A call would hand over every array of every bundle one by one, and without `_nrt` off the
+    references of each would be counted, which costs more than what the part does.
     """
-    compiled: Callable[_P, _R] = numba.njit(
-        nogil=True, cache=True, fastmath=_FASTMATH, error_model="numpy", forceinline=True, _nrt=False
-    )(function)
+    compiled: Callable[_P, _R] = numba.njit(**_INLINED)(function)
     return compiled
 
 

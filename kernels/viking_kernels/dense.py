@@ -11,6 +11,8 @@ they are read.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from viking_kernels import simd
@@ -108,9 +110,7 @@ def prepare(asked: Asked, means: Means) -> Query:
     )  # fmt: skip
 
 
-def _plain_products(
-    codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int
-) -> tuple[int, int]:
+def _plain_products(codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int) -> tuple[int, int]:
     along = np.int32(0)
     across = np.int32(0)
     for j in range(codes.shape[1]):
@@ -121,15 +121,14 @@ def _plain_products(
     return along, across
 
 
-_products = simd.products if simd.PATH == "avx2" else njit(_plain_products)
+_products: Any = simd.products if simd.PATH == "avx2" else inlined(_plain_products)
 
 
 @inlined
-def products_int8(
-    codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int
-) -> tuple[int, int]:
+def products_int8(codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int) -> tuple[int, int]:
     """(code . a[a_row], code . b[b_row]) of one row of codes [n, dim padded], within int32."""
-    return _products(codes, row, a, a_row, b, b_row)
+    along, across = _products(codes, row, a, a_row, b, b_row)
+    return along, across
 
 
 @inlined

@@ -17,6 +17,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+_types: Any = types  # neither has types of its own
+_cgutils: Any = cgutils
+
 LANES = 16
 """Components that are taken at a time: rows of codes are padded with zeros to a multiple."""
 
@@ -42,7 +45,7 @@ _HALF = LANES // 2
 def _multiply_add(builder: Any, codes: Any, factors: Any) -> Any:
     """Sums of neighbouring products of two <16 x i16>: <8 x i32>."""
     kind = ir.FunctionType(ir.VectorType(_I32, _HALF), [codes.type, factors.type])
-    madd = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pmadd.wd")
+    madd = _cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pmadd.wd")
     return builder.call(madd, [codes, factors])
 
 
@@ -54,7 +57,15 @@ def _load(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
 
 
 @intrinsic
-def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b_row: Any) -> Any:
+def products(
+    typingctx: Any,  # noqa: ARG001 numba hands it over
+    codes: Any,
+    row: Any,  # noqa: ARG001 the kinds of the numbers are given
+    a: Any,
+    a_row: Any,  # noqa: ARG001
+    b: Any,
+    b_row: Any,  # noqa: ARG001
+) -> Any:
     """(codes[row] . a[a_row], codes[row] . b[b_row]) as int32.
 
     Args:
@@ -62,13 +73,13 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
         row: which of them.
         a, b: int16 [m, dim], of which a_row and b_row are taken.
     """
-    pair = types.UniTuple(types.int32, 2)
+    pair = _types.UniTuple(types.int32, 2)
     signature = pair(codes, types.int64, a, types.int64, b, types.int64)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         def start(kind: Any, value: Any, number: Any) -> Any:
             array = context.make_array(kind)(context, builder, value)
-            dimension = cgutils.unpack_tuple(builder, array.shape)[1]
+            dimension = _cgutils.unpack_tuple(builder, array.shape)[1]
             return builder.gep(array.data, [builder.mul(number, dimension)]), dimension
 
         kinds = sig.args
@@ -84,9 +95,7 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
         index = builder.phi(_I64)
         index.add_incoming(ir.Constant(_I64, 0), before)
         sums = [builder.phi(zero.type) for _ in factors]
-        wide = builder.sext(
-            _load(builder, row_at, index, _I8), ir.VectorType(_I16, LANES)
-        )
+        wide = builder.sext(_load(builder, row_at, index, _I8), ir.VectorType(_I16, LANES))
         added = []
         for total, factor in zip(sums, factors, strict=True):
             step = _multiply_add(builder, wide, _load(builder, factor, index, _I16))
@@ -105,7 +114,7 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
             finals[-1].add_incoming(zero, before)
             finals[-1].add_incoming(result, loop)
         kind = ir.FunctionType(_I32, [zero.type])
-        reduce = cgutils.get_or_insert_function(
+        reduce = _cgutils.get_or_insert_function(
             builder.module, kind, f"llvm.vector.reduce.add.v{_HALF}i32"
         )
         out = [builder.call(reduce, [final]) for final in finals]

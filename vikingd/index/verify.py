@@ -103,7 +103,8 @@ class Comparison:
             raw = vectors.base_raw[row] if row < base else vectors.tail_raw[row - base]
             off = 0.0
             if row < base:
-                coded = float(vectors.scale[row]) * vectors.base_codes[row].astype(np.float64)
+                codes = vectors.base_codes[row, : len(raw)].astype(np.float64)
+                coded = float(vectors.scale[row]) * codes
                 off = abs(np.linalg.norm(raw - coded) - vectors.error[row])
             if raw.tobytes() != vector or off > 1e-5:
                 self._problem(f"{uri}: another vector is in the index")

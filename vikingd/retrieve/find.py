@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import perf_counter
 
 import numpy as np
@@ -175,13 +173,14 @@ class _Search:
             walk.Limits(query.limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
         )  # fmt: skip
         wants_files = query.levels != Levels.DIRECTORIES
-        with _scratch(snapshot) as scratch:
-            found = kernel.find(
-                snapshot.tree, snapshot.vectors, snapshot.numbers, self.coded, self.asked, scope,
-                snapshot.terms(self.terms.hashes, self.terms.weights),
-                self.files if wants_files else np.zeros(_size(snapshot, scope), np.uint8),
-                self._near(method), plan, scratch,
-            )  # fmt: skip
+        scratch = _take_scratch(snapshot)
+        found = kernel.find(
+            snapshot.tree, snapshot.vectors, snapshot.numbers, self.coded, self.asked, scope,
+            snapshot.terms(self.terms.hashes, self.terms.weights),
+            self.files if wants_files else np.zeros(_size(snapshot, scope), np.uint8),
+            self._near(method), plan, scratch,
+        )  # fmt: skip
+        _room.scratch = scratch  # for the next; one that a query failed in is not used again
         chosen: list[Chosen] = []
         if wants_files:
             chosen += self._best_files(found)
@@ -213,11 +212,11 @@ class _Search:
 
     def _best_files(self, found: kernel.Found) -> list[Chosen]:
         """The best by score, and all that share the last place: they are weighed by name."""
-        uri = self.snapshot.file_uri
+        uri, scores = self.snapshot.file_uri, found.parts[:, 7].tolist()
         return [
-            (parts[7], uri(row), -1 - row, found.parts[i], best)
-            for i, (row, parts, best) in enumerate(
-                zip(found.rows.tolist(), found.parts.tolist(), found.best_text.tolist(), strict=True)
+            (score, uri(row), -1 - row, parts, best)
+            for score, row, parts, best in zip(
+                scores, found.rows.tolist(), found.parts, found.best_text.tolist(), strict=True
             )
         ]
 
@@ -248,7 +247,7 @@ def _matches(search: _Search, scored: Scored) -> tuple[Match, ...]:
     snapshot = search.snapshot
     directory_of, type_of = snapshot.tree.files.directory.item, snapshot.dir_type.item
     ordinal_of, passage_of = snapshot.text_ordinal.item, snapshot.contents.passage
-    shown = _best_passages(search, scored)
+    shown = _best_passages(scored.found)
     return tuple(
         [
             Match(
@@ -267,9 +266,8 @@ def _matches(search: _Search, scored: Scored) -> tuple[Match, ...]:
     )
 
 
-def _best_passages(search: _Search, scored: Scored) -> dict[int, list[tuple[int, float]]]:
+def _best_passages(found: kernel.Found) -> dict[int, list[tuple[int, float]]]:
     """(row, own score) of each file's best passages, best first."""
-    found = scored.found
     return {
         -1 - file: [(row, own) for row, own in zip(rows, scores, strict=True) if row >= 0]
         for file, rows, scores in zip(
@@ -279,7 +277,7 @@ def _best_passages(search: _Search, scored: Scored) -> dict[int, list[tuple[int,
 
 
 class _Room(threading.local):
-    """The scratch of each thread, kept for its next query."""
+    """What a thread keeps from one query to the next."""
 
     scratch: Scratch | None = None
 
@@ -287,21 +285,21 @@ class _Room(threading.local):
 _room = _Room()
 
 
-@contextmanager
-def _scratch(snapshot: Snapshot) -> Iterator[Scratch]:
-    """Room for a query's scores; one that a query failed in is not used again."""
-    tree, kept = snapshot.tree, _room.scratch
-    needed = (len(tree.directories.died), len(tree.files.died), len(tree.texts.died))
-    if kept is None or any(
-        have < need
-        for have, need in zip(
-            (len(kept.dir_tf), len(kept.best), len(kept.lexical)), needed, strict=True
-        )
+def _take_scratch(snapshot: Snapshot) -> Scratch:
+    """Room for the scores of one query."""
+    kept, _room.scratch = _room.scratch, None
+    tree = snapshot.tree
+    directories, files, texts = (
+        len(tree.directories.died), len(tree.files.died), len(tree.texts.died)
+    )  # fmt: skip
+    if (
+        kept is None
+        or len(kept.dir_tf) < directories
+        or len(kept.best) < files
+        or len(kept.lexical) < texts
     ):
-        kept = kernel.scratch(*(n + n // 4 + 1024 for n in needed))
-    _room.scratch = None
-    yield kept
-    _room.scratch = kept
+        kept = kernel.scratch(*(n + n // 4 + 1024 for n in (directories, files, texts)))
+    return kept
 
 
 def _size(snapshot: Snapshot, scope: Scope) -> int:
