@@ -46,9 +46,10 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     A call would hand over every array of every bundle one by one, and count its references.
     """
-    compiled: Callable[_P, _R] = numba.njit(
-        nogil=True, cache=True, fastmath=_FASTMATH, error_model="numpy", forceinline=True, _nrt=False
-    )(function)
+    compiled: Callable[_P, _R] = numba.njit(  # type: ignore[call-overload]  # _nrt has no type
+        nogil=True, cache=True, fastmath=_FASTMATH, error_model="numpy", forceinline=True,
+        _nrt=False,
+    )(function)  # fmt: skip
     return compiled
 
 

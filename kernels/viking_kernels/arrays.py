@@ -128,7 +128,10 @@ class Scope(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The query's terms with all postings of the base and theirs of the tail: (text, tf), by text."""
+    """The query's terms with all postings of the base and theirs of the tail.
+
+    A posting is (text, tf); those of a term are by text.
+    """
 
     key: U64  # [n] hashes of the terms
     weight: F32  # [n] how often the query has the term

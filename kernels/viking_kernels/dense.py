@@ -108,9 +108,7 @@ def prepare(asked: Asked, means: Means) -> Query:
     )  # fmt: skip
 
 
-def _plain_products(
-    codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int
-) -> tuple[int, int]:
+def _plain_products(codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int) -> tuple[int, int]:
     along = np.int32(0)
     across = np.int32(0)
     for j in range(codes.shape[1]):
@@ -125,11 +123,9 @@ _products = simd.products if simd.PATH == "avx2" else njit(_plain_products)
 
 
 @inlined
-def products_int8(
-    codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int
-) -> tuple[int, int]:
+def products_int8(codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int) -> tuple[int, int]:
     """(code . a[a_row], code . b[b_row]) of one row of codes [n, dim padded], within int32."""
-    return _products(codes, row, a, a_row, b, b_row)
+    return _products(codes, row, a, a_row, b, b_row)  # type: ignore[call-arg]  # an intrinsic
 
 
 @inlined

@@ -130,9 +130,7 @@ def find(
     if plan.alpha >= 0:
         weight, share = 1.0 - plan.alpha, 0.0
     weights = (weight, hierarchy.root_weight(numbers, scope, weight), share)
-    hierarchy.propagate(
-        directories.parent, scope, d, weights[0], weights[1], scratch.directories
-    )
+    hierarchy.propagate(directories.parent, scope, d, weights[0], weights[1], scratch.directories)
 
     best = walk.none_yet(plan.limits.k)
     starts = np.empty(0, np.int32)
@@ -155,7 +153,7 @@ def find(
     parts, best_text = hierarchy.parts_of_files(
         trio, tree.files.directory, tree.texts, scope, query, weights, scratch
     )
-    kept = select.best_rows(trio[:, 0], parts[:, 7], plan.limits.k, plan.threshold)
+    kept = select.best_rows(parts[:, 7], plan.limits.k, plan.threshold)
     passages = np.empty((kept.shape[0], plan.passages), np.int32)
     passage_own = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):

@@ -255,5 +255,3 @@ def parts_of_files(
         parts[i, 6] = weight
         parts[i, 7] = (1.0 - weight) * smoothed + weight * above
     return parts, best
-
-

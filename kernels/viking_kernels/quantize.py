@@ -13,8 +13,8 @@ def quantize_rows(raw: F32, codes: I8, scale: F32, error: F32) -> None:
     """Codes each row of `raw` [n, dim] by its own largest component.
 
     code = round(x / scale), scale = max|x| / 127, error = |x - scale * code| (Euclidean), so that
-    |y . x - scale * (y . code)| <= |y| * error for any y. Fills `codes` [n, dim and zeros], `scale` [n] and
-    `error` [n]; a row of zeros has scale 0.
+    |y . x - scale * (y . code)| <= |y| * error for any y. Fills `codes` [n, dim and zeros], whose
+    zeros it leaves alone, `scale` [n] and `error` [n]; a row of zeros has scale 0.
     """
     for i in range(raw.shape[0]):
         largest = np.float32(0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from viking_kernels._jit import inlined, njit
-from viking_kernels.arrays import I32, U8, Directories, Files, Scope, Texts
+from viking_kernels.arrays import U8, Directories, Files, Scope
 
 
 @inlined

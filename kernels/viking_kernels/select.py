@@ -56,10 +56,10 @@ def best_positions(scores: F32, k: int) -> I32:
 
 
 @njit
-def best_rows(rows: I32, scores: F64, k: int, threshold: float) -> I64:
+def best_rows(scores: F64, k: int, threshold: float) -> I64:
     """Indices of the k best above a threshold, with all that share the last place.
 
-    Best first, ties by row.
+    Best first, ties in the order in which they stand.
     """
     order = np.argsort(-scores, kind="mergesort")
     count = 0

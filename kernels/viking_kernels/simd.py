@@ -84,9 +84,7 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
         index = builder.phi(_I64)
         index.add_incoming(ir.Constant(_I64, 0), before)
         sums = [builder.phi(zero.type) for _ in factors]
-        wide = builder.sext(
-            _load(builder, row_at, index, _I8), ir.VectorType(_I16, LANES)
-        )
+        wide = builder.sext(_load(builder, row_at, index, _I8), ir.VectorType(_I16, LANES))
         added = []
         for total, factor in zip(sums, factors, strict=True):
             step = _multiply_add(builder, wide, _load(builder, factor, index, _I16))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import inlined, njit
+from viking_kernels._jit import inlined
 from viking_kernels.arrays import F32, I32, Query, Scope, Tree, Vectors
 from viking_kernels.dense import coded_cosine, raw_cosine
 from viking_kernels.scope import place
@@ -112,7 +112,11 @@ def best_passages(
                 _insert(rows, scores, row, own)
     row = tree.files.newest[file]
     while row >= 0:
-        if row < texts.died.shape[0] and texts.died[row] > scope.revision and texts.ordinal[row] > 0:
+        if (
+            row < texts.died.shape[0]
+            and texts.died[row] > scope.revision
+            and texts.ordinal[row] > 0
+        ):
             own, _ = own_of_text(row, tree, vectors, query, lexical, scope, True)
             _insert(rows, scores, row, own)
         row = texts.older[row - scope.base_texts]

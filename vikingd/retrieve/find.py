@@ -220,11 +220,10 @@ class _Search:
     def _best_files(self, found: kernel.Found) -> list[Chosen]:
         """The best by score, and all that share the last place: they are weighed by name."""
         uri = self.snapshot.file_uri
+        rows, best = found.rows.tolist(), found.best_text.tolist()
         return [
-            (parts[7], uri(row), -1 - row, found.parts[i], best)
-            for i, (row, parts, best) in enumerate(
-                zip(found.rows.tolist(), found.parts.tolist(), found.best_text.tolist(), strict=True)
-            )
+            (float(parts[7]), uri(row), -1 - row, parts, text)
+            for row, parts, text in zip(rows, found.parts, best, strict=True)
         ]
 
     def _best_directories(self, found: kernel.Found, threshold: float) -> list[Chosen]:
@@ -304,7 +303,9 @@ def _best_passages(search: _Search, scored: Scored) -> dict[int, list[tuple[int,
     """(store's text id, own score) of each file's best passages, best first."""
     found, text_id = scored.found, search.snapshot.text_id
     return {
-        -1 - file: [(int(text_id[row]), own) for row, own in zip(rows, scores, strict=True) if row >= 0]
+        -1 - file: [
+            (int(text_id[row]), own) for row, own in zip(rows, scores, strict=True) if row >= 0
+        ]
         for file, rows, scores in zip(
             found.rows.tolist(), found.passages.tolist(), found.passage_own.tolist(), strict=True
         )

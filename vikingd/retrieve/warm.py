@@ -68,9 +68,7 @@ def _search(index: Index) -> None:
     asked = Asked(vector, LATIN, True, True)
     terms = snapshot.terms(words.hashes, words.weights)
     tree = snapshot.tree
-    room = kernel.scratch(
-        len(tree.directories.died), len(tree.files.died), len(tree.texts.died)
-    )
+    room = kernel.scratch(len(tree.directories.died), len(tree.files.died), len(tree.texts.died))
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, walk.Limits(1, 1, 1, 8))
         kernel.find(
