@@ -36,7 +36,7 @@ def answers(snapshot: Snapshot, uri: str, queries: list[naive.Query]) -> list[An
     for query in queries:
         for method in METHODS:
             found = search(snapshot, uri, query, method)
-            uris = [snapshot.file_uri(int(row)) for row in found.candidates]
+            uris = [snapshot.file_uri(int(row)) for row in found.rows]
             order = sorted(range(len(uris)), key=lambda i: uris[i])
             out.append(([uris[i] for i in order], found.parts[order].tolist()))
     return out
@@ -264,8 +264,8 @@ def test_readers_and_compactions_beside_the_writer():
             snapshot = world.snapshot
             pair = [int(snapshot.counts(snapshot.find(f"viking://{d}"))[0]) for d in "ab"]
             found = search(snapshot, "viking://", query)
-            if pair[0] != pair[1] or len(found.candidates) != sum(pair):
-                torn.append((pair, len(found.candidates)))
+            if pair[0] != pair[1] or len(found.rows) != sum(pair):
+                torn.append((pair, len(found.rows)))
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
@@ -284,5 +284,5 @@ def test_readers_and_compactions_beside_the_writer():
     assert world.snapshot.generation > 1
     assert world.snapshot.counts(0)[0] == 120
     found = search(world.snapshot, "viking://", query)
-    assert len(found.candidates) == 120
+    assert len(found.rows) == 120
     world.close()

@@ -11,10 +11,11 @@ from unittest import mock
 import numpy as np
 from hypothesis import strategies as st
 from naive import Directory, File, Query, Text, files_below, walk
-from viking_kernels import dense
+from viking_kernels import dense, hierarchy
 from viking_kernels import find as kernel
 from viking_kernels import walk as walks
-from viking_kernels.arrays import SCRIPTS, Scope, Terms
+from viking_kernels.arrays import FILES, SCRIPTS, Asked, Means, Scope, Scratch, Terms
+from viking_kernels.arrays import Query as Compared
 
 from vikingd import uri as uris
 from vikingd.index import tokens
@@ -205,7 +206,7 @@ class World:
             at = at.directories[name]
         return at
 
-    def scope_of(self, top: Directory) -> tuple[Snapshot, Scope, dense.Means]:
+    def scope_of(self, top: Directory) -> tuple[Snapshot, Scope, Means]:
         """The newest snapshot, and the scope of a directory in it with its means."""
         snapshot = self.snapshot
         row = snapshot.find(top.uri)
@@ -240,12 +241,32 @@ def build(shape: Shape) -> World:
     return world
 
 
-def compared(query: Query, means: dense.Means) -> dense.Query:
-    """The query as kernels take it."""
-    vector = None if query.vector is None else query.vector.astype(np.float32)
-    return dense.prepare(
-        vector, query.script, means, use_dense=query.use_dense, use_lexical=query.use_lexical
-    )
+def asked(query: Query) -> Asked:
+    """The query as `find` takes it."""
+    vector = np.zeros(0, np.float32) if query.vector is None else query.vector.astype(np.float32)
+    return Asked(vector, query.script, query.use_dense, query.use_lexical)
+
+
+def compared(query: Query, means: Means) -> Compared:
+    """The query as the kernels within `find` take it."""
+    return dense.prepare(asked(query), means)
+
+
+def room(snapshot: Snapshot, more: int = 0, rubbish: float = np.nan) -> Scratch:
+    """Scratch for a snapshot and `more` rows, with rubbish wherever anything may be left."""
+    tree = snapshot.tree
+    sizes = (len(tree.directories.died), len(tree.files.died), len(tree.texts.died))
+    scratch = kernel.scratch(*(size + more for size in sizes))
+    spoil(scratch, rubbish)
+    return scratch
+
+
+def spoil(scratch: Scratch, rubbish: float) -> None:
+    """Leaves rubbish in a scratch where a query may leave it."""
+    for name, array in scratch._asdict().items():
+        if name not in ("lexical", "dir_tf"):
+            # Of rows such as there are: what was read would not be out of bounds.
+            array[:] = rubbish if array.dtype == np.float32 else np.arange(array.size) % 2
 
 
 def terms_of(snapshot: Snapshot, query: Query) -> Terms:
@@ -268,14 +289,30 @@ def search(
     allowed: Sequence[int] = (),
     starts: int = 3,
     limits: tuple[int, int, int] = (8, 10**6, 10**6),
+    passages: int = 3,
+    near: Sequence[int] = (),
+    sample: float = 1.0,
+    scratch: Scratch | None = None,
 ) -> kernel.Found:
-    """Runs the kernels' find; `limits` are directories a round, patience, most directories."""
+    """Runs the kernels' find; `limits` are directories a round, patience, most directories.
+
+    With a `sample` below 1 the scope passes for one that has so many files that only this share
+    of its directories is sampled. Whatever is asked, the scratch is left fit for the next query.
+    """
     row = snapshot.find(uri)
     assert row is not None
     scope, mean, _ = snapshot.scope(row)
-    plan = kernel.Plan(method, threshold, alpha, starts, walks.Limits(k, *limits))
-    return kernel.find(
-        snapshot.tree, snapshot.vectors, snapshot.numbers, compared(query, mean), scope,
-        terms_of(snapshot, query), np.array(allowed, np.uint8),
-        np.zeros(0, np.int32), plan,
+    numbers = snapshot.numbers
+    if sample < 1:
+        numbers = numbers._replace(counts=numbers.counts.copy())
+        numbers.counts[numbers.slot[row], FILES] = int(hierarchy.SAMPLE_FILES / sample)
+    plan = kernel.Plan(method, threshold, alpha, starts, passages, walks.Limits(k, *limits))
+    scratch = room(snapshot) if scratch is None else scratch
+    found = kernel.find(
+        snapshot.tree, snapshot.vectors, numbers, mean, asked(query), scope,
+        terms_of(snapshot, query), np.array(allowed, np.uint8), np.array(near, np.int32), plan,
+        scratch,
     )  # fmt: skip
+    assert not scratch.lexical.any()
+    assert not scratch.dir_tf.any()
+    return found
