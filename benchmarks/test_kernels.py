@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from viking_kernels import bm25, dense, find, hierarchy, select, texts, walk
-from viking_kernels.arrays import SCRIPTS, Query, Scope, Terms
+from viking_kernels import bm25, dense, find, walk
+from viking_kernels.arrays import I8, I16, SCRIPTS, Asked, Means, Scope, Scratch, Terms
 from viking_kernels.scope import tail_directories
 
 from benchmarks import data
@@ -20,7 +21,6 @@ from vikingd.ingest.prepare import prepare
 from vikingd.model import Draft, IndexedText, Upsert
 from vikingd.text import LATIN
 
-NOTHING_FORBIDDEN = np.zeros(0, np.uint8)
 BATCH = 5000
 
 
@@ -29,8 +29,10 @@ class Prepared(NamedTuple):
 
     snapshot: Snapshot
     scope: Scope
-    query: Query
+    means: Means
+    asked: Asked
     terms: Terms
+    scratch: Scratch
 
 
 @pytest.fixture(scope="module", params=[10_000, 100_000])
@@ -45,23 +47,21 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     index.compact()
     snapshot = index.snapshot
     scope, means, _ = snapshot.scope(0)
-    asked = tree.queries(1)[0]
-    words = query_terms(asked.text)
-    vector = np.frombuffer(asked.vector, "<f4")
-    query = dense.prepare(vector, LATIN, means, use_dense=True, use_lexical=True)
-    return Prepared(snapshot, scope, query, snapshot.terms(words.hashes, words.weights))
+    question = tree.queries(1)[0]
+    words = query_terms(question.text)
+    asked = Asked(np.frombuffer(question.vector, "<f4"), LATIN, True, True)
+    terms = snapshot.terms(words.hashes, words.weights)
+    rows = snapshot.tree
+    scratch = find.scratch(len(rows.directories.died), len(rows.files.died), len(rows.texts.died))
+    return Prepared(snapshot, scope, means, asked, terms, scratch)
 
 
-def test_scan_int8(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
-    """own_of_base: every text of the scope from its codes."""
+def test_products(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
+    """products_int8: every row of codes with the query and with a mean."""
     p = prepared
-    count = p.scope.text_high
-    lexical, out = np.zeros(count, np.float32), np.zeros((2, count), np.float32)
-    benchmark(
-        texts.own_of_base, 0, count, p.snapshot.tree.texts, p.snapshot.vectors, p.query, lexical,
-        p.scope, out,
-    )  # fmt: skip
-    assert out[0].max() > 0
+    query = dense.prepare(p.asked, p.means)
+    total = benchmark(_all_products, p.snapshot.vectors.base_codes, query.code, p.means.code)
+    assert total != 0
 
 
 def test_bm25(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
@@ -69,48 +69,35 @@ def test_bm25(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
     p = prepared
     tree = p.snapshot.tree
     inside = tail_directories(tree.directories, p.scope)
-    out = np.zeros(p.scope.text_high, np.float32)
-    dir_out = np.zeros(p.scope.dir_high, np.float32)
 
-    def run() -> None:
-        out[:] = 0
-        dir_out[:] = 0
-        bm25.score_scope(
-            tree.directories.parent, tree.texts, p.snapshot.numbers, p.scope, inside, p.terms, out,
-            dir_out,
-        )  # fmt: skip
+    def run() -> int:
+        p.scratch.dir_lexical[:] = 0
+        found, _ = bm25.score_scope(tree, p.snapshot.numbers, p.scope, inside, p.terms, p.scratch)
+        bm25.forget(p.terms, p.scope, p.scratch.lexical)
+        return found
 
-    benchmark(run)
-    assert out.max() > 0
-
-
-def test_propagate(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
-    """propagate: final scores of directories, parents before children."""
-    p = prepared
-    scores = np.random.default_rng(1).random((5, p.scope.dir_high), np.float32)
-    parents = p.snapshot.tree.directories.parent
-    benchmark(hierarchy.propagate, parents, p.scope, 0.5, 0.5, scores)
-
-
-def test_contenders(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
-    """contenders: what may be among the ten best."""
-    final = np.empty((2, prepared.scope.file_high), np.float32)
-    final[0] = np.random.default_rng(1).random(final.shape[1], np.float32)
-    final[1] = 0.001
-    found = benchmark(select.contenders, final, NOTHING_FORBIDDEN, 10, 0.0)
-    assert len(found) >= 10
+    assert benchmark(run) > 0
 
 
 @pytest.mark.parametrize("method", [find.EXHAUSTIVE, find.BEST_FIRST, find.EXACT])
 def test_find(benchmark: BenchmarkFixture, prepared: Prepared, method: int) -> None:
     """find: all kernels in their order, by each method."""
     p = prepared
-    plan = find.Plan(method, 0.0, -1.0, 16, walk.Limits(10, 8, 3, 512))
+    plan = find.Plan(method, 0.0, -1.0, 16, 3, walk.Limits(10, 8, 3, 512))
     found = benchmark(
-        find.find, p.snapshot.tree, p.snapshot.vectors, p.snapshot.numbers, p.query, p.scope,
-        p.terms, NOTHING_FORBIDDEN, np.zeros(0, np.int32), plan,
+        find.find, p.snapshot.tree, p.snapshot.vectors, p.snapshot.numbers, p.means, p.asked,
+        p.scope, p.terms, np.zeros(0, np.uint8), np.zeros(0, np.int32), plan, p.scratch,
     )  # fmt: skip
-    assert len(found.candidates) >= 10
+    assert len(found.rows) >= 10
+
+
+@numba.njit(nogil=True)
+def _all_products(codes: I8, direction: I16, means: I16) -> int:
+    total = 0
+    for row in range(codes.shape[0]):
+        along, across = dense.products_int8(codes, row, direction, 0, means, LATIN)
+        total += along - across
+    return total
 
 
 def _fill(index: Index, tree: data.Tree) -> None:

@@ -151,12 +151,6 @@ def tail_directories(tail: Sequence[int], top: Directory) -> list[bool]:
     return [directory_inside(d, top) for d in tail]
 
 
-def tail_texts(tail: Sequence[int], top: Directory) -> list[int]:
-    """The texts among these that are alive below `top`."""
-    alive = {text.id for text in texts_below(top)}
-    return [text for text in tail if text in alive]
-
-
 def next_file(chain: Sequence[int], at: int, alive: Collection[int]) -> int:
     """The first living one of chain[at:], -1 for none."""
     return next((file for file in chain[at:] if file in alive), -1)
@@ -175,24 +169,25 @@ def push_smallest(values: Iterable[float], k: int) -> list[float]:
     return sorted(sorted(values, reverse=True)[:k])
 
 
-def contenders(
-    scores: Sequence[float],
-    bounds: Sequence[float],
-    allowed: Sequence[bool],
-    k: int,
-    threshold: float,
-) -> list[int]:
-    """Those above the threshold that fewer than k others are surely better than."""
-    able = [i for i in range(len(scores)) if allowed[i] and scores[i] + bounds[i] > threshold]
-    return [i for i in able if sum(scores[j] - bounds[j] > scores[i] + bounds[i] for j in able) < k]
-
-
 def best_positions(scores: Sequence[float], k: int) -> list[int]:
     """The k best that are not below 0, ties by position."""
     return sorted((i for i, s in enumerate(scores) if s >= 0), key=lambda i: (-scores[i], i))[:k]
 
 
+def best_rows(scores: Sequence[float], k: int, threshold: float) -> list[int]:
+    """The k best above the threshold and all as good as the last of them, ties by position."""
+    able = [i for i, score in enumerate(scores) if score > threshold]
+    kept = [i for i in able if sum(scores[j] > scores[i] for j in able) < k]
+    return sorted(kept, key=lambda i: (-scores[i], i))
+
+
 # bm25
+
+
+def postings(texts: Sequence[Text], term: str) -> list[tuple[int, int]]:
+    """(position, tf) of the texts that have a term."""
+    counted = [(i, text.terms.count(term)) for i, text in enumerate(texts)]
+    return [(i, tf) for i, tf in counted if tf]
 
 
 def lower_bound(values: Sequence[int], low: int, high: int, wanted: int) -> int:
@@ -229,7 +224,27 @@ def score_scope(
     return bm25(texts, terms), bm25({d.id: document(d) for d in walk(top)}, terms)
 
 
+def forget(lexical: Sequence[float]) -> list[float]:
+    """No text has a score."""
+    return [0.0 for _ in lexical]
+
+
 # dense
+
+
+def to_int16(x: F64) -> tuple[list[int], float, float]:
+    """(codes, step, length of what they leave out): as fine as int16 and an int32 sum allow."""
+    if not x.any():
+        return [0] * len(x), 0.0, 0.0
+    room = (2**31 - 1) / 127 - len(x) / 2
+    step = max(max(abs(x)) / 32767, sum(abs(x)) / room)
+    codes = [round(float(value) / step) for value in x]
+    return codes, step, math.dist(x, [step * code for code in codes])
+
+
+def code_means(mean: F64) -> list[tuple[list[int], float, float, float]]:
+    """(codes, step, what they leave out, length) of each mean."""
+    return [(*to_int16(row), float(np.linalg.norm(row))) for row in mean]
 
 
 def products_int8(
@@ -242,7 +257,7 @@ def products_int8(
     )
 
 
-def centred_fp32(x: F64, direction: F64, mean: F64) -> tuple[float, float]:
+def centred(x: F64, direction: F64, mean: F64) -> tuple[float, float]:
     """(x - mean) . direction and the square of what is left of x."""
     return float((x - mean) @ direction), float((x - mean) @ (x - mean))
 
@@ -254,15 +269,31 @@ def cosine(x: F64, mean: F64, direction: F64) -> float:
     return 0.0 if length <= NEGLIGIBLE else min(max(0.0, direction @ difference / length), 1.0)
 
 
+def raw_cosine(text: Text, query: Query, mean: F64) -> float:
+    """Dense of a text, 0 without a vector."""
+    if text.vector is None:
+        return 0.0
+    return cosine(text.vector, mean[text.script], direction_of(query, mean))
+
+
+def coded_cosine(code: Sequence[int], scale: float, query: Query, mean: F64, script: int) -> float:
+    """Dense of what a code stands for, as if it were a unit vector."""
+    x, centre = scale * np.array(code), mean[script]
+    return clipped(
+        direction_of(query, mean) @ (x - centre), 1 - 2 * float(centre @ x) + float(centre @ centre)
+    )
+
+
+def clipped(above: float, square: float) -> float:
+    """max(0, above / sqrt(square)), 0 where nothing is left."""
+    return 0.0 if square <= NEGLIGIBLE**2 else min(max(0.0, above / math.sqrt(square)), 1.0)
+
+
 def cosine_bound(above: float, square: float, above_off: float, square_off: float) -> float:
-    """How far max(0, above / sqrt(square)) can come off, by trying."""
-
-    def value(a: float, s: float) -> float:
-        return 0.0 if s <= NEGLIGIBLE**2 else min(max(0.0, a / math.sqrt(s)), 1.0)
-
+    """How far a cosine can come off, by trying."""
     steps = np.linspace(-1, 1, 21)
     return max(
-        abs(value(above + a * above_off, square + c * square_off) - value(above, square))
+        abs(clipped(above + a * above_off, square + c * square_off) - clipped(above, square))
         for a, c in itertools.product(steps, steps)
     )
 
@@ -305,6 +336,12 @@ def direction_of(query: Query, mean: F64) -> F64:
     return centred / length if length > NEGLIGIBLE else np.zeros(mean.shape[1])
 
 
+def prepare(query: Query, mean: F64) -> tuple[F64, F64]:
+    """(direction, its products with the means)."""
+    direction = direction_of(query, mean)
+    return direction, mean @ direction
+
+
 # texts
 
 
@@ -320,49 +357,26 @@ def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> f
     return 1.0 if lexical_missing or not use_lexical else DENSE_WEIGHT
 
 
-def own_of_rows(
-    texts: Iterable[Text], query: Query, mean: F64, lexical: Mapping[int, float]
-) -> dict[int, float]:
-    """Own scores of texts by id."""
-    direction = direction_of(query, mean)
-    use_dense = query.use_dense and query.vector is not None
-    out = {}
-    for text in texts:
-        missing = foreign(text.script, query.script)
-        w = dense_weight(missing, use_dense, query.use_lexical)
-        dense = 0.0 if text.vector is None else cosine(text.vector, mean[text.script], direction)
-        out[text.id] = w * dense + (1 - w) * (0.0 if missing else lexical[text.id])
-    return out
+def own_of_text(text: Text, query: Query, mean: F64, lexical: float) -> float:
+    """The own score of a text."""
+    missing = foreign(text.script, query.script)
+    w = dense_weight(missing, query.use_dense and query.vector is not None, query.use_lexical)
+    return w * raw_cosine(text, query, mean) + (1 - w) * (0.0 if missing else lexical)
 
 
-own_of_base = own_of_rows  # from other data; the truth is the same
+def own_of_file(file: File, own: Mapping[int, float]) -> tuple[float, int]:
+    """(own score, id of the best text, -1 none) from those of texts; of equal ones the first."""
+    best = max(file.texts, key=lambda text: own[text.id], default=None)
+    return (own[best.id], best.id) if best else (0.0, -1)
+
+
+def best_passages(file: File, own: Mapping[int, float], count: int) -> list[int]:
+    """Ids of the best passages above 0; the first text of a file is its abstract."""
+    able = [text for text in file.texts[1:] if own[text.id] > 0]
+    return [text.id for text in sorted(able, key=lambda text: -own[text.id])[:count]]
 
 
 # hierarchy
-
-
-def own_of_files(files: Iterable[File], own: Mapping[int, float]) -> dict[int, tuple[float, int]]:
-    """(own score, id of the best text, -1 none) of files by id; of equal texts the first."""
-    out = {}
-    for file in files:
-        best = max(file.texts, key=lambda text: own[text.id], default=None)
-        out[file.id] = (own[best.id], best.id) if best else (0.0, -1)
-    return out
-
-
-own_of_base_files = own_of_files
-
-
-def forget_files(
-    own: dict[int, tuple[float, int]], files: Iterable[int]
-) -> dict[int, tuple[float, int]]:
-    """The own scores without those of some files."""
-    return {**own, **dict.fromkeys(files, (0.0, -1))}
-
-
-def files_of_directories(directories: Iterable[Directory]) -> list[File]:
-    """Their files, directory by directory."""
-    return [file for directory in directories for file in files_in(directory)]
 
 
 def sample_directories(top: Directory, files: int, key: Mapping[int, int]) -> list[Directory]:
@@ -435,20 +449,21 @@ def with_neighbours(file: File) -> tuple[int, int, int]:
     return ids[at], ids[at - 1], ids[at + 1]
 
 
-def final_of_files(
+def finals_in(
     directory: Directory, own: Mapping[int, float], weights: tuple[float, float, float]
 ) -> dict[int, float]:
     """Final scores of a directory's files by id; `weights` are b, c, the directory's own final."""
     b, share, above = weights
-    known = {**own, -1: -1.0}
     out = {}
     for file in files_in(directory):
-        smoothed = smooth(*(known[i] for i in with_neighbours(file)), share)
+        _, *around = with_neighbours(file)
+        parts = [(1.0, own[file.id])] + [(share, own[i]) for i in around if i >= 0]
+        smoothed = sum(w * x for w, x in parts) / sum(w for w, _ in parts)
         out[file.id] = (1 - b) * smoothed + b * above
     return out
 
 
-def final_of_all_files(
+def finals_below(
     top: Directory,
     own: Mapping[int, float],
     weights: tuple[float, float, float],
@@ -458,7 +473,7 @@ def final_of_all_files(
     out = {}
     for directory in walk(top):
         b = weights[1] if directory is top else weights[0]
-        out |= final_of_files(directory, own, (b, weights[2], above[directory.id]))
+        out |= finals_in(directory, own, (b, weights[2], above[directory.id]))
     return out
 
 
@@ -470,16 +485,17 @@ def texts_of_files(files: Iterable[File]) -> list[int]:
 # walk
 
 
-def tail_texts_in(directories: Iterable[Directory], tail: Collection[int]) -> set[int]:
-    """Ids of the texts of the directories' files that are in the tail."""
-    return {t.id for d in directories for f in d.files.values() for t in f.texts if t.id in tail}
+def none_yet(k: int) -> tuple[int, list[float], list[int]]:
+    """(how many are wanted, the best, the candidates)."""
+    return k, [], []
 
 
-def open_directories(
-    directories: Iterable[Directory], own: Mapping[int, float]
-) -> dict[int, tuple[float, int]]:
-    """(own score, best text) of the files right in directories."""
-    return own_of_files([f for d in directories for f in files_in(d)], own)
+def score_files(
+    directory: Directory, own: Mapping[int, float]
+) -> tuple[dict[int, tuple[float, int]], int]:
+    """(own score and best text of the files right in a directory, the number of their texts)."""
+    files = files_in(directory)
+    return {f.id: own_of_file(f, own) for f in files}, sum(len(f.texts) for f in files)
 
 
 def push_queue(
@@ -503,6 +519,38 @@ def offer_files(top: Sequence[float], values: Iterable[float], k: int) -> tuple[
     """(the k largest that are above 0, rising; whether they are others than before)."""
     now = push_smallest([*top, *(v for v in values if v > 0)], k)
     return now, now != list(top)
+
+
+def open_all(ranges: Mapping[int, tuple[float, float]], k: int) -> set[int]:
+    """Those that may be among the k best and above 0, of (least, most) by id."""
+    able = {key for key, (_, most) in ranges.items() if most > 0}
+    return {key for key in able if sum(ranges[other][0] > ranges[key][1] for other in able) < k}
+
+
+def ranges_in(
+    directory: Directory,
+    own: Mapping[int, tuple[float, float]],
+    weights: tuple[float, float, float],
+) -> dict[int, tuple[float, float]]:
+    """(least, most) of a directory's files, from (own, how far it can be off) of each.
+
+    Every final score is the least when all own scores are, and the most likewise.
+    """
+    least = {key: value - off for key, (value, off) in own.items()}
+    most = {key: value + off for key, (value, off) in own.items()}
+    low, high = (finals_in(directory, scores, weights) for scores in (least, most))
+    return {key: (low[key], high[key]) for key in low}
+
+
+def open_directory(
+    directory: Directory, own: Mapping[int, float], weights: tuple[float, float, float],
+    top: Sequence[float], k: int,
+) -> tuple[bool, float, int]:  # fmt: skip
+    """(whether the k best changed, the best own score, texts) when its files are offered."""
+    scored, texts = score_files(directory, own)
+    finals = finals_in(directory, {key: value for key, (value, _) in scored.items()}, weights)
+    _, changed = offer_files(top, finals.values(), k)
+    return changed, best_in(value for value, _ in scored.values()), texts
 
 
 def best_in(own: Iterable[float]) -> float:
@@ -700,8 +748,8 @@ def find(
     mean = scope_means(top, prior)
     terms = query.terms if query.use_lexical else {}
     lexical, directory_lexical = score_scope(top, terms)
-    texts = own_of_rows(texts_below(top), query, mean, lexical)
-    offered = own_of_files(files_below(top), texts)
+    texts = {t.id: own_of_text(t, query, mean, lexical[t.id]) for t in texts_below(top)}
+    offered = {file.id: own_of_file(file, texts) for file in files_below(top)}
     own = {key: value[0] for key, value in offered.items()}
     icc = intraclass_correlation([[own[f.id] for f in files_in(d)] for d in walk(top)])
     told = max(0.0, 1 - icc / ICC_FULL)
@@ -712,6 +760,6 @@ def find(
     directories = directory_scores(top, query, mean, directory_lexical)
     owns = {key: value[3] for key, value in directories.items()}
     above = propagate(top, owns, b, root_weight(top, b))
-    final = final_of_all_files(top, own, (b, root_weight(top, b), share), above)
+    final = finals_below(top, own, (b, root_weight(top, b), share), above)
     best = {key: value[1] for key, value in offered.items()}
     return Found(texts, directories, above, own, best, final, icc, told)

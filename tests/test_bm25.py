@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import texts_below, walk
 from rank_bm25 import BM25Okapi
-from trees import World, build, shapes, terms_of
+from trees import World, build, room, shapes, terms_of
 from viking_kernels import bm25
 from viking_kernels import scope as scopes
 from viking_kernels.scope import place
@@ -33,14 +33,15 @@ def scored(
     snapshot, scope, _ = world.scope_of(top)
     tree = snapshot.tree
     inside = scopes.tail_directories(tree.directories, scope)
-    texts = np.zeros(
-        scope.text_high - scope.text_low + len(tree.texts.file) - scope.base_texts, np.float32
-    )
-    directories = np.zeros(scope.dir_high - scope.dir_low + len(inside), np.float32)
-    count, ideal = bm25.score_scope(
-        tree.directories.parent, tree.texts, snapshot.numbers, scope, inside,
-        terms_of(snapshot, query), texts, directories,
-    )  # fmt: skip
+    scratch = room(snapshot)
+    size = scope.dir_high - scope.dir_low + len(inside)
+    scratch.dir_lexical[:size] = 0
+    terms = terms_of(snapshot, query)
+    count, ideal = bm25.score_scope(tree, snapshot.numbers, scope, inside, terms, scratch)
+    texts, directories = scratch.lexical.copy(), scratch.dir_lexical[:size]
+    bm25.forget(terms, scope, scratch.lexical)
+    assert scratch.lexical.tolist() == naive.forget(texts)
+    assert not scratch.dir_tf.any()
     rows = {int(key): row for row, key in enumerate(snapshot.text_id)}
     by_text = {
         t.id: float(texts[place(rows[t.id], scope.text_low, scope.text_high, scope.base_texts)])
@@ -114,6 +115,27 @@ def test_scores_are_rank_bm25s_but_for_the_form(compacted):
                 expected += weight * bm25.idf(len(texts), df) * of_term
         got = np.array([by_text[text.id] for text in texts]) * ideal
         np.testing.assert_allclose(got, expected, atol=1e-5)
+    world.close()
+
+
+@settings(max_examples=25, deadline=None, print_blob=True)
+@given(shapes)
+def test_postings_are_those_of_the_base(shape):
+    """Of each term those of the base, none for a term that it has not."""
+    world = build(shape)
+    world.compact()
+    snapshot = world.snapshot
+    plain = texts_below(world.root)
+    keys = sorted(
+        (tokens.term_hash(t), t) for t in {t for x in plain for t in x.terms} | {"nobody"}
+    )
+    weights = np.ones(len(keys), np.float32)
+    terms = snapshot.terms(np.array([key for key, _ in keys], np.uint64), weights)
+    for i, (_, term) in enumerate(keys):
+        first, last = bm25.postings(terms, i)
+        rows = terms.base_text[first:last].tolist()
+        got = zip(rows, terms.base_tf[first:last].tolist(), strict=True)
+        assert list(got) == naive.postings(plain, term)
     world.close()
 
 

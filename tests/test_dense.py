@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import walk
-from trees import build, compared, shapes
-from viking_kernels import dense, texts
+from naive import texts_below, walk
+from trees import World, build, compared, shapes
+from viking_kernels import dense, simd, texts
+from viking_kernels.arrays import Asked
+
+from vikingd.model import Remove
 
 some = settings(max_examples=50, deadline=None, print_blob=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -30,10 +33,12 @@ def test_cosine_from_products_is_that_of_the_vectors(seed, length):
     """Nothing centred is stored: the mean is subtracted as the row is read."""
     rng = np.random.default_rng(seed)
     x, u, mean = unit(rng), unit(rng), unit(rng) * length
-    raw = x.astype(np.float32)[None]
+    raw = x.astype(np.float32)
     centres = np.stack([mean.astype(np.float32)] * 8)
-    above, square = dense.centred_fp32(raw, 0, u.astype(np.float32), centres, 2)
-    assert (above, square) == pytest.approx(naive.centred_fp32(x, u, mean), abs=1e-6)
+    query = dense.prepare(Asked(x[:0].astype(np.float32), 2, True, True), dense.code_means(centres))
+    query.direction[:] = u
+    above, square = dense.centred(raw, query, 2)
+    assert (above, square) == pytest.approx(naive.centred(x, u, mean), abs=1e-6)
     score = dense.cosine(above, square)
     assert score == pytest.approx(naive.cosine(x, mean, u), abs=1e-5)
     assert 0 <= score <= 1
@@ -52,8 +57,8 @@ def test_the_bound_holds_wherever_the_products_are(seed, length, along_off, acro
     """No product within reach gives a score that is further off."""
     rng = np.random.default_rng(seed)
     x, u, mean = unit(rng), unit(rng), unit(rng) * length
-    args = naive.centred_fp32(x, u, mean)
-    bound = dense.cosine_bound(dense.cosine(*args), *args, along_off, across_off)
+    args = naive.centred(x, u, mean)
+    bound = dense.cosine_bound(*args, along_off, across_off)
     assert bound >= naive.cosine_bound(*args, along_off, across_off)
     assert bound <= 1 + 1e-6
 
@@ -70,6 +75,9 @@ def test_a_directory_is_the_sum_of_its_texts(shape):
     direction = naive.direction_of(query, plain)
     prepared = compared(query, mean)
     np.testing.assert_allclose(prepared.direction, direction, atol=1e-5)
+    np.testing.assert_allclose(prepared.mean_dot, naive.prepare(query, plain)[1], atol=1e-5)
+    left = prepared.direction - prepared.step * prepared.code[0, : len(direction)]
+    assert prepared.error == pytest.approx(np.linalg.norm(left), abs=1e-9)
     for directory in walk(top):
         row = snapshot.find(directory.uri)
         assert row is not None
@@ -79,25 +87,89 @@ def test_a_directory_is_the_sum_of_its_texts(shape):
     world.close()
 
 
+def test_a_directory_that_lost_its_vectors_is_near_nothing():
+    """Its mean is that of no vector, be it of the only language or of one of two."""
+    world = World(2)
+    vector = world.vector(1)
+    world.commit(
+        [world.put("viking://a", True, []), world.put("viking://a/x", False, [(1, "of", vector)]),
+         world.put("viking://y", False, [(1, "of", world.vector(1))])]
+    )  # fmt: skip
+    world.commit([Remove("viking://a/x")])
+    snapshot, _, means = world.scope_of(world.root)
+    slot = int(snapshot.numbers.slot[snapshot.find("viking://a")])
+    for sign in (-1, 1):
+        raw = sign * np.frombuffer(vector, "<f4").astype(np.float64)
+        query = compared(naive.Query(raw, 1, {}), means)
+        assert dense.directory_dense(slot, query, snapshot.numbers) == 0
+    world.close()
+
+
+@settings(max_examples=40, deadline=None, print_blob=True)
+@given(shapes)
+def test_scores_from_codes_are_within_their_bound(shape):
+    """Of every row of the base with a vector; tight where vectors are ordinary."""
+    world = build(shape)
+    world.compact()
+    top, query = world.random_directory(), world.query()
+    snapshot, _, mean = world.scope_of(top)
+    plain = naive.scope_means(top, world.prior.astype(float))
+    prepared, vectors = compared(query, mean), snapshot.vectors
+    texts_of = {text.id: text for text in texts_below(top)}
+    for row, key in enumerate(snapshot.text_id.tolist()):
+        text = texts_of.get(key)
+        if text is None or text.vector is None:
+            continue
+        exact = naive.raw_cosine(text, query, plain)
+        left = float(np.linalg.norm(text.vector - plain[text.script]))
+        if left > 1e-3:  # below it, what float32 holds of it is not its direction
+            raw = dense.raw_cosine(vectors, row, prepared, text.script)
+            assert raw == pytest.approx(exact, abs=1e-4)
+        score, bound = dense.coded_cosine(vectors, row, prepared, text.script)
+        assert abs(score - exact) <= bound
+        scale, code = float(vectors.scale[row]), vectors.base_codes[row, : len(text.vector)]
+        if left > 0.5:
+            assert bound <= 4 * (float(vectors.error[row]) + 1e-4) / left
+            told = naive.coded_cosine(code.tolist(), scale, query, plain, text.script)
+            assert score == pytest.approx(told, abs=1e-3)
+    world.close()
+
+
+@some
+@given(seeds, st.sampled_from([1, 5, 16, 100]))
+def test_means_are_coded_as_finely_as_fits(seed, dimension):
+    """Each with its step, its length and the length of what its code leaves out."""
+    rng = np.random.default_rng(seed)
+    mean = (rng.normal(size=(8, dimension)) * rng.choice([0, 0.01, 1], (8, 1))).astype(np.float32)
+    got = dense.code_means(mean)
+    assert got.code.shape[1] == simd.padded(dimension)
+    assert not got.code[:, dimension:].any()
+    for i, (code, step, error, length) in enumerate(naive.code_means(mean.astype(np.float64))):
+        assert np.abs(got.code[i, :dimension] - np.array(code)).max() <= 1
+        assert (got.step[i], got.length[i]) == pytest.approx((step, length), rel=1e-9)
+        assert got.error[i] == pytest.approx(error, rel=1e-6, abs=1e-9)
+
+
 @pytest.mark.parametrize(
-    "vector", [None, np.zeros(16, np.float32), np.full(16, np.nan, np.float32)]
-)
-@pytest.mark.filterwarnings("ignore:invalid value")
+    "vector",
+    [np.zeros(0, np.float32), np.zeros(16, np.float32), np.full(16, np.nan, np.float32),
+     np.full(16, np.inf, np.float32), np.ones(8, np.float32)],
+)  # fmt: skip
 def test_a_query_without_direction(vector):
-    """No vector, no length or no number: dense is 0, never NaN."""
+    """No vector, one of another length, no length or no number: dense is 0, never NaN."""
     mean = np.zeros((8, 16), np.float32)
-    query = dense.prepare(vector, 1, dense.code_means(mean), use_dense=True, use_lexical=True)
-    assert query.use_dense == (vector is not None)
+    query = dense.prepare(Asked(vector, 1, True, True), dense.code_means(mean))
+    assert query.use_dense == (len(vector) == 16)
     assert not query.direction.any()
-    assert not query.direction_code.any()
-    assert math.isfinite(query.direction_error)
+    assert not query.code.any()
+    assert math.isfinite(query.error)
 
 
 def test_a_query_that_is_the_mean_has_no_direction():
     """What is left of it is rounding noise."""
     mean = np.zeros((8, 16), np.float32)
     mean[1, 3] = 1
-    query = dense.prepare(mean[1] * 7, 1, dense.code_means(mean), use_dense=True, use_lexical=False)
+    query = dense.prepare(Asked(mean[1] * 7, 1, True, False), dense.code_means(mean))
     assert not query.direction.any()
 
 

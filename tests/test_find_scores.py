@@ -3,35 +3,62 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import files_below, walk
-from trees import NAMES, World, build, search, shapes
+from trees import NAMES, Shape, World, build, room, search, shapes
 from viking_kernels import find as kernel
+from viking_kernels.arrays import F32, I32
 from viking_kernels.scope import place
 from viking_kernels.walk import EXHAUSTED
 
 from vikingd.index.snapshot import Snapshot
+from vikingd.model import Remove
 
 few = settings(max_examples=30, deadline=None, print_blob=True)
+LARGE = Shape(8, (25, 25, 25), 1, "mixed", False)  # larger than most that are drawn
 alphas = st.sampled_from([-1.0, 0.0, 0.3, 1.0])
+samples = st.sampled_from([1.0, 0.5, 0.001])  # what the sample leaves is scored from codes
+WALKED = ("start_points", "opened", "rounds", "stop", "rescored")
 
 
 def files_of(snapshot: Snapshot, found: kernel.Found) -> list[int]:
-    """Ids of the candidates."""
-    return [int(snapshot.file_id[row]) for row in found.candidates]
+    """Ids of the files that were found."""
+    return [int(snapshot.file_id[row]) for row in found.rows]
 
 
 def ranked(snapshot: Snapshot, found: kernel.Found, k: int) -> list[tuple[float, str]]:
     """The k best as (score, URI)."""
     scores = found.parts[:, 7].tolist()
-    uris = [snapshot.file_uri(int(row)) for row in found.candidates]
+    uris = [snapshot.file_uri(int(row)) for row in found.rows]
     positive = [(s, u) for s, u in zip(scores, uris, strict=True) if s > 0]
     return sorted(positive, key=lambda c: (-c[0], c[1]))[:k]
+
+
+def compare_passages(
+    snapshot: Snapshot, file: naive.File, rows: I32, scores: F32, own: Mapping[int, float]
+) -> None:
+    """The best passages by the plain scores; which of equal ones may hang on rounding."""
+    shown = [int(snapshot.text_id[row]) for row in rows if row >= 0]
+    assert set(shown) <= {text.id for text in file.texts[1:]}
+    assert len(set(shown)) == len(shown)
+    assert scores[: len(shown)] == pytest.approx([own[key] for key in shown], abs=1e-5)
+    assert not scores[len(shown) :].any()
+    least = 1e-5 + (own[shown[-1]] if len(shown) == len(rows) else 0.0)
+    assert {t.id for t in file.texts[1:] if own[t.id] > least} <= set(shown)
+    assert scores.tolist() == sorted(scores.tolist(), reverse=True)
+
+
+def assert_same(one: kernel.Found, other: kernel.Found) -> None:
+    """Bit for bit."""
+    for name, value in one._asdict().items():
+        np.testing.assert_array_equal(value, getattr(other, name), err_msg=name)
 
 
 def compare(
@@ -40,6 +67,7 @@ def compare(
     """All parts of all scores."""
     snapshot, scope, _ = world.scope_of(top)
     weights = found.weights
+    assert np.lexsort((found.rows, -found.parts[:, 7])).tolist() == [*range(len(found.rows))]
     lexical, _ = naive.score_scope(top, query.terms if query.use_lexical else {})
     ids = files_of(snapshot, found)
     by_id = {file.id: file for file in files_below(top)}
@@ -54,6 +82,8 @@ def compare(
         assert found.parts[i, :2] == pytest.approx(parts[:2], abs=2e-5)
     for key in by_id.keys() - set(ids):
         assert plain.final[key] < 1e-5
+    for i, key in enumerate(ids):
+        compare_passages(snapshot, by_id[key], found.passages[i], found.passage_own[i], plain.texts)
     directories = {snapshot.find(d.uri): d.id for d in walk(top)}
     seen = set()
     for row, key in directories.items():
@@ -85,56 +115,209 @@ def test_exact_scores_are_those_of_the_formulas(shape, alpha):
 
 
 @few
-@given(shapes, alphas)
-def test_scores_from_codes_are_rescored(shape, alpha):
-    """What the int8 scan proposes has exact scores; what it does not stays within its bound."""
+@given(shapes, alphas, samples)
+@example(LARGE, 0.3, 0.5)
+def test_scores_from_codes_are_rescored(shape, alpha, sample):
+    """What the int8 scan proposes has exact scores, and it proposes all that has one."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
-    snapshot, scope, _ = world.scope_of(top)
-    found = search(snapshot, top.uri, query, kernel.EXHAUSTIVE, alpha=alpha)
+    found = search(world.snapshot, top.uri, query, kernel.EXHAUSTIVE, alpha=alpha, sample=sample)
     plain = naive.find(
         top, query, world.prior.astype(float), None if alpha < 0 else alpha, found.gate
     )
     compare(world, top, query, found, plain)
-    rows = {int(snapshot.text_id[row]): row for row in range(len(snapshot.text_id))}
-    for key, own in plain.texts.items():
-        at = place(rows[key], scope.text_low, scope.text_high, scope.base_texts)
-        score, bound = found.own_texts[:, at]
-        assert abs(score - own) <= bound + 1e-5
     world.close()
 
 
 @few
-@given(shapes, alphas, st.integers(1, 6), st.sampled_from([0.0, 0.1, 0.25]))
-def test_candidates_hold_the_best(shape, alpha, k, threshold):
-    """The k best above the threshold are among the candidates, with all that tie with the last."""
+@given(shapes, alphas, samples, st.integers(1, 6), st.sampled_from([0.0, 0.1, 0.25]))
+@example(LARGE, 0.3, 0.001, 3, 0.1)
+def test_the_best_are_found(shape, alpha, sample, k, threshold):
+    """The k best above the threshold with all that tie with the last, from codes as well."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
-    found = search(
-        world.snapshot, top.uri, query, kernel.EXHAUSTIVE, alpha=alpha, k=k, threshold=threshold
-    )
+    whole = search(world.snapshot, top.uri, query, alpha=alpha, sample=sample)
+    best = naive.best_rows(whole.parts[:, 7].tolist(), k, threshold)
+    for method in (kernel.EXHAUSTIVE, kernel.EXACT):
+        found = search(
+            world.snapshot,
+            top.uri,
+            query,
+            method,
+            alpha=alpha,
+            sample=sample,
+            k=k,
+            threshold=threshold,
+        )
+        for name in ("rows", "parts", "best_text", "passages", "passage_own"):
+            wanted = getattr(whole, name)[best]
+            np.testing.assert_array_equal(getattr(found, name), wanted, err_msg=name)
+        assert len(found.rows) <= found.rescored <= len(files_below(top))
     plain = naive.find(
-        top, query, world.prior.astype(float), None if alpha < 0 else alpha, found.gate
+        top, query, world.prior.astype(float), None if alpha < 0 else alpha, whole.gate
     )
     finals = sorted((s for s in plain.final.values() if s > threshold + 1e-5), reverse=True)
     last = finals[min(k, len(finals)) - 1] if finals else math.inf
-    wanted = {key for key, s in plain.final.items() if s > threshold + 1e-5 and s >= last + 2e-6}
-    tied = {key for key, s in plain.final.items() if s == last}
-    ids = set(files_of(world.snapshot, found))
-    assert wanted <= ids
-    assert tied <= ids or len(wanted) >= k
+    surely = max(last + 2e-6, threshold + 1e-5)
+    ids = {key for key, score in plain.final.items() if score > surely}
+    assert ids <= set(files_of(world.snapshot, found))
     world.close()
 
 
 @few
-@given(shapes, alphas)
-def test_nothing_is_ever_not_a_number(shape, alpha):
+@given(shapes, alphas, samples)
+def test_a_threshold_is_kept_to_the_last_bit(shape, alpha, sample):
+    """A score just above it is found, one that equals it is not."""
+    world = build(shape)
+    query = world.query()
+    whole = search(world.snapshot, world.root.uri, query, alpha=alpha, sample=sample)
+    finals = whole.parts[:, 7]
+    for score in finals[:4].tolist():
+        for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
+            for threshold in (float(np.nextafter(score, 0)), score):
+                found = search(
+                    world.snapshot,
+                    world.root.uri,
+                    query,
+                    method,
+                    alpha=alpha,
+                    sample=sample,
+                    threshold=threshold,
+                )
+                assert found.rows.tolist() == whole.rows[finals > threshold].tolist()
+    world.close()
+
+
+@few
+@given(shapes, alphas, samples, st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**32 - 1))
+@example(LARGE, -1.0, 0.5, 3, 2, 7)
+def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, seed):
+    """Of the directories that it opened, of the texts that match by words, of proposed ones."""
+    world = build(shape)
+    top, query = world.random_directory(), world.query()
+    snapshot, _, _ = world.scope_of(top)
+    texts = naive.texts_below(top)
+    ids = {int(key): row for row, key in enumerate(snapshot.text_id)}
+    rng = np.random.default_rng(seed)
+    near = [int(ids[texts[i].id]) for i in rng.integers(0, len(texts), 3)] if texts else []
+    whole = search(snapshot, top.uri, query, alpha=alpha, sample=sample)
+    found = search(
+        snapshot, top.uri, query, kernel.BEST_FIRST, alpha=alpha, sample=sample, k=k, near=near,
+        starts=1, limits=(1, 10**6, most),
+    )  # fmt: skip
+    assert len(found.opened) <= most
+    rows = whole.rows.tolist()
+    at = [rows.index(row) for row in found.rows.tolist()]
+    assert at == sorted(at)
+    for name in ("parts", "best_text", "passages", "passage_own"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name)[at], err_msg=name)
+    _, scope, _ = world.scope_of(top)
+    opened = set(found.opened.tolist())
+    lexical, _ = naive.score_scope(top, query.terms if query.use_lexical else {})
+    by_words = {key for key, score in lexical.items() if score > 0}
+    if len(by_words) > kernel.BEST_BY_WORDS:
+        by_words = set()
+    last = found.parts[-1, 7] if len(found.rows) >= k else 0.0
+    for file in files_below(top):
+        position = place(
+            int(snapshot.find(file.parent.uri)), scope.dir_low, scope.dir_high, scope.base_dirs
+        )
+        row = -1 - snapshot.find(file.uri)
+        mine = {text.id for text in file.texts}
+        if position in opened or mine & by_words or {ids[key] for key in mine} & set(near):
+            score = whole.parts[rows.index(row), 7] if row in rows else 0.0
+            assert score < last or row in found.rows.tolist() or score == 0
+    world.close()
+
+
+@few
+@given(shapes, alphas, samples)
+@example(LARGE, 0.3, 0.001)
+def test_a_scratch_may_hold_anything(shape, alpha, sample):
+    """Results are those of a fresh one, whatever it is full of and however large it is."""
+    world = build(shape)
+    query = world.query()
+    rubbish = ((0, np.inf), (0, 0.9), (7, np.nan), (300, -np.inf), (0, -0.5))
+    for uri in {world.root.uri, world.random_directory().uri}:
+        for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
+
+            def ask(more: int, left: float, uri: str = uri, method: int = method) -> kernel.Found:
+                return search(
+                    world.snapshot, uri, query, method, alpha=alpha, sample=sample, k=3,
+                    limits=(1, 10**6, 2), scratch=room(world.snapshot, more, left),
+                )  # fmt: skip
+
+            fresh = ask(0, 0.0)
+            for more, left in rubbish:
+                assert_same(ask(more, left), fresh)
+    world.close()
+
+
+@few
+@given(shapes, alphas, samples)
+@example(LARGE, 0.3, 0.001)
+def test_a_scratch_is_used_again(shape, alpha, sample):
+    """By queries of other scopes, methods, revisions and trees: none leaves a trace."""
+    worlds = [build(shape), build(replace(shape, seed=shape.seed ^ 1, steps=(20, 9, 20)))]
+    snapshots = []
+    for world in worlds:
+        old = world.snapshot
+        top, query = world.random_directory(), world.query()
+        snapshots.append((old, top.uri, query))
+        world.step(9)
+        snapshots.append((world.snapshot, world.random_directory().uri, world.query()))
+        snapshots.append((old, "viking://", query))
+    sizes = [
+        max(len(room(snapshot, 0, 0.0)._asdict()[name]) for snapshot, _, _ in snapshots)
+        for name in ("dir_tf", "best", "lexical")
+    ]
+    scratch = kernel.scratch(*sizes)
+    for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
+        for snapshot, uri, query in snapshots:
+            found = search(
+                snapshot, uri, query, method, alpha=alpha, sample=sample, k=3, scratch=scratch
+            )
+            assert_same(
+                found, search(snapshot, uri, query, method, alpha=alpha, sample=sample, k=3)
+            )
+    for world in worlds:
+        world.close()
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_words_leave_no_trace(compacted):
+    """Not in the base, the tail, nor of texts that died or that a snapshot does not reach yet."""
+    world = World(6)
+    text = (1, "status codes", b"")
+    world.commit([world.put(f"viking://{i}", False, [text, text]) for i in range(6)])
+    if compacted:
+        world.compact()
+    del world.root.files["1"]
+    world.commit([Remove("viking://1"), world.put("viking://2", False, [text])])
+    old = world.snapshot
+    query = naive.Query(None, 1, {"status": 1.0, "code": 2.0, "nobody": 1.0}, use_dense=False)
+    scratch = room(old)
+    first = search(old, "viking://", query, scratch=scratch)
+    assert len(first.rows) == 5
+    assert (first.parts[:, 1] > 0).all()
+    del world.root.files["3"]
+    world.commit([Remove("viking://3"), *(world.put(f"viking://n{i}", False, [text])
+                                          for i in range(9))])  # fmt: skip
+    assert_same(search(old, "viking://", query, scratch=scratch), first)
+    later = search(world.snapshot, "viking://", query)
+    assert len(later.rows) == 13
+    world.close()
+
+
+@few
+@given(shapes, alphas, samples)
+def test_nothing_is_ever_not_a_number(shape, alpha, sample):
     """No NaN and no infinity, whatever the vectors; scores lie in [0, 1]."""
     world = build(shape)
     query = world.query()
     for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
-        found = search(world.snapshot, world.root.uri, query, method, alpha=alpha)
-        for values in (found.parts, found.own_texts, found.directories):
+        found = search(world.snapshot, world.root.uri, query, method, alpha=alpha, sample=sample)
+        for values in (found.parts, found.passage_own, found.directories):
             assert np.isfinite(values).all()
             assert (values <= 1 + 1e-6).all()
         assert (found.parts >= 0).all()
@@ -144,25 +327,23 @@ def test_nothing_is_ever_not_a_number(shape, alpha):
 
 
 @few
-@given(shapes, alphas)
-def test_opening_every_directory_is_the_exhaustive_search(shape, alpha):
+@given(shapes, alphas, samples)
+def test_opening_every_directory_is_the_exhaustive_search(shape, alpha, sample):
     """A walk that may open all gives the same candidates with the same parts, bit for bit."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
-    whole = search(world.snapshot, top.uri, query, kernel.EXHAUSTIVE, alpha=alpha)
-    opened = search(world.snapshot, top.uri, query, kernel.BEST_FIRST, alpha=alpha)
+    whole = search(world.snapshot, top.uri, query, kernel.EXHAUSTIVE, alpha=alpha, sample=sample)
+    opened = search(world.snapshot, top.uri, query, kernel.BEST_FIRST, alpha=alpha, sample=sample)
     assert opened.stop == EXHAUSTED
     assert len(opened.opened) == len(set(opened.opened.tolist())) == len(list(walk(top)))
-    assert (opened.icc, opened.gate) == (whole.icc, whole.gate)
-    np.testing.assert_array_equal(opened.candidates, whole.candidates)
-    np.testing.assert_array_equal(opened.best_text, whole.best_text)
-    np.testing.assert_array_equal(opened.parts, whole.parts)
+    assert opened.scored_texts == whole.scored_texts
+    assert_same(opened._replace(**{name: getattr(whole, name) for name in WALKED}), whole)
     world.close()
 
 
 @few
-@given(shapes, st.integers(0, 2**32 - 1))
-def test_a_filter_leaves_the_scores_alone(shape, seed):
+@given(shapes, samples, st.integers(0, 2**32 - 1))
+def test_a_filter_leaves_the_scores_alone(shape, sample, seed):
     """What a filter forbids is left out; the scores of the others are the same as without."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
@@ -170,13 +351,13 @@ def test_a_filter_leaves_the_scores_alone(shape, seed):
     size = scope.file_high - scope.file_low + len(snapshot.file_id) - scope.base_files
     allowed = np.random.default_rng(seed).integers(0, 2, size)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST):
-        free = search(snapshot, top.uri, query, method)
-        bound = search(snapshot, top.uri, query, method, allowed=allowed.tolist())
+        free = search(snapshot, top.uri, query, method, sample=sample)
+        bound = search(snapshot, top.uri, query, method, sample=sample, allowed=allowed.tolist())
         kept = [
             bool(allowed[place(int(row), scope.file_low, scope.file_high, scope.base_files)])
-            for row in free.candidates
+            for row in free.rows
         ]
-        np.testing.assert_array_equal(bound.candidates, free.candidates[kept])
+        np.testing.assert_array_equal(bound.rows, free.rows[kept])
         np.testing.assert_array_equal(bound.parts, free.parts[kept])
     world.close()
 
@@ -209,20 +390,20 @@ def test_scopes_without_anything(compacted):
     if compacted:
         world.compact()
     query = naive.Query(np.ones(16), 1, {"status": 1.0})
-    assert len(search(world.snapshot, world.root.uri, query).candidates) == 0
+    assert len(search(world.snapshot, world.root.uri, query).rows) == 0
     world.commit([world.put("viking://a", True, []), world.put("viking://a/b", False, [])])
     if compacted:
         world.compact()
     for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
         found = search(world.snapshot, "viking://a", query, method)
-        assert len(found.candidates) == 0
+        assert len(found.rows) == 0
         assert (found.icc, found.gate) == (1.0, 0.0)
     world.close()
 
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_equal_files_tie(compacted):
-    """Files that are alike have equal scores, and all that share the last place are candidates."""
+    """Files that are alike have equal scores, and all that share the last place are found."""
     world = World(3)
     vector = world.vector(1)
     world.commit(
@@ -233,9 +414,11 @@ def test_equal_files_tie(compacted):
         world.compact()
     query = naive.Query(np.frombuffer(vector, "<f4").astype(float), 1, {"status": 1.0})
     for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
-        found = search(world.snapshot, "viking://", query, method, k=2)
-        assert len(found.candidates) == 9
-        assert len(set(found.parts[:, 7].tolist())) == 1
+        for sample in (1.0, 1e-6):
+            found = search(world.snapshot, "viking://", query, method, k=2, sample=sample)
+            assert found.sample_files == (9 if sample == 1.0 else 0)
+            assert len(found.rows) == 9
+            assert len(set(found.parts[:, 7].tolist())) == 1
     world.close()
 
 
@@ -255,6 +438,8 @@ def test_vectors_next_to_their_mean(seed, spread, huge):
     world.compact()
     query = naive.Query(raw[7] + rng.normal(size=16) * 0.1, 1, {}, use_lexical=False)
     exact = search(world.snapshot, "viking://a", query, alpha=1.0)
-    scanned = search(world.snapshot, "viking://a", query, kernel.EXHAUSTIVE, alpha=1.0, k=3)
+    scanned = search(
+        world.snapshot, "viking://a", query, kernel.EXHAUSTIVE, alpha=1.0, k=3, sample=1e-4
+    )
     assert ranked(world.snapshot, scanned, 3) == ranked(world.snapshot, exact, 3)
     world.close()

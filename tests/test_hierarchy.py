@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import files_below, files_in, texts_below, walk
-from trees import World, build, compared, shapes, terms_of
+from naive import Directory, files_below, files_in, texts_below, walk
+from trees import World, build, compared, room, shapes, terms_of
 from viking_kernels import bm25, hierarchy, texts
 from viking_kernels import scope as scopes
-from viking_kernels.arrays import NEVER, Files, Scores
+from viking_kernels import walk as walks
+from viking_kernels.arrays import NEVER, Files
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
 score = st.floats(0, 1, width=32)
@@ -29,35 +30,40 @@ class Scored:
         self.tree = tree
         self.inside = scopes.tail_directories(tree.directories, scope)
         self.compared = compared(self.query, mean)
-        d = scope.dir_high - scope.dir_low + len(self.inside)
-        f = scope.file_high - scope.file_low + len(tree.files.directory) - scope.base_files
-        t = scope.text_high - scope.text_low + len(tree.texts.file) - scope.base_texts
-        self.scores = Scores(
-            np.zeros((5, d), np.float32), np.zeros((2, t), np.float32),
-            np.zeros((2, f), np.float32), np.zeros((2, f), np.float32), np.full(f, -1, np.int32),
+        self.vectors = self.snapshot.vectors
+        self.size = scope.dir_high - scope.dir_low + len(self.inside)
+        self.scratch = room(self.snapshot)
+        self.scratch.dir_lexical[: self.size] = 0
+        self.scratch.sampled[: self.size] = 0
+        bm25.score_scope(
+            tree, self.snapshot.numbers, scope, self.inside, terms_of(self.snapshot, self.query),
+            self.scratch,
         )  # fmt: skip
-        self.lexical, words = np.zeros(t, np.float32), np.zeros(d, np.float32)
-        if self.query.use_lexical:
-            bm25.score_scope(
-                tree.directories.parent, tree.texts, self.snapshot.numbers, scope, self.inside,
-                terms_of(self.snapshot, self.query), self.lexical, words,
-            )  # fmt: skip
         hierarchy.directory_scores(
-            tree.directories, self.snapshot.numbers, self.compared, words, scope, self.inside,
-            self.scores.directories,
-        )  # fmt: skip
+            tree.directories, self.snapshot.numbers, self.compared, scope, self.inside, self.scratch
+        )
         self.text_row = {int(key): row for row, key in enumerate(self.snapshot.text_id)}
         self.file_row = {f.id: -1 - int(self.snapshot.find(f.uri)) for f in files_below(self.top)}
         self.dir_row = {d.id: int(self.snapshot.find(d.uri)) for d in walk(self.top)}
-        rows = np.array([self.text_row[t.id] for t in texts_below(self.top)], np.int32)
-        self.rows = np.sort(rows)
-        texts.own_of_rows(
-            self.rows, tree.texts, self.snapshot.vectors, self.compared, self.lexical, scope,
-            self.scores.own_texts,
-        )  # fmt: skip
-        hierarchy.own_of_files(
-            tree.texts, self.rows, scope, self.scores.own_texts, self.scores.own, self.scores.best
+        for row in self.dir_row.values():
+            self.score(row, exact=True)
+
+    def score(self, row: int, *, exact: bool) -> int:
+        """Own scores of a directory's files; the number of their texts."""
+        return walks.score_files(
+            row, self.tree, self.vectors, self.compared, self.scope, exact, self.scratch
         )
+
+    def own_of_text(self, key: int, *, exact: bool = True) -> tuple[float, float]:
+        """Own score of a text, and how far it can be off."""
+        return texts.own_of_text(
+            self.text_row[key], self.tree, self.vectors, self.compared, self.scratch.lexical,
+            self.scope, exact,
+        )  # fmt: skip
+
+    def text_id(self, row: int) -> int:
+        """The text of a row, -1 none."""
+        return int(self.snapshot.text_id[row]) if row >= 0 else -1
 
     def text_at(self, key: int) -> int:
         """Position of a text."""
@@ -76,7 +82,11 @@ class Scored:
 
     def own(self) -> dict[int, float]:
         """Own scores of the files by id."""
-        return {key: float(self.scores.own[0, self.file_at(key)]) for key in self.file_row}
+        return {key: float(self.scratch.own[0, self.file_at(key)]) for key in self.file_row}
+
+    def own_in(self, directory: Directory) -> dict[int, float]:
+        """Those of the files right in a directory."""
+        return {f.id: float(self.scratch.own[0, self.file_at(f.id)]) for f in files_in(directory)}
 
 
 @few
@@ -92,8 +102,6 @@ def test_rows_of_a_scope(shape):
         if snapshot.tree.directories.died[row] > snapshot.revision:
             got = scopes.directory_inside(row, s.inside, scope)
             assert got == naive.directory_inside(key, s.top)
-    ids = snapshot.text_id[scopes.tail_texts(s.tree.texts, s.inside, scope)]
-    assert ids.tolist() == naive.tail_texts(snapshot.text_id[scope.base_texts :].tolist(), s.top)
     files = [
         *range(scope.file_low, scope.file_high),
         *range(scope.base_files, len(snapshot.file_id)),
@@ -135,51 +143,89 @@ def test_chains_skip_what_is_not_there(chain, alive, published):
 @few
 @given(shapes)
 def test_own_scores(shape):
-    """Of texts from vectors and from codes, of files, of directories."""
+    """Of texts from vectors and from codes, of directories."""
     world = build(shape)
     s = Scored(world)
     mean = naive.scope_means(s.top, world.prior.astype(float))
     terms = s.query.terms if s.query.use_lexical else {}
     lexical, words = naive.score_scope(s.top, terms)
-    plain = naive.own_of_rows(texts_below(s.top), s.query, mean, lexical)
-    for key, own in plain.items():
-        assert s.scores.own_texts[0, s.text_at(key)] == pytest.approx(own, abs=1e-5)
-    files = files_below(s.top)
-    kept = {key: float(s.scores.own_texts[0, s.text_at(key)]) for key in plain}
-    by_row = {
-        key: kept[key] for key in sorted(kept, key=lambda key: s.text_row[key])
-    }  # of equal ones the first
-    for key, (own, best) in naive.own_of_files(files, by_row).items():
-        at = s.file_at(key)
-        assert s.scores.own[0, at] == np.float32(own)
-        row = int(s.scores.best[at])
-        assert (int(s.snapshot.text_id[row]) if row >= 0 else -1) == best
+    for text in texts_below(s.top):
+        truth = naive.own_of_text(text, s.query, mean, lexical[text.id])
+        own, bound = s.own_of_text(text.id)
+        assert own == pytest.approx(truth, abs=1e-5)
+        assert bound == 0
+        own, bound = s.own_of_text(text.id, exact=False)
+        assert abs(own - truth) <= bound + 1e-6
+        if s.text_row[text.id] >= s.scope.base_texts:
+            assert (own, bound) == s.own_of_text(text.id)  # the tail has no codes
     for key, parts in naive.directory_scores(s.top, s.query, mean, words).items():
-        got = s.scores.directories[:4, s.dir_at(key)]
+        got = s.scratch.directories[:4, s.dir_at(key)]
         assert got == pytest.approx(parts, abs=1e-5)
-    scope = s.scope
-    coded = np.zeros_like(s.scores.own_texts)
-    texts.own_of_base(
-        scope.text_low, scope.text_high, s.tree.texts, s.snapshot.vectors, s.compared, s.lexical,
-        scope, coded,
-    )  # fmt: skip
-    base = {key for key in plain if s.text_row[key] < scope.base_texts}
-    truth = naive.own_of_base(texts_below(s.top), s.query, mean, lexical)
-    for key in base:
-        own, bound = coded[:, s.text_at(key)]
-        assert abs(own - truth[key]) <= bound + 1e-5
-    assert (coded[0, : scope.text_high - scope.text_low] == -1).sum() == (
-        scope.text_high - scope.text_low - len(base)
-    )
-    own, best = np.zeros_like(s.scores.own), np.full_like(s.scores.best, -1)
-    hierarchy.own_of_base_files(
-        scope.text_low, scope.text_high, s.tree.texts, scope, coded, own, best
-    )
-    in_base = [f for f in files if f.texts and s.text_row[f.texts[0].id] < scope.base_texts]
-    scores = {key: float(coded[0, s.text_at(key)]) for key in base}
-    for key, (value, text) in naive.own_of_base_files(in_base, scores).items():
-        assert own[0, s.file_at(key)] == np.float32(value)
-        assert int(s.snapshot.text_id[best[s.file_at(key)]]) == text
+    outside = set(range(s.size)) - {s.dir_at(key) for key in s.dir_row}
+    assert (s.scratch.directories[3, list(outside)] == -1).all()
+    world.close()
+
+
+@few
+@given(shapes, st.booleans())
+def test_own_scores_of_files(shape, exact):
+    """That of the best text, the largest bound, and no part of a file that has no text."""
+    world = build(shape)
+    s = Scored(world)
+    scored = {t.id: s.own_of_text(t.id, exact=exact) for t in texts_below(s.top)}
+    owns = {key: own for key, (own, _) in scored.items()}
+    for file in files_below(s.top):
+        own, bound, best, count = texts.own_of_file(
+            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scratch.lexical, s.scope, exact
+        )
+        wanted, text = naive.own_of_file(file, owns)
+        assert own == pytest.approx(wanted, abs=1e-6)
+        if s.text_id(best) != text:  # two that are alike up to rounding
+            assert owns[s.text_id(best)] == pytest.approx(wanted, abs=1e-6)
+        assert bound == pytest.approx(max((scored[t.id][1] for t in file.texts), default=0))
+        assert count == len(file.texts)
+    world.close()
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
+def test_of_equal_texts_the_first_is_the_best(compacted, exact):
+    """In the base, where texts stand in order, and in the tail, whose chain leads back."""
+    world = World(1)
+    like, other = (1, "status of", world.vector(1)), (1, "", world.vector(1))
+    contexts = [("viking://a", [other, like, like, other, like]), ("viking://b", [other, other])]
+    world.commit([world.put(uri, False, items) for uri, items in contexts])
+    if compacted:
+        world.compact()
+    snapshot, scope, means = world.scope_of(world.root)
+    query = naive.Query(np.frombuffer(like[2], "<f4").astype(float), 1, {"status": 1.0})
+    lexical = np.zeros(len(snapshot.text_id), np.float32)
+    for file, text in ((world.root.files["a"], 1), (world.root.files["b"], 0)):
+        _, _, best, _ = texts.own_of_file(
+            -1 - snapshot.find(file.uri), snapshot.tree, snapshot.vectors, compared(query, means),
+            lexical, scope, exact,
+        )  # fmt: skip
+        assert int(snapshot.text_id[best]) == file.texts[text].id
+    world.close()
+
+
+@few
+@given(shapes, st.integers(1, 4))
+def test_the_best_passages_of_a_file(shape, count):
+    """Those above 0, best first, of equal ones the first; no abstract; the rest is none."""
+    world = build(shape)
+    s = Scored(world)
+    kept = {t.id: float(np.float32(s.own_of_text(t.id)[0])) for t in texts_below(s.top)}
+    for file in files_below(s.top):
+        rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
+        texts.best_passages(
+            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scratch.lexical, s.scope, rows,
+            scores,
+        )  # fmt: skip
+        wanted = naive.best_passages(file, kept, count)
+        none = count - len(wanted)
+        assert [s.text_id(row) for row in rows] == wanted + [-1] * none
+        assert scores.tolist() == [kept[key] for key in wanted] + [0] * none
     world.close()
 
 
@@ -189,68 +235,37 @@ def test_final_scores(shape, weights, files):
     """Propagation down from the root, neighbours among files, the parts of each score."""
     world = build(shape)
     s = Scored(world)
-    b, below, share = weights
+    b, below, _ = weights
     parents = s.tree.directories.parent
-    hierarchy.propagate(parents, s.scope, b, below, s.scores.directories)
-    own_dirs = {key: float(s.scores.directories[3, s.dir_at(key)]) for key in s.dir_row}
+    hierarchy.propagate(parents, s.scope, s.size, b, below, s.scratch.directories)
+    own_dirs = {key: float(s.scratch.directories[3, s.dir_at(key)]) for key in s.dir_row}
     above = naive.propagate(s.top, own_dirs, b, below)
     for key, final in above.items():
-        assert s.scores.directories[4, s.dir_at(key)] == pytest.approx(final, abs=1e-6)
-    hierarchy.final_of_all_files(
-        s.tree.directories, s.tree.files, s.scope, weights, s.scores.directories, s.scores.own,
-        s.scores.final,
-    )  # fmt: skip
-    finals = naive.final_of_all_files(s.top, s.own(), weights, above)
-    for key, final in finals.items():
-        assert s.scores.final[0, s.file_at(key)] == pytest.approx(final, abs=1e-6)
-    for directory in walk(s.top):
-        again = np.zeros_like(s.scores.final)
-        count = hierarchy.final_of_files(
-            s.dir_row[directory.id], (b, share, 0.5), s.tree.directories, s.tree.files, s.scope,
-            s.scores.own, again,
-        )  # fmt: skip
-        wanted = naive.final_of_files(directory, s.own(), (b, share, 0.5))
-        assert count == len(wanted)
-        for key, final in wanted.items():
-            assert again[0, s.file_at(key)] == pytest.approx(final, abs=1e-6)
+        assert s.scratch.directories[4, s.dir_at(key)] == pytest.approx(final, abs=1e-6)
     plain = files_below(s.top)
     positions = np.array([s.file_at(f.id) for f in plain], np.int32)
     trio = hierarchy.with_neighbours(positions, s.tree.files, s.scope)
     rows = {**s.file_row, -1: -1}
     assert trio.tolist() == [[rows[i] for i in naive.with_neighbours(f)] for f in plain]
     parts, best = hierarchy.parts_of_files(
-        trio, s.tree.files.directory, s.tree.texts, s.scope, s.compared, s.lexical, weights,
-        s.scores,
-    )  # fmt: skip
-    texts_best = {f.id: int(s.scores.best[s.file_at(f.id)]) for f in plain}
-    known = {k: int(s.snapshot.text_id[row]) if row >= 0 else -1 for k, row in texts_best.items()}
+        trio, s.tree.files.directory, s.tree.texts, s.scope, s.compared, weights, s.scratch
+    )
+    known = {f.id: s.text_id(int(s.scratch.best[s.file_at(f.id)])) for f in plain}
     found = naive.Found({}, {}, above, s.own(), known, {}, 0, 0)
-    lexical = {t.id: float(s.lexical[s.text_at(t.id)]) for t in texts_below(s.top)}
+    lexical = {t.id: float(s.scratch.lexical[s.text_at(t.id)]) for t in texts_below(s.top)}
+    finals = naive.finals_below(s.top, s.own(), weights, above)
     for i, file in enumerate(plain):
         wanted_parts = naive.parts_of_files(file, s.query, found, lexical, weights, s.top)
         assert parts[i] == pytest.approx(wanted_parts, abs=1e-6)
-        assert best[i] == texts_best[file.id]
-    some = np.array([s.file_row[f.id] for f in plain], np.int32)
-    found_rows = hierarchy.texts_of_files(some, s.tree.files, s.tree.texts, s.scope)
-    assert s.snapshot.text_id[found_rows].tolist() == naive.texts_of_files(plain)
-    hierarchy.forget_files(some[::2], s.scope, s.scores)
-    gone = [f.id for f in plain[::2]]
-    offered = {key: (own, known[key]) for key, own in found.own.items()}
-    for key, (own, text) in naive.forget_files(offered, gone).items():
-        assert s.scores.own[0, s.file_at(key)] == np.float32(own)
-        row = int(s.scores.best[s.file_at(key)])
-        assert (int(s.snapshot.text_id[row]) if row >= 0 else -1) == text
+        assert parts[i, 7] == pytest.approx(finals[file.id], abs=1e-6)
+        assert s.text_id(int(best[i])) == known[file.id]
     keys = {int(i): int(k) for i, k in zip(s.snapshot.dir_id, s.tree.directories.key, strict=True)}
     sample = hierarchy.sample_directories(
         s.tree.directories, files, len(s.dir_row), s.scope, s.inside
     )
     chosen = {s.dir_row[d.id] for d in naive.sample_directories(s.top, files, keys)}
     assert set(sample.tolist()) == chosen
-    rows = hierarchy.files_of_directories(sample, s.tree.directories, s.tree.files, s.scope)
-    sampled = [d for d in walk(s.top) if s.dir_row[d.id] in chosen]
-    expected = {s.file_row[f.id] for f in naive.files_of_directories(sampled)}
-    assert set(rows.tolist()) == expected
-    assert len(rows) == len(expected)
+    assert len(sample) == len(chosen)
     assert hierarchy.root_weight(s.snapshot.numbers, s.scope, b) == naive.root_weight(s.top, b)
     world.close()
 
@@ -265,12 +280,35 @@ def test_icc_is_that_of_an_analysis_of_variance(shape):
     for part in (directories, directories[1:], directories[::2], []):
         rows = np.array([s.dir_row[d.id] for d in part], np.int32)
         icc, count = hierarchy.intraclass_correlation(
-            rows, s.tree.directories, s.tree.files, s.scope, s.scores.own
+            rows, s.tree.directories, s.tree.files, s.scope, s.scratch.own
         )
         own = s.own()
         groups = [[own[f.id] for f in files_in(d)] for d in part]
         assert icc == pytest.approx(naive.intraclass_correlation(groups), abs=1e-6)
         assert count == sum(map(len, groups))
+    world.close()
+
+
+@pytest.mark.parametrize("rubbish", [np.nan, np.inf, 0.5])
+def test_what_does_not_count_is_not_read(rubbish):
+    """Without a share of the neighbours, their own scores may never have been written."""
+    world = World(4)
+    text = (1, "status", world.vector(1))
+    world.commit([world.put(f"viking://{name}", False, [text]) for name in "abc"])
+    s = Scored(world)
+    parents = s.tree.directories.parent
+    hierarchy.propagate(parents, s.scope, s.size, 0.5, 0.5, s.scratch.directories)
+    middle = np.array([s.file_at(world.root.files["b"].id)], np.int32)
+    trio = hierarchy.with_neighbours(middle, s.tree.files, s.scope)
+    out = []
+    for _ in range(2):
+        parts, _ = hierarchy.parts_of_files(
+            trio, s.tree.files.directory, s.tree.texts, s.scope, s.compared, (0.5, 0.5, 0.0),
+            s.scratch,
+        )  # fmt: skip
+        out.append(parts.tolist())
+        s.scratch.own[:, np.arange(s.scratch.own.shape[1]) != middle[0]] = rubbish
+    assert out[0] == out[1]
     world.close()
 
 

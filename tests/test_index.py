@@ -36,7 +36,7 @@ def answers(snapshot: Snapshot, uri: str, queries: list[naive.Query]) -> list[An
     for query in queries:
         for method in METHODS:
             found = search(snapshot, uri, query, method)
-            uris = [snapshot.file_uri(int(row)) for row in found.candidates]
+            uris = [snapshot.file_uri(int(row)) for row in found.rows]
             order = sorted(range(len(uris)), key=lambda i: uris[i])
             out.append(([uris[i] for i in order], found.parts[order].tolist()))
     return out
@@ -291,5 +291,5 @@ def test_readers_and_compactions_beside_the_writer():
     assert world.snapshot.generation > 1
     assert world.snapshot.counts(0)[0] == 120
     found = search(world.snapshot, "viking://", query)
-    assert len(found.candidates) == 120
+    assert len(found.rows) == 120
     world.close()

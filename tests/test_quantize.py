@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import naive
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from viking_kernels import dense
+from viking_kernels import dense, simd
 from viking_kernels.quantize import quantize_rows
 
 rows = st.lists(
@@ -15,11 +22,22 @@ rows = st.lists(
 
 
 def quantized(raw):
-    """(codes, scales, errors)."""
-    codes = np.full(raw.shape, 99, np.int8)
+    """(codes, scales, errors); the padding of the codes is left alone."""
+    dimension = raw.shape[1]
+    codes = np.full((len(raw), simd.padded(dimension)), 99, np.int8)
+    codes[:, dimension:] = 0
     scale, error = np.empty(len(raw), np.float32), np.empty(len(raw), np.float32)
     quantize_rows(raw, codes, scale, error)
-    return codes, scale, error
+    assert not codes[:, dimension:].any()
+    return codes[:, :dimension], scale, error
+
+
+def coded(x):
+    """(code with its padding, step, error) of a float32 vector."""
+    code = np.full((1, simd.padded(len(x))), 99, np.int16)
+    step, error = dense.to_int16(x, code[0])
+    assert not code[0, len(x) :].any()
+    return code, step, error
 
 
 @settings(max_examples=50, deadline=None, print_blob=True)
@@ -65,8 +83,52 @@ def test_a_product_of_codes_is_within_the_errors(seed, dimension, flat):
     pair[1] *= rng.choice([-1, 1])
     x, u = (pair / np.linalg.norm(pair, axis=1)[:, None]).astype(np.float32)
     codes, scale, error = quantized(x[None])
-    code, by, off = dense.to_int16(u)
-    along, across = dense.products_int8(codes, 0, code, np.stack([code] * 8), 3)
-    assert (along, across) == naive.products_int8(codes[0], code, code)
+    padded = np.pad(codes, ((0, 0), (0, simd.padded(dimension) - dimension)))
+    code, step, off = coded(u)
+    along, across = dense.products_int8(padded, 0, code, 0, np.vstack([0 * code, -code]), 1)
+    assert (along, across) == naive.products_int8(padded[0], code[0], -code[0])
     true = float(x.astype(np.float64) @ u.astype(np.float64))
-    assert abs(scale[0] * along / by - true) <= error[0] + off * (1 + error[0]) + 1e-6
+    assert abs(scale[0] * along * step - true) <= error[0] + off * (1 + error[0]) + 1e-6
+
+
+@settings(max_examples=50, deadline=None, print_blob=True)
+@given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=40), st.integers(1, 40))
+def test_codes_of_a_query_are_as_fine_as_fits(values, times):
+    """In int16, and any sum of 127 times a code in int32; the error is what is left out."""
+    x = np.array(values * times, np.float32)
+    x[np.abs(x) < 1e-20] = 0
+    code, step, error = coded(x)
+    assert 127 * np.abs(code.astype(np.int64)).sum() < 2**31
+    wanted, wanted_step, wanted_error = naive.to_int16(x.astype(np.float64))
+    assert step == pytest.approx(wanted_step, rel=1e-9)
+    assert np.abs(code[0, : len(x)] - np.array(wanted)).max() <= 1
+    assert error == pytest.approx(wanted_error, rel=1e-6, abs=1e-9)
+
+
+def products_by_hash() -> str:
+    """What comes of many products, the largest there are among them."""
+    rng = np.random.default_rng(4)
+    seen = hashlib.sha256()
+    for dimension in (0, 16, 48, 384, 1536):
+        codes = rng.integers(-128, 128, (8, dimension), np.int8)
+        codes[0], codes[1] = 127, -127
+        largest = min(32767, (2**31 - 1) // 127 // max(1, dimension))
+        factors = rng.integers(-largest, largest + 1, (3, dimension)).astype(np.int16)
+        factors[0] = largest
+        for row in range(8):
+            for pair in ((0, 1), (2, 0), (1, 1)):
+                got = dense.products_int8(codes, row, factors, pair[0], factors, pair[1])
+                assert got == naive.products_int8(codes[row], *(factors[at] for at in pair))
+                seen.update(repr(got).encode())
+    return seen.hexdigest()
+
+
+def test_machines_without_avx2_have_the_same_products(tmp_path):
+    """All else that a find does is the same code there: bit for bit the same scores."""
+    code = "import test_quantize as t; print(t.simd.PATH, t.products_by_hash())"
+    environment = {**os.environ, "VIKINGD_SIMD": "plain", "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parent, env=environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["plain", products_by_hash()], done.stderr

@@ -11,19 +11,14 @@ from viking_kernels import select
 some = settings(max_examples=50, deadline=None, print_blob=True)
 # Few different values, exact in float32: many ties.
 scores = st.sampled_from([0.0, 0.125, 0.25, 0.5, 0.75])
-bounds = st.sampled_from([0.0, 0.0, 0.0625, 0.5])
 
 
 @some
-@given(st.lists(st.tuples(scores, bounds, st.booleans()), max_size=30), st.integers(1, 40),
-       scores, st.booleans())  # fmt: skip
-def test_contenders_are_all_that_can_be_among_the_best(items, k, threshold, filtered):
-    """With ties at the k-th place, k above n, filters and an empty scope."""
-    final = np.array([[i[0] for i in items], [i[1] for i in items]], np.float32).reshape(2, -1)
-    allowed = [i[2] or not filtered for i in items]
-    mask = np.array(allowed if filtered else [], np.uint8)
-    got = select.contenders(final, mask, k, threshold)
-    assert got.tolist() == naive.contenders(*final.tolist(), allowed, k, threshold)
+@given(st.lists(scores, max_size=30), st.integers(1, 40), scores)
+def test_best_rows_are_in_order_with_all_that_tie(values, k, threshold):
+    """With ties at the k-th place, k above n, none above the threshold."""
+    got = select.best_rows(np.array(values, np.float64), k, threshold)
+    assert got.tolist() == naive.best_rows(values, k, threshold)
 
 
 @some
@@ -49,6 +44,6 @@ def test_best_positions_are_in_order(values, k):
 
 def test_what_is_not_a_number_is_never_chosen():
     """A NaN is above no threshold."""
-    final = np.array([[np.nan, 0.5, 0.25], [0, 0, 0]], np.float32)
-    assert select.contenders(final, np.zeros(0, np.uint8), 1, 0.0).tolist() == [1]
-    assert select.best_positions(final[0], 2).tolist() == [1, 2]
+    scores = np.array([np.nan, 0.25, 0.5])
+    assert select.best_rows(scores, 3, 0.0).tolist() == [2, 1]
+    assert select.best_positions(scores.astype(np.float32), 2).tolist() == [2, 1]

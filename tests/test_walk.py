@@ -15,6 +15,8 @@ from viking_kernels import walk as walks
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
 NONE = np.zeros(0, np.uint8)
+share = st.sampled_from([0.0, 0.2, 0.5, 1.0])
+weights_of = st.tuples(share, share, share)
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=20), st.data())
@@ -38,30 +40,37 @@ def test_the_queue_gives_the_best_first(values, data):
 
 
 @few
-@given(shapes)
-def test_opening_a_directory(shape):
-    """Its files get their own scores, its directories are queued once, its best are offered."""
+@given(shapes, st.booleans())
+def test_scoring_the_files_of_a_directory(shape, exact):
+    """Their own scores, bounds and best texts; those of other directories are left alone."""
     world = build(shape)
     s = Scored(world)
-    tree, scope = s.tree, s.scope
-    kept = {t.id: float(s.scores.own_texts[0, s.text_at(t.id)]) for t in naive.texts_below(s.top)}
-    tail = {int(key) for key in s.snapshot.text_id[scope.base_texts :]}
-    directories = list(walk(s.top))
-    for part in (directories, directories[-1:], directories[::2]):
-        rows = np.array([s.dir_row[d.id] for d in part], np.int32)
-        found = walks.tail_texts_in(rows, tree.directories, tree.files, tree.texts, scope)
-        ids = s.snapshot.text_id[found].tolist()
-        assert sorted(ids) == sorted(naive.tail_texts_in(part, tail))
-        fresh = s.scores._replace(
-            own=np.zeros_like(s.scores.own), best=np.full_like(s.scores.best, -1),
-            own_texts=np.zeros_like(s.scores.own_texts),
-        )  # fmt: skip
-        walks.open_directories(rows, tree, s.snapshot.vectors, s.compared, s.lexical, scope, fresh)
-        for key, (own, _) in naive.open_directories(part, kept).items():
-            value, bound = fresh.own[:, s.file_at(key)]
-            assert abs(value - own) <= bound + 1e-6
-    final = s.scores.directories[3]
-    for directory in directories:
+    scored = {t.id: s.own_of_text(t.id, exact=exact) for t in naive.texts_below(s.top)}
+    owns = {key: own for key, (own, _) in scored.items()}
+    for directory in walk(s.top):
+        s.scratch.own[:] = -7
+        s.scratch.best[:] = -7
+        wanted, texts = naive.score_files(directory, owns)
+        assert s.score(s.dir_row[directory.id], exact=exact) == texts
+        for file in files_in(directory):
+            at, (own, _) = s.file_at(file.id), wanted[file.id]
+            assert s.scratch.own[0, at] == pytest.approx(own, abs=1e-6)
+            bound = max((scored[t.id][1] for t in file.texts), default=0)
+            assert s.scratch.own[1, at] == pytest.approx(bound, abs=1e-9)
+            best = s.text_id(int(s.scratch.best[at]))
+            assert owns.get(best, 0.0) == pytest.approx(own, abs=1e-6)
+        assert (s.scratch.best != -7).sum() == len(wanted)
+    world.close()
+
+
+@few
+@given(shapes)
+def test_children_are_queued_once(shape):
+    """The living directories right below, but those that were queued before."""
+    world = build(shape)
+    s = Scored(world)
+    final = s.scratch.directories[3]
+    for directory in walk(s.top):
         queue, seen = np.empty(len(final), np.int32), np.zeros(len(final), np.uint8)
         children = list(directory.directories.values())
         for child in children[::2]:
@@ -69,19 +78,95 @@ def test_opening_a_directory(shape):
         before = {child.id for child in children[::2]}
         row = s.dir_row[directory.id]
         for wanted in (naive.queue_children(directory, before), set()):
-            count = walks.queue_children(row, tree.directories, scope, queue, 0, seen, final)
+            count = walks.queue_children(row, s.tree.directories, s.scope, queue, 0, seen, final)
             assert set(queue[:count].tolist()) == {s.dir_at(key) for key in wanted}
-        own = s.own()
-        got = walks.best_in(row, tree.directories, tree.files, scope, s.scores.own)
-        assert got == naive.best_in(own[f.id] for f in files_in(directory))
-        values = [own[f.id] for f in files_in(directory)]
-        exact = np.vstack([s.scores.own[0], np.zeros_like(s.scores.own[0])])
-        top = np.empty(2, np.float32)
-        held, changed = walks.offer_files(
-            row, tree.directories, tree.files, scope, exact, NONE, top, 0
+            assert count == len(wanted)
+    world.close()
+
+
+def sampled(s: Scored, weight: float) -> None:
+    """Final scores of directories, and own scores that stand there already for all files."""
+    hierarchy.propagate(
+        s.tree.directories.parent, s.scope, s.size, weight, weight, s.scratch.directories
+    )
+    s.scratch.sampled[:] = 1
+
+
+@few
+@given(shapes, weights_of, st.integers(1, 4))
+def test_opening_a_directory(shape, weights, k):
+    """Its files get their final scores, and the k best of them are kept."""
+    world = build(shape)
+    s = Scored(world)
+    b, below, share = weights
+    for fresh in (False, True):
+        sampled(s, b)
+        best, top = walks.none_yet(k), naive.none_yet(k)[1]
+        owns = {t.id: s.own_of_text(t.id)[0] for t in naive.texts_below(s.top)}
+        if fresh:  # they are scored as the directory is opened
+            s.scratch.sampled[:] = 0
+            s.scratch.own[:] = np.nan
+        for directory in walk(s.top):
+            row = s.dir_row[directory.id]
+            above = float(s.scratch.directories[4, s.dir_at(directory.id)])
+            at = (below if directory is s.top else b, share, above)
+            got = walks.open_directory(
+                s.dir_at(directory.id), row, weights, s.tree, s.vectors, s.compared, s.scope, True,
+                NONE, s.scratch, best,
+            )  # fmt: skip
+            changed, own, texts = naive.open_directory(directory, owns, at, top, k)
+            assert got[1:] == (pytest.approx(own, abs=1e-6), texts if fresh else 0)
+            finals = naive.finals_in(directory, s.own_in(directory), at)
+            top, _ = naive.offer_files(top, finals.values(), k)
+            kept = sorted(best.top[: best.held[0]].tolist())
+            assert kept == pytest.approx(top, abs=1e-6)
+            near = [x for x in finals.values() if top and abs(x - top[0]) < 1e-6]
+            assert got[0] == changed or near  # unless it hangs on rounding
+    world.close()
+
+
+@few
+@given(shapes, weights_of, st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans())
+def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed, filtered):
+    """However far each own score is off, within its bound; exactly those where none is."""
+    world = build(shape)
+    s = Scored(world)
+    rng = np.random.default_rng(seed)
+    sampled(s, weights[0])
+    size = s.scratch.own.shape[1]
+    s.scratch.own[0] = rng.choice([0.0, 0.25, 0.5, 0.75], size)
+    allowed = rng.integers(0, 2, size).astype(np.uint8) if filtered else NONE
+    for bounds in ((0.0,), (0.0, 0.03, 0.2), (0.1, 1.0)):
+        s.scratch.own[1] = rng.choice(bounds, size)
+        best = walks.none_yet(k)
+        count = walks.open_all(
+            s.size, weights, s.tree, s.vectors, s.compared, s.scope, False, allowed, s.scratch, best
         )
-        best, other = naive.offer_files([], values, 2)
-        assert (sorted(top[:held].tolist()), changed) == (best, other)
+        assert count == 0  # all were sampled
+        ranges = {}
+        for d in walk(s.top):
+            own = {f.id: tuple(s.scratch.own[:, s.file_at(f.id)].tolist()) for f in files_in(d)}
+            above = float(s.scratch.directories[4, s.dir_at(d.id)])
+            b = weights[1] if d is s.top else weights[0]
+            ranges |= naive.ranges_in(d, own, (b, weights[2], above))
+        if filtered:
+            ranges = {key: span for key, span in ranges.items() if allowed[s.file_at(key)]}
+        floor = best.top[0] if best.held[0] == k else 0
+        reach = dict(
+            zip(
+                s.scratch.candidates[: best.candidates[0]].tolist(),
+                s.scratch.reach[: best.candidates[0]].tolist(),
+                strict=True,
+            )
+        )
+        assert len(reach) == best.candidates[0]
+        for key in ranges:
+            assert reach.get(s.file_at(key), 1.0) >= ranges[key][1] - 1e-6
+        able = {at for at, most in reach.items() if most >= floor}
+        assert {s.file_at(key) for key in naive.open_all(ranges, k)} <= able
+        if bounds == (0.0,):
+            loose = {key: (low - 1e-6, high + 1e-6) for key, (low, high) in ranges.items()}
+            assert able <= {s.file_at(key) for key in naive.open_all(loose, k)}
     world.close()
 
 
@@ -92,34 +177,61 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
     """The same directories in the same order, and the same reason to stop."""
     world = build(shape)
     s = Scored(world)
-    tree, scope = s.tree, s.scope
-    hierarchy.propagate(tree.directories.parent, scope, weight, weight, s.scores.directories)
-    final = s.scores.directories[4]
+    sampled(s, weight)
+    final = s.scratch.directories[4]
     weights = (weight, weight, 0.1)
-    every = np.ones(len(final), np.uint8)  # sampled: their exact own scores stand there
-    hierarchy.final_of_all_files(
-        tree.directories, tree.files, scope, weights, s.scores.directories, s.scores.own,
-        s.scores.final,
-    )  # fmt: skip
     own = s.own()
-    nodes = {
-        s.dir_at(d.id): (
-            float(final[s.dir_at(d.id)]),
+    nodes = {}
+    for d in walk(s.top):
+        above = float(final[s.dir_at(d.id)])
+        finals = naive.finals_in(d, own, (weight, 0.1, above)).values()
+        nodes[s.dir_at(d.id)] = (
+            above,
             [s.dir_at(child.id) for child in d.directories.values()],
             [own[f.id] for f in files_in(d)],
-            [float(s.scores.final[0, s.file_at(f.id)]) for f in files_in(d)],
+            np.array([*finals], np.float32).tolist(),
         )
-        for d in walk(s.top)
-    }
     starts = [*sorted(nodes)[-2:], s.dir_at(s.top.id)]
+    best = walks.none_yet(k)
     opened, rounds, stop, texts = walks.best_first(
-        tree, s.snapshot.vectors, s.compared, s.lexical, scope, s.scores,
-        (np.array(starts, np.int32), every, NONE, weights),
-        walks.Limits(k, in_round, patience, most),
+        np.array(starts, np.int32), s.size, weights, s.tree, s.vectors, s.compared, s.scope, NONE,
+        s.scratch, best, walks.Limits(k, in_round, patience, most),
     )  # fmt: skip
     assert texts == 0
     wanted = naive.best_first(starts, nodes, weight, (k, in_round, patience, most))
-    assert (opened.tolist(), rounds, stop) == wanted
+    assert (s.scratch.opened[:opened].tolist(), rounds, stop) == wanted
+    world.close()
+
+
+@few
+@given(shapes, st.sampled_from([0.0, 0.5]), st.integers(1, 3))
+def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
+    """Only that; what it offers holds the best of the opened directories."""
+    world = build(shape)
+    s = Scored(world)
+    sampled(s, weight)
+    own, final = s.own(), s.scratch.directories[4]
+    s.scratch.sampled[:] = 0
+    s.scratch.own[:] = np.nan
+    weights, best = (weight, weight, 0.1), walks.none_yet(k)
+    start = np.array([s.dir_at(s.top.id)], np.int32)
+    opened, _, _, texts = walks.best_first(
+        start, s.size, weights, s.tree, s.vectors, s.compared, s.scope, NONE, s.scratch, best,
+        walks.Limits(k, 2, 10**6, 3),
+    )  # fmt: skip
+    order = s.scratch.opened[:opened].tolist()
+    seen = [d for d in walk(s.top) if s.dir_at(d.id) in order]
+    assert len(seen) == opened <= 3
+    assert texts == sum(len(f.texts) for d in seen for f in files_in(d))
+    finals = {}
+    for d in seen:
+        finals |= naive.finals_in(d, own, (weight, 0.1, float(final[s.dir_at(d.id)])))
+    floor = best.top[0] if best.held[0] == k else 0
+    pairs = zip(s.scratch.candidates, s.scratch.reach, strict=True)
+    able = {int(at) for at, most in [*pairs][: best.candidates[0]] if most >= floor}
+    ranges = {key: (x, x) for key, x in finals.items() if x > 1e-6}
+    kept = naive.open_all({key: (x + 1e-6, y) for key, (x, y) in ranges.items()}, k)
+    assert {s.file_at(key) for key in kept} <= able
     world.close()
 
 

@@ -11,10 +11,11 @@ from unittest import mock
 import numpy as np
 from hypothesis import strategies as st
 from naive import Directory, File, Query, Text, files_below, walk
-from viking_kernels import dense
+from viking_kernels import dense, hierarchy
 from viking_kernels import find as kernel
 from viking_kernels import walk as walks
-from viking_kernels.arrays import SCRIPTS, Scope, Terms
+from viking_kernels.arrays import FILES, SCRIPTS, Asked, Means, Scope, Scratch, Terms
+from viking_kernels.arrays import Query as Compared
 
 from vikingd import uri as uris
 from vikingd.index import tokens
@@ -214,7 +215,7 @@ class World:
             at = at.directories[name]
         return at
 
-    def scope_of(self, top: Directory) -> tuple[Snapshot, Scope, dense.Means]:
+    def scope_of(self, top: Directory) -> tuple[Snapshot, Scope, Means]:
         """The newest snapshot, and the scope of a directory in it with its means."""
         snapshot = self.snapshot
         row = snapshot.find(top.uri)
@@ -291,14 +292,30 @@ def search(
     allowed: Sequence[int] = (),
     starts: int = 3,
     limits: tuple[int, int, int] = (8, 10**6, 10**6),
+    passages: int = 3,
+    near: Sequence[int] = (),
+    sample: float = 1.0,
+    scratch: Scratch | None = None,
 ) -> kernel.Found:
-    """Runs the kernels' find; `limits` are directories a round, patience, most directories."""
+    """Runs the kernels' find; `limits` are directories a round, patience, most directories.
+
+    With a `sample` below 1 the scope passes for one that has so many files that only this share
+    of its directories is sampled. Whatever is asked, the scratch is left fit for the next query.
+    """
     row = snapshot.find(uri)
     assert row is not None
     scope, mean, _ = snapshot.scope(row)
-    plan = kernel.Plan(method, threshold, alpha, starts, walks.Limits(k, *limits))
-    return kernel.find(
-        snapshot.tree, snapshot.vectors, snapshot.numbers, compared(query, mean), scope,
-        terms_of(snapshot, query), np.array(allowed, np.uint8),
-        np.zeros(0, np.int32), plan,
+    numbers = snapshot.numbers
+    if sample < 1:
+        numbers = numbers._replace(counts=numbers.counts.copy())
+        numbers.counts[numbers.slot[row], FILES] = int(hierarchy.SAMPLE_FILES / sample)
+    plan = kernel.Plan(method, threshold, alpha, starts, passages, walks.Limits(k, *limits))
+    scratch = room(snapshot) if scratch is None else scratch
+    found = kernel.find(
+        snapshot.tree, snapshot.vectors, numbers, mean, asked(query), scope,
+        terms_of(snapshot, query), np.array(allowed, np.uint8), np.array(near, np.int32), plan,
+        scratch,
     )  # fmt: skip
+    assert not scratch.lexical.any()
+    assert not scratch.dir_tf.any()
+    return found

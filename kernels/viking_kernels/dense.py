@@ -193,7 +193,8 @@ def directory_dense(slot: int, query: Query, numbers: Numbers) -> float:
     languages = 0
     only = 0
     for script in range(SCRIPTS):
-        if numbers.mean_slot[slot, script] >= 0:
+        row = numbers.mean_slot[slot, script]
+        if row >= 0 and numbers.mean_count[row] > 0:  # none: all its vectors are gone again
             languages += 1
             only = script
     if languages == 1:

@@ -188,7 +188,8 @@ def _candidates(best: walk.Best, threshold: float, scratch: Scratch) -> I32:
     found = np.empty(count, np.int32)
     size = 0
     for i in range(count):
-        if scratch.reach[i] >= floor and scratch.reach[i] > threshold:
+        # The threshold as it would be kept: what lies just above it may be rounded down to it.
+        if scratch.reach[i] >= floor and scratch.reach[i] >= np.float32(threshold):
             found[size] = scratch.candidates[i]
             size += 1
     return np.sort(found[:size])

@@ -229,7 +229,8 @@ def parts_of_files(
     for i in range(trio.shape[0]):
         for k in range(3):
             around[k] = -1.0
-            if trio[i, k] >= 0:
+            # Without a share of the neighbours, theirs may never have been written.
+            if trio[i, k] >= 0 and (k == 0 or weights[2] > 0):
                 at = place(trio[i, k], scope.file_low, scope.file_high, scope.base_files)
                 around[k] = scratch.own[0, at]
         at = place(trio[i, 0], scope.file_low, scope.file_high, scope.base_files)
