@@ -153,7 +153,7 @@ def find(
     parts, best_text = hierarchy.parts_of_files(
         trio, tree.files.directory, tree.texts, scope, query, weights, scratch
     )
-    kept = select.best_above(parts[:, 7], plan.limits.k, plan.threshold)
+    kept = select.best_rows(parts[:, 7], plan.limits.k, plan.threshold)
     passages = np.empty((kept.shape[0], plan.passages), np.int32)
     passage_own = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):

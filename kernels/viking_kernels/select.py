@@ -56,7 +56,7 @@ def best_positions(scores: F32, k: int) -> I32:
 
 
 @njit
-def best_above(scores: F64, k: int, threshold: float) -> I64:
+def best_rows(scores: F64, k: int, threshold: float) -> I64:
     """Indices of the k best above a threshold, with all that share the last place.
 
     Best first, ties by index.
