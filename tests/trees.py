@@ -14,8 +14,7 @@ from naive import Directory, File, Query, Text, files_below, walk
 from viking_kernels import dense, hierarchy
 from viking_kernels import find as kernel
 from viking_kernels import walk as walks
-from viking_kernels.arrays import FILES, SCRIPTS, Asked, Means, Scope, Scratch, Terms
-from viking_kernels.arrays import Query as Compared
+from viking_kernels.arrays import FILES, SCRIPTS, Means, Scope, Scratch, Terms
 
 from vikingd import uri as uris
 from vikingd.index import tokens

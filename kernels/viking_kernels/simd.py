@@ -58,13 +58,13 @@ def _load(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
 
 @intrinsic
 def products(
-    typingctx: Any,  # noqa: ARG001 numba hands it over
+    typingctx: Any,
     codes: Any,
-    row: Any,  # noqa: ARG001 the kinds of the numbers are given
+    row: Any,
     a: Any,
-    a_row: Any,  # noqa: ARG001
+    a_row: Any,
     b: Any,
-    b_row: Any,  # noqa: ARG001
+    b_row: Any,
 ) -> Any:
     """(codes[row] . a[a_row], codes[row] . b[b_row]) as int32.
 
