@@ -14,7 +14,8 @@ from naive import Directory, File, Query, Text, files_below, walk
 from viking_kernels import dense, hierarchy
 from viking_kernels import find as kernel
 from viking_kernels import walk as walks
-from viking_kernels.arrays import FILES, SCRIPTS, Means, Scope, Scratch, Terms
+from viking_kernels.arrays import FILES, SCRIPTS, Asked, Means, Scope, Scratch, Terms
+from viking_kernels.arrays import Query as Compared
 
 from vikingd import uri as uris
 from vikingd.index import tokens
@@ -263,12 +264,32 @@ def check_contents(snapshot: Snapshot) -> None:
         assert int(revision) <= snapshot.revision
 
 
-def compared(query: Query, means: dense.Means) -> dense.Query:
-    """The query as kernels take it."""
-    vector = None if query.vector is None else query.vector.astype(np.float32)
-    return dense.prepare(
-        vector, query.script, means, use_dense=query.use_dense, use_lexical=query.use_lexical
-    )
+def asked(query: Query) -> Asked:
+    """The query as `find` takes it."""
+    vector = np.zeros(0, np.float32) if query.vector is None else query.vector.astype(np.float32)
+    return Asked(vector, query.script, query.use_dense, query.use_lexical)
+
+
+def compared(query: Query, means: Means) -> Compared:
+    """The query as the kernels within `find` take it."""
+    return dense.prepare(asked(query), means)
+
+
+def room(snapshot: Snapshot, more: int = 0, rubbish: float = np.nan) -> Scratch:
+    """Scratch for a snapshot and `more` rows, with rubbish wherever anything may be left."""
+    tree = snapshot.tree
+    sizes = (len(tree.directories.died), len(tree.files.died), len(tree.texts.died))
+    scratch = kernel.scratch(*(size + more for size in sizes))
+    spoil(scratch, rubbish)
+    return scratch
+
+
+def spoil(scratch: Scratch, rubbish: float) -> None:
+    """Leaves rubbish in a scratch where a query may leave it."""
+    for name, array in scratch._asdict().items():
+        if name not in ("lexical", "dir_tf"):
+            # Of rows such as there are: what was read would not be out of bounds.
+            array[:] = rubbish if array.dtype == np.float32 else np.arange(array.size) % 2
 
 
 def terms_of(snapshot: Snapshot, query: Query) -> Terms:
