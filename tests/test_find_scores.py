@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import files_below, walk
-from trees import NAMES, Shape, World, build, room, search, shapes
+from trees import LARGE, NAMES, World, build, room, search, shapes
 from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, I32
 from viking_kernels.scope import place
@@ -22,7 +22,6 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.model import Remove
 
 few = settings(max_examples=30, deadline=None, print_blob=True)
-LARGE = Shape(8, (25, 25, 25), 1, "mixed", False)  # larger than most that are drawn
 alphas = st.sampled_from([-1.0, 0.0, 0.3, 1.0])
 samples = st.sampled_from([1.0, 0.5, 0.001])  # what the sample leaves is scored from codes
 WALKED = ("start_points", "opened", "rounds", "stop", "rescored")
@@ -98,6 +97,7 @@ def compare(
 
 @few
 @given(shapes, alphas)
+@example(LARGE, -1.0)
 def test_exact_scores_are_those_of_the_formulas(shape, alpha):
     """Every part of every score, below any directory, with base, tail and dead rows."""
     world = build(shape)

@@ -7,10 +7,10 @@ import itertools
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import Directory, files_below, files_in, texts_below, walk
-from trees import World, build, compared, room, shapes, terms_of
+from trees import LARGE, World, build, compared, room, shapes, terms_of
 from viking_kernels import bm25, hierarchy, texts
 from viking_kernels import scope as scopes
 from viking_kernels import walk as walks
@@ -142,6 +142,7 @@ def test_chains_skip_what_is_not_there(chain, alive, published):
 
 @few
 @given(shapes)
+@example(LARGE)
 def test_own_scores(shape):
     """Of texts from vectors and from codes, of directories."""
     world = build(shape)
@@ -168,6 +169,7 @@ def test_own_scores(shape):
 
 @few
 @given(shapes, st.booleans())
+@example(LARGE, False)
 def test_own_scores_of_files(shape, exact):
     """That of the best text, the largest bound, and no part of a file that has no text."""
     world = build(shape)
@@ -211,6 +213,7 @@ def test_of_equal_texts_the_first_is_the_best(compacted, exact):
 
 @few
 @given(shapes, st.integers(1, 4))
+@example(LARGE, 2)
 def test_the_best_passages_of_a_file(shape, count):
     """Those above 0, best first, of equal ones the first; no abstract; the rest is none."""
     world = build(shape)
@@ -231,6 +234,7 @@ def test_the_best_passages_of_a_file(shape, count):
 
 @few
 @given(shapes, st.tuples(score, score, score), st.integers(0, 20000))
+@example(LARGE, (0.5, 0.25, 0.2), 2000)
 def test_final_scores(shape, weights, files):
     """Propagation down from the root, neighbours among files, the parts of each score."""
     world = build(shape)
@@ -272,6 +276,7 @@ def test_final_scores(shape, weights, files):
 
 @few
 @given(shapes)
+@example(LARGE)
 def test_icc_is_that_of_an_analysis_of_variance(shape):
     """Of any part of the directories."""
     world = build(shape)
