@@ -23,8 +23,8 @@ score = st.floats(0, 1, width=32)
 class Scored:
     """A random tree with the arrays of one query over one scope, step by step."""
 
-    def __init__(self, world: World) -> None:
-        self.top, self.query = world.random_directory(), world.query()
+    def __init__(self, world: World, top: Directory | None = None) -> None:
+        self.top, self.query = top or world.random_directory(), world.query()
         self.snapshot, self.scope, mean = world.scope_of(self.top)
         scope, tree = self.scope, self.snapshot.tree
         self.tree = tree
@@ -173,7 +173,7 @@ def test_own_scores(shape):
 def test_own_scores_of_files(shape, exact):
     """That of the best text, the largest bound, and no part of a file that has no text."""
     world = build(shape)
-    s = Scored(world)
+    s = Scored(world, world.root)
     scored = {t.id: s.own_of_text(t.id, exact=exact) for t in texts_below(s.top)}
     owns = {key: own for key, (own, _) in scored.items()}
     for file in files_below(s.top):
@@ -217,7 +217,7 @@ def test_of_equal_texts_the_first_is_the_best(compacted, exact):
 def test_the_best_passages_of_a_file(shape, count):
     """Those above 0, best first, of equal ones the first; no abstract; the rest is none."""
     world = build(shape)
-    s = Scored(world)
+    s = Scored(world, world.root)
     kept = {t.id: float(np.float32(s.own_of_text(t.id)[0])) for t in texts_below(s.top)}
     for file in files_below(s.top):
         rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
