@@ -10,11 +10,11 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import texts_below, walk
 from rank_bm25 import BM25Okapi
-from trees import World, build, room, shapes, terms_of
+from trees import LARGE, World, build, room, shapes, terms_of
 from viking_kernels import bm25
 from viking_kernels import scope as scopes
 from viking_kernels.scope import place
@@ -60,6 +60,7 @@ def scored(
 
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes)
+@example(LARGE)
 def test_scores_are_those_of_the_formula(shape):
     """Of texts and of directories as documents, below any directory."""
     world = build(shape)

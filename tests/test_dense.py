@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import texts_below, walk
-from trees import World, build, compared, shapes
+from trees import LARGE, World, build, compared, shapes
 from viking_kernels import dense, simd, texts
-from viking_kernels.arrays import Asked
+from viking_kernels.arrays import Asked, Vectors
+from viking_kernels.quantize import quantize_rows
 
 from vikingd.model import Remove
 
@@ -65,6 +67,7 @@ def test_the_bound_holds_wherever_the_products_are(seed, length, along_off, acro
 
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes)
+@example(LARGE)
 def test_a_directory_is_the_sum_of_its_texts(shape):
     """Each less the mean of its language; every directory of a tree."""
     world = build(shape)
@@ -107,6 +110,8 @@ def test_a_directory_that_lost_its_vectors_is_near_nothing():
 
 @settings(max_examples=40, deadline=None, print_blob=True)
 @given(shapes)
+@example(LARGE)
+@example(replace(LARGE, hard=True))
 def test_scores_from_codes_are_within_their_bound(shape):
     """Of every row of the base with a vector; tight where vectors are ordinary."""
     world = build(shape)
@@ -133,6 +138,30 @@ def test_scores_from_codes_are_within_their_bound(shape):
             told = naive.coded_cosine(code.tolist(), scale, query, plain, text.script)
             assert score == pytest.approx(told, abs=1e-3)
     world.close()
+
+
+@settings(max_examples=20, deadline=None, print_blob=True)
+@given(seeds, st.sampled_from([1e-3, 1e-2, 0.03, 0.1]), st.booleans())
+def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
+    """Where what is left of a vector is no longer than what its code leaves out."""
+    rng = np.random.default_rng(seed)
+    centre = np.eye(16)[5] if huge else unit(rng)
+    raw = (centre + rng.normal(size=(60, 16)) * spread).astype(np.float32)
+    raw /= np.linalg.norm(raw, axis=1)[:, None]
+    codes, (scale, error) = np.zeros((60, 16), np.int8), np.empty((2, 60), np.float32)
+    quantize_rows(raw, codes, scale, error)
+    none = np.zeros((0, 16), np.float32)
+    vectors = Vectors(codes, scale, error, raw, none, np.zeros(60, np.int64))
+    mean = np.tile(raw.mean(axis=0), (8, 1))
+    for near in (0.0, 0.1, 1.0):
+        question = (raw[0] - near * mean[0] + rng.normal(size=16) * 0.01).astype(np.float32)
+        query = dense.prepare(Asked(question, 1, True, False), dense.code_means(mean))
+        wide = naive.Query(question.astype(float), 1, {})
+        for row, x in enumerate(raw.astype(float)):
+            exact = naive.raw_cosine(naive.Text(1, 1, [], x), wide, mean.astype(float))
+            score, bound = dense.coded_cosine(vectors, row, query, 1)
+            assert abs(score - exact) <= bound
+            assert abs(score - dense.raw_cosine(vectors, row, query, 1)) <= bound
 
 
 @some

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import files_below, walk
-from trees import NAMES, Shape, World, build, room, search, shapes
+from trees import LARGE, NAMES, World, build, room, search, shapes
 from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, I32
 from viking_kernels.scope import place
@@ -22,7 +22,7 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.model import Remove
 
 few = settings(max_examples=30, deadline=None, print_blob=True)
-LARGE = Shape(8, (25, 25, 25), 1, "mixed", False)  # larger than most that are drawn
+GATED = replace(LARGE, seed=6)  # its gate is open though half of it is not in the sample
 alphas = st.sampled_from([-1.0, 0.0, 0.3, 1.0])
 samples = st.sampled_from([1.0, 0.5, 0.001])  # what the sample leaves is scored from codes
 WALKED = ("start_points", "opened", "rounds", "stop", "rescored")
@@ -98,6 +98,7 @@ def compare(
 
 @few
 @given(shapes, alphas)
+@example(LARGE, -1.0)
 def test_exact_scores_are_those_of_the_formulas(shape, alpha):
     """Every part of every score, below any directory, with base, tail and dead rows."""
     world = build(shape)
@@ -117,6 +118,7 @@ def test_exact_scores_are_those_of_the_formulas(shape, alpha):
 @few
 @given(shapes, alphas, samples)
 @example(LARGE, 0.3, 0.5)
+@example(GATED, -1.0, 0.5)
 def test_scores_from_codes_are_rescored(shape, alpha, sample):
     """What the int8 scan proposes has exact scores, and it proposes all that has one."""
     world = build(shape)
@@ -132,6 +134,8 @@ def test_scores_from_codes_are_rescored(shape, alpha, sample):
 @few
 @given(shapes, alphas, samples, st.integers(1, 6), st.sampled_from([0.0, 0.1, 0.25]))
 @example(LARGE, 0.3, 0.001, 3, 0.1)
+@example(GATED, -1.0, 0.5, 5, 0.0)
+@example(GATED, -1.0, 0.5, 20, 0.0)
 def test_the_best_are_found(shape, alpha, sample, k, threshold):
     """The k best above the threshold with all that tie with the last, from codes as well."""
     world = build(shape)

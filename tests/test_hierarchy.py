@@ -7,10 +7,10 @@ import itertools
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import Directory, files_below, files_in, texts_below, walk
-from trees import World, build, compared, room, shapes, terms_of
+from trees import LARGE, World, build, compared, room, shapes, terms_of
 from viking_kernels import bm25, hierarchy, texts
 from viking_kernels import scope as scopes
 from viking_kernels import walk as walks
@@ -23,8 +23,8 @@ score = st.floats(0, 1, width=32)
 class Scored:
     """A random tree with the arrays of one query over one scope, step by step."""
 
-    def __init__(self, world: World) -> None:
-        self.top, self.query = world.random_directory(), world.query()
+    def __init__(self, world: World, top: Directory | None = None) -> None:
+        self.top, self.query = top or world.random_directory(), world.query()
         self.snapshot, self.scope, mean = world.scope_of(self.top)
         scope, tree = self.scope, self.snapshot.tree
         self.tree = tree
@@ -142,6 +142,7 @@ def test_chains_skip_what_is_not_there(chain, alive, published):
 
 @few
 @given(shapes)
+@example(LARGE)
 def test_own_scores(shape):
     """Of texts from vectors and from codes, of directories."""
     world = build(shape)
@@ -168,10 +169,11 @@ def test_own_scores(shape):
 
 @few
 @given(shapes, st.booleans())
+@example(LARGE, False)
 def test_own_scores_of_files(shape, exact):
     """That of the best text, the largest bound, and no part of a file that has no text."""
     world = build(shape)
-    s = Scored(world)
+    s = Scored(world, world.root)
     scored = {t.id: s.own_of_text(t.id, exact=exact) for t in texts_below(s.top)}
     owns = {key: own for key, (own, _) in scored.items()}
     for file in files_below(s.top):
@@ -211,10 +213,11 @@ def test_of_equal_texts_the_first_is_the_best(compacted, exact):
 
 @few
 @given(shapes, st.integers(1, 4))
+@example(LARGE, 2)
 def test_the_best_passages_of_a_file(shape, count):
     """Those above 0, best first, of equal ones the first; no abstract; the rest is none."""
     world = build(shape)
-    s = Scored(world)
+    s = Scored(world, world.root)
     kept = {t.id: float(np.float32(s.own_of_text(t.id)[0])) for t in texts_below(s.top)}
     for file in files_below(s.top):
         rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
@@ -231,6 +234,7 @@ def test_the_best_passages_of_a_file(shape, count):
 
 @few
 @given(shapes, st.tuples(score, score, score), st.integers(0, 20000))
+@example(LARGE, (0.5, 0.25, 0.2), 2000)
 def test_final_scores(shape, weights, files):
     """Propagation down from the root, neighbours among files, the parts of each score."""
     world = build(shape)
@@ -272,6 +276,7 @@ def test_final_scores(shape, weights, files):
 
 @few
 @given(shapes)
+@example(LARGE)
 def test_icc_is_that_of_an_analysis_of_variance(shape):
     """Of any part of the directories."""
     world = build(shape)

@@ -11,7 +11,7 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from viking_kernels import dense, simd
 from viking_kernels.quantize import quantize_rows
@@ -93,6 +93,7 @@ def test_a_product_of_codes_is_within_the_errors(seed, dimension, flat):
 
 @settings(max_examples=50, deadline=None, print_blob=True)
 @given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=40), st.integers(1, 40))
+@example([1.0, -1.0] * 20, 40)
 def test_codes_of_a_query_are_as_fine_as_fits(values, times):
     """In int16, and any sum of 127 times a code in int32; the error is what is left out."""
     x = np.array(values * times, np.float32)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import files_in, walk
 from test_hierarchy import Scored
-from trees import build, shapes
+from trees import LARGE, build, shapes
 from viking_kernels import hierarchy
 from viking_kernels import walk as walks
 
@@ -41,6 +41,7 @@ def test_the_queue_gives_the_best_first(values, data):
 
 @few
 @given(shapes, st.booleans())
+@example(LARGE, False)
 def test_scoring_the_files_of_a_directory(shape, exact):
     """Their own scores, bounds and best texts; those of other directories are left alone."""
     world = build(shape)
@@ -94,6 +95,7 @@ def sampled(s: Scored, weight: float) -> None:
 
 @few
 @given(shapes, weights_of, st.integers(1, 4))
+@example(LARGE, (0.5, 0.2, 0.2), 3)
 def test_opening_a_directory(shape, weights, k):
     """Its files get their final scores, and the k best of them are kept."""
     world = build(shape)
@@ -127,6 +129,7 @@ def test_opening_a_directory(shape, weights, k):
 
 @few
 @given(shapes, weights_of, st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans())
+@example(LARGE, (0.5, 0.2, 0.2), 3, 1, False)
 def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed, filtered):
     """However far each own score is off, within its bound; exactly those where none is."""
     world = build(shape)
@@ -173,6 +176,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
 @few
 @given(shapes, st.sampled_from([0.0, 0.3, 0.5]), st.integers(1, 4), st.integers(1, 3),
        st.integers(1, 3), st.integers(1, 9))  # fmt: skip
+@example(LARGE, 0.5, 3, 2, 2, 9)
 def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
     """The same directories in the same order, and the same reason to stop."""
     world = build(shape)
@@ -205,6 +209,7 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
 
 @few
 @given(shapes, st.sampled_from([0.0, 0.5]), st.integers(1, 3))
+@example(LARGE, 0.5, 3)
 def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
     """Only that; what it offers holds the best of the opened directories."""
     world = build(shape)

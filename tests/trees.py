@@ -54,6 +54,9 @@ shapes = st.builds(
     hard=st.booleans(),
 )
 
+LARGE = Shape(8, (25, 25, 25), 2, "mixed", False)
+"""Larger than most that are drawn: more than one directory with files in base and tail."""
+
 
 class World:
     """An index and the same tree in plain objects, changed together at random."""
