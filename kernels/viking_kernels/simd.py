@@ -17,9 +17,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_types: Any = types  # neither has types of its own
-_cgutils: Any = cgutils
-
 LANES = 16
 """Components that are taken at a time: rows of codes are padded with zeros to a multiple."""
 
@@ -45,7 +42,7 @@ _HALF = LANES // 2
 def _multiply_add(builder: Any, codes: Any, factors: Any) -> Any:
     """Sums of neighbouring products of two <16 x i16>: <8 x i32>."""
     kind = ir.FunctionType(ir.VectorType(_I32, _HALF), [codes.type, factors.type])
-    madd = _cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pmadd.wd")
+    madd = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pmadd.wd")
     return builder.call(madd, [codes, factors])
 
 
@@ -57,15 +54,7 @@ def _load(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
 
 
 @intrinsic
-def products(
-    typingctx: Any,
-    codes: Any,
-    row: Any,
-    a: Any,
-    a_row: Any,
-    b: Any,
-    b_row: Any,
-) -> Any:
+def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b_row: Any) -> Any:
     """(codes[row] . a[a_row], codes[row] . b[b_row]) as int32.
 
     Args:
@@ -73,13 +62,13 @@ def products(
         row: which of them.
         a, b: int16 [m, dim], of which a_row and b_row are taken.
     """
-    pair = _types.UniTuple(types.int32, 2)
+    pair = types.UniTuple(types.int32, 2)
     signature = pair(codes, types.int64, a, types.int64, b, types.int64)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         def start(kind: Any, value: Any, number: Any) -> Any:
             array = context.make_array(kind)(context, builder, value)
-            dimension = _cgutils.unpack_tuple(builder, array.shape)[1]
+            dimension = cgutils.unpack_tuple(builder, array.shape)[1]
             return builder.gep(array.data, [builder.mul(number, dimension)]), dimension
 
         kinds = sig.args
@@ -114,7 +103,7 @@ def products(
             finals[-1].add_incoming(zero, before)
             finals[-1].add_incoming(result, loop)
         kind = ir.FunctionType(_I32, [zero.type])
-        reduce = _cgutils.get_or_insert_function(
+        reduce = cgutils.get_or_insert_function(
             builder.module, kind, f"llvm.vector.reduce.add.v{_HALF}i32"
         )
         out = [builder.call(reduce, [final]) for final in finals]
