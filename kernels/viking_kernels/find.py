@@ -121,7 +121,7 @@ def find(
     for i in range(sample.shape[0]):
         at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)
         scratch.sampled[at] = 1
-        texts += walk.score_files(sample[i], tree, vectors, query, scope, exact, scratch)
+        texts += walk.score_files(sample[i], tree, vectors, query, scope, True, scratch)
     icc, sample_files = hierarchy.intraclass_correlation(
         sample, directories, tree.files, scope, scratch.own
     )
