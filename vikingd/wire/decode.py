@@ -188,7 +188,8 @@ def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
         raise InvalidField(field, "has a number that is not finite")
     if norm == 0.0:
         raise InvalidField(field, "is all zeros, which has no direction")
-    return units[0]
+    unit: Vector = units[0]
+    return unit
 
 
 def _normalized(raw: bytes, dimension: int) -> tuple[Vector, NDArray[np.float64]]:
