@@ -8,7 +8,7 @@ from viking_kernels.arrays import DIRECTORIES, FILES, SCRIPTS, TEXTS
 from vikingd.index.base import Manifest, Stored, empty
 from vikingd.index.columns import Columns
 from vikingd.index.generation import Generation
-from vikingd.model import IndexedText, Upsert
+from vikingd.model import IndexedText, Remove, Upsert
 
 ROOT = "viking://resources"
 
@@ -42,3 +42,26 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
     assert counts[TEXTS] == 1500 + len(files)
     rows = [snapshot.find(uri) for uri in files]
     assert [snapshot.file_uri(-1 - row) for row in rows if row is not None] == files
+
+
+def test_a_directory_made_anew_within_a_commit_takes_what_follows() -> None:
+    """What is put after a removal stands in the new row of its directory, not in the dead one."""
+    stored = Stored(empty(4), Columns(), Columns(), Manifest(0, 0, 4, "none"), None)
+    generation = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=8)
+    top, inside = f"{ROOT}/a", f"{ROOT}/a/b"
+    generation.apply(
+        [
+            upsert(1, ROOT, is_directory=True),
+            upsert(2, top, is_directory=True),
+            upsert(3, inside, texts=1),
+            Remove(top),
+            upsert(4, top, is_directory=True),
+            upsert(5, inside, texts=2),
+        ],
+        1,
+    )
+    snapshot = generation.snapshot
+    row = snapshot.find(top)
+    assert row is not None
+    assert snapshot.counts(row)[[FILES, TEXTS]].tolist() == [1, 2]
+    assert snapshot.counts(0)[[FILES, TEXTS]].tolist() == [1, 2]

@@ -779,3 +779,27 @@ def test_daemon_holds_its_store_and_drains_at_the_end(tmp_path: Path) -> None:
             daemon.send_signal(signal.SIGTERM)
             assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         assert daemon.wait(10) == 0
+
+
+def test_each_vector_of_a_batch_stays_where_it_was_given() -> None:
+    """Vectors of passages and of contexts come out at unit length, each in its own place."""
+    axes = np.eye(4, dtype="<f4") * 3
+    passages = [
+        contexts_pb2.Passage(start=i, end=i + 1, vector=axes[i].tobytes()) for i in range(2)
+    ]
+    top = "viking://resources/x"
+    request = contexts_pb2.PutRequest(
+        contexts=[
+            contexts_pb2.ContextInput(
+                uri=f"{top}/a", content="ab", passages=passages, vector=axes[2].tobytes()
+            ),
+            contexts_pb2.ContextInput(uri=top, is_directory=True, vector=axes[3].tobytes()),
+        ]
+    )
+    one, two = (prepared.draft for prepared in decode.put_contexts(request, None))
+    found = [*(p.vector for p in one.passages or ()), one.vector, two.vector]
+    assert found == [(axis / 3).tobytes() for axis in axes]
+    request.contexts[1].vector = bytes(16)
+    with pytest.raises(InvalidField) as refused:
+        decode.put_contexts(request, None)
+    assert refused.value.field == "contexts[1].vector"

@@ -17,6 +17,8 @@ MAX_PASSAGES_SHOWN = 3
 MAX_LIMIT = 1000
 DEFAULT_LIMIT = 10
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
 
 class ContextType(IntEnum):
     """What a context is to an agent, by the root that its URI stands under."""
@@ -91,8 +93,7 @@ class Draft:
             passages = [[p.section, p.start, p.end] for p in self.passages]
         record = [self.is_directory, self.abstract, self.overview, self.content, self.title,
                   self.metadata, passages, self.time]  # fmt: skip
-        text = json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).digest()
+        return hashlib.sha256(_CANONICAL.encode(record).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ _COUNTED = {
     CYRILLIC: re.compile("[\u0400-\u052f]"),
     ARABIC: re.compile("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff]"),
 }
+_ASCII_LETTER = re.compile("[A-Za-z]")
 _LETTER = re.compile(r"[^\W\d_]")
 _CJK = re.compile(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
@@ -35,6 +36,8 @@ def script_of(text: str) -> int:
 
     Japanese mixes Han with kana: any fair share of kana makes it KANA.
     """
+    if text.isascii():
+        return LATIN if _ASCII_LETTER.search(text) else NONE
     counts = _script_counts(_CODE.sub(" ", text)) or _script_counts(text)
     if not counts:
         return NONE
@@ -44,9 +47,6 @@ def script_of(text: str) -> int:
 
 
 def _script_counts(text: str) -> dict[int, int]:
-    if text.isascii():
-        latin = len(_COUNTED[LATIN].findall(text))
-        return {LATIN: latin} if latin else {}
     letters = len(_LETTER.findall(text))
     counts: dict[int, int] = {}
     for script, pattern in _COUNTED.items():

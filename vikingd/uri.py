@@ -19,6 +19,7 @@ TYPED_ROOTS: dict[ContextType, tuple[str, ...]] = {
     ContextType.RESOURCE: ("viking://resources",),
     ContextType.SKILL: ("viking://agent/skills",),
 }
+_TYPED = [(kind, root, f"{root}/") for kind, roots in TYPED_ROOTS.items() for root in roots]
 
 
 def parse(uri: str, field: str = "uri") -> str:
@@ -91,8 +92,8 @@ def subtree_bounds(directory: str) -> tuple[str, str]:
 
 def context_type(uri: str) -> ContextType:
     """The type by the root that `uri` stands under; UNSPECIFIED above the typed roots."""
-    for kind, roots in TYPED_ROOTS.items():
-        if any(is_within(uri, root) for root in roots):
+    for kind, root, below in _TYPED:
+        if uri == root or uri.startswith(below):
             return kind
     segments = uri[len(ROOT) :].split("/")
     if segments[0] == "projects" and len(segments) > 2 and segments[2] == "memories":

@@ -21,6 +21,19 @@ if TYPE_CHECKING:
     from vikingd.index.generation import Generation
 
 
+_HASH_BYTES = 8
+_MANY_WORDS = 1 << 20  # that a commit keeps before it sorts them
+
+
+def _starts(*keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Where a run of rows begins that are equal in all keys."""
+    edges = np.ones(len(keys[0]), np.bool_)
+    edges[1:] = False
+    for key in keys:
+        edges[1:] |= key[1:] != key[:-1]
+    return edges.nonzero()[0]
+
+
 def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
     """A copy with room for so many rows; what is behind the old ones is not set."""
     new = np.empty((rows, *old.shape[1:]), old.dtype)
@@ -29,29 +42,36 @@ def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
 
 
 class Commit:
-    """One commit on its way into a generation: rows at once, directories' numbers at the end."""
+    """One commit on its way into a generation.
 
-    def __init__(self, generation: Generation, revision: int) -> None:
+    Rows are made at once; their terms, their vectors and the directories' numbers at the end, all
+    together. `in_base` are the URIs of the commit's upserts that the base may have.
+    """
+
+    def __init__(self, generation: Generation, revision: int, in_base: set[str]) -> None:
         self.g = generation
         self.revision = revision
+        self.in_base = in_base
+        self.parents: dict[str, int] = {}  # rows of directories that upserts were put in
+        self.words: list[bytes] = []  # hashes of the terms of the newest texts
+        self.word_count = 0
         self.nodes: list[tuple[int, int, int]] = []  # directory, sign, column
         self.texts: list[tuple[int, int]] = []  # row, sign
         self.vectors: list[tuple[int, int]] = []  # row, sign
-        self.coded: list[int] = []  # rows with a new vector
+        self.given: list[tuple[int, bytes]] = []  # row, its new vector
         self.links: dict[int, dict[int, str]] = {}  # copies of those that change
 
     def upsert(self, change: Upsert) -> None:
         """A context as it stands from now on; its old texts and metadata end."""
         g = self.g
-        row = g.find(change.uri)
+        is_new = change.uri not in g.names.tail_rows and change.uri not in self.in_base
+        row = None if is_new else g.find(change.uri)
         if row is not None and (row >= 0) != change.is_directory:
             raise Corrupt(f"{change.uri} is a {'directory' if row >= 0 else 'file'} in the index")
         columns = g.dir_columns if change.is_directory else g.file_columns
         abstracts = g.contents.directories if change.is_directory else g.contents.files
         if row is None:
-            parent = g.find(uris.parent(change.uri))
-            if parent is None or parent < 0:
-                raise Corrupt(f"{change.uri} has no directory above it in the index")
+            parent = self._parent(change.uri)
             number = (
                 self._add_directory(parent, change)
                 if change.is_directory
@@ -68,6 +88,16 @@ class Commit:
             columns.add(number, change.metadata, self.revision)
         for i, text in enumerate(change.texts):
             self._add_text(number, change, text, first=i == 0)
+
+    def _parent(self, uri: str) -> int:
+        above = uris.parent(uri)
+        row = self.parents.get(above)
+        if row is None:
+            row = self.g.find(above)
+            if row is None or row < 0:
+                raise Corrupt(f"{uri} has no directory above it in the index")
+            self.parents[above] = row
+        return row
 
     def _add_directory(self, parent: int, change: Upsert) -> int:
         g = self.g
@@ -117,7 +147,10 @@ class Commit:
     def _add_text(self, number: int, change: Upsert, text: IndexedText, first: bool) -> None:
         g = self.g
         row, c = g.texts, g.columns
-        hashes, tf, length = tokens.encode(text.text, uris.name(change.uri) if first else "")
+        words = tokens.hashes(text.text, uris.name(change.uri) if first else "")
+        length = len(words) // _HASH_BYTES
+        self.words.append(words)
+        self.word_count += length
         c["text_file"][row] = -1 if change.is_directory else number
         c["text_dir"][row] = number if change.is_directory else c["file_dir"][number]
         c["text_script"][row] = text.script
@@ -135,27 +168,43 @@ class Commit:
             c["dir_text"][number] = row
         else:
             c["file_tail"][number] = row
-        postings = g.postings
-        for key, count in zip(hashes.tolist(), tf.tolist(), strict=True):
-            found = postings.get(key)
-            if found is None:
-                found = postings[key] = array("Q")
-            found.append(row << 16 | count)
         self.texts.append((row, 1))
+        if self.word_count >= _MANY_WORDS:
+            self._post_words()
         if text.vector:
             self._set_vector(row, text.vector)
         elif text.embeddable:
             g.pending[text.text_id] = row
 
-    def _set_vector(self, row: int, vector: bytes) -> None:
+    def _post_words(self) -> None:
+        """Adds the terms of the newest texts to the postings."""
         g = self.g
-        raw = np.frombuffer(vector, "<f4")
-        if len(raw) != g.dimension:
-            raise Corrupt(f"a vector of {len(raw)} numbers in an index of {g.dimension}")
-        g.raw(row)[:] = raw
-        g.columns["vector_at"][row] = self.revision
+        words = np.frombuffer(b"".join(self.words), "<u8")
+        lengths = [len(text) // _HASH_BYTES for text in self.words]
+        rows = np.repeat(np.arange(g.texts - len(lengths), g.texts, dtype=np.uint64), lengths)
+        self.words, self.word_count = [], 0
+        order = np.argsort(words, kind="stable")  # a term's rows stay rising
+        words, rows = words[order], rows[order]
+        starts = _starts(words, rows)
+        counts = np.minimum(np.diff(starts, append=len(words)), 0xFFFF).astype(np.uint64)
+        words, packed = words[starts], rows[starts] << np.uint64(16) | counts
+        starts = _starts(words)
+        bounds = (np.append(starts, len(words)) * packed.itemsize).tolist()
+        data, postings = packed.tobytes(), g.postings
+        for key, start, end in zip(words[starts].tolist(), bounds, bounds[1:], strict=False):
+            found = postings.get(key)
+            if found is None:
+                found = postings[key] = array("Q")
+            found.frombytes(data[start:end])
+
+    def _set_vector(self, row: int, vector: bytes) -> None:
+        if len(vector) != 4 * self.g.dimension:
+            raise Corrupt(
+                f"a vector of {len(vector) // 4} numbers in an index of {self.g.dimension}"
+            )
+        self.g.columns["vector_at"][row] = self.revision
         self.vectors.append((row, 1))
-        self.coded.append(row)
+        self.given.append((row, vector))
 
     def fill(self, change: Filled) -> None:
         """A late vector; nothing when its text is gone or has one."""
@@ -182,6 +231,7 @@ class Commit:
 
     def remove(self, uri: str) -> None:
         """A context and all below it end."""
+        self.parents.clear()
         row = self.g.find(uri)
         if row is None:
             return  # came and went since the base was written
@@ -236,8 +286,10 @@ class Commit:
         return known
 
     def finish(self) -> None:
-        """Codes the new vectors and brings the numbers of all directories above up to date."""
-        self._code_vectors()
+        """Writes terms and vectors, and brings the numbers of all directories above up to date."""
+        if self.words:
+            self._post_words()
+        self._write_vectors()
         g, c = self.g, self.g.columns
         if self.links:
             g.links = {**g.links, **self.links}
@@ -262,14 +314,22 @@ class Commit:
         kernels.count_texts(above, g.counts, texts)
         self._sum_vectors(above, vector_rows, vector_dirs)
 
-    def _code_vectors(self) -> None:
-        """Codes the vectors that arrived late for base rows; the tail is scored without codes."""
-        base = self.g.base
-        rows = np.array([row for row in self.coded if row < len(base.codes)], np.int64)
+    def _write_vectors(self) -> None:
+        """Writes the new vectors; those that arrived late for base rows get codes as well."""
+        g, base = self.g, self.g.base
+        if not self.given:
+            return
+        rows = np.array([row for row, _ in self.given], np.int64)
+        raw = np.frombuffer(b"".join([vector for _, vector in self.given]), "<f4")
+        raw = raw.reshape(len(rows), g.dimension)
+        late = rows < g.base_texts
+        g.tail_raw[rows[~late] - g.base_texts] = raw[~late]
+        rows, raw = rows[late], raw[late]
         if len(rows):
             codes = np.zeros((len(rows), base.codes.shape[1]), np.int8)
             scale, error = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
-            quantize_rows(base.raw[rows], codes, scale, error)
+            quantize_rows(raw, codes, scale, error)
+            base.raw[rows] = raw
             base.codes[rows], base.scale[rows], base.error[rows] = codes, scale, error
 
     def _fresh_slots(self, touched: I32) -> None:
@@ -307,7 +367,7 @@ class Commit:
         base = len(g.base.mean_count)
         signs = np.array([sign for _, sign in self.vectors])
         vectors = np.column_stack([directories, signs, scripts]).astype(np.int32)
-        raw = np.stack([g.raw(int(row)) for row in rows])
+        raw = g.raw(rows)
         kernels.add_vectors(above, g.mean_slot, base, g.tail_sum, g.mean_count[base:], vectors, raw)
         new = slice(first - base, g.means - base)
         kernels.means(g.tail_sum[new], g.mean_count[first : g.means], g.tail_mean[new])

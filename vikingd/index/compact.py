@@ -175,13 +175,11 @@ def _mean_slots(parents: I32, text_dir: I32, text_script: U8, has_vector: U8) ->
 
 def _postings(snapshot: Snapshot, renamed: I32) -> tuple[U64, I64, I32, npt.NDArray[np.uint16]]:
     base, size = snapshot.base, len(snapshot.tree.texts.directory)
-    keys: list[npt.NDArray[np.uint64]] = []
-    packed: list[npt.NDArray[np.uint64]] = []
-    for key, found in list(snapshot.tail_postings.items()):
-        packed.append(np.frombuffer(found.tobytes(), np.uint64))
-        keys.append(np.full(len(packed[-1]), key, np.uint64))
-    tail_key = np.concatenate(keys) if keys else np.zeros(0, np.uint64)
-    tail = np.concatenate(packed) if packed else np.zeros(0, np.uint64)
+    postings = list(snapshot.tail_postings.items())
+    packed = [found.tobytes() for _, found in postings]
+    tail = np.frombuffer(b"".join(packed), np.uint64)
+    keys = np.array([key for key, _ in postings], np.uint64)
+    tail_key = np.repeat(keys, [len(one) // tail.itemsize for one in packed])
     texts_before = (tail >> np.uint64(16)).astype(np.int64)
     seen = texts_before < size
     seen[seen] = renamed[texts_before[seen]] >= 0

@@ -199,7 +199,7 @@ class Generation:
         ):
             spare = max(self.texts // 4, 1024)
             self._reserve(dirs + spare, len(upserts) + spare, texts + spare)
-        commit = Commit(self, revision)
+        commit = Commit(self, revision, self.names.maybe_in_base([c.uri for c in upserts]))
         for change in changes:
             if isinstance(change, Upsert):
                 commit.upsert(change)
@@ -311,12 +311,13 @@ class Generation:
         """Lets go of `files_by_name` of a directory that is gone."""
         self._order.pop(directory, None)
 
-    def raw(self, row: int) -> F32:
-        """A text's fp32 vector; meaningless while it has none."""
-        vector: F32 = (
-            self.base.raw[row] if row < self.base_texts else self.tail_raw[row - self.base_texts]
-        )
-        return vector
+    def raw(self, rows: npt.NDArray[np.int64]) -> F32:
+        """[rows, dim] fp32 vectors of texts; meaningless of one that has none."""
+        vectors = np.empty((len(rows), self.dimension), np.float32)
+        of_base = rows < self.base_texts
+        vectors[of_base] = self.base.raw[rows[of_base]]
+        vectors[~of_base] = self.tail_raw[rows[~of_base] - self.base_texts]
+        return vectors
 
     def subdirectories(self, row: int) -> list[int]:
         """Rows of a directory's living directories."""

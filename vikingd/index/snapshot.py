@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,6 +68,13 @@ class Names:
         # URI to directory d as d, file f as -1 - f: all that ever had it, for older snapshots.
         self.uris: dict[int, str] = {0: uris.ROOT}  # of directories that were asked for
         self.tail_rows: dict[str, list[int]] = {}
+
+    def maybe_in_base(self, uris: Sequence[str]) -> set[str]:
+        """Those of some URIs that the base may have: the hash of each other one is not there."""
+        keys = np.array([tokens.term_hash(uri) for uri in uris], np.uint64)
+        known = self.base.uri_key
+        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        return {uris[i] for i in (known[at] == keys).nonzero()[0].tolist()}
 
     def base_row(self, uri: str, directory_uri: Any, file_uri: Any) -> int | None:
         """The base row of a URI, living or dead; None: it has none."""

@@ -125,26 +125,30 @@ def term_hash(term: str) -> int:
     return min(max(int.from_bytes(digest, "little"), 1), 2**64 - 2)
 
 
-def encode(text: str, name: str = "") -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], int]:
-    """What the index keeps of a text and the name of its file.
+def hashes(text: str, name: str = "") -> bytes:
+    """The hashes of all terms of a text and the name of its file, 8 bytes each, in no order.
 
     A name of digits only is an ordinal and says nothing.
+    """
+    found = _hashes(_normalized(text))
+    return found + _hashes(_normalized(name)) if name and not name.isdecimal() else found
+
+
+def encode(text: str, name: str = "") -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], int]:
+    """What the index keeps of a text and the name of its file.
 
     Returns:
         The hashes of its terms, each once, ascending; how often each occurs, at most 65,535; how
         many terms there are, repeats included.
     """
-    pieces = _pieces(_normalized(text))
-    if name and not name.isdecimal():
-        pieces += _pieces(_normalized(name))
-    hashes = np.frombuffer(bytearray().join(map(_PIECE_HASHES.__getitem__, pieces)), "<u8")
-    hashes.sort()
+    ordered = np.frombuffer(bytearray(hashes(text, name)), "<u8")
+    ordered.sort()
     # np.unique does the same in twice the time.
-    edges = np.ones(len(hashes) + 1, np.bool_)
-    np.not_equal(hashes[1:], hashes[:-1], out=edges[1:-1])
+    edges = np.ones(len(ordered) + 1, np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=edges[1:-1])
     starts = edges.nonzero()[0]
     counts = np.minimum(np.diff(starts), 0xFFFF).astype(np.uint16)
-    return hashes[starts[:-1]], counts, len(hashes)
+    return ordered[starts[:-1]], counts, len(ordered)
 
 
 def query_terms(text: str) -> QueryTerms:
@@ -160,6 +164,13 @@ def query_terms(text: str) -> QueryTerms:
         np.array([counts[term] for _, term in ordered], np.float32),
         _identifiers(text),
     )
+
+
+def _hashes(text: str) -> bytes:
+    # No piece has a space in it, and finding them takes longer than to know a word again.
+    if text.isascii():
+        return b"".join(map(_WORD_HASHES.__getitem__, text.split()))
+    return b"".join(map(_PIECE_HASHES.__getitem__, _pieces(text)))
 
 
 def _normalized(text: str) -> str:
@@ -180,7 +191,7 @@ _Value = TypeVar("_Value")
 
 
 class _Memo(dict[str, _Value]):
-    """What a function makes of a piece, remembered; emptied when full."""
+    """What a function makes of a piece or a word, remembered; emptied when full."""
 
     def __init__(self, function: Callable[[str], _Value]) -> None:
         super().__init__()
@@ -208,16 +219,24 @@ def _piece_terms(piece: str) -> tuple[str, ...]:
 
 
 def _piece_hashes(piece: str) -> bytes:
-    return b"".join(term_hash(term).to_bytes(8, "little") for term in _PIECE_TERMS[piece])
+    return b"".join([term_hash(term).to_bytes(8, "little") for term in _PIECE_TERMS[piece]])
+
+
+def _word_hashes(word: str) -> bytes:
+    terms = chain.from_iterable(map(_piece_terms, _pieces(word)))
+    return b"".join([term_hash(term).to_bytes(8, "little") for term in terms])
 
 
 _PIECE_TERMS = _Memo(_piece_terms)
 _PIECE_HASHES = _Memo(_piece_hashes)
+_WORD_HASHES = _Memo(_word_hashes)
 
 
 def _collect(segment: str, level: int, out: list[str]) -> None:
     """Appends the terms of a segment: itself, then those of its parts, from a level inwards."""
     parts = [segment]
+    if segment.isascii() and segment.isalpha() and segment[1:].islower():
+        level = len(_SEPARATORS)  # a plain word, which none of them divides
     while parts == [segment] and level < len(_SEPARATORS):
         if level == _CAMEL and len(segment) > MAX_TERM:
             return

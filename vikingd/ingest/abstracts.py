@@ -24,7 +24,7 @@ _PROSE_TOKENS = 8  # fewer are a label, a badge or a greeting
 
 _LINK = re.compile(r"\S*://\S*")
 _BLANK_LINE = re.compile(r"\n[ \t]*+\n")
-_RULE = re.compile(r"^[^\w\n]+$", re.MULTILINE)
+_RULE = re.compile(r"\n[^\w\n]+$", re.MULTILINE)  # "^" would try at every character
 _BLOCK_COMMENT = (
     r"/\*(.*?)\*/|<!--(.*?)-->|[rRuU]?\"\"\"(.*?)\"\"\"|[rR]?'''(.*?)'''|--\[\[(.*?)\]\]"
 )
@@ -89,7 +89,7 @@ def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
 
 def _paragraphs(text: str) -> Iterator[str]:
     """Each paragraph in one line; rules of signs alone are left out."""
-    for part in _BLANK_LINE.split(_RULE.sub("", text.replace("\r\n", "\n"))):
+    for part in _BLANK_LINE.split(_RULE.sub("\n", "\n" + text.replace("\r\n", "\n"))):
         if line := markdown.one_line(part):
             yield line
 
@@ -111,4 +111,6 @@ def _comment_paragraphs(text: str, mark: str) -> Iterator[str]:
 
 def _is_prose(text: str) -> bool:
     introduces = text.endswith((":", "："))  # what is not shown here
-    return not introduces and approximate_tokens(_LINK.sub("", text)) >= _PROSE_TOKENS
+    if introduces:
+        return False
+    return approximate_tokens(_LINK.sub("", text) if "://" in text else text) >= _PROSE_TOKENS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from pathlib import PurePosixPath
 
 
 class Kind(Enum):
@@ -30,7 +29,7 @@ _COMMENT_MARK = {end: mark for mark, ends in _COMMENT_MARKS.items() for end in e
 
 def kind_of(name: str) -> Kind:
     """The kind of a file of this name; plain text when the ending says nothing."""
-    ending = PurePosixPath(name).suffix.lower()
+    ending = _ending(name)
     if ending in _MARKDOWN:
         return Kind.MARKDOWN
     return Kind.CODE if ending in _COMMENT_MARK else Kind.TEXT
@@ -38,4 +37,10 @@ def kind_of(name: str) -> Kind:
 
 def comment_mark(name: str) -> str:
     """What begins a comment line in source code of this name; "" when nothing does."""
-    return _COMMENT_MARK.get(PurePosixPath(name).suffix.lower(), "")
+    return _COMMENT_MARK.get(_ending(name), "")
+
+
+def _ending(name: str) -> str:
+    """From the last dot on, in lower case; "" where that is the first or the last character."""
+    dot = name.rfind(".")
+    return name[dot:].lower() if 0 < dot < len(name) - 1 else ""

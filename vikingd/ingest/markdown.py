@@ -105,7 +105,8 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
 
 def one_line(text: str) -> str:
     """The text without line breaks; Chinese and Japanese lines join without a space."""
-    return _WIDE_BREAK.sub("", " ".join(text.split()))
+    line = " ".join(text.split())
+    return line if line.isascii() else _WIDE_BREAK.sub("", line)
 
 
 def _is_hidden(token: Token) -> bool:

@@ -30,7 +30,11 @@ _EOL = r"(?>\r\n?|\n)"
 _BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})++")
 _LINE_END = re.compile(_EOL)
 _BEFORE_UNINDENTED = re.compile(rf"{_EOL}(?=\S)")
-SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++[\"'”’)\]]*+\s++|[。！？；]++[”’』」）]*+\s*+")
+# With one set of characters at its beginning, so that the search leaps to the next of them.
+SENTENCE_END = re.compile(
+    r"[.!?。！？；](?:(?<=[.!?])(?<![.!?]{2})[.!?]*+[\"'”’)\]]*+\s++"
+    r"|(?<=[。！？；])[。！？；]*+[”’』」）]*+\s*+)"
+)
 _CLAUSE_END = re.compile(r"[，、：]|\s+")
 
 # Where to cut what is too long: each pattern ends a piece, coarser ones are tried first.

@@ -45,7 +45,8 @@ def prepare(draft: Draft) -> Prepared:
             passages = split(draft.content, name)
         texts = list(_pieces(draft, passages))
         if len(texts) == 1 and not stated:
-            texts = [replace(texts[0], vector=texts[0].vector or draft.vector)]
+            if draft.vector and not texts[0].vector:
+                texts = [replace(texts[0], vector=draft.vector)]
         elif draft.title or abstract or not texts:
             texts.insert(0, _head(draft, abstract))
     return Prepared(draft, abstract, tuple(texts), draft.content_hash())
@@ -77,7 +78,7 @@ def check(draft: Draft, field: str = "") -> Draft:
     _check_passages(draft.passages or (), len(draft.content), f"{prefix}passages")
     if draft.time is not None and not MIN_TIME <= draft.time <= MAX_TIME:
         raise InvalidField(f"{prefix}time", "must lie in the years 1 to 9999")
-    return replace(draft, uri=uri)
+    return draft if uri == draft.uri else replace(draft, uri=uri)
 
 
 def _head(draft: Draft, abstract: str) -> Text:
@@ -121,6 +122,8 @@ def _check_vector(vector: bytes, field: str) -> None:
 
 
 def _check_metadata(metadata: Mapping[str, Any], field: str) -> None:
+    if not metadata:
+        return
     _check_json(metadata, field, 0)
     size = len(json.dumps(metadata, ensure_ascii=False).encode())
     if size > MAX_METADATA_BYTES:

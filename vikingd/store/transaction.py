@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 from vikingd.errors import AlreadyExists, InvalidField, NotFound
@@ -28,20 +28,19 @@ from vikingd.store.rows import links, upserts
 from vikingd.text import text_to_index
 from vikingd.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
 
-_INSERT_CONTEXT = """
+_INSERT_CONTEXTS = """
 INSERT INTO contexts (title, abstract, overview, content, metadata, content_hash, time, updated_at,
     revision, id, uri, parent_id, is_directory, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+VALUES """
 _UPDATE_CONTEXT = """
 UPDATE contexts SET title = ?, abstract = ?, overview = ?, content = ?, metadata = ?,
     content_hash = ?, time = ?, updated_at = ?, revision = ? WHERE id = ?
 """
-_INSERT_TEXT = """
+_INSERT_TEXTS = """
 INSERT INTO texts (id, context_id, ordinal, section, "start", "end", script, embeddable,
     vector_revision, text, vector)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+VALUES """
+_ROWS = 64  # that one statement inserts
 # Two searches of the index: with OR between them SQLite would walk through all of it.
 _SUBTREE = """contexts.id IN (
     SELECT id FROM contexts WHERE tenant = 'default' AND uri = ?
@@ -85,6 +84,9 @@ class Transaction:
         self._ids = ids
         self._now = now
         self._nodes: dict[str, tuple[int, bool]] = {}  # id and is_directory of URIs seen so far
+        # Rows of the request that runs, which `_insert_rows` inserts.
+        self._contexts: list[tuple[Any, ...]] = []
+        self._texts: list[tuple[Any, ...]] = []
         self.revision = revision
         self.dimension = dimension
         self.changes: list[Change] = []
@@ -98,6 +100,7 @@ class Transaction:
         try:
             yield
         except Exception:
+            self._contexts, self._texts = [], []
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK TO request")
                 self._db.execute("RELEASE request")
@@ -136,7 +139,8 @@ class Transaction:
             else:
                 upsert = self._update(context, old, before[old.id])
                 outcomes[i] = PutOutcome.UPDATED
-            waiting.extend(t.text_id for t in upsert.texts if t.embeddable and not t.vector)
+            waiting.extend([t.text_id for t in upsert.texts if t.embeddable and not t.vector])
+        self._insert_rows()
         if unchanged:
             waiting.extend(self._waiting(unchanged))
         return Committed(self.revision, outcomes=tuple(outcomes), text_ids=tuple(waiting))
@@ -174,6 +178,7 @@ class Transaction:
         for uri in moved:
             parse(uri, "destination_uri")
         parent_id = self._directory(parent(destination), "destination_uri")
+        self._insert_rows()
         self._db.execute(
             f"UPDATE contexts SET uri = ? || substr(uri, ?), revision = ? WHERE {_SUBTREE}",
             (destination, len(source) + 1, self.revision, *_subtree(source)),
@@ -338,13 +343,22 @@ class Transaction:
         draft = context.draft
         context_id = next(self._ids.contexts)
         time = self._now if draft.time is None else draft.time
-        self._db.execute(
-            _INSERT_CONTEXT,
+        self._contexts.append(
             (*self._values(context, time), context_id, draft.uri, parent_id, draft.is_directory,
-             self._now),
+             self._now)
         )  # fmt: skip
         self._nodes[draft.uri] = (context_id, draft.is_directory)
         return self._write_texts(context, context_id, {})
+
+    def _insert_rows(self) -> None:
+        contexts, self._contexts = self._contexts, []
+        texts, self._texts = self._texts, []
+        for sql, rows in ((_INSERT_CONTEXTS, contexts), (_INSERT_TEXTS, texts)):
+            # Many rows a statement: the GIL is let go and waited for once for all of them.
+            for at in range(0, len(rows), _ROWS):
+                some = rows[at : at + _ROWS]
+                row = f"({', '.join('?' * len(some[0]))})"
+                self._db.execute(sql + ", ".join([row] * len(some)), list(chain(*some)))
 
     def _update(self, context: Prepared, old: _Stored, before: Upsert) -> Upsert:
         time = old.time if context.draft.time is None else context.draft.time
@@ -368,7 +382,6 @@ class Transaction:
         """Writes the texts of a context; one without a vector takes the one kept for its text."""
         draft = context.draft
         texts: list[IndexedText] = []
-        rows: list[tuple[Any, ...]] = []
         for text in context.texts:
             text_id = next(self._ids.texts)
             vector = text.vector or kept.get((text.ordinal == 0, text.text), b"")
@@ -376,7 +389,7 @@ class Transaction:
             passage = draft.content[text.start : text.end] if text.ordinal else ""
             piece = passage if text.ordinal else context.abstract
             made = text_to_index(draft.title, text.section, piece)
-            rows.append(
+            self._texts.append(
                 (text_id, context_id, text.ordinal, text.section, text.start, text.end, text.script,
                  embeddable, self.revision if vector else None,
                  None if made == text.text else text.text, vector or None)
@@ -387,7 +400,6 @@ class Transaction:
                     text.section, text.start, passage,
                 )
             )  # fmt: skip
-        self._db.executemany(_INSERT_TEXT, rows)
         upsert = Upsert(
             context_id, draft.uri, draft.is_directory, context.abstract, draft.metadata,
             tuple(texts),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,9 +120,10 @@ def put_contexts(request: contexts_pb2.PutRequest, dimension: int | None) -> lis
     _check_count(len(request.contexts), MAX_BATCH, "contexts")
     seen: dict[str, int] = {}
     drafts = []
+    units = _unit_vectors(request, dimension)
     for i, context in enumerate(request.contexts):
         try:
-            draft, dimension = _draft(context, dimension)
+            draft, dimension = _draft(context, dimension, units)
         except InvalidField as error:
             raise error.below(f"contexts[{i}]") from None
         if (first := seen.setdefault(draft.uri, i)) != i:
@@ -181,20 +182,60 @@ def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
         raise InvalidField(field, f"has {len(raw)} bytes, which are not whole float32 numbers")
     if dimension is not None and len(raw) != 4 * dimension:
         raise InvalidField(field, f"has {len(raw) // 4} numbers, the store's have {dimension}")
-    vector = np.frombuffer(raw, dtype="<f4").astype(np.float64)  # squares cannot overflow
-    norm = math.sqrt(vector @ vector)
+    units, norms = _normalized(raw, len(raw) // 4)
+    norm = norms.item()
     if not math.isfinite(norm):
         raise InvalidField(field, "has a number that is not finite")
     if norm == 0.0:
         raise InvalidField(field, "is all zeros, which has no direction")
-    return (vector / norm).astype(np.float32)
+    unit: Vector = units[0]
+    return unit
 
 
-def _draft(context: contexts_pb2.ContextInput, dimension: int | None) -> tuple[Draft, int | None]:
+def _normalized(raw: bytes, dimension: int) -> tuple[Vector, NDArray[np.float64]]:
+    """Vectors one after the other, at unit length, and the lengths that they had: ([n, d], [n])."""
+    vectors = np.frombuffer(raw, dtype="<f4").reshape(-1, dimension).astype(np.float64)
+    # As doubles, so that squares cannot overflow.
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (vectors / norms[:, None]).astype(np.float32), norms
+
+
+def _unit_vectors(
+    request: contexts_pb2.PutRequest, dimension: int | None
+) -> Iterator[bytes] | None:
+    """All vectors of a batch at unit length, in the order in which `_draft` asks for them.
+
+    None when one of them is faulty: which one is only found when they are looked at one by one.
+    """
+    raw = [
+        vector
+        for context in request.contexts
+        for vector in (*(p.vector for p in context.passages), context.vector)
+        if vector
+    ]
+    size = len(raw[0]) if raw else 0
+    if size % 4 or dimension not in (None, size // 4) or any(len(v) != size for v in raw):
+        return None
+    if not raw:
+        return iter(())
+    units, norms = _normalized(b"".join(raw), size // 4)
+    if not (np.isfinite(norms) & (norms > 0)).all():
+        return None
+    joined = units.astype("<f4", copy=False).tobytes()
+    return (joined[at : at + size] for at in range(0, len(joined), size))
+
+
+def _draft(
+    context: contexts_pb2.ContextInput, dimension: int | None, units: Iterator[bytes] | None
+) -> tuple[Draft, int | None]:
     def unit(raw: bytes, field: str) -> bytes:
         nonlocal dimension
         if not raw:
             return b""
+        if units is not None:
+            dimension = len(raw) // 4
+            return next(units)
         vector = unit_vector(raw, dimension, field)
         dimension = len(vector)
         return vector.astype("<f4", copy=False).tobytes()
