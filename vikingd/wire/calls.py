@@ -18,6 +18,7 @@ from vikingd.errors import DeadlinePassed, RevisionNotReached, VikingError
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 CallContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+KERNEL_THREADS = 2
 _MARGIN = 0.1  # seconds at most
 _SLICE = 0.5  # seconds that a thread waits before it looks whether the caller is still there
 
@@ -47,7 +48,7 @@ class Threads:
     """The pools; a call that is cancelled while it queues for one never runs."""
 
     def __init__(self) -> None:
-        self.kernels = ThreadPoolExecutor(2, "find")
+        self.kernels = ThreadPoolExecutor(KERNEL_THREADS, "find")
         self.embedding = ThreadPoolExecutor(4, "embed-query")
         self.store = ThreadPoolExecutor(4, "store")
         self.preparing = ThreadPoolExecutor(1, "prepare")

@@ -12,7 +12,14 @@ from vikingd.model import FindQuery, FindResult
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.retrieve.find import find, is_light
 from vikingd.wire import decode, encode
-from vikingd.wire.calls import CallContext, Deadline, Threads, on, revision_reached
+from vikingd.wire.calls import (
+    KERNEL_THREADS,
+    CallContext,
+    Deadline,
+    Threads,
+    on,
+    revision_reached,
+)
 
 _EMBED_SHARE = 0.7  # of the time left: what the embedder may take before text alone answers
 
@@ -64,7 +71,14 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             (query, *(made[query.text] if vector is None else (vector, ())))
             for query, vector in queries
         ]
-        results = await on(self._threads.kernels, deadline, self._find_all, jobs, deadline)
+        found = await asyncio.gather(
+            *(
+                on(self._threads.kernels, deadline, self._find_all, jobs[i::KERNEL_THREADS],
+                   deadline)
+                for i in range(KERNEL_THREADS)
+            )
+        )  # fmt: skip
+        results = [found[i % KERNEL_THREADS][i // KERNEL_THREADS] for i in range(len(jobs))]
         return retrieval_pb2.BatchFindResponse(
             responses=[encode.find_response(result, embed_seconds) for result in results]
         )
