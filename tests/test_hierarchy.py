@@ -222,8 +222,8 @@ def test_the_best_passages_of_a_file(shape, count):
     for file in files_below(s.top):
         rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
         texts.best_passages(
-            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scratch.lexical, s.scope, rows,
-            scores,
+            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scratch.lexical, s.scope, True,
+            rows, scores,
         )  # fmt: skip
         wanted = naive.best_passages(file, kept, count)
         none = count - len(wanted)

@@ -33,6 +33,7 @@ _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "cache": True,
     "error_model": "numpy",
+    "no_cfunc_wrapper": True,
     # nnan and ninf stay out: NaN and inf must behave, so that no kernel hides bad input.
     "fastmath": {"reassoc", "contract", "nsz", "arcp", "afn"},
 }

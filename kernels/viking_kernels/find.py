@@ -105,6 +105,8 @@ def find(
         scratch: room for all rows of the tree; no other find uses it meanwhile.
     """
     directories, exact = tree.directories, plan.method == EXACT
+    # True, but no constant: numba would compile all that it is handed to once more for that.
+    in_fp32 = plan.method > 0
     query = prepare(asked, means)
     inside = scopes.tail_directories(directories, scope)
     d = scope.dir_high - scope.dir_low + inside.shape[0]
@@ -121,7 +123,9 @@ def find(
     for i in range(sample.shape[0]):
         at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)
         scratch.sampled[at] = 1
-        texts += walk.score_files(sample[i], tree, vectors, query, scope, True, scratch)
+        texts += walk.score_files(
+            np.int64(sample[i]), tree, vectors, query, scope, in_fp32, scratch
+        )
     icc, sample_files = hierarchy.intraclass_correlation(
         sample, directories, tree.files, scope, scratch.own
     )
@@ -138,7 +142,18 @@ def find(
     if plan.method == BEST_FIRST:
         starts = _start_points(d, plan.start_points, scope, scratch)
         opened, rounds, stop, more = walk.best_first(
-            starts, d, weights, tree, vectors, query, scope, allowed, scratch, best, plan.limits
+            starts,
+            d,
+            weights,
+            tree,
+            vectors,
+            query,
+            scope,
+            exact,
+            allowed,
+            scratch,
+            best,
+            plan.limits,
         )
         texts += more
     else:
@@ -149,7 +164,7 @@ def find(
     if plan.method == BEST_FIRST:
         candidates = _with_proposed(candidates, near, tree, scope, allowed, scratch)
     trio = hierarchy.with_neighbours(candidates, tree.files, scope)
-    _score_exactly(trio, share > 0, tree, vectors, query, scope, scratch)
+    _score_again(trio, share > 0, tree, vectors, query, scope, in_fp32, scratch)
     parts, best_text = hierarchy.parts_of_files(
         trio, tree.files.directory, tree.texts, scope, query, weights, scratch
     )
@@ -158,7 +173,7 @@ def find(
     passage_own = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):
         best_passages(
-            trio[kept[i], 0], tree, vectors, query, scratch.lexical, scope, passages[i],
+            trio[kept[i], 0], tree, vectors, query, scratch.lexical, scope, in_fp32, passages[i],
             passage_own[i],
         )  # fmt: skip
     bm25.forget(terms, scope, scratch.lexical)
@@ -234,22 +249,23 @@ def _distinct(values: I32) -> I32:
 
 
 @njit
-def _score_exactly(
+def _score_again(
     trio: I32,
     neighbours: bool,
     tree: Tree,
     vectors: Vectors,
     query: Query,
     scope: Scope,
+    exact: bool,
     scratch: Scratch,
 ) -> None:
-    """Own scores from fp32 vectors, of files and where they count of their neighbours."""
+    """Own scores of files, and of their neighbours where they count."""
     rows = _distinct(trio.copy().reshape(-1) if neighbours else trio[:, 0].copy())
     for i in range(rows.shape[0]):
         if rows[i] >= 0:
             at = scopes.place(rows[i], scope.file_low, scope.file_high, scope.base_files)
             own, _, text, _ = own_of_file(
-                np.int64(rows[i]), tree, vectors, query, scratch.lexical, scope, True
+                rows[i], tree, vectors, query, scratch.lexical, scope, exact
             )
             scratch.own[0, at] = own
             scratch.own[1, at] = 0

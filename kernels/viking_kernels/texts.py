@@ -95,12 +95,12 @@ def own_of_file(
 
 @inlined
 def best_passages(
-    file: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope, rows: I32,
-    scores: F32,
+    file: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope, exact: bool,
+    rows: I32, scores: F32,
 ) -> None:  # fmt: skip
     """Fills `rows` and `scores` ([n]) with a file's best passages, best first, -1 for none.
 
-    Own scores from fp32 vectors; only those above 0 count, of equal ones the first.
+    Only own scores above 0 count, of equal ones the first.
     """
     texts = tree.texts
     rows[:] = -1
@@ -108,13 +108,13 @@ def best_passages(
     if file < scope.base_files:
         for row in range(tree.files.texts[file, 0], tree.files.texts[file, 1]):
             if texts.died[row] > scope.revision and texts.ordinal[row] > 0:
-                own, _ = own_of_text(row, tree, vectors, query, lexical, scope, True)
+                own, _ = own_of_text(row, tree, vectors, query, lexical, scope, exact)
                 _insert(rows, scores, row, own)
     row = tree.files.newest[file]
     while row >= 0:
         alive = row < texts.died.shape[0] and texts.died[row] > scope.revision
         if alive and texts.ordinal[row] > 0:
-            own, _ = own_of_text(row, tree, vectors, query, lexical, scope, True)
+            own, _ = own_of_text(row, tree, vectors, query, lexical, scope, exact)
             _insert(rows, scores, row, own)
         row = texts.older[row - scope.base_texts]
 

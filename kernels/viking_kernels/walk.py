@@ -244,7 +244,8 @@ def _queue_once(row: int, scope: Scope, queue: I32, waiting: int, seen: U8, fina
 @inlined
 def best_first(
     starts: I32, count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
-    query: Query, scope: Scope, allowed: U8, scratch: Scratch, best: Best, limits: Limits,
+    query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch, best: Best,
+    limits: Limits,
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """Opens directories by final score, best first.
 
@@ -265,11 +266,11 @@ def best_first(
     final = scratch.directories[4]
     queue = scratch.queue
     scratch.seen[:count] = 0
-    waiting = 0
+    waiting = np.int64(0)
     for i in range(starts.shape[0]):
         if scratch.seen[starts[i]] == 0:
             scratch.seen[starts[i]] = 1
-            waiting = push_queue(queue, waiting, starts[i], final)
+            waiting = push_queue(queue, waiting, np.int64(starts[i]), final)
     best_own = 0.0
     root_open = False  # its files may owe less to their parent than all others
     rounds = 0
@@ -295,14 +296,14 @@ def best_first(
         for _ in range(limits.in_round):
             if waiting == 0 or opened >= limits.most:
                 break
-            position = pop_queue(queue, waiting, final)
+            position = np.int64(pop_queue(queue, waiting, final))
             waiting -= 1
             scratch.opened[opened] = position
             opened += 1
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             root_open = root_open or row == scope.root
             got_in, own, more = open_directory(
-                position, row, weights, tree, vectors, query, scope, False, allowed, scratch, best
+                position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
             )
             best_own = max(best_own, own)
             changed = changed or got_in

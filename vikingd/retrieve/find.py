@@ -116,8 +116,9 @@ class _Search:
         if vector is None or len(vector) != snapshot.dimension:
             vector = _NO_VECTOR  # or nothing has a vector yet, so none can be compared
         self.coded = means
+        # A copy: for an array that must not be written to, numba would compile everything anew.
         self.asked = Asked(
-            vector, NONE if self.identifiers else script, not self.identifiers,
+            np.array(vector), NONE if self.identifiers else script, not self.identifiers,
             len(self.terms.hashes) > 0,
         )  # fmt: skip
         self.types = query.context_types or _TYPES

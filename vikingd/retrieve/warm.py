@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,20 +26,41 @@ _NOTHING = np.zeros(0, np.uint8)
 _NO_ROWS = np.zeros(0, np.int32)
 
 
+_WRITING = "from vikingd.retrieve.warm import take_through; take_through(searching=False)"
+
+
 def warm_up(progress: Callable[[str], None]) -> None:
-    """Takes a small tree through everything that a real one meets: writes, finds, compaction."""
+    """Compiles every kernel, or loads it from its cache."""
     if not is_compiled():
         progress("compiling kernels: the first start after an install takes about a minute")
-    with tempfile.TemporaryDirectory(prefix="vikingd-warm-") as scratch:
-        prior = np.zeros((SCRIPTS, _DIMENSION), np.float32)
-        index = Index(Path(scratch), "warm", prior, IndexSettings())
+        # numba compiles on one core: those that only writing needs are made by another process,
+        # which leaves them in the cache.
+        with subprocess.Popen([sys.executable, "-c", _WRITING]), _index() as index:
+            _search(index)
+    take_through()
+
+
+def take_through(*, searching: bool = True) -> None:
+    """Takes a small tree through everything that a real one meets: writes, finds, compaction."""
+    with _index() as index:
         # Each compaction brings the state that a kernel's other half needs: rows in the base,
         # rows in the tail, late vectors, dead rows.
         for revision, changes in enumerate(_commits(), 1):
             index.apply(changes, revision)
-            _search(index)
+            if searching:
+                _search(index)
             index.compact()
-        _search(index)
+        if searching:
+            _search(index)
+
+
+@contextmanager
+def _index() -> Iterator[Index]:
+    """An empty one, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="vikingd-warm-") as path:
+        prior = np.zeros((SCRIPTS, _DIMENSION), np.float32)
+        index = Index(Path(path), "warm", prior, IndexSettings())
+        yield index
         index.close()
 
 
