@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from viking_kernels import find as kernel
 
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
@@ -256,3 +257,14 @@ def test_strings_of_base_and_tail(base, tail, data):
     chosen = data.draw(st.lists(st.integers(0, len(texts) - 1))) if texts else []
     fresh = Strings(*strings.gather(np.array(chosen, np.int32)))
     assert [fresh[i] for i in range(len(chosen))] == [texts[i] for i in chosen]
+
+
+def test_no_kernel_is_compiled_anew_for_a_vector_that_is_read_only(tmp_path: Path) -> None:
+    """Such as the cache of queries gives: a find would wait for the compiler."""
+    made = Fixture(tmp_path, STAYS)
+    vector = np.eye(16, dtype=np.float32)[0]
+    made.put(A, "harbour", vector=vector.tobytes())
+    vector.flags.writeable = False
+    assert find(made.engine, FindQuery("harbour"), vector).matches
+    assert not any("readonly" in str(signature) for signature in kernel.find.signatures)
+    made.engine.close()

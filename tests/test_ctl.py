@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
@@ -21,7 +21,6 @@ from rich.console import Console, RenderableType
 import vikingd
 from vikingd.client import Client, Draft
 from vikingd.ctl import main, render, trace
-from vikingd.ctl.demo import serving
 from vikingd.pb import admin_pb2, admin_pb2_grpc, contexts_pb2, retrieval_pb2
 from vikingd.pb.contexts_pb2 import Context, GetResponse
 from vikingd.pb.retrieval_pb2 import FindResponse, ScoreParts
@@ -37,37 +36,6 @@ RPCS = {
 LONG_URI = "viking://resources/fastapi/en/docs/advanced/response-change-status-code.md"
 
 Ctl = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def daemon() -> Iterator[str]:
-    """Where a daemon without an embedder listens."""
-    with serving("--provider", "none", quiet=True) as where:
-        yield where
-
-
-@pytest.fixture
-def client(daemon: str) -> Iterator[Client]:
-    """A client of the daemon, whose tree is empty."""
-    with Client(daemon) as made:
-        for context in list(made.list()):
-            made.delete(context.uri)
-        yield made
-
-
-@pytest.fixture
-def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
-    """Runs vikingctl on the daemon: exit code, stdout, stderr."""
-    monkeypatch.setenv("VIKINGCTL_ADDRESS", daemon)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["vikingctl", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return run
 
 
 def shown(renderable: RenderableType, width: int) -> list[str]:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -27,37 +27,6 @@ from vikingd.pb import contexts_pb2
 from vikingd.pb.retrieval_pb2 import BatchFindResponse
 
 Ctl = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def daemon() -> Iterator[str]:
-    """Where a daemon without an embedder listens."""
-    with serving("--provider", "none", quiet=True) as where:
-        yield where
-
-
-@pytest.fixture
-def client(daemon: str) -> Iterator[Client]:
-    """A client of the daemon, whose tree is empty."""
-    with Client(daemon) as made:
-        for context in list(made.list()):
-            made.delete(context.uri)
-        yield made
-
-
-@pytest.fixture
-def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
-    """Runs vikingctl on the daemon: exit code, stdout, stderr."""
-    monkeypatch.setenv("VIKINGCTL_ADDRESS", daemon)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["vikingctl", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return run
 
 
 def test_batches_are_bounded_by_count_and_by_bytes() -> None:

@@ -16,6 +16,7 @@ from naive import files_below, walk
 from numba.core.dispatcher import Dispatcher
 from trees import World, build, check_contents, search, shapes
 from viking_kernels import find as kernel
+from viking_kernels.bm25 import postings
 
 from vikingd.errors import Corrupt
 from vikingd.index.index import Index, IndexSettings
@@ -292,4 +293,19 @@ def test_readers_and_compactions_beside_the_writer():
     assert world.snapshot.counts(0)[0] == 120
     found = search(world.snapshot, "viking://", query)
     assert len(found.rows) == 120
+    world.close()
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_frequencies_saturate_and_the_length_does_not(compacted):
+    """A term said 70,000 times counts 65,535 times."""
+    world = World(8)
+    world.commit([world.put("viking://a", False, [(LATIN, "word " * 70_000, b"")])])
+    if compacted:
+        world.compact()
+    key = np.array([term_hash("word")], np.uint64)
+    terms = world.snapshot.terms(key, np.ones(1, np.float32))
+    first, last = postings(terms, 0)
+    assert (terms.base_tf[first:last].tolist() + terms.tail_tf.tolist()) == [65_535]
+    assert 70_000 in world.snapshot.tree.texts.length.tolist()
     world.close()

@@ -1,0 +1,45 @@
+"""vikingctl on a real daemon."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from vikingd.client import Client
+from vikingd.ctl import main
+from vikingd.ctl.demo import serving
+
+Ctl = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[str]:
+    """Where a daemon without an embedder listens."""
+    with serving("--provider", "none", quiet=True) as where:
+        yield where
+
+
+@pytest.fixture
+def client(daemon: str) -> Iterator[Client]:
+    """A client of the daemon, whose tree is empty."""
+    with Client(daemon) as made:
+        for context in list(made.list()):
+            made.delete(context.uri)
+        yield made
+
+
+@pytest.fixture
+def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """Runs vikingctl on the daemon: exit code, stdout, stderr."""
+    monkeypatch.setenv("VIKINGCTL_ADDRESS", daemon)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["vikingctl", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
