@@ -276,12 +276,14 @@ def raw_cosine(text: Text, query: Query, mean: F64) -> float:
     return cosine(text.vector, mean[text.script], direction_of(query, mean))
 
 
-def coded_cosine(code: Sequence[int], scale: float, query: Query, mean: F64, script: int) -> float:
-    """Dense of what a code stands for, as if it were a unit vector."""
+def coded_parts(
+    code: Sequence[int], scale: float, query: Query, mean: F64, script: int
+) -> tuple[float, float]:
+    """What `clipped` takes, of what a code stands for, as if it were a unit vector."""
     x, centre = scale * np.array(code), mean[script]
-    return clipped(
+    return (
         direction_of(query, mean) @ (x - centre), 1 - 2 * float(centre @ x) + float(centre @ centre)
-    )
+    )  # fmt: skip
 
 
 def clipped(above: float, square: float) -> float:
@@ -289,11 +291,14 @@ def clipped(above: float, square: float) -> float:
     return 0.0 if square <= NEGLIGIBLE**2 else min(max(0.0, above / math.sqrt(square)), 1.0)
 
 
-def cosine_bound(above: float, square: float, above_off: float, square_off: float) -> float:
-    """How far a cosine can come off, by trying."""
+def bounded_cosine(
+    above: float, square: float, above_off: float, square_off: float
+) -> tuple[float, float]:
+    """(a cosine, how far it can come off, by trying)."""
     steps = np.linspace(-1, 1, 21)
-    return max(
-        abs(clipped(above + a * above_off, square + c * square_off) - clipped(above, square))
+    told = clipped(above, square)
+    return told, max(
+        abs(clipped(above + a * above_off, square + c * square_off) - told)
         for a, c in itertools.product(steps, steps)
     )
 
@@ -364,6 +369,16 @@ def own_of_text(text: Text, query: Query, mean: F64, lexical: float) -> float:
     return w * raw_cosine(text, query, mean) + (1 - w) * (0.0 if missing else lexical)
 
 
+def score_codes(
+    text: Text, code: Sequence[int], scale: float, query: Query, mean: F64, lexical: float
+) -> float:
+    """The own score of a text from the code of its vector."""
+    missing = foreign(text.script, query.script)
+    w = dense_weight(missing, query.use_dense and query.vector is not None, query.use_lexical)
+    dense = clipped(*coded_parts(code, scale, query, mean, text.script)) if w > 0 else 0.0
+    return w * dense + (1 - w) * (0.0 if missing else lexical)
+
+
 def own_of_file(file: File, own: Mapping[int, float]) -> tuple[float, int]:
     """(own score, id of the best text, -1 none) from those of texts; of equal ones the first."""
     best = max(file.texts, key=lambda text: own[text.id], default=None)
@@ -400,6 +415,11 @@ def intraclass_correlation(groups: Iterable[Sequence[float]]) -> float:
     if msb + (n0 - 1) * msw <= 1e-12:
         return 1.0
     return min(max((msb - msw) / (msb + (n0 - 1) * msw), 0.0), 1.0)
+
+
+def gate_of(icc: float) -> float:
+    """How far the gate is open; what rounding leaves of it is nothing."""
+    return 0.0 if (gate := 1 - icc / ICC_FULL) < 1e-9 else gate
 
 
 def directory_scores(
@@ -752,7 +772,7 @@ def find(
     offered = {file.id: own_of_file(file, texts) for file in files_below(top)}
     own = {key: value[0] for key, value in offered.items()}
     icc = intraclass_correlation([[own[f.id] for f in files_in(d)] for d in walk(top)])
-    told = max(0.0, 1 - icc / ICC_FULL)
+    told = gate_of(icc)
     used = told if gate is None else gate
     b, share = PARENT_WEIGHT * used, NEIGHBOUR_WEIGHT * used
     if alpha is not None:

@@ -29,6 +29,11 @@ def unit(rng, dimension=16):
     return x / np.linalg.norm(x)
 
 
+def coded_cosine(vectors, row, query, script):
+    """(dense of a text from its code, how far it can be off), in fp32 as blocks of texts are."""
+    return dense.bounded_cosine(*map(np.float32, dense.coded_parts(vectors, row, query, script)))
+
+
 @some
 @given(seeds, st.floats(0, 0.9))
 def test_cosine_from_products_is_that_of_the_vectors(seed, length):
@@ -60,8 +65,10 @@ def test_the_bound_holds_wherever_the_products_are(seed, length, along_off, acro
     rng = np.random.default_rng(seed)
     x, u, mean = unit(rng), unit(rng), unit(rng) * length
     args = naive.centred(x, u, mean)
-    bound = dense.cosine_bound(*args, along_off, across_off)
-    assert bound >= naive.cosine_bound(*args, along_off, across_off)
+    score, bound = dense.bounded_cosine(*map(np.float32, (*args, along_off, across_off)))
+    wanted, off = naive.bounded_cosine(*args, along_off, across_off)
+    assert score == pytest.approx(wanted, abs=1e-6)
+    assert bound >= off
     assert bound <= 1 + 1e-6
 
 
@@ -130,13 +137,13 @@ def test_scores_from_codes_are_within_their_bound(shape):
         if left > 1e-3:  # below it, what float32 holds of it is not its direction
             raw = dense.raw_cosine(vectors, row, prepared, text.script)
             assert raw == pytest.approx(exact, abs=1e-4)
-        score, bound = dense.coded_cosine(vectors, row, prepared, text.script)
+        score, bound = coded_cosine(vectors, row, prepared, text.script)
         assert abs(score - exact) <= bound
         scale, code = float(vectors.scale[row]), vectors.base_codes[row, : len(text.vector)]
         if left > 0.5:
             assert bound <= 4 * (float(vectors.error[row]) + 1e-4) / left
-            told = naive.coded_cosine(code.tolist(), scale, query, plain, text.script)
-            assert score == pytest.approx(told, abs=1e-3)
+            told = naive.coded_parts(code.tolist(), scale, query, plain, text.script)
+            assert score == pytest.approx(naive.clipped(*told), abs=1e-3)
     world.close()
 
 
@@ -159,7 +166,7 @@ def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
         wide = naive.Query(question.astype(float), 1, {})
         for row, x in enumerate(raw.astype(float)):
             exact = naive.raw_cosine(naive.Text(1, 1, [], x), wide, mean.astype(float))
-            score, bound = dense.coded_cosine(vectors, row, query, 1)
+            score, bound = coded_cosine(vectors, row, query, 1)
             assert abs(score - exact) <= bound
             assert abs(score - dense.raw_cosine(vectors, row, query, 1)) <= bound
 

@@ -56,10 +56,12 @@ class Scored:
 
     def own_of_text(self, key: int, *, exact: bool = True) -> tuple[float, float]:
         """Own score of a text, and how far it can be off."""
-        return texts.own_of_text(
-            self.text_row[key], self.tree, self.vectors, self.compared, self.scratch.lexical,
-            self.scope, exact,
-        )  # fmt: skip
+        row, bundles = self.text_row[key], (self.tree, self.vectors, self.compared)
+        if exact or row >= self.scope.base_texts:
+            return texts.own_of_text(row, *bundles, self.scratch.lexical, self.scope), 0.0
+        texts.score_codes(row, row + 1, *bundles, self.scope, self.scratch)
+        own, bound = self.scratch.coded[:, row - self.scope.text_low].tolist()
+        return own, bound
 
     def text_id(self, row: int) -> int:
         """The text of a row, -1 none."""
@@ -157,8 +159,15 @@ def test_own_scores(shape):
         assert bound == 0
         own, bound = s.own_of_text(text.id, exact=False)
         assert abs(own - truth) <= bound + 1e-6
-        if s.text_row[text.id] >= s.scope.base_texts:
+        row = s.text_row[text.id]
+        if row >= s.scope.base_texts:
             assert (own, bound) == s.own_of_text(text.id)  # the tail has no codes
+        elif text.vector is not None and np.linalg.norm(text.vector - mean[text.script]) > 0.5:
+            code = s.vectors.base_codes[row, : len(text.vector)].tolist()
+            told = naive.score_codes(
+                text, code, float(s.vectors.scale[row]), s.query, mean, lexical[text.id]
+            )
+            assert own == pytest.approx(told, abs=1e-3)
     for key, parts in naive.directory_scores(s.top, s.query, mean, words).items():
         got = s.scratch.directories[:4, s.dir_at(key)]
         assert got == pytest.approx(parts, abs=1e-5)
@@ -178,7 +187,7 @@ def test_own_scores_of_files(shape, exact):
     owns = {key: own for key, (own, _) in scored.items()}
     for file in files_below(s.top):
         own, bound, best, count = texts.own_of_file(
-            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scratch.lexical, s.scope, exact
+            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scope, not exact, s.scratch
         )
         wanted, text = naive.own_of_file(file, owns)
         assert own == pytest.approx(wanted, abs=1e-6)
@@ -201,11 +210,12 @@ def test_of_equal_texts_the_first_is_the_best(compacted, exact):
         world.compact()
     snapshot, scope, means = world.scope_of(world.root)
     query = naive.Query(np.frombuffer(like[2], "<f4").astype(float), 1, {"status": 1.0})
-    lexical = np.zeros(len(snapshot.text_id), np.float32)
+    scratch, asked = room(snapshot), compared(query, means)
+    texts.score_codes(0, scope.base_texts, snapshot.tree, snapshot.vectors, asked, scope, scratch)
     for file, text in ((world.root.files["a"], 1), (world.root.files["b"], 0)):
         _, _, best, _ = texts.own_of_file(
-            -1 - snapshot.find(file.uri), snapshot.tree, snapshot.vectors, compared(query, means),
-            lexical, scope, exact,
+            -1 - snapshot.find(file.uri), snapshot.tree, snapshot.vectors, asked, scope, not exact,
+            scratch,
         )  # fmt: skip
         assert int(snapshot.text_id[best]) == file.texts[text].id
     world.close()
@@ -222,8 +232,8 @@ def test_the_best_passages_of_a_file(shape, count):
     for file in files_below(s.top):
         rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
         texts.best_passages(
-            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scratch.lexical, s.scope, True,
-            rows, scores,
+            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scratch.lexical, s.scope, rows,
+            scores,
         )  # fmt: skip
         wanted = naive.best_passages(file, kept, count)
         none = count - len(wanted)

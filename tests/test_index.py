@@ -11,10 +11,10 @@ import naive
 import numpy as np
 import pytest
 import viking_kernels
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from naive import files_below, walk
 from numba.core.dispatcher import Dispatcher
-from trees import World, build, check_contents, search, shapes
+from trees import Shape, World, build, check_contents, search, shapes
 from viking_kernels import find as kernel
 from viking_kernels.bm25 import postings
 
@@ -111,6 +111,7 @@ def test_an_old_snapshot_stays_as_it_was(shape):
 
 @few
 @given(shapes)
+@example(Shape(2912, (23,), 0, "mixed", False))  # the icc is 1/4, but for rounding
 def test_compaction_changes_no_result(shape):
     """Before and after it every method gives the same files in the same order, to 1e-6."""
     world = build(shape)

@@ -28,9 +28,13 @@ from viking_kernels.arrays import (
     Query,
     Vectors,
 )
+from viking_kernels.simd import prefetch
 
 # Below this length x - m' is rounding noise: a text that is all there is of its language.
 _NEGLIGIBLE = 1e-4
+
+PREFETCH_VECTORS = 6
+"""So many rows ahead vectors are asked for: mostly, whole directories are scored."""
 
 
 @njit
@@ -132,8 +136,10 @@ def products_int8(codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int) -
 
 
 @inlined
-def coded_cosine(vectors: Vectors, row: int, query: Query, script: int) -> tuple[float, float]:
-    """(dense of a base text from its int8 code, how far it can be off).
+def coded_parts(
+    vectors: Vectors, row: int, query: Query, script: int
+) -> tuple[float, float, float, float]:
+    """((x - m') . u, |x - m'|^2) of a base text from its int8 code, and how far each can be off.
 
     By Cauchy and Schwarz a product with a coded row is off by at most the length of what the code
     leaves out; the coding of the query and of the mean add their parts.
@@ -147,7 +153,7 @@ def coded_cosine(vectors: Vectors, row: int, query: Query, script: int) -> tuple
     # fp32 sums of some hundred products, and |x| = 1, hold to about 1e-6.
     above_off = left + query.error * (1.0 + left) + 1e-6
     square_off = 2.0 * (left * means.length[script] + means.error[script] * (1.0 + left)) + 2e-6
-    return cosine(above, square), cosine_bound(above, square, above_off, square_off)
+    return above, square, above_off, square_off
 
 
 @inlined
@@ -155,6 +161,7 @@ def raw_cosine(vectors: Vectors, row: int, query: Query, script: int) -> float:
     """Dense of a text from its fp32 vector."""
     base = vectors.base_raw.shape[0]
     if row < base:
+        prefetch(vectors.base_raw, row + PREFETCH_VECTORS)
         above, square = centred(vectors.base_raw[row], query, script)
     else:
         above, square = centred(vectors.tail_raw[row - base], query, script)
@@ -170,16 +177,25 @@ def cosine(above: float, square: float) -> float:
 
 
 @inlined
-def cosine_bound(above: float, square: float, above_off: float, square_off: float) -> float:
-    """How far a `cosine` can be off when what it is made of is off by so much at most."""
-    if above + above_off <= 0.0:
-        return 0.0
-    if square_off > 0.5 * square or square - square_off <= _NEGLIGIBLE * _NEGLIGIBLE:
-        return 1.0  # it can be anything
+def bounded_cosine(
+    above: float, square: float, above_off: float, square_off: float
+) -> tuple[float, float]:
+    """(`cosine`, how far it can be off) when what it is made of is off by so much at most.
+
+    In fp32 and without a branch, so that LLVM takes several rows at a time.
+    """
+    one = np.float32(1)
+    least = np.float32(_NEGLIGIBLE * _NEGLIGIBLE)
+    shrink = one / np.sqrt(np.float32(max(square, least)))
+    score = min(max(np.float32(0), above * shrink), one)
     # For x in [0, 1/2]: 1 / sqrt(1 - x) <= 1 + x and 1 - x / 2 <= 1 / sqrt(1 + x).
-    shrink = 1.0 / np.sqrt(square)
     relative = square_off * shrink * shrink
-    return (above_off + (abs(above) + above_off) * relative) * shrink + 1e-6
+    off = (above_off + (abs(above) + above_off) * relative) * shrink + np.float32(4e-6)
+    anything = square_off > np.float32(0.5) * square or square - square_off <= least
+    bound = one if anything else off
+    if above + above_off <= np.float32(0):
+        bound = np.float32(0)
+    return score if square > least else np.float32(0), bound
 
 
 @inlined

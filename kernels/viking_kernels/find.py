@@ -33,6 +33,9 @@ EXHAUSTIVE = 1
 BEST_FIRST = 2
 EXACT = 3
 
+BLOCK = 256
+"""Texts whose codes are multiplied before their scores are worked out."""
+
 BEST_BY_WORDS = 64
 """Texts that a walk looks at besides the directories it opens."""
 
@@ -56,7 +59,7 @@ class Found(NamedTuple):
     best_text: I32  # [n] rows
     passages: I32  # [n, Plan.passages] rows of texts, best first, -1 none
     passage_own: F32  # [n, Plan.passages]
-    directories: F32  # [5, d] dense, lexical, dense weight, own, final; own -1 outside
+    directories: F32  # [5, d] dense, lexical, dense weight, own, final; own -1 outside: of Scratch
     start_points: I32  # BEST_FIRST: positions of directories
     opened: I32  # BEST_FIRST: likewise, in the order of opening
     icc: float
@@ -72,7 +75,8 @@ class Found(NamedTuple):
 def scratch(directories: int, files: int, texts: int) -> Scratch:
     """Room for the scores of so many rows."""
     return Scratch(
-        np.zeros(texts, np.float32), np.empty(directories, np.float32),
+        np.zeros(texts, np.float32), np.empty((2, texts), np.float32),
+        np.empty((6, BLOCK), np.float32), np.empty(directories, np.float32),
         np.zeros(directories, np.float32), np.empty(directories, np.int32),
         np.empty((5, directories), np.float32), np.empty((2, files), np.float32),
         np.empty(files, np.int32), np.empty(directories, np.uint8),
@@ -105,8 +109,8 @@ def find(
         scratch: room for all rows of the tree; no other find uses it meanwhile.
     """
     directories, exact = tree.directories, plan.method == EXACT
-    # True, but no constant: numba would compile all that it is handed to once more for that.
-    in_fp32 = plan.method > 0
+    # Constants in variables: for a literal numba would compile all that it is handed to once more.
+    in_fp32, coded = plan.method > 0, plan.method < 0
     query = prepare(asked, means)
     inside = scopes.tail_directories(directories, scope)
     d = scope.dir_high - scope.dir_low + inside.shape[0]
@@ -129,7 +133,7 @@ def find(
     icc, sample_files = hierarchy.intraclass_correlation(
         sample, directories, tree.files, scope, scratch.own
     )
-    gate = max(0.0, 1.0 - icc / hierarchy.ICC_FULL)
+    gate = hierarchy.gate_of(icc)
     weight, share = hierarchy.PARENT_WEIGHT * gate, hierarchy.NEIGHBOUR_WEIGHT * gate
     if plan.alpha >= 0:
         weight, share = 1.0 - plan.alpha, 0.0
@@ -164,7 +168,7 @@ def find(
     if plan.method == BEST_FIRST:
         candidates = _with_proposed(candidates, near, tree, scope, allowed, scratch)
     trio = hierarchy.with_neighbours(candidates, tree.files, scope)
-    _score_again(trio, share > 0, tree, vectors, query, scope, in_fp32, scratch)
+    _score_again(trio, share > 0, tree, vectors, query, scope, coded, scratch)
     parts, best_text = hierarchy.parts_of_files(
         trio, tree.files.directory, tree.texts, scope, query, weights, scratch
     )
@@ -173,13 +177,13 @@ def find(
     passage_own = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):
         best_passages(
-            trio[kept[i], 0], tree, vectors, query, scratch.lexical, scope, in_fp32, passages[i],
+            trio[kept[i], 0], tree, vectors, query, scratch.lexical, scope, passages[i],
             passage_own[i],
         )  # fmt: skip
     bm25.forget(terms, scope, scratch.lexical)
     return Found(
         trio[kept, 0], parts[kept], best_text[kept], passages, passage_own,
-        scratch.directories[:, :d].copy(), starts, scratch.opened[:opened].copy(), icc, gate,
+        scratch.directories[:, :d], starts, scratch.opened[:opened].copy(), icc, gate,
         weights, sample_files, texts, trio.shape[0], rounds, stop,
     )  # fmt: skip
 
@@ -256,7 +260,7 @@ def _score_again(
     vectors: Vectors,
     query: Query,
     scope: Scope,
-    exact: bool,
+    coded: bool,
     scratch: Scratch,
 ) -> None:
     """Own scores of files, and of their neighbours where they count."""
@@ -264,9 +268,7 @@ def _score_again(
     for i in range(rows.shape[0]):
         if rows[i] >= 0:
             at = scopes.place(rows[i], scope.file_low, scope.file_high, scope.base_files)
-            own, _, text, _ = own_of_file(
-                rows[i], tree, vectors, query, scratch.lexical, scope, exact
-            )
+            own, _, text, _ = own_of_file(rows[i], tree, vectors, query, scope, coded, scratch)
             scratch.own[0, at] = own
             scratch.own[1, at] = 0
             scratch.best[at] = text

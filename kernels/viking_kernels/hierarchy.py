@@ -39,6 +39,9 @@ from viking_kernels.texts import dense_weight, foreign
 PARENT_WEIGHT = 0.5
 NEIGHBOUR_WEIGHT = 0.2
 ICC_FULL = 0.25
+_LEAST_GATE = 1e-9
+"""Less is rounding of the icc, and would make matches of files that have no score."""
+
 SAMPLE_FILES = 1024
 """Directories are sampled, whole, and scored in fp32: the gate costs the same in any scope, and
 is the same for every method."""
@@ -114,6 +117,13 @@ def intraclass_correlation(
     if denominator <= 1e-12:
         return 1.0, total
     return min(max((mean_between - mean_within) / denominator, 0.0), 1.0), total
+
+
+@inlined
+def gate_of(icc: float) -> float:
+    """How far the gate is open for an icc: g above."""
+    gate = 1.0 - icc / ICC_FULL
+    return gate if gate > _LEAST_GATE else 0.0
 
 
 @inlined

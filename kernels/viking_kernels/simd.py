@@ -35,6 +35,9 @@ def _path() -> str:
 PATH = _path()
 """avx2 or plain; VIKINGD_SIMD=plain takes the path of machines without AVX2."""
 
+CACHE_LINE = 64
+"""Bytes that come from memory at a time."""
+
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 _HALF = LANES // 2
 
@@ -110,3 +113,33 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
         return context.make_tuple(builder, sig.return_type, out)
 
     return signature, codegen
+
+
+@intrinsic
+def _prefetch(typingctx: Any, matrix: Any, row: Any) -> Any:
+    """Asks for the cache lines of matrix[row]; a row beyond the end does no harm.
+
+    Args:
+        matrix: [n, dim] of any numbers.
+        row: which of them.
+    """
+    signature = types.void(matrix, types.int64)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, args[0])
+        width = builder.mul(cgutils.unpack_tuple(builder, array.shape)[1], array.itemsize)
+        first = builder.bitcast(array.data, _I8.as_pointer())
+        start = builder.gep(first, [builder.mul(args[1], width)])
+        kind = ir.FunctionType(ir.VoidType(), [start.type, _I32, _I32, _I32])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        flags = [ir.Constant(_I32, flag) for flag in (0, 3, 1)]  # to read, into all caches, data
+        step = ir.Constant(_I64, CACHE_LINE)
+        zero = ir.Constant(_I64, 0)
+        with cgutils.for_range_slice(builder, zero, width, step, intp=_I64) as (offset, _):
+            builder.call(fetch, [builder.gep(start, [offset]), *flags])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+prefetch: Any = _prefetch  # mypy takes it for what numba calls to compile it

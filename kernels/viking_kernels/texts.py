@@ -9,11 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from viking_kernels._jit import inlined
-from viking_kernels.arrays import F32, I32, Query, Scope, Tree, Vectors
-from viking_kernels.dense import coded_cosine, raw_cosine
+from viking_kernels.arrays import F32, I32, Query, Scope, Scratch, Tree, Vectors
+from viking_kernels.dense import bounded_cosine, coded_parts, raw_cosine
 from viking_kernels.scope import place
+from viking_kernels.simd import prefetch
 
 DENSE_WEIGHT = 0.5
+
+PREFETCH_ROWS = 32
+"""So many rows ahead codes are asked for; the processor alone looks no further than a page."""
 
 
 @inlined
@@ -34,36 +38,67 @@ def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> f
 
 @inlined
 def own_of_text(
-    row: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope, exact: bool
-) -> tuple[float, float]:
-    """(own score of a living text of the scope, how far it can be off).
+    row: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope
+) -> float:
+    """Own score of a living text of the scope from its fp32 vector.
 
-    From int8 codes where there are some, unless `exact`; from fp32 vectors it is off by nothing.
     `lexical` are the scope's, by position.
     """
     script = np.int64(tree.texts.script[row])
     missing = foreign(script, query.script)
     weight = dense_weight(missing, query.use_dense, query.use_lexical)
     score = 0.0
-    bound = 0.0
     if weight > 0 and vectors.vector_at[row] <= scope.revision:
-        if exact or row >= scope.base_texts:
-            score = raw_cosine(vectors, row, query, script)
-        else:
-            score, bound = coded_cosine(vectors, row, query, script)
+        score = raw_cosine(vectors, row, query, script)
     words = 0.0
     if not missing:
         words = np.float64(lexical[place(row, scope.text_low, scope.text_high, scope.base_texts)])
-    return weight * score + (1.0 - weight) * words, weight * bound
+    return weight * score + (1.0 - weight) * words
+
+
+@inlined
+def score_codes(
+    low: int, high: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch
+) -> None:
+    """Fills scratch.coded for the base texts [low, high) of the scope, living or dead.
+
+    In two passes over blocks: the products, for which memory is waited, then the arithmetic, which
+    LLVM does for several texts at a time.
+    """
+    block = scratch.block
+    size = block.shape[1]
+    for start in range(low, high, size):
+        count = min(size, high - start)
+        for i in range(count):
+            row = start + i
+            prefetch(vectors.base_codes, row + PREFETCH_ROWS)
+            script = np.int64(tree.texts.script[row])
+            missing = foreign(script, query.script)
+            above, square, above_off, square_off = coded_parts(vectors, row, query, script)
+            block[0, i] = above
+            block[1, i] = square
+            block[2, i] = above_off
+            block[3, i] = square_off
+            weight = dense_weight(missing, query.use_dense, query.use_lexical)
+            block[4, i] = weight if vectors.vector_at[row] <= scope.revision else 0.0
+            words = 0.0 if missing else np.float64(scratch.lexical[row - scope.text_low])
+            block[5, i] = (1.0 - weight) * words
+        at = start - scope.text_low
+        for i in range(count):
+            score, bound = bounded_cosine(block[0, i], block[1, i], block[2, i], block[3, i])
+            scratch.coded[0, at + i] = block[4, i] * score + block[5, i]
+            scratch.coded[1, at + i] = block[4, i] * bound
 
 
 @inlined
 def own_of_file(
-    file: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope, exact: bool
-) -> tuple[float, float, int, int]:
+    file: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, coded: bool,
+    scratch: Scratch,
+) -> tuple[float, float, int, int]:  # fmt: skip
     """(best own score of a file's texts, largest bound, row of the best text, texts).
 
-    Of equal ones the first is the best; -1 where the file has no living text.
+    From fp32 vectors, which are off by nothing, or for the base's texts from scratch.coded. Of
+    equal ones the first is the best; -1 where the file has no living text.
     """
     texts = tree.texts
     own = 0.0
@@ -73,18 +108,20 @@ def own_of_file(
     if file < scope.base_files:
         for row in range(tree.files.texts[file, 0], tree.files.texts[file, 1]):
             if texts.died[row] > scope.revision:
-                score, off = own_of_text(row, tree, vectors, query, lexical, scope, exact)
+                if coded:
+                    score = np.float64(scratch.coded[0, row - scope.text_low])
+                    bound = max(bound, np.float64(scratch.coded[1, row - scope.text_low]))
+                else:
+                    score = own_of_text(row, tree, vectors, query, scratch.lexical, scope)
                 count += 1
-                bound = max(bound, off)
                 if best < 0 or score > own:
                     own = score
                     best = row
     row = tree.files.newest[file]
     while row >= 0:
         if row < texts.died.shape[0] and texts.died[row] > scope.revision:
-            score, off = own_of_text(row, tree, vectors, query, lexical, scope, exact)
+            score = own_of_text(row, tree, vectors, query, scratch.lexical, scope)
             count += 1
-            bound = max(bound, off)
             # The chain leads from the last text to the first.
             if best < 0 or score > own or (score == own and best >= scope.base_texts):
                 own = score
@@ -95,8 +132,8 @@ def own_of_file(
 
 @inlined
 def best_passages(
-    file: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope, exact: bool,
-    rows: I32, scores: F32,
+    file: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope, rows: I32,
+    scores: F32,
 ) -> None:  # fmt: skip
     """Fills `rows` and `scores` ([n]) with a file's best passages, best first, -1 for none.
 
@@ -108,13 +145,13 @@ def best_passages(
     if file < scope.base_files:
         for row in range(tree.files.texts[file, 0], tree.files.texts[file, 1]):
             if texts.died[row] > scope.revision and texts.ordinal[row] > 0:
-                own, _ = own_of_text(row, tree, vectors, query, lexical, scope, exact)
+                own = own_of_text(row, tree, vectors, query, lexical, scope)
                 _insert(rows, scores, row, own)
     row = tree.files.newest[file]
     while row >= 0:
         alive = row < texts.died.shape[0] and texts.died[row] > scope.revision
         if alive and texts.ordinal[row] > 0:
-            own, _ = own_of_text(row, tree, vectors, query, lexical, scope, exact)
+            own = own_of_text(row, tree, vectors, query, lexical, scope)
             _insert(rows, scores, row, own)
         row = texts.older[row - scope.base_texts]
 

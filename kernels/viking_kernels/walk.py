@@ -26,7 +26,7 @@ from viking_kernels.arrays import (
 from viking_kernels.hierarchy import smooth
 from viking_kernels.scope import next_file, place, row_at
 from viking_kernels.select import push_smallest
-from viking_kernels.texts import own_of_file
+from viking_kernels.texts import own_of_file, score_codes
 
 CONVERGED = 0
 EXHAUSTED = 1
@@ -63,13 +63,16 @@ def score_files(
     scratch: Scratch,
 ) -> int:  # fmt: skip
     """Fills scratch.own and .best for the files right in a directory; how many texts they have."""
+    if not exact and directory < scope.base_dirs:
+        first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
+        if first < last:
+            low, high = tree.files.texts[first, 0], tree.files.texts[last - 1, 1]
+            score_codes(low, high, tree, vectors, query, scope, scratch)
     texts = 0
     file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
     while file >= 0:
         at = place(file, scope.file_low, scope.file_high, scope.base_files)
-        own, bound, best, count = own_of_file(
-            file, tree, vectors, query, scratch.lexical, scope, exact
-        )
+        own, bound, best, count = own_of_file(file, tree, vectors, query, scope, not exact, scratch)
         scratch.own[0, at] = own
         scratch.own[1, at] = bound
         scratch.best[at] = best

@@ -55,19 +55,15 @@ _TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL)
 _TYPE = tuple(ContextType)  # by number
 
 
-def is_light(engine: Engine, query: FindQuery) -> bool:
-    """Whether a find takes tens of microseconds and is best run where it stands."""
-    snapshot = engine.snapshot
-    row = snapshot.find(query.target_uri)
-    texts = int(snapshot.counts(row)[TEXTS]) if row is not None and row >= 0 else 0
-    tail = len(snapshot.tree.texts.directory) - len(snapshot.base.text_dir)
-    return texts + tail <= LIGHT_TEXTS
-
-
 def find(
     engine: Engine, query: FindQuery, vector: F32 | None, degraded: tuple[str, ...] = ()
 ) -> FindResult:
-    """Answers a query on the newest snapshot.
+    """Answers a query on the newest snapshot; see Search."""
+    return Search(engine, query, vector, degraded).answer()
+
+
+class Search:
+    """A query bound to the newest snapshot and its scope there.
 
     Args:
         engine: holds the snapshot, which is all that the answer is made of.
@@ -79,28 +75,19 @@ def find(
         NotFound: the target is not there.
         InvalidField: the target is a file, or `where` is malformed.
     """
-    where = filters.parse(query.where) if query.where else None
-    started = perf_counter()
-    search = _Search(engine.snapshot, query, vector, where)
-    planned = perf_counter()
-    scored = search.run(engine.settings.exhaustive_texts)
-    done = perf_counter()
-    matches = _matches(search, scored)
-    trace = explain(search.snapshot, scored) if query.trace else None
-    timings = (
-        ("plan", planned - started),
-        ("score", done - planned),
-        ("reply", perf_counter() - done),
-    )
-    return FindResult(matches, search.snapshot.revision, timings, degraded, trace)
-
-
-class _Search:
-    """A query bound to a snapshot and a scope."""
 
     def __init__(
-        self, snapshot: Snapshot, query: FindQuery, vector: F32 | None, where: filters.Filter | None
+        self,
+        engine: Engine,
+        query: FindQuery,
+        vector: F32 | None,
+        degraded: tuple[str, ...] = (),
     ) -> None:
+        self._started = perf_counter()
+        self._exhaustive_texts = engine.settings.exhaustive_texts
+        self._degraded = degraded
+        self._where = filters.parse(query.where) if query.where else None
+        snapshot = engine.snapshot
         self.snapshot = snapshot
         self.query = query
         root = snapshot.find(query.target_uri)
@@ -122,8 +109,29 @@ class _Search:
             len(self.terms.hashes) > 0,
         )  # fmt: skip
         self.types = query.context_types or _TYPES
-        self.files = self._allowed(files=True, where=where)
-        self.directories = self._allowed(files=False, where=where)
+        self.counts = snapshot.counts(root)
+
+    @property
+    def is_light(self) -> bool:
+        """Whether the answer takes tens of microseconds and is best made where it stands."""
+        tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
+        return int(self.counts[TEXTS]) + tail <= LIGHT_TEXTS
+
+    def answer(self) -> FindResult:
+        """Scores the scope and says what is best in it."""
+        planned = perf_counter()
+        scratch = _take_scratch(self.snapshot)
+        scored = self._run(scratch)
+        done = perf_counter()
+        matches = _matches(self, scored)
+        trace = explain(self.snapshot, scored) if self.query.trace else None
+        _room.scratch = scratch  # for the next; one that a query failed in is not used again
+        timings = (
+            ("plan", planned - self._started),
+            ("score", done - planned),
+            ("reply", perf_counter() - done),
+        )
+        return FindResult(matches, self.snapshot.revision, timings, self._degraded, trace)
 
     def _script(self, vector: F32 | None, mean: F32) -> int:
         """The query's language: by its text, else that of the nearest mean."""
@@ -135,9 +143,9 @@ class _Search:
             return NONE
         return max(present, key=lambda s: float(mean[s] @ vector) / float(lengths[s]))
 
-    def _allowed(self, *, files: bool, where: filters.Filter | None) -> U8:
+    def _allowed(self, *, files: bool) -> U8:
         """uint8, one a file (or directory) of the scope, 0 where a filter forbids; [0]: all may."""
-        snapshot, scope = self.snapshot, self.scope
+        snapshot, scope, where = self.snapshot, self.scope, self._where
         if (self.query.levels == Levels.DIRECTORIES) == files and self.query.levels != Levels.BOTH:
             return _ALL
         kind = int(snapshot.dir_type[scope.root])
@@ -158,13 +166,12 @@ class _Search:
         )
         return np.concatenate([allowed[low:high], allowed[base:]]).astype(np.uint8)
 
-    def run(self, exhaustive_texts: int) -> Scored:
-        """Scores the scope."""
+    def _run(self, scratch: Scratch) -> Scored:
+        """What is scored and chosen; its directories stand in `scratch`."""
         snapshot, query, scope = self.snapshot, self.query, self.scope
-        method = query.method
-        counts = snapshot.counts(scope.root)
+        method, counts = query.method, self.counts
         if method is Method.AUTO:
-            whole = counts[TEXTS] <= exhaustive_texts
+            whole = counts[TEXTS] <= self._exhaustive_texts
             method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
         threshold = query.score_threshold or 0.0
         most = query.max_directories or MAX_DIRECTORIES
@@ -174,14 +181,14 @@ class _Search:
             walk.Limits(query.limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
         )  # fmt: skip
         wants_files = query.levels != Levels.DIRECTORIES
-        scratch = _take_scratch(snapshot)
         found = kernel.find(
             snapshot.tree, snapshot.vectors, snapshot.numbers, self.coded, self.asked, scope,
             snapshot.terms(self.terms.hashes, self.terms.weights),
-            self.files if wants_files else np.zeros(_size(snapshot, scope), np.uint8),
+            self._allowed(files=True)
+            if wants_files
+            else np.zeros(_size(snapshot, scope), np.uint8),
             self._near(method), plan, scratch,
         )  # fmt: skip
-        _room.scratch = scratch  # for the next; one that a query failed in is not used again
         chosen: list[Chosen] = []
         if wants_files:
             chosen += self._best_files(found)
@@ -226,8 +233,9 @@ class _Search:
         scope, final = self.scope, found.directories[4]
         own = found.directories[3]
         eligible = (own >= 0) & (final > threshold)
-        if len(self.directories):
-            eligible &= self.directories.astype(bool)
+        allowed = self._allowed(files=False)
+        if len(allowed):
+            eligible &= allowed.astype(bool)
         positions = np.flatnonzero(eligible)
         limit = self.query.limit
         if len(positions) > limit:
@@ -243,7 +251,7 @@ class _Search:
         return out
 
 
-def _matches(search: _Search, scored: Scored) -> tuple[Match, ...]:
+def _matches(search: Search, scored: Scored) -> tuple[Match, ...]:
     """The results with what is shown of them."""
     snapshot = search.snapshot
     directory_of, type_of = snapshot.tree.files.directory.item, snapshot.dir_type.item

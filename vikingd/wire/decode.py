@@ -182,23 +182,13 @@ def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
         raise InvalidField(field, f"has {len(raw)} bytes, which are not whole float32 numbers")
     if dimension is not None and len(raw) != 4 * dimension:
         raise InvalidField(field, f"has {len(raw) // 4} numbers, the store's have {dimension}")
-    units, norms = _normalized(raw, len(raw) // 4)
-    norm = norms.item()
+    vector = np.frombuffer(raw, dtype="<f4").astype(np.float64)  # so that squares cannot overflow
+    norm = math.sqrt(vector.dot(vector))
     if not math.isfinite(norm):
         raise InvalidField(field, "has a number that is not finite")
     if norm == 0.0:
         raise InvalidField(field, "is all zeros, which has no direction")
-    unit: Vector = units[0]
-    return unit
-
-
-def _normalized(raw: bytes, dimension: int) -> tuple[Vector, NDArray[np.float64]]:
-    """Vectors one after the other, at unit length, and the lengths that they had: ([n, d], [n])."""
-    vectors = np.frombuffer(raw, dtype="<f4").reshape(-1, dimension).astype(np.float64)
-    # As doubles, so that squares cannot overflow.
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return (vectors / norms[:, None]).astype(np.float32), norms
+    return (vector / norm).astype(np.float32)
 
 
 def _unit_vectors(
@@ -219,10 +209,11 @@ def _unit_vectors(
         return None
     if not raw:
         return iter(())
-    units, norms = _normalized(b"".join(raw), size // 4)
+    vectors = np.frombuffer(b"".join(raw), dtype="<f4").reshape(-1, size // 4).astype(np.float64)
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     if not (np.isfinite(norms) & (norms > 0)).all():
         return None
-    joined = units.astype("<f4", copy=False).tobytes()
+    joined = (vectors / norms[:, None]).astype("<f4").tobytes()
     return (joined[at : at + size] for at in range(0, len(joined), size))
 
 

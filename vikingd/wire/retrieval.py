@@ -10,7 +10,7 @@ from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed
 from vikingd.model import FindQuery, FindResult
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
-from vikingd.retrieve.find import find, is_light
+from vikingd.retrieve.find import Search, find
 from vikingd.wire import decode, encode
 from vikingd.wire.calls import (
     KERNEL_THREADS,
@@ -45,13 +45,12 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         if vector is None:
             vector, degraded = await self._embed(query.text, deadline)
         embed_seconds = time.perf_counter() - started
-        if is_light(self._engine, query):
-            deadline.left()
-            result = find(self._engine, query, vector, degraded)
+        deadline.left()
+        search = Search(self._engine, query, vector, degraded)
+        if search.is_light:
+            result = search.answer()
         else:
-            result = await on(
-                self._threads.kernels, deadline, find, self._engine, query, vector, degraded
-            )
+            result = await on(self._threads.kernels, deadline, search.answer)
         return encode.find_response(result, embed_seconds)
 
     async def BatchFind(
