@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks import data, echo, finds, real, writes
+from benchmarks import data, echo, finds, flat, real, writes
 from benchmarks.bench import Bench
 from benchmarks.daemon import say, serving, temporary_store
 from benchmarks.measure import Row, number, table, write
@@ -22,6 +22,8 @@ SIZES = (1_000, 10_000, 100_000)
 LOADING = "put_batch_500"
 # In this order: the last ones change what is in the store.
 MEASUREMENTS: tuple[Callable[[Bench], Iterator[Row]], ...] = (
+    flat.scan_int8,
+    flat.keyword,
     finds.start_seconds,
     finds.find_exact,
     finds.find_best_first,

@@ -783,3 +783,49 @@ def find(
     final = finals_below(top, own, (b, root_weight(top, b), share), above)
     best = {key: value[1] for key, value in offered.items()}
     return Found(texts, directories, above, own, best, final, icc, told)
+
+
+# flat
+
+
+def quantize_int4(raw: F64, axis: F64) -> tuple[npt.NDArray[np.int64], F64, F64, F64]:
+    """(codes, scales, lengths of what they leave out, products with the axis)."""
+    along = raw @ axis
+    left = raw - along[:, None] * axis
+    codes = np.full(raw.shape, 8)
+    scale, error = np.zeros(len(raw)), np.zeros(len(raw))
+    for i, row in enumerate(left):
+        if row.any():
+            steps = [max(abs(row)) * eighths / 60 for eighths in range(4, 9)]
+            tried = [np.clip(np.floor(row / step) + 8, 0, 15) for step in steps]
+            misses = [
+                math.dist(row, step * (code - 7.5)) for step, code in zip(steps, tried, strict=True)
+            ]
+            codes[i] = tried[misses.index(min(misses))]
+            level = codes[i] - 7.5
+            scale[i] = row @ level / (level @ level)
+        error[i] = math.dist(row, scale[i] * (codes[i] - 7.5))
+    return codes, scale, error, along
+
+
+def products_int4(codes: Sequence[Sequence[int]], factors: Sequence[int]) -> list[int]:
+    """The products of rows of codes, one a component, with the factors."""
+    return [sum(int(a) * int(b) for a, b in zip(row, factors, strict=True)) for row in codes]
+
+
+def dense_top(
+    texts: Iterable[Text], direction: F64, allowed: Collection[int], k: int
+) -> list[tuple[int, float]]:
+    """(id, product) of the k best texts with a vector, of equal ones the first."""
+    able = [t for t in texts if t.vector is not None and t.id in allowed]
+    scored = [(text.id, float(text.vector @ direction)) for text in able]
+    return sorted(scored, key=lambda pair: -pair[1])[:k]
+
+
+def keyword_top(
+    top: Directory, terms: Mapping[str, float], allowed: Collection[int], k: int
+) -> list[tuple[int, float]]:
+    """(id, score) of the k best texts above 0, of equal ones the first."""
+    scores, _ = score_scope(top, terms)
+    able = [(t.id, scores[t.id]) for t in texts_below(top) if t.id in allowed]
+    return sorted((p for p in able if p[1] > 0), key=lambda pair: -pair[1])[:k]

@@ -1,0 +1,170 @@
+"""Rows about flat searches in this process, without the daemon: kernels beside other engines."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from viking_kernels import flat
+from viking_kernels.arrays import (
+    COUNTS,
+    DIRECTORIES,
+    NEVER,
+    TEXT_LENGTH,
+    TEXTS,
+    Scope,
+    Terms,
+    Texts,
+    Vectors,
+)
+from viking_kernels.quantize import int4_room, mean_direction, quantize_int4, quantize_rows
+from viking_kernels.simd import padded
+
+from benchmarks.bench import QUERIES, Bench, recall
+from benchmarks.daemon import say
+from benchmarks.measure import Row, interleaved, percentiles
+from benchmarks.peer_adapters import F32, PEERS, TOP_K, Rows
+
+INSTALL = "pip install -e '.[bench]'"
+KEYWORD_PEERS = ("bm25s", "tantivy")
+_ALL = np.zeros(0, np.uint8)  # nothing is forbidden; also: nothing stands in the tail
+
+Search = Callable[[int], Sequence[int]]
+"""Rows of the ten best of a query, by its number."""
+
+
+def scan_int8(bench: Bench) -> Iterator[Row]:
+    """The ten nearest of all vectors; the baseline is FAISS's flat index on one thread."""
+    vectors = np.array(bench.tree.vectors)
+    asked = np.array([np.frombuffer(q.vector, "<f4") for q in bench.tree.queries(QUERIES)])
+    asked /= np.linalg.norm(asked, axis=1)[:, None]
+    coded = int4_room(len(vectors), mean_direction(vectors))
+    quantize_int4(vectors, coded)
+    codes = np.zeros((len(vectors), padded(vectors.shape[1])), np.int8)
+    scale, error = np.empty((2, len(vectors)), np.float32)
+    quantize_rows(vectors, codes, scale, error)
+    rows, _, scope = _one_directory(np.zeros(len(vectors), np.int32))
+    held = Vectors(codes, scale, error, vectors, vectors[:0], np.zeros(len(vectors), np.int64))
+
+    def search(i: int) -> Sequence[int]:
+        query = asked[i % QUERIES]
+        return flat.dense_top(query, coded, held, rows, scope, _ALL, _ALL, TOP_K)[0].tolist()
+
+    exact = asked.astype(np.float64) @ vectors.astype(np.float64).T
+    faiss = PEERS["faiss"](Rows(vectors, [], [], np.ones(len(vectors), bool)), Path())
+    others = {"faiss": lambda i: faiss.vector(asked[i % QUERIES], 0)}
+    yield from _compared(bench, "scan_int8", search, others, exact)
+
+
+def keyword(bench: Bench) -> Iterator[Row]:
+    """The ten best by words; the baseline is the faster of bm25s and tantivy."""
+    texts = [_words(bench.tree.text(node)) for node in range(bench.tree.nodes)]
+    # Each word once: the peers differ in what a second one counts.
+    queries = [_words(query.text) for query in bench.tree.queries(QUERIES)]
+    asked = [" ".join(dict.fromkeys(query.split())) for query in queries]
+    index = _Postings(texts)
+    terms = [index.terms(text) for text in asked]
+    held, counts, scope = _one_directory(index.length)
+
+    def search(i: int) -> Sequence[int]:
+        question = terms[i % len(terms)]
+        return flat.keyword_top(held, counts, scope, _ALL, question, _ALL, TOP_K)[0].tolist()
+
+    with tempfile.TemporaryDirectory() as home:
+        rows = Rows(np.zeros((0, 0), np.float32), texts, texts, np.ones(len(texts), bool))
+        others: dict[str, Search] = {}
+        for name in KEYWORD_PEERS:
+            try:
+                peer = PEERS[name](rows, Path(home))
+            except ImportError as error:
+                say(f"{name} is skipped: {error}; {INSTALL}")
+                continue
+            others[name] = lambda i, peer=peer: peer.keyword(asked[i % len(asked)], 0)  # type: ignore[misc]
+        exact = np.array([index.scores(text) for text in asked])
+        yield from _compared(bench, "keyword", search, others, exact)
+
+
+def _words(text: str) -> str:
+    """Words between blanks, without what tantivy's query language knows."""
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def _compared(
+    bench: Bench, name: str, search: Search, others: dict[str, Search], exact: npt.NDArray[Any]
+) -> Iterator[Row]:
+    """A row with the fastest of the others as its baseline; the ratio is that over the value."""
+    best = np.argsort(-exact, axis=1, kind="stable")[:, :TOP_K]
+    truth = [set(found[row[found] > 0].tolist()) for found, row in zip(best, exact, strict=True)]
+
+    def reached(of: Search) -> float:
+        return statistics.fmean(recall(set(of(i)), known) for i, known in enumerate(truth))
+
+    own, *taken = interleaved(bench.seconds, search, *others.values(), size=len(truth))
+    shown = percentiles(own)
+    times = {other: float(np.median(t)) * 1e3 for other, t in zip(others, taken, strict=True)}
+    fastest = min(times, key=times.__getitem__, default=None)
+    baseline = times[fastest] if fastest else None
+    yield Row(
+        name, bench.tree.nodes, shown["p50"], "ms", baseline,
+        baseline / shown["p50"] if baseline else None, reached(search), **shown,
+        baseline_recall=reached(others[fastest]) if fastest else None, data=bench.data,
+        remark="beside " + ", ".join(f"{o} {t:.3g} ms" for o, t in times.items()),
+    )  # fmt: skip
+
+
+def _one_directory(length: npt.NDArray[np.int32]) -> tuple[Texts, npt.NDArray[np.int64], Scope]:
+    """Texts of these lengths as a base of one directory without files, and its counts."""
+    n = len(length)
+    zeros = np.zeros(n, np.int32)
+    texts = Texts(
+        zeros - 1, zeros, zeros.astype(np.uint8), length, zeros, np.full(n, NEVER), zeros[:0]
+    )
+    counts = np.zeros(COUNTS, np.int64)
+    counts[[DIRECTORIES, TEXTS, TEXT_LENGTH]] = 1, n, length.sum()
+    return texts, counts, Scope(0, 0, 1, 0, 0, 0, n, 1, 0, n, 1)
+
+
+class _Postings:
+    """An inverted index of the words between blanks, as the peers split texts."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        numbers: dict[str, int] = {}
+        words = [[numbers.setdefault(w, len(numbers)) for w in text.split()] for text in texts]
+        self._numbers = numbers
+        self.length = np.array([len(text) for text in words], np.int32)
+        at = np.repeat(np.arange(len(texts)), self.length)
+        pairs = np.concatenate([np.array(text, np.int64) for text in words]) * len(texts) + at
+        found, tf = np.unique(pairs, return_counts=True)
+        term, text = np.divmod(found, len(texts))
+        self._at = np.searchsorted(term, np.arange(len(numbers) + 1)).astype(np.int64)
+        self._text, self._tf = text.astype(np.int32), tf.astype(np.uint16)
+        self._keys = np.arange(len(numbers), dtype=np.uint64)
+
+    def terms(self, query: str) -> Terms:
+        """A query's postings; words that no text has are left out, as the peers leave them."""
+        asked = sorted({self._numbers[word] for word in query.split() if word in self._numbers})
+        return Terms(
+            np.array(asked, np.uint64), np.ones(len(asked), np.float32), self._keys, self._at,
+            self._text, self._tf, np.zeros(len(asked) + 1, np.int64), self._text[:0], self._tf[:0],
+        )  # fmt: skip
+
+    def scores(self, query: str) -> F32:
+        """[texts] BM25 in Lucene's form over the ideal, k1 1.2, b .75, of every text."""
+        scores = np.zeros(len(self.length), np.float64)
+        norms = 1.2 * (0.25 + 0.75 * self.length / self.length.mean())
+        ideal = 0.0
+        for term in self.terms(query).key.tolist():
+            low, high = self._at[term : term + 2].tolist()
+            text, tf = self._text[low:high], self._tf[low:high]
+            idf = math.log(1 + (len(scores) - (high - low) + 0.5) / (high - low + 0.5))
+            scores[text] += idf * tf / (tf + norms[text])
+            ideal += idf
+        # In fp32, as kernels and peers have them: equal texts are ties.
+        return (scores / max(ideal, 1e-9)).astype(np.float32)

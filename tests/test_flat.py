@@ -1,0 +1,386 @@
+"""Flat searches against the plain ones."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from naive import texts_below
+from trees import LARGE, build, shapes, terms_of
+from viking_kernels import bm25, flat, simd
+from viking_kernels import scope as scopes
+from viking_kernels.arrays import COUNTS, NEVER, TEXT_LENGTH, TEXTS, Scope, Terms, Texts, Vectors
+from viking_kernels.quantize import (
+    int4_room,
+    mean_direction,
+    quantize_int4,
+    quantize_rows,
+)
+
+some = settings(max_examples=40, deadline=None, print_blob=True)
+seeds = st.integers(0, 2**32 - 1)
+ALL = np.zeros(0, np.uint8)
+
+
+def unpacked(codes):
+    """One number a component, from two in a byte."""
+    parts = codes.reshape(len(codes), -1, 32)
+    return np.stack([parts & 15, parts >> 4], axis=2).reshape(len(codes), -1).astype(int)
+
+
+def base_of(raw, axis=None):
+    """(int4 codes, vectors) of the rows of a base without a tail."""
+    raw = np.ascontiguousarray(raw, np.float32)
+    coded = int4_room(len(raw), mean_direction(raw) if axis is None else axis)
+    quantize_int4(raw, coded)
+    codes = np.zeros((len(raw), simd.padded(raw.shape[1])), np.int8)
+    scale, error = np.zeros((2, len(raw)), np.float32)
+    quantize_rows(raw, codes, scale, error)
+    at = np.zeros(len(raw), np.int64)
+    return coded, Vectors(codes, scale, error, raw, raw[:0], at)
+
+
+def rows_of(length, low=0, high=None):
+    """(texts, scope) of one directory of the base with texts of these lengths."""
+    n = len(length)
+    zeros = np.zeros(n, np.int32)
+    texts = Texts(zeros - 1, zeros, zeros.astype(np.uint8), np.array(length, np.int32), zeros,
+                  np.full(n, NEVER), zeros[:0])  # fmt: skip
+    return texts, Scope(0, 0, 1, 0, 0, low, n if high is None else high, 1, 0, n, 1)
+
+
+def best(values, k, rows=None):
+    """The k best of some rows by value, ties by row."""
+    rows = range(len(values)) if rows is None else rows
+    return sorted(rows, key=lambda row: (-values[row], row))[:k]
+
+
+def unit_rows(rng, shape, crowd=0.0):
+    """Random unit vectors, crowded around one direction."""
+    raw = rng.normal(size=shape) + crowd * rng.normal(size=shape[1])
+    return raw / np.linalg.norm(raw, axis=1)[:, None]
+
+
+# Codes
+
+
+@some
+@given(seeds, st.sampled_from([1, 5, 64, 100, 384]), st.sampled_from([0.0, 3.0]), st.booleans())
+def test_int4_codes_are_those_of_the_formula(seed, dimension, crowd, plain_axis):
+    """Of rows of any kind; what is left out is no longer than told."""
+    rng = np.random.default_rng(seed)
+    raw = unit_rows(rng, (12, dimension), crowd).astype(np.float32)
+    raw[3] = 0
+    raw[4] = np.eye(dimension, dtype=np.float32)[0]
+    axis = np.zeros(dimension, np.float32) if plain_axis else mean_direction(raw)
+    coded, _ = base_of(raw, axis)
+    codes = unpacked(coded.codes)[:, :dimension]
+    _, _, error, along = naive.quantize_int4(raw.astype(float), axis.astype(float))
+    np.testing.assert_allclose(coded.along, along, atol=1e-6)
+    # Which of two steps leaves less is, now and then, a matter of rounding.
+    np.testing.assert_allclose(coded.error, error, rtol=1e-2, atol=1e-5)
+    shown = coded.along[:, None].astype(float) * axis + coded.scale[:, None] * (codes - 7.5)
+    np.testing.assert_allclose(np.linalg.norm(raw - shown, axis=1), coded.error, atol=2e-6)
+
+
+def test_an_axis_without_rows_is_zeros():
+    """And of rows that are there, their mean's direction."""
+    assert not mean_direction(np.zeros((0, 3), np.float32)).any()
+    raw = np.array([[1, 0], [0, 1]], np.float32)
+    assert mean_direction(raw) == pytest.approx([0.5**0.5] * 2)
+
+
+@pytest.mark.parametrize("dimension", [64, 384, 4096])
+def test_products_of_int4_codes_do_not_overflow(dimension):
+    """Of the largest codes and factors there are, in any order of rows, the last one repeated."""
+    rng = np.random.default_rng(dimension)
+    codes = rng.integers(0, 256, (6, dimension // 2)).astype(np.uint8)
+    codes[0] = 255
+    factors = rng.integers(-128, 128, (3, dimension)).astype(np.int8)
+    factors[0], factors[1] = 127, -128
+    for factor in factors:
+        wanted = naive.products_int4(unpacked(codes).tolist(), factor.tolist())
+        for row in range(6):
+            out = np.full(simd.TOGETHER + 2, 7, np.int32)
+            flat.products_int4(codes, row, 5, factor, out, 1)
+            rows = [min(row + i, 5) for i in range(simd.TOGETHER)]
+            assert out.tolist() == [7, *(wanted[r] for r in rows), 7]
+
+
+# By meaning
+
+
+@some
+@given(
+    seeds, st.sampled_from([3, 64, 384]), st.sampled_from([0, 1, 5, 300, 1000]),
+    st.sampled_from([1, 3, 10, 2000]), st.sampled_from([0.0, 3.0]),
+)  # fmt: skip
+def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
+    """In any range, some of them dead, forbidden, without vectors, zeros or alike."""
+    rng = np.random.default_rng(seed)
+    raw = unit_rows(rng, (n, dimension), crowd).astype(np.float32)
+    raw[rng.random(n) < 0.1] = 0
+    if n > 4:
+        raw[rng.integers(n, size=n // 4)] = raw[rng.integers(n, size=n // 4)]
+    coded, vectors = base_of(raw)
+    low, high = sorted(rng.integers(0, n + 1, 2).tolist())
+    texts, scope = rows_of([1] * n, low, high)
+    texts.died[rng.random(n) < 0.2] = 1  # at the scope's revision
+    texts.died[rng.random(n) < 0.1] = 2  # after it
+    vectors.vector_at[rng.random(n) < 0.2] = 2
+    allowed = (rng.random(high - low) < 0.6).astype(np.uint8) if rng.random() < 0.5 else ALL
+    query = unit_rows(rng, (1, dimension), crowd)[0].astype(np.float32)
+    rows, scores = flat.dense_top(query, coded, vectors, texts, scope, ALL, allowed, k)
+    able = [
+        row for row in range(low, high)
+        if texts.died[row] > 1 and vectors.vector_at[row] <= 1
+        and (len(allowed) == 0 or allowed[row - low])
+    ]  # fmt: skip
+    exact = raw.astype(float) @ query.astype(float)
+    assert len(rows) == min(k, len(able))
+    assert set(rows.tolist()) <= set(able)
+    np.testing.assert_allclose(scores, exact[rows], atol=1e-6)
+    # fp32 sums may change places of what is all but equal; of equal rows the first comes first.
+    np.testing.assert_allclose(scores, exact[best(exact, k, able)], atol=1e-6)
+    assert rows.tolist() == [r for _, r in sorted(zip((-scores).tolist(), rows.tolist()))]  # noqa: B905
+    kept = set(rows.tolist())
+    for row in rows.tolist():
+        twins = [r for r in able if r < row and (raw[r] == raw[row]).all()]
+        assert kept.issuperset(twins)
+
+
+def test_the_best_by_meaning_may_be_the_worst_coded():
+    """Rows that codes hide are found by their bound: one huge component, all else left out."""
+    rng = np.random.default_rng(5)
+    raw = unit_rows(rng, (3000, 384)) * 1.0
+    query = unit_rows(rng, (1, 384))[0].astype(np.float32)
+    hidden = np.arange(100, 112)
+    raw[hidden] = 0.5 * query + unit_rows(rng, (12, 384)) * 0.1
+    raw[hidden, np.abs(query).argmin()] += 0.8
+    raw /= np.linalg.norm(raw, axis=1)[:, None]
+    coded, vectors = base_of(raw, np.zeros(384, np.float32))
+    texts, scope = rows_of([1] * 3000)
+    # What the codes alone say of the hidden rows is spoiled as far as their errors allow.
+    left = raw[hidden] - coded.scale[hidden, None] * (unpacked(coded.codes[hidden]) - 7.5)
+    away = np.linalg.norm(left, axis=1)
+    coded.codes[hidden] = 0x88
+    coded.scale[hidden] = 0
+    coded.error[hidden] = 1 + away
+    rows, _ = flat.dense_top(query, coded, vectors, texts, scope, ALL, ALL, 10)
+    exact = vectors.base_raw.astype(float) @ query
+    assert rows.tolist() == best(exact, 10)
+    assert set(rows.tolist()) <= set(hidden.tolist())
+
+
+def test_bounds_of_crowded_vectors_hold():
+    """Thousands that differ less than codes can tell, by queries of any length."""
+    rng = np.random.default_rng(11)
+    raw = unit_rows(rng, (4000, 96), 12.0)
+    coded, vectors = base_of(raw)
+    texts, scope = rows_of([1] * 4000)
+    exact_rows = vectors.base_raw.astype(float)
+    for i in range(20):
+        query = (raw[i] * 10.0 ** rng.integers(-3, 4)).astype(np.float32)
+        rows, scores = flat.dense_top(query, coded, vectors, texts, scope, ALL, ALL, 10)
+        exact = exact_rows @ query.astype(float)
+        np.testing.assert_allclose(scores, np.sort(exact)[::-1][:10], rtol=1e-6)
+        assert len(set(rows.tolist())) == 10
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_direction_that_is_no_number_finds_nothing(bad):
+    """One of zeros finds the first rows, all with 0."""
+    coded, vectors = base_of(unit_rows(np.random.default_rng(1), (50, 16)))
+    texts, scope = rows_of([1] * 50)
+    query = np.zeros(16, np.float32)
+    rows, scores = flat.dense_top(query, coded, vectors, texts, scope, ALL, ALL, 3)
+    assert rows.tolist() == [0, 1, 2]
+    assert not scores.any()
+    query[3] = bad
+    assert len(flat.dense_top(query, coded, vectors, texts, scope, ALL, ALL, 3)[0]) == 0
+
+
+@settings(max_examples=25, deadline=None, print_blob=True)
+@given(shapes, st.sampled_from([1, 4, 1000]), st.booleans())
+@example(LARGE, 5, True)
+def test_searches_of_a_tree_are_the_plain_ones(shape, k, filtered):
+    """Base and tail, dead and not yet embedded texts, below any directory."""
+    world = build(shape)
+    top, query = world.random_directory(), world.query()
+    snapshot, scope, _ = world.scope_of(top)
+    tree, vectors = snapshot.tree, snapshot.vectors
+    inside = scopes.tail_directories(tree.directories, scope)
+    ids = snapshot.text_id.tolist()
+    size = scope.text_high - scope.text_low + len(ids) - scope.base_texts
+    allowed = (world.rng.random(size) < 0.6).astype(np.uint8) if filtered else ALL
+    able = {
+        ids[scopes.row_at(at, scope.text_low, scope.text_high, scope.base_texts)]
+        for at in range(size) if not filtered or allowed[at]
+    }  # fmt: skip
+
+    terms = terms_of(snapshot, query)
+    counts = snapshot.counts(scope.root)
+    rows, scores = flat.keyword_top(tree.texts, counts, scope, inside, terms, allowed, k)
+    same_as_plain(ids, rows, scores, naive.keyword_top(top, query.terms, able, k))
+
+    if query.vector is not None and snapshot.dimension:
+        coded, _ = base_of(vectors.base_raw)
+        direction = (query.vector / np.linalg.norm(query.vector)).astype(np.float32)
+        rows, scores = flat.dense_top(
+            direction, coded, vectors, tree.texts, scope, inside, allowed, k
+        )
+        plain = naive.dense_top(texts_below(top), direction.astype(float), able, k)
+        same_as_plain(ids, rows, scores, plain)
+    world.close()
+
+
+def same_as_plain(ids, rows, scores, plain):
+    """The same scores in their order; the same texts, but for those as good as the last one."""
+    np.testing.assert_allclose(scores, [score for _, score in plain], atol=2e-6)
+    assert len(set(rows.tolist())) == len(rows)
+    assert rows.tolist() == [r for _, r in sorted(zip((-scores).tolist(), rows.tolist()))]  # noqa: B905
+    if plain:
+        better = {key for key, score in plain if score > plain[-1][1] + 4e-6}
+        assert better <= {ids[row] for row in rows.tolist()}
+
+
+# By words
+
+
+def postings_of(rng, n, dfs, length):
+    """Terms whose postings are all in the base: number i is in about dfs[i] texts."""
+    parts = [np.sort(rng.choice(n, min(df, n), replace=False)) for df in dfs]
+    at = np.cumsum([0, *map(len, parts)]).astype(np.int64)
+    text = np.concatenate([*parts, []]).astype(np.int32)
+    tf = np.minimum(rng.geometric(0.5, len(text)), length[text]).astype(np.uint16)
+    keys = np.arange(len(dfs), dtype=np.uint64)
+    weight = rng.choice([1.0, 2.0], len(dfs)).astype(np.float32)
+    return Terms(keys, weight, keys, at, text, tf, np.zeros(len(dfs) + 1, np.int64),
+                 text[:0], tf[:0])  # fmt: skip
+
+
+def plain_scores(terms, length, low, high, died):
+    """[high - low] BM25 over the ideal, in float64."""
+    alive = died[low:high] > 1
+    documents, average = int(alive.sum()), max(1.0, length[low:high][alive].mean())
+    scores, ideal = np.zeros(high - low), 0.0
+    for i, weight in enumerate(terms.weight.tolist()):
+        span = slice(terms.base_at[i], terms.base_at[i + 1])
+        inside = (terms.base_text[span] >= low) & (terms.base_text[span] < high)
+        at, tf = terms.base_text[span][inside] - low, terms.base_tf[span][inside].astype(float)
+        gain = weight * naive.idf(documents, int(alive[at].sum()))
+        scores[at] += (
+            gain * tf / (tf + naive.K1 * (1 - naive.B + naive.B * length[at + low] / average))
+        )
+        ideal += gain
+    return scores / ideal
+
+
+@some
+@given(
+    seeds, st.lists(st.sampled_from([0, 1, 30, 900, 9000, 19000]), min_size=1, max_size=8),
+    st.sampled_from([1, 10, 200]), st.booleans(), st.booleans(),
+)  # fmt: skip
+@example(3, [5, 60, 700, 8000, 19000], 10, False, False)
+def test_the_best_by_words_are_those_of_all(seed, dfs, k, some_dead, filtered):
+    """Over several windows, in any range, with common and rare terms."""
+    rng = np.random.default_rng(seed)
+    n = 20000
+    length = rng.integers(5, 60, n).astype(np.int32)
+    terms = postings_of(rng, n, dfs, length)
+    low, high = sorted(rng.integers(0, n + 1, 2).tolist()) if rng.random() < 0.7 else (0, n)
+    high = max(high, low + 1)
+    texts, scope = rows_of(length, low, high)
+    if some_dead:
+        texts.died[low + 1 : high][rng.random(high - low - 1) < 0.3] = 1
+    alive = texts.died[low:high] > 1
+    counts = np.zeros(COUNTS, np.int64)
+    counts[TEXTS], counts[TEXT_LENGTH] = alive.sum(), length[low:high][alive].sum()
+    allowed = (rng.random(high - low) < 0.3).astype(np.uint8) if filtered else ALL
+    rows, scores = flat.keyword_top(texts, counts, scope, ALL, terms, allowed, k)
+    exact = plain_scores(terms, length, low, high, texts.died)
+    able = alive & (exact > 0)
+    if filtered:
+        able &= allowed == 1
+    wanted = best(exact, k, np.flatnonzero(able).tolist())
+    assert len(rows) == len(wanted)
+    assert able[rows - low].all()
+    np.testing.assert_allclose(scores, exact[wanted], atol=1e-6)
+    np.testing.assert_allclose(scores, exact[rows - low], atol=1e-6)
+    assert rows.tolist() == [r for _, r in sorted(zip((-scores).tolist(), rows.tolist()))]  # noqa: B905
+
+
+def test_texts_with_the_same_words_are_in_order_of_rows():
+    """To the last bit, whether a term was added up or looked up; in windows far from each other."""
+    rng = np.random.default_rng(2)
+    n = 60000
+    length = np.full(n, 20, np.int32)
+    alike = np.sort(rng.choice(n, 40, replace=False))
+    parts = [alike, np.union1d(alike, rng.choice(n, 3000)), np.arange(n), np.arange(n)]
+    text = np.concatenate(parts).astype(np.int32)
+    at = np.cumsum([0, *map(len, parts)]).astype(np.int64)
+    keys = np.arange(4, dtype=np.uint64)
+    terms = Terms(keys, np.array([1, 1.1, 1.3, 1.7], np.float32), keys, at, text,
+                  np.full(len(text), 3, np.uint16), np.zeros(5, np.int64), text[:0],
+                  np.zeros(0, np.uint16))  # fmt: skip
+    texts, scope = rows_of(length)
+    counts = np.zeros(COUNTS, np.int64)
+    counts[TEXTS], counts[TEXT_LENGTH] = n, length.sum()
+    rows, scores = flat.keyword_top(texts, counts, scope, ALL, terms, ALL, 10)
+    assert len(set(scores.tolist())) == 1
+    assert rows.tolist() == alike[:10].tolist()
+
+
+def test_without_terms_nothing_is_found():
+    """Nor where no text has one."""
+    texts, scope = rows_of([3, 4])
+    counts = np.zeros(COUNTS, np.int64)
+    counts[TEXTS], counts[TEXT_LENGTH] = 2, 7
+    none = postings_of(np.random.default_rng(0), 2, [], texts.length)
+    empty = postings_of(np.random.default_rng(0), 2, [0, 0], texts.length)
+    for terms in (none, empty):
+        assert len(flat.keyword_top(texts, counts, scope, ALL, terms, ALL, 5)[0]) == 0
+
+
+def found_by_hash() -> str:
+    """What a search by meaning finds, and products as large as they come."""
+    rng = np.random.default_rng(8)
+    seen = hashlib.sha256()
+    raw = unit_rows(rng, (2000, 200), 1.0)
+    coded, vectors = base_of(raw)
+    texts, scope = rows_of([1] * 2000)
+    for i in range(20):
+        query = (raw[i] + rng.normal(size=200) * 0.05).astype(np.float32)
+        rows, scores = flat.dense_top(query, coded, vectors, texts, scope, ALL, ALL, 20)
+        seen.update(rows.tobytes() + scores.tobytes())
+    codes = rng.integers(0, 256, (5, 2048)).astype(np.uint8)
+    codes[0] = 255
+    for factor in (127, -128):
+        out = np.zeros(simd.TOGETHER, np.int32)
+        flat.products_int4(codes, 0, 4, np.full(4096, factor, np.int8), out, 0)
+        seen.update(out.tobytes())
+    return seen.hexdigest()
+
+
+def test_machines_without_avx2_find_the_same(tmp_path):
+    """Bit for bit, by the plain loop over nibbles."""
+    code = "import test_flat as t; print(t.simd.PATH, t.found_by_hash())"
+    environment = {**os.environ, "VIKINGD_SIMD": "plain", "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parent, env=environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == ["plain", found_by_hash()], done.stderr
+
+
+def test_constants_agree():
+    """The plain twins have their own."""
+    assert (bm25.K1, bm25.B) == (naive.K1, naive.B)
