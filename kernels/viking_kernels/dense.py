@@ -34,7 +34,7 @@ from viking_kernels.simd import prefetch
 _NEGLIGIBLE = 1e-4
 
 PREFETCH_VECTORS = 6
-"""So many rows ahead vectors are asked for: mostly, whole directories are scored."""
+"""So many rows ahead vectors are asked for: mostly, all of a range are read."""
 
 
 @njit
@@ -215,6 +215,7 @@ def directory_dense(slot: int, query: Query, numbers: Numbers) -> float:
             only = script
     if languages == 1:
         row = numbers.mean_slot[slot, only]
+        prefetch(numbers.base_mean, np.int64(row) + PREFETCH_VECTORS)
         centre = numbers.base_mean[row] if row < base else numbers.tail_mean[row - base]
         along, square = centred(centre, query, only)
         return cosine(along, square)
