@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,8 @@ from vikingd.store.reads import Reads
 from vikingd.store.schema import MIGRATIONS, connect
 from vikingd.store.store import DATABASE, fits, named
 
-_INTERVAL = 0.01  # seconds between two looks
+_INTERVAL = 0.01  # seconds between two looks for commits
+_LOOKS = 100  # after so many: is it still the same file?
 
 
 class StoreState(NamedTuple):
@@ -110,15 +112,16 @@ class StoreReader(Reads):
     def _watch(self, on_change: Callable[[], None]) -> None:
         seen = None
         try:
-            while not self._stop.is_set():
+            for look in count():
                 # It changes with each commit of another connection.
                 (version,) = self._db.execute("PRAGMA data_version").fetchone()
                 if version != seen:
                     seen = version
                     on_change()
-                if not self._is_there():
+                if look % _LOOKS == 0 and not self._is_there():
                     raise StoreMismatch(f"the store in {self._path} was removed or replaced")
-                self._stop.wait(_INTERVAL)
+                if self._stop.wait(_INTERVAL):
+                    return
         except Exception as error:
             self.failure = str(error) or repr(error)
 
