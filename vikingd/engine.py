@@ -131,7 +131,6 @@ class Engine:
             if settings.reader
             else Store(settings.path, model=model, dimension=dimension, reembed=settings.reembed)
         )
-        self._forgotten = 0  # by the feed, when the base was loaded; of a reader
         try:
             self._index = Index(
                 settings.path / "index",
@@ -202,8 +201,6 @@ class Engine:
 
     def _load_base(self, progress: Callable[[str], None] = _silent) -> bool:
         """Takes the base on disk with all that has changed since; False: there is none."""
-        if isinstance(self.store, StoreReader):
-            self._forgotten = self.store.state().forgotten
 
         def changes_since(revision: int) -> tuple[list[Change], int]:
             changes, now = self.store.changes_since(revision, with_links=True)
@@ -243,19 +240,18 @@ class Engine:
                 self._step()
                 return
             except Corrupt:
-                # A newer base is there, or will be at once.
-                self._forgotten = -1
+                # The writer replaced the base that was read, or forgot what was asked for because a
+                # newer one is there.
                 if attempt == _ATTEMPTS - 1:
                     raise
             time.sleep(_PAUSE)
 
     def _step(self) -> None:
         store, index = self.store, self._index
-        assert isinstance(store, StoreReader)
-        state = store.state()
-        if state.forgotten == self._forgotten or not self._load_base():
+        revision = store.revision  # asked for in any case: it fails when the model is another one
+        if not index.is_replaced() or not self._load_base():
             known = self.snapshot.revision
-            if state.revision == known:
+            if revision == known:
                 return
             index.apply(*store.changes_since(known))
         with self._advanced:

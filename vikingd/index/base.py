@@ -215,6 +215,15 @@ def load(root: Path) -> tuple[Stored, Path] | None:
     return stored, path
 
 
+def stamp(root: Path) -> tuple[int, int] | None:
+    """Tells the current base from all that were current before; None where there is none."""
+    try:
+        status = (root / _CURRENT).stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
 def remove_others(root: Path, keep: Path) -> None:
     """Deletes all bases but one; mapped pages of a deleted one live on until they are let go."""
     for path in root.glob("base-*"):

@@ -72,6 +72,7 @@ class Index:
         self._settings = settings
         self._written = written  # is told the revision of each base that is on disk
         self._read_only = read_only  # another process writes the bases
+        self._stamp: tuple[int, int] | None = None  # of the base that was loaded or is no use
         self._lock = threading.Lock()  # held by the writer for a commit, never by a reader
         self._since: list[tuple[Sequence[Change], int]] | None = (
             None  # commits of a compaction's time
@@ -96,6 +97,7 @@ class Index:
         Raises:
             Corrupt: there is one, but it can't be used; feeding everything in mends it.
         """
+        stamp = bases.stamp(self._root)
         found = bases.load(self._root)
         if found is None:
             return False
@@ -108,14 +110,21 @@ class Index:
                 f"{path.name} is of {manifest.model} with {manifest.dimension} dimensions"
             )
         if manifest.revision == 0:
+            self._stamp = stamp
             return False
         changes, revision = changes_since(manifest.revision)
         self._generation = self._with(self._over(stored), changes, revision)
         self._bytes = _size(path)
+        self._stamp = stamp
         return True
 
+    def is_replaced(self) -> bool:
+        """Whether another process has put a new base on disk since the last load or clearing."""
+        return bases.stamp(self._root) != self._stamp
+
     def clear(self) -> None:
-        """Lets go of what was loaded: everything must be fed in."""
+        """Lets go of what was loaded, and leaves the base on disk: everything must be fed in."""
+        self._stamp = bases.stamp(self._root)
         self._generation = self._empty(self._prior.shape[1])
 
     def apply(self, changes: Sequence[Change], revision: int) -> None:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingd.errors import StoreMismatch
 from vikingd.store.reads import Reads
@@ -15,14 +14,7 @@ from vikingd.store.schema import MIGRATIONS, connect
 from vikingd.store.store import DATABASE, fits, named
 
 _INTERVAL = 0.01  # seconds between two looks for commits
-_LOOKS = 100  # after so many: is it still the same file?
-
-
-class StoreState(NamedTuple):
-    """How far a store is; removals up to `forgotten` are not in the feed any more."""
-
-    revision: int
-    forgotten: int
+_LOOKS = 100  # after so many, what no commit tells of is looked for too
 
 
 class StoreReader(Reads):
@@ -56,22 +48,21 @@ class StoreReader(Reads):
         self._file = os.stat(database)
         self._db = connect(database, read_only=True)
         try:
-            self.state()
+            self._look()
         except BaseException:
             self.close()
             raise
 
     @property
     def revision(self) -> int:
-        """The revision of the last commit."""
-        return self.state().revision
-
-    def state(self) -> StoreState:
-        """How far the store is now.
+        """The revision of the last commit.
 
         Raises:
-            StoreMismatch: its vectors are of another model now, or its schema is another one.
+            StoreMismatch: the vectors are of another model now, or the schema is another one.
         """
+        return self._look()
+
+    def _look(self) -> int:
         with self._snapshot() as db:
             (version,) = db.execute("PRAGMA user_version").fetchone()
             if version != len(MIGRATIONS):
@@ -89,10 +80,11 @@ class StoreReader(Reads):
                 "embedder of the writer"
             )
         self.dimension = state["store.dimension"]
-        return StoreState(state["store.revision"], state["store.forgotten"])
+        revision: int = state["store.revision"]
+        return revision
 
     def start(self, on_change: Callable[[], None]) -> None:
-        """Begins to watch: calls `on_change` at once and whenever something was committed since.
+        """Begins to watch: calls `on_change` at once, after each commit, and about once a second.
 
         It is called in a thread of its own. When it raises, that ends and `failure` says why.
         """
@@ -115,11 +107,12 @@ class StoreReader(Reads):
             for look in count():
                 # It changes with each commit of another connection.
                 (version,) = self._db.execute("PRAGMA data_version").fetchone()
-                if version != seen:
+                now_and_then = look % _LOOKS == 0
+                if now_and_then and not self._is_there():
+                    raise StoreMismatch(f"the store in {self._path} was removed or replaced")
+                if version != seen or now_and_then:
                     seen = version
                     on_change()
-                if look % _LOOKS == 0 and not self._is_there():
-                    raise StoreMismatch(f"the store in {self._path} was removed or replaced")
                 if self._stop.wait(_INTERVAL):
                     return
         except Exception as error:
