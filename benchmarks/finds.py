@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import grpc
@@ -9,11 +10,11 @@ import numpy as np
 
 from benchmarks import daemon
 from benchmarks.bench import FIND, QUERIES, Bench, Questions, echo_of, recall, uris
-from benchmarks.daemon import say, temporary_store
-from benchmarks.data import HARD, MEDIUM
+from benchmarks.daemon import Server, say, temporary_store
+from benchmarks.data import HARD, MEDIUM, TOP
 from benchmarks.measure import Load, Row, drive, interleaved, latency, percentiles, throughput
 from benchmarks.writes import load_tree
-from vikingd.client import Method, find_request
+from vikingd.client import Client, Draft, Method, find_request
 from vikingd.embed.provider import EmbedSettings, open_provider
 from vikingd.errors import EmbedderFailed
 from vikingd.pb.retrieval_pb2 import BatchFindRequest, BatchFindResponse, FindRequest
@@ -26,6 +27,7 @@ CPU_IN_FLIGHT = 8
 MANY_QUERIES = 10_000
 EMBEDDED_QUERIES = 1000
 EMBEDDED_NODES = 10_000  # beyond, an embedder's overhead is that of the find without it
+LEAST_LAGS = 50
 READER_CONNECTIONS = 32  # the kernel deals connections out at random; few would be uneven
 
 
@@ -163,20 +165,51 @@ def two_processes(bench: Bench) -> Iterator[Row]:
         say("two_processes is left out: this vikingd has no serve --reader")
         return
     method = Method.EXHAUSTIVE if bench.tree.nodes <= 10_000 else Method.BEST_FIRST
-    rates: tuple[list[float], list[float]] = ([], [])
+    alone: list[tuple[float, float]] = []
+    both: list[tuple[float, float]] = []
     with bench.serving() as writer:
         questions = Questions(writer, bench.tree)
         load = questions.load(method)
 
-        def drive_it() -> float:
+        def drive_it(*servers: Server) -> tuple[float, float]:
+            """Calls a second, and ms of the servers' CPU time a call."""
+            before = sum(server.cpu_seconds() for server in servers)
             seconds = bench.seconds / 4
             driven = bench.loader.submit(drive, load, READER_CONNECTIONS, seconds).result()
-            return driven.rate
+            spent = sum(server.cpu_seconds() for server in servers) - before
+            return driven.rate, spent / (len(driven.calls) + READER_CONNECTIONS) * 1e3
 
         for _ in range(3):
-            rates[0].append(drive_it())
-            with daemon.serving(bench.store, listen=writer.address, reader=True):
-                rates[1].append(drive_it())
+            alone.append(drive_it(writer))
+            with daemon.serving(bench.store, listen=writer.address, reader=True) as reader:
+                both.append(drive_it(writer, reader))
                 found = questions.recall(load.replies())
-        one, two = map(float, map(np.median, rates))
-        yield bench.row("two_processes", two, "calls/s", one, recall=found)
+        one, two = np.median(alone, axis=0).tolist(), np.median(both, axis=0).tolist()
+        yield bench.row("two_processes", two[0], "calls/s", one[0], recall=found)
+        yield bench.row("two_processes_cpu", two[1], "ms", one[1], recall=found)
+
+
+def reader_lag(bench: Bench) -> Iterator[Row]:
+    """From a write's acknowledgement until a find at a reader shows it; asked again and again."""
+    if not daemon.knows_readers():
+        say("reader_lag is left out: this vikingd has no serve --reader")
+        return
+    below = f"{TOP}/reader-lag"
+    lags = []
+    with (
+        bench.serving() as server,
+        daemon.serving(bench.store, reader=True) as other,
+        Client(server.address) as writer,
+        Client(other.address) as reader,
+    ):
+        writer.put([Draft(below, is_directory=True)])
+        end = time.perf_counter() + bench.seconds
+        while time.perf_counter() < end or len(lags) < LEAST_LAGS:
+            draft = Draft(f"{below}/{len(lags)}.md", content=f"lagging{len(lags)}")
+            revision = writer.put([draft]).revision
+            acknowledged = time.perf_counter()
+            while reader.find(draft.content, limit=1).revision < revision:
+                pass
+            lags.append(time.perf_counter() - acknowledged)
+    shown = percentiles(np.array(lags))
+    yield bench.row("reader_lag", shown["p50"], "ms", **shown)

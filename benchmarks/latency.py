@@ -34,6 +34,7 @@ MEASUREMENTS: tuple[Callable[[Bench], Iterator[Row]], ...] = (
     finds.two_processes,
     writes.find_during_import_p99,
     writes.put_single_16,
+    finds.reader_lag,
 )
 NAMES = (LOADING, *(measurement.__name__ for measurement in MEASUREMENTS))
 

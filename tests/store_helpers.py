@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.model import (
+    AllLinks,
     Change,
     Committed,
     Context,
@@ -95,6 +96,8 @@ class Mirror(dict[str, Upsert]):
                     self.links[frozenset((uri, other))] = reason
                 case Unlinked(uri, other):
                     del self.links[frozenset((uri, other))]
+                case AllLinks(links):
+                    self.links = {frozenset((k.uri, k.other)): k.reason for k in links}
         self.revision = revision
 
     def _fill(self, filled: Filled) -> None:

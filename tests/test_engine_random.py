@@ -93,17 +93,20 @@ class EngineMachine(RuleBasedStateMachine):
         self.links: dict[frozenset[str], str] = {}
         self.held: list[tuple[Snapshot, Shown]] = []
         self.engine = self.opened()
+        self.reader = self.opened(reader=True)
 
-    def opened(self) -> Engine:
+    def opened(self, *, reader: bool = False) -> Engine:
         """The engine with a tail so short that it compacts by itself now and then."""
         return Engine(
             EngineSettings(
-                self.path, EmbedSettings(provider="none"), IndexSettings(minimum=24, ratio=0.5)
+                self.path, EmbedSettings(provider="none"), IndexSettings(minimum=24, ratio=0.5),
+                reader=reader,
             )
-        )
+        )  # fmt: skip
 
     def teardown(self) -> None:
         """Nothing is left behind."""
+        self.reader.close()
         self.engine.close()
         shutil.rmtree(self.path)
 
@@ -339,6 +342,26 @@ class EngineMachine(RuleBasedStateMachine):
         """Index and store agree, row by row."""
         report = self.engine.verify()
         assert report.ok, report.problems
+
+    @rule()
+    def follow(self) -> None:
+        """A reader that was open all the time shows the same, and gives the same answers."""
+        self.reader.wait_for_revision(self.engine.store.revision, 10)
+        assert shown_by(self.reader.snapshot) == self.expected()
+        report = self.reader.verify()
+        assert report.ok, report.problems
+        query = FindQuery("harbour API_KEY 冬天", levels=Levels.BOTH, limit=ALL)
+        asked = np.frombuffer(vector(3), "<f4")
+        if self.engine.dimension is not None:
+            answers = [shown(find(one, query, asked)) for one in (self.reader, self.engine)]
+            assert answers[0] == answers[1]
+
+    @rule()
+    def another_reader(self) -> None:
+        """A reader that is only opened now does too."""
+        self.reader.close()
+        self.reader = self.opened(reader=True)
+        self.follow()
 
 
 TestEngine = EngineMachine.TestCase

@@ -184,6 +184,7 @@ class Operations(RuleBasedStateMachine):
         """From here on the change feed is asked for."""
         self.remembered = Mirror(self.mirror)
         self.remembered.revision = self.mirror.revision
+        self.remembered.links = dict(self.mirror.links)
 
     @rule()
     def restart(self) -> None:
@@ -213,8 +214,10 @@ class Operations(RuleBasedStateMachine):
         assert len(self.store.links()) == len(links)
         assert self.mirror.revision == self.store.revision
         late = Mirror(self.remembered)
+        late.links = dict(self.remembered.links)
         late.apply(*self.store.changes_since(self.remembered.revision))
         assert late == found
+        assert late.links == links
         for upsert in found.values():
             assert all(t.vector in (b"", vector(len(t.text))) for t in upsert.texts)
 

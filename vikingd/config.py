@@ -94,6 +94,7 @@ class Settings(BaseSettings):
     )
 
     listen: str = "127.0.0.1:7716"
+    writer_listen: str = ""  # a second address, of the writer alone; empty: none
     path: Path = Path("~/.local/share/vikingd")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     embedding: Embedding = Embedding()
@@ -105,6 +106,11 @@ class Settings(BaseSettings):
     @classmethod
     def _listen_is_loopback(cls, value: str) -> str:
         return "{}:{}".format(*split_address(value))
+
+    @field_validator("writer_listen")
+    @classmethod
+    def _writer_listen_is_loopback(cls, value: str) -> str:
+        return value and "{}:{}".format(*split_address(value))
 
     @field_validator("path")
     @classmethod

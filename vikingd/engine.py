@@ -1,7 +1,8 @@
 """The embedded engine: SQLite for the truth, arrays for the answers, a worker for the vectors.
 
 Everything above it (retrieve, wire) asks for snapshots, texts and writes, and knows none of the
-three.
+three. A reader is an engine that hears of commits not from its own writer, but from a store that
+another process writes; all that answers is the same.
 """
 
 from __future__ import annotations
@@ -20,14 +21,23 @@ from vikingd.embed.prior import prior_means
 from vikingd.embed.provider import EmbedSettings, Provider, open_provider
 from vikingd.embed.query import QueryEmbedder
 from vikingd.embed.worker import BacklogWorker
-from vikingd.errors import Corrupt, DeadlinePassed, EmbedderFailed, RevisionNotReached
+from vikingd.errors import (
+    Corrupt,
+    DeadlinePassed,
+    EmbedderFailed,
+    ReadOnly,
+    RevisionNotReached,
+)
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
 from vikingd.model import Change, Committed, Prepared, Upsert
+from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
 
 _FEED = 2000
+_ATTEMPTS = 10  # of a reader to take what its writer may just be replacing
+_PAUSE = 0.05  # seconds before the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +45,8 @@ class EngineSettings:
     """Where the store lies and how the engine works.
 
     `exhaustive_texts`: scopes of up to so many texts are scored whole. `reembed`: where the store
-    has another model's vectors, drop them.
+    has another model's vectors, drop them. `reader`: another process writes the store, and listens
+    on `writer_address` ("": not known).
     """
 
     path: Path
@@ -43,6 +54,8 @@ class EngineSettings:
     index: IndexSettings = field(default_factory=IndexSettings)
     exhaustive_texts: int = 150_000
     reembed: bool = False
+    reader: bool = False
+    writer_address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +86,7 @@ class EngineStats:
     store_bytes: int
     store_path: str
     started_at: int
+    reader: bool
     embedder: EmbedderStats
     index: IndexState
 
@@ -101,8 +115,8 @@ class Engine:
         progress: is told in a few words what a long start is doing.
 
     Raises:
-        StoreInUse: another process holds the store.
-        StoreMismatch: the store's vectors are of another model.
+        StoreInUse: another process writes the store, and this one is no reader.
+        StoreMismatch: the store's vectors are of another model, or a reader finds no store.
         EmbedderFailed: the embedder can't run here.
     """
 
@@ -111,34 +125,38 @@ class Engine:
         self._started_at = time.time_ns() // 1000
         self._provider: Provider = open_provider(settings.embedding)
         self._advanced = Condition()
-        self.store = Store(
-            settings.path,
-            model=self._provider.model,
-            dimension=self._provider.dimension,
-            reembed=settings.reembed,
+        model, dimension = self._provider.model, self._provider.dimension
+        self.store: Store | StoreReader = (
+            StoreReader(settings.path, model=model, dimension=dimension)
+            if settings.reader
+            else Store(settings.path, model=model, dimension=dimension, reembed=settings.reembed)
         )
         try:
             self._index = Index(
                 settings.path / "index",
-                self._provider.model,
+                model,
                 self._prior(progress),
                 settings.index,
-                self.store.forget_removals,
+                self._on_base,
+                read_only=settings.reader,
             )
             self._load(progress)
             self.query_embedder: QueryEmbedder | None = None
             self._worker: BacklogWorker | None = None
-            dimension = self._provider.dimension
             if dimension is not None:
                 self.query_embedder = QueryEmbedder(self._provider)
                 self._warm(progress)
-                self._worker = BacklogWorker(
-                    settings.embedding, self.store.backlog, self._fill, dimension
-                )
+                if not settings.reader:
+                    self._worker = BacklogWorker(
+                        settings.embedding, self.store.backlog, self._fill, dimension
+                    )
         except BaseException:
             self.store.close()
             raise
-        self.store.start(self._on_commit)
+        if isinstance(self.store, Store):
+            self.store.start(self._on_commit)
+        else:
+            self.store.start(self._follow)
         if self._worker is not None:
             self._worker.start()
             self._worker.wake()
@@ -156,7 +174,8 @@ class Engine:
             except EmbedderFailed as error:
                 progress(f"the model's prior is missing until the next start: {error}")
                 return np.zeros((SCRIPTS, dimension), np.float32)
-            self.store.set_meta(key, known)
+            if isinstance(self.store, Store):
+                self.store.set_meta(key, known)
         return np.frombuffer(known, "<f4").reshape(SCRIPTS, dimension).astype(np.float32)
 
     def _warm(self, progress: Callable[[str], None]) -> None:
@@ -167,17 +186,34 @@ class Engine:
             progress(f"queries are answered by text alone for now: {error}")
 
     def _load(self, progress: Callable[[str], None]) -> None:
-        store, index = self.store, self._index
-        try:
-            if index.load():
-                changes, revision = store.changes_since(index.snapshot.revision)
-                if changes:
-                    progress(f"taking {len(changes)} changes since the index was written")
-                index.apply([*changes, *store.links()], revision)
+        attempts = _ATTEMPTS if self.settings.reader else 1
+        for attempt in range(attempts):
+            try:
+                if not self._load_base(progress):
+                    self._rebuild(progress)
                 return
-        except Corrupt as error:
-            progress(f"{error}; the index is made anew from the store")
-            index.clear()
+            except Corrupt as error:
+                problem = error
+            if attempt < attempts - 1:
+                time.sleep(_PAUSE)
+        progress(f"{problem}; the index is made anew from the store")
+        self._rebuild(progress)
+
+    def _load_base(self, progress: Callable[[str], None] = _silent) -> bool:
+        """Takes the base on disk with all that has changed since; False: there is none."""
+
+        def changes_since(revision: int) -> tuple[list[Change], int]:
+            changes, now = self.store.changes_since(revision, with_links=True)
+            if now > revision:
+                progress(f"taking {len(changes)} changes since the index was written")
+            return changes, now
+
+        return self._index.load(changes_since)
+
+    def _rebuild(self, progress: Callable[[str], None]) -> None:
+        store, index = self.store, self._index
+        index.clear()
+        before = store.revision
         fed: list[Change] = []
         count = 0
         for context in store.scan():
@@ -187,9 +223,39 @@ class Engine:
                 progress(f"indexing: {count} contexts")
                 index.apply(fed, 0)  # a base that is written meanwhile has not yet all of it
                 fed = []
-        index.apply([*fed, *store.links()], store.revision)
-        if count:
+        # What a reader's writer commits meanwhile may come a second time, which changes nothing.
+        changes, revision = store.changes_since(before, with_links=True)
+        index.apply([*fed, *changes], revision)
+        if count and not self.settings.reader:
             index.compact()
+
+    def _on_base(self, revision: int) -> None:
+        if isinstance(self.store, Store):
+            self.store.forget_removals(revision)
+
+    def _follow(self) -> None:
+        """Takes what the writer has committed."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._step()
+                return
+            except Corrupt:
+                # The writer replaced the base that was read, or forgot what was asked for because a
+                # newer one is there.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            time.sleep(_PAUSE)
+
+    def _step(self) -> None:
+        store, index = self.store, self._index
+        revision = store.revision  # asked for in any case: it fails when the model is another one
+        if not index.is_replaced() or not self._load_base():
+            known = self.snapshot.revision
+            if revision == known:
+                return
+            index.apply(*store.changes_since(known))
+        with self._advanced:
+            self._advanced.notify_all()
 
     def _on_commit(self, changes: list[Change], revision: int) -> None:
         self._index.apply(changes, revision)
@@ -199,7 +265,7 @@ class Engine:
             self._worker.wake()
 
     def _fill(self, vectors: list[tuple[int, bytes]]) -> None:
-        self.store.fill(vectors).result()
+        self._writable.fill(vectors).result()
 
     # Reading
 
@@ -238,29 +304,45 @@ class Engine:
 
     # Writing
 
+    @property
+    def _writable(self) -> Store:
+        """The store to write to.
+
+        Raises:
+            ReadOnly: this is a reader.
+        """
+        if isinstance(self.store, Store):
+            return self.store
+        where = self.settings.writer_address
+        raise ReadOnly(
+            "this process is a reader and changes nothing, send writes to the writer"
+            + (f" at {where}" if where else ""),
+            **({"writer": where} if where else {}),
+        )
+
     def put(self, contexts: Sequence[Prepared]) -> Future[Committed]:
         """Writes contexts, all or nothing."""
-        return self.store.put(contexts)
+        return self._writable.put(contexts)
 
     def delete(self, uris: Sequence[str]) -> Future[Committed]:
         """Removes contexts with all below them."""
-        return self.store.delete(uris)
+        return self._writable.delete(uris)
 
     def move(self, source: str, destination: str) -> Future[Committed]:
         """Renames a context with all below it."""
-        return self.store.move(source, destination)
+        return self._writable.move(source, destination)
 
     def link(self, uri: str, other: str, reason: str) -> Future[Committed]:
         """Links two contexts."""
-        return self.store.link(uri, other, reason)
+        return self._writable.link(uri, other, reason)
 
     def unlink(self, uri: str, other: str) -> Future[Committed]:
         """Takes a link back."""
-        return self.store.unlink(uri, other)
+        return self._writable.unlink(uri, other)
 
     def reembed(self, uri: str) -> Future[Committed]:
         """Drops the vectors of a subtree, so that the worker makes them anew."""
-        return self.store.drop_vectors(uri)
+        return self._writable.drop_vectors(uri)
 
     # Admin
 
@@ -273,7 +355,7 @@ class Engine:
             self._provider.name,
             self._provider.model,
             self.dimension or 0,
-            self.store.backlog_count() if worker is not None else 0,
+            self.store.backlog_count() if queries is not None else 0,
             worker.embedded if worker is not None else 0,
             self.embedder_state() or "",
             worker.retry_at if worker is not None else None,
@@ -282,8 +364,8 @@ class Engine:
         )
         return EngineStats(
             self.store.revision, counts.directories, counts.files, counts.texts, counts.vectors,
-            counts.relations, counts.bytes, str(self.settings.path), self._started_at, embedder,
-            self._index.state(),
+            counts.relations, counts.bytes, str(self.settings.path), self._started_at,
+            self.settings.reader, embedder, self._index.state(),
         )  # fmt: skip
 
     def verify(self) -> VerifyReport:
@@ -302,6 +384,7 @@ class Engine:
 
     def optimize(self) -> tuple[int, int]:
         """Compacts the index now; (generation, revision of its base)."""
+        assert self._writable
         return self._index.compact()
 
     def failure(self) -> str | None:

@@ -91,6 +91,12 @@ class StoreInUse(VikingError):
     reason = "STORE_IN_USE"
 
 
+class ReadOnly(VikingError):
+    """This process only reads the store; the message says where the one is that writes it."""
+
+    reason = "READ_ONLY"
+
+
 class StoreFailed(VikingError):
     """The disk or the database refused a write; nothing of it was kept."""
 

@@ -338,7 +338,14 @@ class Unlinked:
     other: str
 
 
-Change = Upsert | Remove | Filled | Linked | Unlinked
+@dataclass(frozen=True, slots=True)
+class AllLinks:
+    """Change feed: these are all links there are from now on."""
+
+    links: tuple[Linked, ...]
+
+
+Change = Upsert | Remove | Filled | Linked | Unlinked | AllLinks
 
 
 @dataclass(frozen=True, slots=True)

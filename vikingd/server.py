@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
 import logging
 import os
@@ -10,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -51,6 +53,7 @@ SERVICES = tuple(
 EMBEDDER = "viking.embedder"
 """Name in the health service under which the embedder's state is found."""
 
+_PORTS = "ports"  # a file of locks in the store's directory
 _GRACE = 5.0  # seconds that calls get to end when the daemon stops
 _LAST_RESORT = 9.0  # seconds after which it ends whatever still runs; the store bears that
 _HEALTH_INTERVAL = 0.5
@@ -72,6 +75,10 @@ _Config = Annotated[
 _Listen = Annotated[
     str | None, typer.Option(help="Loopback address; port 0 takes a free one.", metavar="HOST:PORT")
 ]
+_WriterListen = Annotated[
+    str | None,
+    typer.Option(help="A second address that readers do not share.", metavar="HOST:PORT"),
+]
 _Path = Annotated[Path | None, typer.Option(help="Directory of the store.", metavar="DIR")]
 _LogLevel = Annotated[
     str | None, typer.Option(help="debug, info, warning, error.", metavar="LEVEL")
@@ -83,26 +90,35 @@ _Reembed = Annotated[
     bool,
     typer.Option("--reembed", help="Drop the vectors of another model and make them anew."),
 ]
+_Reader = Annotated[
+    bool,
+    typer.Option("--reader", help="Answer from a store that another vikingd writes; no writes."),
+]
 
 
 @app.command()
 def serve(
     listen: _Listen = None,
+    writer_listen: _WriterListen = None,
     path: _Path = None,
     config: _Config = None,
     log_level: _LogLevel = None,
     provider: _Provider = None,
     reembed: _Reembed = False,
+    reader: _Reader = False,
 ) -> None:
     """Serves until SIGTERM or Ctrl-C."""
-    settings = _load(config, listen, path, log_level, provider).settings
+    settings = _load(config, listen, writer_listen, path, log_level, provider).settings
     _configure_logs(settings.log_level)
-    host, port = split_address(settings.listen)
+    if reader and reembed:
+        _fail("--reader and --reembed: a reader changes nothing", code=2)
+    addresses = _addresses(settings, reader)
     try:
-        _check_port(host, port)
+        for address in addresses:
+            _check_port(address, settings.path)
         _stop_at_once_while_loading()
         warm_up(_log.info)
-        engine = Engine(_engine_settings(settings, reembed), progress=_log.info)
+        engine = Engine(_engine_settings(settings, reembed, reader), progress=_log.info)
     except VikingError as error:
         _fail(str(error))
     except OSError as error:
@@ -112,23 +128,28 @@ def serve(
     gc.freeze()  # what is loaded stays: collections need not look at it again
     gc.set_threshold(*_GC_THRESHOLDS)
     try:
-        asyncio.run(_serve(engine, settings))
+        asyncio.run(_serve(engine, settings, addresses))
     except OSError as error:
         _fail(str(error))
+    lost = reader and engine.failure()
+    if lost:
+        print(f"vikingd: the reader ends: {lost}", file=sys.stderr, flush=True)
     sys.stdout.flush()
-    os._exit(0)  # threads that still run for callers that are gone must not hold the process
+    # Threads that still run for callers that are gone must not hold the process.
+    os._exit(1 if lost else 0)
 
 
 @app.command("config")
 def show_config(
     listen: _Listen = None,
+    writer_listen: _WriterListen = None,
     path: _Path = None,
     config: _Config = None,
     log_level: _LogLevel = None,
     provider: _Provider = None,
 ) -> None:
     """Prints the configuration in force as TOML, with where each setting came from."""
-    print(_load(config, listen, path, log_level, provider).toml(), end="")
+    print(_load(config, listen, writer_listen, path, log_level, provider).toml(), end="")
 
 
 @app.callback(invoke_without_command=True)
@@ -145,14 +166,14 @@ def main() -> None:
     app()
 
 
-async def _serve(engine: Engine, settings: Settings) -> None:
+async def _serve(engine: Engine, settings: Settings, addresses: Sequence[str]) -> None:
     threads = Threads()
     server = grpc.aio.server(
         interceptors=(Boundary(),),
         options=(
             ("grpc.max_receive_message_length", settings.limits.max_message_bytes),
             ("grpc.max_send_message_length", -1),
-            ("grpc.so_reuseport", 0),
+            ("grpc.so_reuseport", 1),  # writer and readers of a store; see _check_port
             ("grpc.keepalive_time_ms", 60_000),
             ("grpc.keepalive_timeout_ms", 20_000),
             ("grpc.keepalive_permit_without_calls", 1),
@@ -167,18 +188,17 @@ async def _serve(engine: Engine, settings: Settings) -> None:
     reflection.enable_server_reflection(
         (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server
     )
-    host, _ = split_address(settings.listen)
-    try:
-        port = server.add_insecure_port(settings.listen)
-    except RuntimeError:
-        raise OSError(f"cannot listen on {settings.listen}") from None
+    for address in addresses:
+        _check_port(address, settings.path)
+    bound = [_bind(server, address, settings.path) for address in addresses]
 
     stop = asyncio.Event()
     _stop_on_signals(stop)
     await state.refresh()
     await server.start()
-    watch = asyncio.create_task(state.watch())
-    print(f"vikingd {__version__} serving on {host}:{port}", flush=True)
+    watch = asyncio.create_task(state.watch(stop))
+    for address in bound:
+        print(f"vikingd {__version__} serving on {address}", flush=True)
     await stop.wait()
 
     _log.info("stopping", grace_s=_GRACE)
@@ -214,10 +234,16 @@ class _Health:
                 await self.servicer.set(service, state)
         self._known = faults
 
-    async def watch(self) -> None:
+    async def watch(self, stop: asyncio.Event) -> None:
+        """Goes on for ever; a reader that cannot follow its store any more is stopped.
+
+        Others answer on its port.
+        """
         while True:
             await asyncio.sleep(_HEALTH_INTERVAL)
             await self.refresh()
+            if self._engine.settings.reader and self._engine.failure():
+                stop.set()
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:
@@ -247,18 +273,64 @@ def _give_up() -> None:
     os._exit(0)
 
 
-def _check_port(host: str, port: int) -> None:
-    """Fails before the long load when the port is taken."""
+def _addresses(settings: Settings, reader: bool) -> list[str]:
+    own = [] if reader or not settings.writer_listen else [settings.writer_listen]
+    return [settings.listen, *own]
+
+
+def _bind(server: grpc.aio.Server, address: str, store: Path) -> str:
+    """Listens on an address; returns it with the port that was taken."""
+    host, port = split_address(address)
+    if port:
+        _hold_port(store, port)
+    try:
+        taken = server.add_insecure_port(address)
+    except RuntimeError:
+        raise OSError(f"cannot listen on {address}") from None
+    if not port:
+        _hold_port(store, taken)
+    return f"{host}:{taken}"
+
+
+def _check_port(address: str, store: Path) -> None:
+    """Fails when a port is taken, unless by those only who serve the same store.
+
+    The kernel lets any processes of one user share a port when all of them ask for it
+    (SO_REUSEPORT), and then deals connections out to all. So each who listens for a store holds a
+    lock on the byte of its file `ports` that has the port's number.
+    """
+    host, port = split_address(address)
     family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC binds
         try:
             probe.bind((host.strip("[]"), port))
         except OSError as error:
-            raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+            if not _is_held(store, port):
+                raise OSError(f"cannot listen on {address}: {error.strerror}") from None
 
 
-def _engine_settings(settings: Settings, reembed: bool) -> EngineSettings:
+def _hold_port(store: Path, port: int) -> None:
+    """Tells others that this process listens on a port, until it ends.
+
+    As it would with the first file that is closed, none is.
+    """
+    ports = os.open(store / _PORTS, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.lockf(ports, fcntl.LOCK_SH, 1, port)
+
+
+def _is_held(store: Path, port: int) -> bool:
+    try:
+        with (store / _PORTS).open("r+b") as ports:
+            fcntl.lockf(ports, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _engine_settings(settings: Settings, reembed: bool, reader: bool) -> EngineSettings:
     return EngineSettings(
         path=settings.path,
         embedding=EmbedSettings(**settings.embedding.model_dump()),
@@ -267,17 +339,25 @@ def _engine_settings(settings: Settings, reembed: bool) -> EngineSettings:
         ),
         exhaustive_texts=settings.find.exhaustive_texts,
         reembed=reembed,
+        reader=reader,
+        writer_address="" if settings.writer_listen.endswith(":0") else settings.writer_listen,
     )
 
 
 def _load(
     config: Path | None,
     listen: str | None,
+    writer_listen: str | None,
     path: Path | None,
     log_level: str | None,
     provider: str | None,
 ) -> Loaded:
-    flags: dict[str, Any] = {"listen": listen, "path": path, "log_level": log_level}
+    flags: dict[str, Any] = {
+        "listen": listen,
+        "writer_listen": writer_listen,
+        "path": path,
+        "log_level": log_level,
+    }
     flags = {name: value for name, value in flags.items() if value is not None}
     if provider is not None:
         flags["embedding"] = {"provider": provider}

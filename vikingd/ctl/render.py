@@ -165,7 +165,8 @@ def stats_table(stats: StatsResponse) -> Table:
     embedder, index = stats.embedder, stats.index
     asked = embedder.query_cache_hits + embedder.query_cache_misses
     rows = {
-        "daemon": f"vikingd {stats.version}, since {local_time(stats.started_at)}",
+        "daemon": f"vikingd {stats.version}, since {local_time(stats.started_at)}"
+                  + (", a reader" if stats.reader else ""),
         "store": f"{stats.store_path} ({size(stats.store_bytes)})",
         "revision": f"{stats.revision:,}",
         "contexts": f"{stats.directories:,} directories, {stats.files:,} files, "

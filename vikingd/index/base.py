@@ -187,7 +187,8 @@ def load(root: Path) -> tuple[Stored, Path] | None:
         return None
     path = root / current.read_text().strip()
     try:
-        record = json.loads((path / _MANIFEST).read_text())
+        text = (path / _MANIFEST).read_text()
+        record = json.loads(text)
         sizes = record.pop("sizes")
         manifest = Manifest(**record)
         if (manifest.format, manifest.tokens) != (FORMAT, tokens.VERSION):
@@ -206,9 +207,21 @@ def load(root: Path) -> tuple[Stored, Path] | None:
             manifest,
             ivf.load(path),
         )
+        # A reader loads beside the writer, which may put another base in this one's place.
+        if (path / _MANIFEST).read_text() != text:
+            raise Corrupt(f"{path.name} was replaced while it was read")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise Corrupt(f"the base {path.name} can't be read: {error}") from error
     return stored, path
+
+
+def stamp(root: Path) -> tuple[int, int] | None:
+    """Tells the current base from all that were current before; None where there is none."""
+    try:
+        status = (root / _CURRENT).stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def remove_others(root: Path, keep: Path) -> None:

@@ -15,7 +15,7 @@ from viking_kernels.quantize import quantize_rows
 from vikingd import uri as uris
 from vikingd.errors import Corrupt
 from vikingd.index import tokens
-from vikingd.model import Filled, IndexedText, Linked, Unlinked, Upsert
+from vikingd.model import AllLinks, Filled, IndexedText, Linked, Unlinked, Upsert
 
 if TYPE_CHECKING:
     from vikingd.index.generation import Generation
@@ -272,6 +272,12 @@ class Commit:
         """Two contexts are linked no longer."""
         for one, other in self._ends(change):
             self._links_of(one).pop(other, None)
+
+    def relink(self, change: AllLinks) -> None:
+        """These are all links there are."""
+        self.g.links, self.links = {}, {}
+        for link in change.links:
+            self.link(link)
 
     def _ends(self, change: Linked | Unlinked) -> tuple[tuple[int, int], tuple[int, int]]:
         one, other = self.g.find(change.uri), self.g.find(change.other)

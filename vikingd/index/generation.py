@@ -30,7 +30,7 @@ from vikingd.index.base import Base, Stored
 from vikingd.index.commit import Commit, grown
 from vikingd.index.contents import Contents
 from vikingd.index.snapshot import Links, Names, Snapshot
-from vikingd.model import Change, Filled, Linked, Remove, Upsert
+from vikingd.model import Change, Filled, Linked, Remove, Unlinked, Upsert
 
 _Array = npt.NDArray[Any]
 
@@ -209,8 +209,10 @@ class Generation:
                 commit.fill(change)
             elif isinstance(change, Linked):
                 commit.link(change)
-            else:
+            elif isinstance(change, Unlinked):
                 commit.unlink(change)
+            else:
+                commit.relink(change)
         commit.finish()
         self.revision = revision
         self.snapshot = self._publish()

@@ -20,6 +20,9 @@ from vikingd.index.generation import Generation
 from vikingd.index.snapshot import Snapshot
 from vikingd.model import Change, Filled, Upsert
 
+ChangesSince = Callable[[int], tuple[Sequence[Change], int]]
+"""What leads from a revision to the present one, and which that is."""
+
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
@@ -61,12 +64,15 @@ class Index:
         prior: F32,
         settings: IndexSettings,
         written: Callable[[int], None] = lambda _: None,
+        read_only: bool = False,
     ) -> None:
         self._root = root
         self._model = model
         self._prior = prior  # [SCRIPTS, dim]
         self._settings = settings
         self._written = written  # is told the revision of each base that is on disk
+        self._read_only = read_only  # another process writes the bases
+        self._stamp: tuple[int, int] | None = None  # of the base that was loaded or is no use
         self._lock = threading.Lock()  # held by the writer for a commit, never by a reader
         self._since: list[tuple[Sequence[Change], int]] | None = (
             None  # commits of a compaction's time
@@ -82,31 +88,43 @@ class Index:
         """The newest snapshot; one reference, no lock."""
         return self._generation.snapshot
 
-    def load(self) -> bool:
-        """Takes the base on disk, if it is one of this model; False: everything must be fed in.
+    def load(self, changes_since: ChangesSince = lambda revision: ([], revision)) -> bool:
+        """Takes the base on disk with what has changed since; False: everything must be fed in.
 
-        A base of revision 0 is what became of a feed that was broken off, and no use.
+        Until all of that is taken, what was there before is shown. A base of revision 0 is what
+        became of a feed that was broken off, and no use.
 
         Raises:
             Corrupt: there is one, but it can't be used; feeding everything in mends it.
         """
+        stamp = bases.stamp(self._root)
         found = bases.load(self._root)
         if found is None:
             return False
         stored, path = found
         manifest = stored.manifest
+        if self._prior.shape[1] == 0:
+            self._prior = np.zeros((self._prior.shape[0], manifest.dimension), np.float32)
         if (manifest.model, manifest.dimension) != (self._model, self._prior.shape[1]):
             raise Corrupt(
                 f"{path.name} is of {manifest.model} with {manifest.dimension} dimensions"
             )
         if manifest.revision == 0:
+            self._stamp = stamp
             return False
-        self._generation = self._over(stored)
+        changes, revision = changes_since(manifest.revision)
+        self._generation = self._with(self._over(stored), changes, revision)
         self._bytes = _size(path)
+        self._stamp = stamp
         return True
 
+    def is_replaced(self) -> bool:
+        """Whether another process has put a new base on disk since the last load or clearing."""
+        return bases.stamp(self._root) != self._stamp
+
     def clear(self) -> None:
-        """Lets go of what was loaded: everything must be fed in."""
+        """Lets go of what was loaded, and leaves the base on disk: everything must be fed in."""
+        self._stamp = bases.stamp(self._root)
         self._generation = self._empty(self._prior.shape[1])
 
     def apply(self, changes: Sequence[Change], revision: int) -> None:
@@ -118,16 +136,19 @@ class Index:
         with self._lock:
             if self._since is not None:
                 self._since.append((changes, revision))
-            self._apply(changes, revision)
+            self._generation = self._with(self._generation, changes, revision)
         if self._worker is None and not self._closing and self._due():
             self._start()
 
-    def _apply(self, changes: Sequence[Change], revision: int) -> None:
-        if self._generation.dimension == 0:
+    def _with(self, old: Generation, changes: Sequence[Change], revision: int) -> Generation:
+        """A generation after a commit: the same, unless vectors have a dimension only now."""
+        generation = old
+        if generation.dimension == 0:
             dimension = next((n for n in map(_dimension, changes) if n), 0)
             if dimension:
-                self._widen(dimension)
-        self._generation.apply(changes, revision)
+                generation = self._widened(generation, dimension)
+        generation.apply(changes, revision)
+        return generation
 
     def _empty(self, dimension: int) -> Generation:
         manifest = bases.Manifest(0, 0, dimension, self._model)
@@ -139,9 +160,9 @@ class Index:
         share = int(len(stored.base.text_dir) * self._settings.ratio)
         return Generation(stored, self._prior, 2 * max(self._settings.minimum, share))
 
-    def _widen(self, dimension: int) -> None:
+    def _widened(self, generation: Generation, dimension: int) -> Generation:
         """The first vector of a store that had none says how many numbers a vector has."""
-        snapshot = self._generation.snapshot
+        snapshot = generation.snapshot
         base, dirs, files = compacted(snapshot)
         texts = len(base.text_dir)
         wide = bases.empty(dimension)
@@ -151,11 +172,14 @@ class Index:
         )  # fmt: skip
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
         manifest = bases.Manifest(snapshot.generation, snapshot.revision, dimension, self._model)
-        self._generation = self._over(bases.Stored(base, dirs, files, manifest, None))
-        self._generation.apply(snapshot.linked(), snapshot.revision)
+        wider = self._over(bases.Stored(base, dirs, files, manifest, None))
+        wider.apply(snapshot.linked(), snapshot.revision)
         self._since = None
+        return wider
 
     def _due(self) -> bool:
+        if self._read_only:
+            return False
         generation = self._generation
         changed = generation.tail_texts + generation.filled_in_base + generation.dead_texts
         base = len(generation.base.text_dir)

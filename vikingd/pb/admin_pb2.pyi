@@ -160,6 +160,7 @@ class StatsResponse(_message.Message):
     EMBEDDER_FIELD_NUMBER: _builtins.int
     INDEX_FIELD_NUMBER: _builtins.int
     STORE_PATH_FIELD_NUMBER: _builtins.int
+    READER_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Its version."""
     revision: _builtins.int
@@ -178,6 +179,8 @@ class StatsResponse(_message.Message):
     """Bytes of the store on disk."""
     store_path: _builtins.str
     """Where the store lies."""
+    reader: _builtins.bool
+    """True: this process only reads the store, which another one writes."""
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
         """When it started."""
@@ -205,10 +208,11 @@ class StatsResponse(_message.Message):
         embedder: Global___EmbedderStats | None = ...,
         index: Global___IndexStats | None = ...,
         store_path: _builtins.str = ...,
+        reader: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "index", b"index", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "relations", b"relations", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "reader", b"reader", "relations", b"relations", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

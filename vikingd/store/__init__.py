@@ -1,6 +1,7 @@
 """The durable truth: contexts, texts, vectors and links in SQLite, one writer, group commit."""
 
+from vikingd.store.reader import StoreReader
 from vikingd.store.reads import StoreCounts, page_token
 from vikingd.store.store import Store
 
-__all__ = ["Store", "StoreCounts", "page_token"]
+__all__ = ["Store", "StoreCounts", "StoreReader", "page_token"]

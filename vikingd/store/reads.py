@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping
 from vikingd.model import (
+    AllLinks,
     Change,
     Context,
     Filled,
@@ -231,11 +232,11 @@ class Reads:
         with self._snapshot() as db:
             return links(db)
 
-    def changes_since(self, revision: int) -> tuple[list[Change], int]:
+    def changes_since(self, revision: int, *, with_links: bool = False) -> tuple[list[Change], int]:
         """What leads from the state at `revision` to the present one, whose revision comes with it.
 
-        Removals first, oldest first; then contexts by URI; then the vectors of other contexts. The
-        links are not among it: `links` tells all there are.
+        Removals first, oldest first; then contexts by URI; then the vectors of other contexts; last
+        all links, where one was made or taken back since, or always `with_links`.
 
         Raises:
             Corrupt: when removals after `revision` are forgotten already.
@@ -261,7 +262,10 @@ class Reads:
                 (revision,),
             )
             changes.extend(Filled(text_id, vector) for text_id, vector in filled)
-            return changes, state["store.revision"]
+            now: int = state["store.revision"]
+            if with_links or state.get("store.linked", now) > revision:
+                changes.append(AllLinks(tuple(links(db))))
+            return changes, now
 
     def _count(self, rows: str, *values: str) -> int:
         with self._snapshot() as db:

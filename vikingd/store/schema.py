@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from vikingd.errors import StoreMismatch
 
@@ -75,10 +76,11 @@ _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that imports write most page
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection in autocommit mode that any one thread at a time may use."""
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
-    if read_only:
-        db.execute("PRAGMA query_only = ON")
-    else:
+    db = sqlite3.connect(
+        f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}",
+        uri=True, isolation_level=None, check_same_thread=False, timeout=10,
+    )  # fmt: skip
+    if not read_only:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")

@@ -6,10 +6,11 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from vikingd.errors import StoreInUse, StoreMismatch
 from vikingd.model import Committed, Prepared
@@ -19,6 +20,7 @@ from vikingd.store.transaction import EMPTY_DIRECTORY
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.uri import ROOT
 
+DATABASE = "store.sqlite3"
 _ROOT_ROW = """
 INSERT INTO contexts (uri, is_directory, revision, content_hash, time, created_at, updated_at,
     title, abstract, metadata, overview, content)
@@ -52,7 +54,7 @@ class Store(Reads):
     def __init__(
         self, path: Path, *, model: str, dimension: int | None, reembed: bool = False
     ) -> None:
-        database = path / "store.sqlite3"
+        database = path / DATABASE
         super().__init__(database)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with ExitStack() as stack:
@@ -168,10 +170,12 @@ def _adopt(
     state = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
     if not state:
         db.execute(_ROOT_ROW, (ROOT, EMPTY_DIRECTORY, time.time_ns() // 1000))
-        state = {"store.revision": 1, "store.forgotten": 0, "store.model": model}
+        state = {
+            "store.revision": 1, "store.forgotten": 0, "store.linked": 0, "store.model": model,
+        }  # fmt: skip
     revision: int = state["store.revision"]
     old_model, old_dimension = state["store.model"], state.get("store.dimension")
-    if old_model == model and (dimension is None or old_dimension in (None, dimension)):
+    if fits(state, model, dimension):
         dimension = dimension or old_dimension
     elif reembed:
         revision += 1
@@ -179,14 +183,22 @@ def _adopt(
         db.execute("UPDATE texts SET vector = NULL, vector_revision = NULL WHERE vector NOTNULL")
     elif old_model != "none" or db.execute(_ANY_VECTOR).fetchone():
         raise StoreMismatch(
-            f"the store has vectors of {_named(old_model, old_dimension)}, the configuration says "
-            f"{_named(model, dimension)}: configure the former, or run `vikingd serve --reembed` "
+            f"the store has vectors of {named(old_model, old_dimension)}, the configuration says "
+            f"{named(model, dimension)}: configure the former, or run `vikingd serve --reembed` "
             "to drop the vectors and embed all texts again"
         )
+    state.setdefault("store.linked", revision)
     state |= {"store.revision": revision, "store.model": model, "store.dimension": dimension}
     db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", state.items())
     return revision, dimension
 
 
-def _named(model: str, dimension: int | None) -> str:
+def fits(state: Mapping[str, Any], model: str, dimension: int | None) -> bool:
+    """Whether the vectors of a store are those of a model."""
+    known = state["store.model"], state.get("store.dimension")
+    return known[0] == model and (dimension is None or known[1] in (None, dimension))
+
+
+def named(model: str, dimension: int | None) -> str:
+    """A model for people."""
     return f"{model} ({dimension or 'unknown'} dimensions)"

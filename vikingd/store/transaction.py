@@ -74,6 +74,7 @@ class Transaction:
     Attributes:
         changes: what the writes so far did, in order.
         touched: whether they did anything.
+        linked: whether they made or took back links.
         dimension: numbers in a vector; None until the first vector is written.
     """
 
@@ -91,11 +92,12 @@ class Transaction:
         self.dimension = dimension
         self.changes: list[Change] = []
         self.touched = False
+        self.linked = False
 
     @contextmanager
     def request(self) -> Iterator[None]:
         """One request: when it fails, all that it did is taken back, and no more."""
-        before = len(self.changes), self.touched, self.dimension
+        before = len(self.changes), self.touched, self.linked, self.dimension
         self._db.execute("SAVEPOINT request")
         try:
             yield
@@ -104,7 +106,7 @@ class Transaction:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK TO request")
                 self._db.execute("RELEASE request")
-            length, self.touched, self.dimension = before
+            length, self.touched, self.linked, self.dimension = before
             del self.changes[length:]
             self._nodes.clear()
             raise
@@ -253,6 +255,7 @@ class Transaction:
     def _emit(self, *changes: Change) -> None:
         self.changes.extend(changes)
         self.touched = self.touched or bool(changes)
+        self.linked = self.linked or any(isinstance(c, Linked | Unlinked) for c in changes)
 
     def _remove(self, uri: str) -> None:
         self._nodes.clear()

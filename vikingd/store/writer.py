@@ -139,9 +139,11 @@ class Writer:
             with self._writing, transaction(self._db):
                 results = [self._attempt(work, request.operation) for request in group]
                 if work.touched:
+                    state = {"store.revision": work.revision, "store.dimension": work.dimension}
+                    if work.linked:
+                        state["store.linked"] = work.revision
                     self._db.executemany(
-                        "UPDATE meta SET value = ? WHERE key = ?",
-                        [(work.revision, "store.revision"), (work.dimension, "store.dimension")],
+                        "UPDATE meta SET value = ?2 WHERE key = ?1", list(state.items())
                     )
         except Exception as error:
             return [error] * len(group)

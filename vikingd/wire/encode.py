@@ -125,6 +125,7 @@ def stats_response(stats: EngineStats, version: str) -> admin_pb2.StatsResponse:
         relations=stats.relations,
         store_bytes=stats.store_bytes,
         store_path=stats.store_path,
+        reader=stats.reader,
         embedder=admin_pb2.EmbedderStats(
             provider=embedder.provider,
             model=embedder.model,

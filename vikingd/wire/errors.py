@@ -24,6 +24,7 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
     errors.EmbedderFailed: _Code.UNAVAILABLE,
     errors.StoreMismatch: _Code.FAILED_PRECONDITION,
     errors.StoreInUse: _Code.FAILED_PRECONDITION,
+    errors.ReadOnly: _Code.FAILED_PRECONDITION,
     errors.StoreFailed: _Code.UNAVAILABLE,
     errors.Corrupt: _Code.DATA_LOSS,
 }

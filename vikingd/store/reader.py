@@ -1,0 +1,125 @@
+"""A store that another process writes: opened read-only, and watched."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+from vikingd.errors import StoreMismatch
+from vikingd.store.reads import Reads
+from vikingd.store.schema import MIGRATIONS, connect
+from vikingd.store.store import DATABASE, fits, named
+
+_INTERVAL = 0.01  # seconds between two looks for commits
+_LOOKS = 100  # after so many, what no commit tells of is looked for too
+
+
+class StoreReader(Reads):
+    """Reads a store and hears of what another process commits; changes nothing, takes no lock.
+
+    Args:
+        path: directory of the store.
+        model: name of the model that makes the vectors of queries; "none" for no model.
+        dimension: numbers in a vector; None: that of the store.
+
+    Attributes:
+        dimension: numbers in a vector; None while the store has none.
+        failure: why the store can't be followed any more; "" while it can.
+
+    Raises:
+        StoreMismatch: there is no store, or its vectors or its schema do not fit.
+    """
+
+    def __init__(self, path: Path, *, model: str, dimension: int | None) -> None:
+        database = path / DATABASE
+        super().__init__(database)
+        if not database.exists():
+            raise StoreMismatch(f"there is no store in {path}: `vikingd serve` makes one")
+        self._path = path
+        self._model = model
+        self._given = dimension
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.dimension = dimension
+        self.failure = ""
+        self._file = os.stat(database)
+        self._db = connect(database, read_only=True)
+        try:
+            self._look()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last commit.
+
+        Raises:
+            StoreMismatch: the vectors are of another model now, or the schema is another one.
+        """
+        return self._look()
+
+    def _look(self) -> int:
+        with self._snapshot() as db:
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if version != len(MIGRATIONS):
+                raise StoreMismatch(
+                    f"the store has schema {version}, this reader knows {len(MIGRATIONS)}: run "
+                    "writer and readers of one version"
+                )
+            state = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+        if not state:
+            raise StoreMismatch(f"the store in {self._path} is not made yet")
+        if not fits(state, self._model, self._given):
+            raise StoreMismatch(
+                f"the store has vectors of {named(state['store.model'], state['store.dimension'])},"
+                f" this reader is for {named(self._model, self._given)}: start it with the "
+                "embedder of the writer"
+            )
+        self.dimension = state["store.dimension"]
+        revision: int = state["store.revision"]
+        return revision
+
+    def start(self, on_change: Callable[[], None]) -> None:
+        """Begins to watch: calls `on_change` at once, after each commit, and about once a second.
+
+        It is called in a thread of its own. When it raises, that ends and `failure` says why.
+        """
+        self._thread = threading.Thread(
+            target=self._watch, args=(on_change,), name="store-reader", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the watch and lets the store go; a second call does nothing."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._close_idle()
+        self._db.close()
+
+    def _watch(self, on_change: Callable[[], None]) -> None:
+        seen = None
+        try:
+            for look in count():
+                # It changes with each commit of another connection.
+                (version,) = self._db.execute("PRAGMA data_version").fetchone()
+                now_and_then = look % _LOOKS == 0
+                if now_and_then and not self._is_there():
+                    raise StoreMismatch(f"the store in {self._path} was removed or replaced")
+                if version != seen or now_and_then:
+                    seen = version
+                    on_change()
+                if self._stop.wait(_INTERVAL):
+                    return
+        except Exception as error:
+            self.failure = str(error) or repr(error)
+
+    def _is_there(self) -> bool:
+        try:
+            return os.path.samestat(os.stat(self._database), self._file)
+        except FileNotFoundError:
+            return False
