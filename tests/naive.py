@@ -169,6 +169,11 @@ def push_smallest(values: Iterable[float], k: int) -> list[float]:
     return sorted(sorted(values, reverse=True)[:k])
 
 
+def any_above(scores: Sequence[float], first: int, limit: float) -> bool:
+    """Whether one of the next 64 scores is above a limit."""
+    return any(score > limit for score in scores[first : first + 64])
+
+
 def best_positions(scores: Sequence[float], k: int) -> list[int]:
     """The k best that are not below 0, ties by position."""
     return sorted((i for i, s in enumerate(scores) if s >= 0), key=lambda i: (-scores[i], i))[:k]

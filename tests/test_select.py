@@ -35,7 +35,7 @@ def test_the_heap_keeps_the_largest(values, k):
 
 
 @some
-@given(st.lists(scores | st.just(-1.0), max_size=30), st.integers(1, 40))
+@given(st.lists(scores | st.just(-1.0), max_size=300), st.integers(1, 40))
 def test_best_positions_are_in_order(values, k):
     """Ties by position; what is below 0 is no score."""
     got = select.best_positions(np.array(values, np.float32), k)
@@ -47,3 +47,13 @@ def test_what_is_not_a_number_is_never_chosen():
     scores = np.array([np.nan, 0.25, 0.5])
     assert select.best_rows(scores, 3, 0.0).tolist() == [2, 1]
     assert select.best_positions(scores.astype(np.float32), 2).tolist() == [2, 1]
+
+
+@some
+@given(st.lists(scores, min_size=1, max_size=200), st.data())
+def test_a_group_has_a_score_above_a_limit_or_not(values, data):
+    """Equal is not above, and the last group is shorter."""
+    first = data.draw(st.integers(0, (len(values) - 1) // select.GROUP)) * select.GROUP
+    limit = data.draw(scores)
+    got = select.any_above(np.array(values, np.float32), first, limit)
+    assert got == naive.any_above(values, first, limit)

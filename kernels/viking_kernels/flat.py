@@ -33,11 +33,11 @@ from viking_kernels.bm25 import K1, B, idf, lower_bound, postings
 from viking_kernels.dense import products_int8, to_int16
 from viking_kernels.quantize import Int4
 from viking_kernels.scope import directory_inside, place
+from viking_kernels.select import GROUP, any_above
 
 _BLOCK = 256  # rows whose products are made before they are looked at
 _AHEAD = 8  # rows by which codes are fetched before they are needed
-_WINDOW = 8192  # texts whose scores fit into the nearest cache
-_GROUP = 64  # scores that are skipped together, a divisor of _WINDOW
+_WINDOW = 8192  # texts whose scores fit into the nearest cache, a multiple of GROUP
 _LOOK_UP = 8  # postings that are added up in about the time of one that is looked up
 
 
@@ -287,16 +287,6 @@ def _gain(gain: float, tf: int, length: int, average: float) -> float:
     return gain * frequency / (frequency + K1 * (1.0 - B + B * length / average))
 
 
-@inlined
-def _any_above(window: F32, first: int, limit: float) -> bool:
-    """Whether any score of a group is above a limit; without branches, to be done in lanes."""
-    group = window[first : first + _GROUP]
-    above = np.int32(0)
-    for i in range(_GROUP):
-        above = np.int32(above + np.int32(group[i] > limit))
-    return above > 0
-
-
 @njit
 def keyword_top(
     texts: Texts,
@@ -404,11 +394,11 @@ def keyword_top(
                 for p in range(at[i], stops[i]):
                     length = texts.length[text[p]]
                     window[text[p] - start] += _gain(gains[i], terms.base_tf[p], length, average)
-        for first in range(0, size if seen > 0 else 0, _GROUP):
+        for first in range(0, size if seen > 0 else 0, GROUP):
             limit = np.float32(max(least - rest[added], 0.0))
-            if not _any_above(window, first, limit):
+            if not any_above(window, first, limit):
                 continue
-            for position in range(first, first + _GROUP):
+            for position in range(first, first + GROUP):
                 score = window[position]
                 if score <= np.float32(max(least - rest[added], 0.0)):
                     continue

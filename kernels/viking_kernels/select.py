@@ -39,19 +39,36 @@ def push_smallest(heap: F32, count: int, value: float) -> int:
     return count
 
 
+GROUP = 64
+"""Scores that are looked at, or passed over, together."""
+
+
+@inlined
+def any_above(scores: F32, first: int, limit: float) -> bool:
+    """Whether one of scores[first : first + GROUP] is above a limit; without branches, for SIMD."""
+    above = np.int32(0)
+    group = scores[first : first + GROUP]
+    for i in range(group.shape[0]):
+        above = np.int32(above + np.int32(group[i] > limit))
+    return above > 0
+
+
 @njit
 def best_positions(scores: F32, k: int) -> I32:
     """Positions of the k best scores (at least 0 counts), best first, ties by position."""
     best = np.empty(k, np.int32)
     count = 0
-    for i in range(scores.shape[0]):
-        if scores[i] >= 0 and (count < k or scores[i] > scores[best[count - 1]]):
-            at = min(count, k - 1)
-            while at > 0 and scores[best[at - 1]] < scores[i]:
-                best[at] = best[at - 1]
-                at -= 1
-            best[at] = i
-            count = min(count + 1, k)
+    for first in range(0, scores.shape[0], GROUP):
+        if count == k and not any_above(scores, first, scores[best[k - 1]]):
+            continue
+        for i in range(first, min(first + GROUP, scores.shape[0])):
+            if scores[i] >= 0 and (count < k or scores[i] > scores[best[count - 1]]):
+                at = min(count, k - 1)
+                while at > 0 and scores[best[at - 1]] < scores[i]:
+                    best[at] = best[at - 1]
+                    at -= 1
+                best[at] = i
+                count = min(count + 1, k)
     return best[:count]
 
 

@@ -18,7 +18,9 @@ from viking_kernels.arrays import (
     Asked,
     Scope,
     Scratch,
+    Terms,
 )
+from viking_kernels.bm25 import postings
 from viking_kernels.scope import row_at
 
 from vikingd.engine import Engine
@@ -183,13 +185,14 @@ class Search:
             walk.Limits(query.limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
         )  # fmt: skip
         wants_files = query.levels != Levels.DIRECTORIES
+        terms = snapshot.terms(self.terms.hashes, self.terms.weights)
         found = kernel.find(
             snapshot.tree, snapshot.vectors, snapshot.numbers, self.coded, self.asked, scope,
-            snapshot.terms(self.terms.hashes, self.terms.weights),
+            terms,
             self._allowed(files=True)
             if wants_files
             else np.zeros(_size(snapshot, scope), np.uint8),
-            self._near(method), plan, scratch,
+            self._near(method, terms), plan, scratch,
         )  # fmt: skip
         chosen: list[Chosen] = []
         if wants_files:
@@ -203,10 +206,12 @@ class Search:
             int(counts[TEXTS]), IN_ROUND,
         )  # fmt: skip
 
-    def _near(self, method: Method) -> I32:
-        """What a large base's inverted file proposes, for a walk."""
+    def _near(self, method: Method, terms: Terms) -> I32:
+        """What a large base's inverted file proposes, for a walk that no words point the way."""
         inverted, scope = self.snapshot.inverted_file, self.scope
         if method is not Method.BEST_FIRST or inverted is None or not len(self.asked.vector):
+            return _NONE
+        if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return _NONE
         compared = dense.prepare(self.asked, self.coded)
         return ivf.near(inverted, compared.direction, scope.text_low, scope.text_high)
