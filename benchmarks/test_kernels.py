@@ -83,7 +83,7 @@ def test_bm25(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
 def test_find(benchmark: BenchmarkFixture, prepared: Prepared, method: int) -> None:
     """find: all kernels in their order, by each method."""
     p = prepared
-    plan = find.Plan(method, 0.0, -1.0, 16, 3, walk.Limits(10, 8, 3, 512))
+    plan = find.Plan(method, 0.0, -1.0, 64, 3, False, walk.Limits(10, 8, 3, 512))
     found = benchmark(
         find.find, p.snapshot.tree, p.snapshot.vectors, p.snapshot.numbers, p.means, p.asked,
         p.scope, p.terms, np.zeros(0, np.uint8), np.zeros(0, np.int32), plan, p.scratch,

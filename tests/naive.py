@@ -308,6 +308,23 @@ def bounded_cosine(
     )
 
 
+def only_language(vectors_of: Mapping[int, int]) -> int:
+    """The script of all vectors, given how many there are of each; -1 for several or none."""
+    present = [script for script, count in vectors_of.items() if count]
+    return present[0] if len(present) == 1 else -1
+
+
+def directory_coded(
+    code: Sequence[int], scale: float, square: float, query: Query, mean: F64, script: int
+) -> float:
+    """About the dense of a directory, from the code of its mean and the square of its length."""
+    x, centre = scale * np.array(code), mean[script]
+    return clipped(
+        direction_of(query, mean) @ (x - centre),
+        square - 2 * float(centre @ x) + float(centre @ centre),
+    )
+
+
 def directory_dense(directory: Directory, direction: F64, mean: F64) -> float:
     """Dense of the sum of all x - m' below."""
     embedded = [text for text in texts_below(directory) if text.vector is not None]
@@ -459,6 +476,11 @@ def propagate(
         for child in directory.directories.values():
             final[child.id] = (1 - b) * own[child.id] + b * final[directory.id]
     return final
+
+
+def settle(top: Directory, directory: Directory) -> set[int]:
+    """The ids of the directories whose scores are exact after that: it and those above it."""
+    return {d.id for d in walk(top) if f"{directory.uri}/".startswith(f"{d.uri}/")} | {top.id}
 
 
 def smooth(own: float, before: float, after: float, share: float) -> float:

@@ -115,6 +115,39 @@ def test_a_directory_that_lost_its_vectors_is_near_nothing():
     world.close()
 
 
+@settings(max_examples=25, deadline=None, print_blob=True)
+@given(shapes)
+@example(LARGE)
+def test_a_directory_from_the_code_of_its_mean(shape):
+    """Near what its mean gives, where its vectors are of one language and stood in the base."""
+    world = build(shape)
+    top, query = world.random_directory(), world.query()
+    snapshot, _, mean = world.scope_of(top)
+    plain, numbers = naive.scope_means(top, world.prior.astype(float)), snapshot.numbers
+    prepared = compared(query, mean)
+    for directory in walk(top):
+        slot = int(numbers.slot[snapshot.find(directory.uri)])
+        rows = numbers.mean_slot[slot].tolist()
+        counts = {i: int(numbers.mean_count[row]) for i, row in enumerate(rows) if row >= 0}
+        only = dense.only_language(slot, numbers)
+        assert only == naive.only_language(counts)
+        got = dense.directory_coded(slot, prepared, numbers)
+        if only < 0 or rows[only] >= len(numbers.base_mean):
+            assert got == -1
+        elif got >= 0:
+            row, dimension = rows[only], numbers.base_mean.shape[1]
+            told = naive.directory_coded(
+                numbers.base_mean_codes[row, :dimension].tolist(),
+                float(numbers.base_mean_scale[row]), float(numbers.base_mean_square[row]), query,
+                plain, only,
+            )  # fmt: skip
+            assert got == pytest.approx(told, abs=1e-3)
+            assert got == pytest.approx(dense.directory_dense(slot, prepared, numbers), abs=0.1)
+        else:
+            assert np.linalg.norm(numbers.base_mean[rows[only]] - plain[only]) < 0.12
+    world.close()
+
+
 @settings(max_examples=40, deadline=None, print_blob=True)
 @given(shapes)
 @example(LARGE)

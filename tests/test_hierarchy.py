@@ -40,8 +40,9 @@ class Scored:
             self.scratch,
         )  # fmt: skip
         hierarchy.directory_scores(
-            tree.directories, self.snapshot.numbers, self.compared, scope, self.inside, self.scratch
-        )
+            tree.directories, self.snapshot.numbers, self.compared, scope, self.inside, False,
+            self.scratch,
+        )  # fmt: skip
         self.text_row = {int(key): row for row, key in enumerate(self.snapshot.text_id)}
         self.file_row = {f.id: -1 - int(self.snapshot.find(f.uri)) for f in files_below(self.top)}
         self.dir_row = {d.id: int(self.snapshot.find(d.uri)) for d in walk(self.top)}
@@ -173,6 +174,36 @@ def test_own_scores(shape):
         assert got == pytest.approx(parts, abs=1e-5)
     outside = set(range(s.size)) - {s.dir_at(key) for key in s.dir_row}
     assert (s.scratch.directories[3, list(outside)] == -1).all()
+    world.close()
+
+
+@few
+@given(shapes, st.sampled_from([0.0, 0.3]), st.data())
+@example(LARGE, 0.3, None)
+def test_settling_makes_scores_from_codes_exact(shape, weight, data):
+    """Of a directory and all above it, whichever were settled before; others are left alone."""
+    world = build(shape)
+    s = Scored(world)
+    weights, scores = (weight, weight / 2, 0.0), s.scratch.directories
+    shared = (s.tree.directories.parent, s.scope, s.size, *weights[:2], scores)
+    hierarchy.propagate(*shared)
+    exact = scores[:, : s.size].copy()
+    numbers, dirs = s.snapshot.numbers, s.tree.directories
+    hierarchy.directory_scores(dirs, numbers, s.compared, s.scope, s.inside, True, s.scratch)
+    hierarchy.propagate(*shared)
+    assert scores[3, : s.size] == pytest.approx(exact[3], abs=0.05)
+    below = list(walk(s.top))
+    order = below[::-1] if data is None else data.draw(st.permutations(below))
+    wanted = set()
+    for directory in order:
+        hierarchy.settle(
+            s.dir_row[directory.id], weights, dirs, numbers, s.compared, s.scope, s.scratch
+        )
+        wanted |= naive.settle(s.top, directory)
+        settled = {d.id for d in below if s.scratch.settled[s.dir_at(d.id)]}
+        assert settled == wanted
+        at = [s.dir_at(key) for key in settled]
+        assert scores[:, at] == pytest.approx(exact[:, at], abs=1e-6)
     world.close()
 
 

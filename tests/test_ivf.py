@@ -78,6 +78,10 @@ def test_a_walk_finds_a_file_in_a_directory_unlike_it(tmp_path: Path) -> None:
         assert (engine.snapshot.inverted_file is not None) == expected
         found = find(engine, query, stray).matches
         assert (found[0].uri == f"{ROOT}/17/stray.md") == expected
+        # Words that nothing has point nowhere; words that some text has are the way.
+        for text, proposed in (("zebra", expected), ("strayed", True)):
+            match = find(engine, replace(query, text=text), stray).matches[0]
+            assert (match.uri == f"{ROOT}/17/stray.md") == proposed
         if expected:
             whole = find(engine, replace(query, method=Method.EXACT), stray).matches
             assert found[0].score == whole[0].score

@@ -198,8 +198,9 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
     starts = [*sorted(nodes)[-2:], s.dir_at(s.top.id)]
     best = walks.none_yet(k)
     opened, rounds, stop, texts = walks.best_first(
-        np.array(starts, np.int32), s.size, weights, s.tree, s.vectors, s.compared, s.scope, False,
-        NONE, s.scratch, best, walks.Limits(k, in_round, patience, most),
+        np.array(starts, np.int32), s.size, weights, s.tree, s.vectors, s.snapshot.numbers,
+        s.compared, s.scope, False, NONE, s.scratch, best,
+        walks.Limits(k, in_round, patience, most),
     )  # fmt: skip
     assert texts == 0
     wanted = naive.best_first(starts, nodes, weight, (k, in_round, patience, most))
@@ -221,9 +222,8 @@ def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
     weights, best = (weight, weight, 0.1), walks.none_yet(k)
     start = np.array([s.dir_at(s.top.id)], np.int32)
     opened, _, _, texts = walks.best_first(
-        start, s.size, weights, s.tree, s.vectors, s.compared, s.scope, False, NONE, s.scratch,
-        best,
-        walks.Limits(k, 2, 10**6, 3),
+        start, s.size, weights, s.tree, s.vectors, s.snapshot.numbers, s.compared, s.scope, False,
+        NONE, s.scratch, best, walks.Limits(k, 2, 10**6, 3),
     )  # fmt: skip
     order = s.scratch.opened[:opened].tolist()
     seen = [d for d in walk(s.top) if s.dir_at(d.id) in order]

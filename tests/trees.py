@@ -318,6 +318,7 @@ def search(
     passages: int = 3,
     near: Sequence[int] = (),
     sample: float = 1.0,
+    all_directories: bool = True,
     scratch: Scratch | None = None,
 ) -> kernel.Found:
     """Runs the kernels' find; `limits` are directories a round, patience, most directories.
@@ -332,7 +333,9 @@ def search(
     if sample < 1:
         numbers = numbers._replace(counts=numbers.counts.copy())
         numbers.counts[numbers.slot[row], FILES] = int(hierarchy.SAMPLE_FILES / sample)
-    plan = kernel.Plan(method, threshold, alpha, starts, passages, walks.Limits(k, *limits))
+    plan = kernel.Plan(
+        method, threshold, alpha, starts, passages, all_directories, walks.Limits(k, *limits)
+    )
     scratch = room(snapshot) if scratch is None else scratch
     found = kernel.find(
         snapshot.tree, snapshot.vectors, numbers, mean, asked(query), scope,

@@ -108,6 +108,9 @@ class Numbers(NamedTuple):
     mean_slot: I32  # [slots, SCRIPTS] row of the mean of that script's vectors, -1 none
     mean_count: I64  # [means]
     base_mean: F32  # [base means, dim]
+    base_mean_codes: I8  # [base means, dim padded] mean / scale, rounded
+    base_mean_scale: F32  # [base means]
+    base_mean_square: F32  # [base means] |mean|^2
     tail_mean: F32  # [means - base means, dim]
 
 
@@ -188,6 +191,8 @@ class Scratch(NamedTuple):
     dir_tf: F32  # [D]
     touched: I32  # [D]
     directories: F32  # [5, D] see hierarchy.directory_scores; [4] final
+    settled: U8  # [D] whether a directory's scores are exact
+    chain: I32  # [n] room for a directory and all above it
     own: F32  # [2, F] own scores of the files that were looked at, and how far each can be off
     best: I32  # [F] rows of their best texts, -1 none
     sampled: U8  # [D]

@@ -36,6 +36,9 @@ EXACT = 3
 BLOCK = 256
 """Texts whose codes are multiplied before their scores are worked out."""
 
+MAX_DEPTH = 128
+"""More than a directory can have above it."""
+
 BEST_BY_WORDS = 64
 """Texts that a walk looks at besides the directories it opens."""
 
@@ -48,6 +51,7 @@ class Plan(NamedTuple):
     alpha: float  # in [0, 1]; below 0: adaptive
     start_points: int  # BEST_FIRST: best directories to begin with, besides the root
     passages: int  # best passages to show of each file
+    all_directories: bool  # BEST_FIRST: exact scores of all, not only of those around files
     limits: walk.Limits  # k is at least 1 in every method
 
 
@@ -78,7 +82,8 @@ def scratch(directories: int, files: int, texts: int) -> Scratch:
         np.zeros(texts, np.float32), np.empty((2, texts), np.float32),
         np.empty((6, BLOCK), np.float32), np.empty(directories, np.float32),
         np.zeros(directories, np.float32), np.empty(directories, np.int32),
-        np.empty((5, directories), np.float32), np.empty((2, files), np.float32),
+        np.empty((5, directories), np.float32), np.empty(directories, np.uint8),
+        np.empty(MAX_DEPTH, np.int32), np.empty((2, files), np.float32),
         np.empty(files, np.int32), np.empty(directories, np.uint8),
         np.empty(directories, np.uint8), np.empty(directories, np.int32),
         np.empty(directories, np.int32), np.empty(files, np.int32), np.empty(files, np.float32),
@@ -117,7 +122,8 @@ def find(
     scratch.dir_lexical[:d] = 0
     scratch.sampled[:d] = 0
     bm25.score_scope(tree, numbers, scope, inside, terms, scratch)
-    hierarchy.directory_scores(directories, numbers, query, scope, inside, scratch)
+    walks = plan.method == BEST_FIRST
+    hierarchy.directory_scores(directories, numbers, query, scope, inside, walks, scratch)
 
     counts = numbers.counts[numbers.slot[scope.root]]
     sample = hierarchy.sample_directories(
@@ -143,7 +149,7 @@ def find(
     best = walk.none_yet(plan.limits.k)
     starts = np.empty(0, np.int32)
     opened = rounds = stop = 0
-    if plan.method == BEST_FIRST:
+    if walks:
         starts = _start_points(d, plan.start_points, scope, scratch)
         opened, rounds, stop, more = walk.best_first(
             starts,
@@ -151,6 +157,7 @@ def find(
             weights,
             tree,
             vectors,
+            numbers,
             query,
             scope,
             exact,
@@ -165,8 +172,17 @@ def find(
             d, weights, tree, vectors, query, scope, exact, allowed, scratch, best
         )
     candidates = _candidates(best, plan.threshold, scratch)
-    if plan.method == BEST_FIRST:
+    if walks:
         candidates = _with_proposed(candidates, near, tree, scope, allowed, scratch)
+        for i in range(candidates.shape[0]):
+            file = scopes.row_at(candidates[i], scope.file_low, scope.file_high, scope.base_files)
+            row = np.int64(tree.files.directory[file])
+            hierarchy.settle(row, weights, directories, numbers, query, scope, scratch)
+        if plan.all_directories:
+            for position in range(d):
+                if scratch.directories[3, position] >= 0:
+                    row = scopes.row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+                    hierarchy.settle(row, weights, directories, numbers, query, scope, scratch)
     trio = hierarchy.with_neighbours(candidates, tree.files, scope)
     _score_again(trio, share > 0, tree, vectors, query, scope, coded, scratch)
     parts, best_text = hierarchy.parts_of_files(

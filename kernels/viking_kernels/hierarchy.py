@@ -32,7 +32,7 @@ from viking_kernels.arrays import (
     Scratch,
     Texts,
 )
-from viking_kernels.dense import directory_dense
+from viking_kernels.dense import directory_coded, directory_dense
 from viking_kernels.scope import directory_inside, next_file, place, previous_file, row_at
 from viking_kernels.texts import dense_weight, foreign
 
@@ -133,18 +133,21 @@ def directory_scores(
     query: Query,
     scope: Scope,
     tail_inside: U8,
+    coded: bool,
     scratch: Scratch,
 ) -> None:
     """Fills scratch.directories[0..3] with dense, lexical, dense weight and own.
 
     Directories outside the scope get own -1. Lexical is missing where no text below is in the
-    query's script.
+    query's script. With `coded`, dense is from the codes of means where these can tell, and
+    nothing is settled yet: see `settle`.
     """
     out = scratch.directories
     for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
         out[:, position] = 0
         out[3, position] = -1.0
+        scratch.settled[position] = 0 if coded else 1
         if directories.died[row] > scope.revision and directory_inside(row, tail_inside, scope):
             slot = numbers.slot[row]
             missing = False
@@ -153,7 +156,11 @@ def directory_scores(
                 neutral = numbers.counts[slot, COUNTS - SCRIPTS]
                 missing = same + neutral == 0
             weight = dense_weight(missing, query.use_dense, query.use_lexical)
-            score = directory_dense(slot, query, numbers) if weight > 0 else 0.0
+            score = 0.0
+            if weight > 0:
+                score = directory_coded(slot, query, numbers) if coded else -1.0
+                if score < 0:
+                    score = directory_dense(slot, query, numbers)
             words = 0.0 if missing else np.float64(scratch.dir_lexical[position])
             out[0, position] = score
             out[1, position] = words
@@ -185,6 +192,42 @@ def propagate(
         weight = below_root if parent == scope.root else parent_weight
         above = np.float64(scores[4, place(parent, scope.dir_low, scope.dir_high, scope.base_dirs)])
         scores[4, position] = (1.0 - weight) * own + weight * above
+
+
+@inlined
+def settle(
+    row: int, weights: tuple[float, float, float], directories: Directories, numbers: Numbers,
+    query: Query, scope: Scope, scratch: Scratch,
+) -> None:  # fmt: skip
+    """Makes the scores of a directory of the scope, and of those above it, exact.
+
+    `weights` are b, b below the scope's root, c.
+    """
+    out, chain = scratch.directories, scratch.chain
+    depth = 0
+    above = row
+    at = place(above, scope.dir_low, scope.dir_high, scope.base_dirs)
+    while scratch.settled[at] == 0:
+        chain[depth] = above
+        depth += 1
+        if above == scope.root:
+            break
+        above = np.int64(directories.parent[above])
+        at = place(above, scope.dir_low, scope.dir_high, scope.base_dirs)
+    for i in range(depth - 1, -1, -1):
+        here = np.int64(chain[i])
+        at = place(here, scope.dir_low, scope.dir_high, scope.base_dirs)
+        share = np.float64(out[2, at])
+        score = directory_dense(numbers.slot[here], query, numbers) if share > 0 else 0.0
+        out[0, at] = score
+        out[3, at] = share * score + (1.0 - share) * np.float64(out[1, at])
+        out[4, at] = out[3, at]
+        if here != scope.root:
+            parent = np.int64(directories.parent[here])
+            weight = weights[1] if parent == scope.root else weights[0]
+            over = place(parent, scope.dir_low, scope.dir_high, scope.base_dirs)
+            out[4, at] = (1.0 - weight) * np.float64(out[3, at]) + weight * np.float64(out[4, over])
+        scratch.settled[at] = 1
 
 
 @inlined

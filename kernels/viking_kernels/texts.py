@@ -10,14 +10,11 @@ import numpy as np
 
 from viking_kernels._jit import inlined
 from viking_kernels.arrays import F32, I32, Query, Scope, Scratch, Tree, Vectors
-from viking_kernels.dense import bounded_cosine, coded_parts, raw_cosine
+from viking_kernels.dense import PREFETCH_CODES, bounded_cosine, coded_parts, raw_cosine
 from viking_kernels.scope import place
 from viking_kernels.simd import prefetch
 
 DENSE_WEIGHT = 0.5
-
-PREFETCH_ROWS = 32
-"""So many rows ahead codes are asked for; the processor alone looks no further than a page."""
 
 
 @inlined
@@ -71,7 +68,7 @@ def score_codes(
         count = min(size, high - start)
         for i in range(count):
             row = start + i
-            prefetch(vectors.base_codes, row + PREFETCH_ROWS)
+            prefetch(vectors.base_codes, row + PREFETCH_CODES)
             script = np.int64(tree.texts.script[row])
             missing = foreign(script, query.script)
             above, square, above_off, square_off = coded_parts(vectors, row, query, script)

@@ -17,13 +17,14 @@ from viking_kernels.arrays import (
     I64,
     U8,
     Directories,
+    Numbers,
     Query,
     Scope,
     Scratch,
     Tree,
     Vectors,
 )
-from viking_kernels.hierarchy import smooth
+from viking_kernels.hierarchy import settle, smooth
 from viking_kernels.scope import next_file, place, row_at
 from viking_kernels.select import push_smallest
 from viking_kernels.texts import own_of_file, score_codes
@@ -247,15 +248,16 @@ def _queue_once(row: int, scope: Scope, queue: I32, waiting: int, seen: U8, fina
 @inlined
 def best_first(
     starts: I32, count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
-    query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch, best: Best,
-    limits: Limits,
+    numbers: Numbers, query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch,
+    best: Best, limits: Limits,
 ) -> tuple[int, int, int, int]:  # fmt: skip
     """Opens directories by final score, best first.
 
     A directory is queued when its parent is opened or when it is a start point; each is opened
-    once. After a round the walk stops when the k best files have not changed for some rounds
-    (CONVERGED), when no queued directory's files could enter them even with the best own score
-    seen so far (OUT_OF_REACH), at the most directories (LIMIT) or when all are open (EXHAUSTED).
+    once, and settled then: the queue's order may be that of scores from codes. After a round the
+    walk stops when the k best files have not changed for some rounds (CONVERGED), when no queued
+    directory's files could enter them even with the best own score seen so far (OUT_OF_REACH), at
+    the most directories (LIMIT) or when all are open (EXHAUSTED).
 
     Args:
         starts: positions of directories.
@@ -305,6 +307,7 @@ def best_first(
             opened += 1
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             root_open = root_open or row == scope.root
+            settle(row, weights, tree.directories, numbers, query, scope, scratch)
             got_in, own, more = open_directory(
                 position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
             )

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from viking_kernels.arrays import (
     F32,
+    I8,
     I32,
     NEVER,
     Directories,
@@ -24,6 +25,8 @@ from viking_kernels.arrays import (
     Tree,
     Vectors,
 )
+from viking_kernels.quantize import quantize_rows
+from viking_kernels.simd import padded
 
 from vikingd import uri as uris
 from vikingd.index.base import Base, Stored
@@ -106,6 +109,7 @@ class Generation:
         self.mean_slot = np.array(base.mean_slot)
         self.means = len(base.mean_count)
         self.mean_count = np.array(base.mean_count)
+        self.mean_codes = _coded(base.mean)
         self.tail_sum = np.zeros((0, self.dimension), np.int64)
         self.tail_mean = np.zeros((0, self.dimension), np.float32)
         self.snapshot = self._publish()
@@ -246,7 +250,7 @@ class Generation:
         )  # fmt: skip
         numbers = Numbers(
             self.slot, self.counts[: self.slots], self.mean_slot[: self.slots],
-            self.mean_count[: self.means], base.mean,
+            self.mean_count[: self.means], base.mean, *self.mean_codes,
             self.tail_mean[: self.means - len(base.mean_count)],
         )  # fmt: skip
         return Snapshot(
@@ -335,3 +339,11 @@ class Generation:
             found.append(child)
             child = int(self.dir_older[child - self.base_dirs])
         return [d for d in found if died[d] == NEVER]
+
+
+def _coded(means: F32) -> tuple[I8, F32, F32]:
+    """Codes of means [n, dim], their scales, and the squares of their lengths."""
+    codes = np.zeros((len(means), padded(means.shape[1])), np.int8)
+    scale, error = np.empty(len(means), np.float32), np.empty(len(means), np.float32)
+    quantize_rows(means, codes, scale, error)
+    return codes, scale, np.einsum("ij,ij->i", means, means)

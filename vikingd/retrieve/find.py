@@ -182,6 +182,7 @@ class Search:
         starts = min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most)
         plan = kernel.Plan(
             int(method), float(threshold), self._alpha(), starts, MAX_PASSAGES_SHOWN,
+            query.levels != Levels.FILES,
             walk.Limits(query.limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
         )  # fmt: skip
         wants_files = query.levels != Levels.DIRECTORIES

@@ -94,7 +94,7 @@ def _search(index: Index) -> None:
     tree = snapshot.tree
     room = kernel.scratch(len(tree.directories.died), len(tree.files.died), len(tree.texts.died))
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
-        plan = kernel.Plan(method, 0.0, -1.0, 1, 1, walk.Limits(1, 1, 1, 8))
+        plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
         kernel.find(
             tree, snapshot.vectors, snapshot.numbers, means, asked, scope, terms, _NOTHING,
             _NO_ROWS, plan, room,
