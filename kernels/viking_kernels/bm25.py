@@ -130,6 +130,7 @@ def score_scope(
     slot = numbers.slot[scope.root]
     documents = float(numbers.counts[slot, TEXTS])
     average = max(1.0, numbers.counts[slot, TEXT_LENGTH] / max(1.0, documents))
+    all_alive = _all_alive(texts, numbers.counts[slot, TEXTS], scope, tail_inside)
     ranges = np.zeros((count, 2), np.int64)
     gains = np.empty(count, np.float64)
     dir_gains = 0.0
@@ -141,77 +142,78 @@ def score_scope(
         last = lower_bound(terms.base_text, first, last, scope.text_high)
         ranges[i, 0] = first
         ranges[i, 1] = last
-        df, dir_gain = _score_directories(
-            i, first, last, tree, numbers, scope, tail_inside, terms, scratch
-        )
+        df = last - first
+        if not all_alive:
+            for p in range(first, last):
+                df -= np.int64(texts.died[terms.base_text[p]] <= scope.revision)
+        for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
+            df += np.int64(_tail_counts(p, terms, texts, tail_inside, scope))
         looked_at += df
-        dir_gains += dir_gain
         gains[i] = np.float64(terms.weight[i]) * idf(documents, df)
         ideal += gains[i]
     if ideal <= 0:
         return looked_at, ideal
     for i in range(count):
-        gain = gains[i] / ideal
-        for p in range(ranges[i, 0], ranges[i, 1]):
-            text = terms.base_text[p]
-            if texts.died[text] > scope.revision:
-                frequency = np.float64(terms.base_tf[p])
-                norm = K1 * (1.0 - B + B * texts.length[text] / average)
-                scratch.lexical[text - scope.text_low] += gain * frequency / (frequency + norm)
-        for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
-            if _tail_counts(p, terms, texts, tail_inside, scope):
-                text = terms.tail_text[p]
-                frequency = np.float64(terms.tail_tf[p])
-                norm = K1 * (1.0 - B + B * texts.length[text] / average)
-                at = place(text, scope.text_low, scope.text_high, scope.base_texts)
-                scratch.lexical[at] += gain * frequency / (frequency + norm)
+        dir_gains += _score_term(
+            i, ranges[i, 0], ranges[i, 1], gains[i] / ideal, average, all_alive, tree, numbers,
+            scope, tail_inside, terms, scratch,
+        )  # fmt: skip
     for d in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         scratch.dir_lexical[d] = np.float32(scratch.dir_lexical[d] / dir_gains)
     return looked_at, ideal
 
 
 @inlined
-def _score_directories(
-    term: int,
-    first: int,
-    last: int,
-    tree: Tree,
-    numbers: Numbers,
-    scope: Scope,
-    tail_inside: U8,
-    terms: Terms,
-    scratch: Scratch,
-) -> tuple[int, float]:
-    """Adds a term to the directories' scores; (texts that have it, its share of their ideal)."""
+def _all_alive(texts: Texts, alive: int, scope: Scope, tail_inside: U8) -> bool:
+    """Whether none of the scope's base texts is dead, given how many of the scope are alive."""
+    for row in range(scope.base_texts, texts.died.shape[0]):
+        alive -= np.int64(
+            texts.died[row] > scope.revision
+            and directory_inside(texts.directory[row], tail_inside, scope)
+        )
+    return alive == scope.text_high - scope.text_low
+
+
+@inlined
+def _score_term(
+    term: int, first: int, last: int, gain: float, average: float, all_alive: bool, tree: Tree,
+    numbers: Numbers, scope: Scope, tail_inside: U8, terms: Terms, scratch: Scratch,
+) -> float:  # fmt: skip
+    """Adds a term to the scores of texts and directories; its share of the directories' ideal.
+
+    `gain` is its share of the texts' ideal.
+    """
     parents, texts = tree.directories.parent, tree.texts
     dir_tf, touched = scratch.dir_tf, scratch.touched
-    df = 0
     count = 0
     for p in range(first, last):
         text = terms.base_text[p]
-        if texts.died[text] > scope.revision:
-            df += 1
+        if all_alive or texts.died[text] > scope.revision:
             tf = np.int64(terms.base_tf[p])
+            norm = K1 * (1.0 - B + B * texts.length[text] / average)
+            scratch.lexical[text - scope.text_low] += gain * tf / (tf + norm)
             count = _add_to_directories(text, tf, parents, texts, scope, dir_tf, touched, count)
     for p in range(terms.tail_from[term], terms.tail_from[term + 1]):
         if _tail_counts(p, terms, texts, tail_inside, scope):
-            df += 1
             text = terms.tail_text[p]
             tf = np.int64(terms.tail_tf[p])
+            norm = K1 * (1.0 - B + B * texts.length[text] / average)
+            at = place(text, scope.text_low, scope.text_high, scope.base_texts)
+            scratch.lexical[at] += gain * tf / (tf + norm)
             count = _add_to_directories(text, tf, parents, texts, scope, dir_tf, touched, count)
     slot = numbers.slot[scope.root]
     directories = float(numbers.counts[slot, DIRECTORIES])
-    average = max(1.0, numbers.counts[slot, DOCUMENT_LENGTH] / max(1.0, directories))
-    gain = np.float64(terms.weight[term]) * idf(directories, count)
+    average_document = max(1.0, numbers.counts[slot, DOCUMENT_LENGTH] / max(1.0, directories))
+    dir_gain = np.float64(terms.weight[term]) * idf(directories, count)
     for c in range(count):
         directory = touched[c]
         position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
         length = numbers.counts[numbers.slot[directory], OWN_LENGTH]
-        norm = K1 * (1.0 - B + B * length / average)
+        norm = K1 * (1.0 - B + B * length / average_document)
         frequency = np.float64(dir_tf[position])
-        scratch.dir_lexical[position] += gain * frequency / (frequency + norm)
+        scratch.dir_lexical[position] += dir_gain * frequency / (frequency + norm)
         dir_tf[position] = 0
-    return df, gain
+    return dir_gain
 
 
 @njit
