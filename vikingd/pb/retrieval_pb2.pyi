@@ -62,7 +62,8 @@ class _MethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Method.ValueTy
     """Every file is scored, int8 vectors propose, fp32 vectors decide."""
     METHOD_BEST_FIRST: _Method.ValueType  # 2
     """The best directories are opened first, until nothing better is in sight. The texts that match
-    best by words, and those that a large base's inverted file proposes, are looked at too.
+    best by words are looked at too; where no text has a word of the query, those that a large
+    base's inverted file proposes.
     """
     METHOD_EXACT: _Method.ValueType  # 3
     """Every file is scored with fp32 vectors throughout: the reference."""
@@ -78,7 +79,8 @@ METHOD_EXHAUSTIVE: Method.ValueType  # 1
 """Every file is scored, int8 vectors propose, fp32 vectors decide."""
 METHOD_BEST_FIRST: Method.ValueType  # 2
 """The best directories are opened first, until nothing better is in sight. The texts that match
-best by words, and those that a large base's inverted file proposes, are looked at too.
+best by words are looked at too; where no text has a word of the query, those that a large
+base's inverted file proposes.
 """
 METHOD_EXACT: Method.ValueType  # 3
 """Every file is scored with fp32 vectors throughout: the reference."""
