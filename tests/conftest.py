@@ -1,7 +1,8 @@
-"""vikingctl on a real daemon."""
+"""What tests share: vikingctl on a real daemon, and signals that reach it."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 
@@ -12,6 +13,9 @@ from vikingd.ctl import main
 from vikingd.ctl.demo import serving
 
 Ctl = Callable[..., tuple[int, str, str]]
+
+# A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")
