@@ -194,7 +194,7 @@ def propagate(
         scores[4, position] = (1.0 - weight) * own + weight * above
 
 
-@inlined
+@njit
 def settle(
     row: int, weights: tuple[float, float, float], directories: Directories, numbers: Numbers,
     query: Query, scope: Scope, scratch: Scratch,
