@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -98,7 +99,7 @@ def temporary_store() -> Iterator[Path]:
 
 def _wait_until_serving(address: str) -> None:
     with grpc.insecure_channel(address) as channel:
-        health = health_pb2_grpc.HealthStub(channel)
+        health: Any = health_pb2_grpc.HealthStub(channel)  # its types know no methods
         request = health_pb2.HealthCheckRequest()
         serving = health_pb2.HealthCheckResponse.SERVING
         while health.Check(request, wait_for_ready=True, timeout=60.0).status != serving:

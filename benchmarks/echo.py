@@ -37,7 +37,9 @@ async def _reply(message: bytes, _: grpc.aio.ServicerContext[bytes, bytes]) -> b
 
 async def _serve() -> None:
     server = grpc.aio.server()
-    handlers = {_METHOD: grpc.unary_unary_rpc_method_handler(_reply)}
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        _METHOD: grpc.unary_unary_rpc_method_handler(_reply)
+    }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

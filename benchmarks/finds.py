@@ -195,7 +195,7 @@ def reader_lag(bench: Bench) -> Iterator[Row]:
         say("reader_lag is left out: this vikingd has no serve --reader")
         return
     below = f"{TOP}/reader-lag"
-    lags = []
+    lags: list[float] = []
     with (
         bench.serving() as server,
         daemon.serving(bench.store, reader=True) as other,

@@ -59,7 +59,7 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
 
     exact = asked.astype(np.float64) @ vectors.astype(np.float64).T
     faiss = PEERS["faiss"](Rows(vectors, [], [], np.ones(len(vectors), bool)), Path())
-    others = {"faiss": lambda i: faiss.vector(asked[i % QUERIES], 0)}
+    others: dict[str, Search] = {"faiss": lambda i: faiss.vector(asked[i % QUERIES], 0)}
     yield from _compared(bench, "scan_int8", search, others, exact)
 
 

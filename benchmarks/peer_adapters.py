@@ -77,7 +77,8 @@ class Faiss(Peer):
         self._index = faiss.IndexFlatIP(rows.vectors.shape[1])
         self._index.add(rows.vectors)
         selector = faiss.IDSelectorBatch(np.flatnonzero(rows.inside))
-        self._inside = faiss.SearchParameters(sel=selector)
+        parameters: Any = faiss.SearchParameters  # takes what its signature does not show
+        self._inside = parameters(sel=selector)
 
     def vector(self, query: F32, effort: int) -> list[int]:  # noqa: ARG002, D102
         return self._index.search(query[None], TOP_K)[1][0].tolist()

@@ -19,21 +19,20 @@ _rng = np.random.default_rng(1)
 _raw = _rng.standard_normal((ROWS, DIMENSION), np.float32)
 _coded = (np.empty((ROWS, DIMENSION), np.int8), np.empty(ROWS, np.float32),
           np.empty(ROWS, np.float32))  # fmt: skip
-_final = np.stack([_rng.random(ROWS, np.float32), np.full(ROWS, 0.001, np.float32)])
-_allowed = np.ones(ROWS, np.uint8)
+_final = _rng.random(ROWS, np.float32)
 
 PAIRS: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
     "quantize_rows": (
         lambda: quantize.quantize_rows(_raw, *_coded),
         lambda: naive.quantize_rows(_raw.astype(np.float64)),
     ),
-    "contenders": (
-        lambda: select.contenders(_final, _allowed, TOP_K, 0.0),
-        lambda: naive.contenders(*_final.tolist(), _allowed.tolist(), TOP_K, 0.0),
+    "best_rows": (
+        lambda: select.best_rows(_final.astype(np.float64), TOP_K, 0.0),
+        lambda: naive.best_rows(_final.tolist(), TOP_K, 0.0),
     ),
     "best_positions": (
-        lambda: select.best_positions(_final[0], TOP_K),
-        lambda: naive.best_positions(_final[0].tolist(), TOP_K),
+        lambda: select.best_positions(_final, TOP_K),
+        lambda: naive.best_positions(_final.tolist(), TOP_K),
     ),
 }
 

@@ -1,10 +1,13 @@
-"""What tests share: vikingctl on a real daemon, and signals that reach it."""
+"""What tests share: vikingctl on a real daemon, another machine's path, signals that arrive."""
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -45,5 +48,23 @@ def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
             main.main()
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def printed_without_avx2(tmp_path: Path) -> Callable[[str], str]:
+    """Runs code as on a machine without AVX2, among the tests' modules: what it prints."""
+    environment = {**os.environ, "VIKINGD_SIMD": "plain", "XDG_CACHE_HOME": str(tmp_path)}
+
+    plain = "from viking_kernels import simd; assert simd.PATH == 'plain'"
+
+    def run(code: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", f"{plain}; {code}"],
+            cwd=Path(__file__).parent, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     return run

@@ -35,6 +35,15 @@ def test_the_heap_keeps_the_largest(values, k):
 
 
 @some
+@given(st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(0, 5), max_size=100))
+def test_rows_are_sorted_in_place(values):
+    """Rising, each as often as before."""
+    rows = np.array(values, np.int32)
+    select.sort_rising(rows)
+    assert rows.tolist() == sorted(values)
+
+
+@some
 @given(st.lists(scores | st.just(-1.0), max_size=300), st.integers(1, 40))
 def test_best_positions_are_in_order(values, k):
     """Ties by position; what is below 0 is no score."""

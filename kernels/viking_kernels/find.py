@@ -209,8 +209,9 @@ def _start_points(count: int, wanted: int, scope: Scope, scratch: Scratch) -> I3
     """Positions of the best of `count` directories, then of the scope's root."""
     best = select.best_positions(scratch.directories[4, :count], wanted)
     starts = np.empty(best.shape[0] + 1, np.int32)
-    starts[:-1] = best
-    starts[-1] = scopes.place(scope.root, scope.dir_low, scope.dir_high, scope.base_dirs)
+    for i in range(best.shape[0]):
+        starts[i] = best[i]
+    starts[best.shape[0]] = scopes.place(scope.root, scope.dir_low, scope.dir_high, scope.base_dirs)
     return starts
 
 
@@ -227,7 +228,8 @@ def _candidates(best: walk.Best, threshold: float, scratch: Scratch) -> I32:
         if scratch.reach[i] >= floor and scratch.reach[i] >= np.float32(threshold):
             found[size] = scratch.candidates[i]
             size += 1
-    return np.sort(found[:size])
+    select.sort_rising(found[:size])
+    return found[:size]
 
 
 @njit
@@ -238,8 +240,9 @@ def _with_proposed(
     size = scope.text_high - scope.text_low + tree.texts.file.shape[0] - scope.base_texts
     by_words = select.best_positions(scratch.lexical[:size], BEST_BY_WORDS)
     found = np.empty(candidates.shape[0] + by_words.shape[0] + near.shape[0], np.int32)
-    found[: candidates.shape[0]] = candidates
     count = candidates.shape[0]
+    for i in range(count):
+        found[i] = candidates[i]
     for i in range(by_words.shape[0] + near.shape[0]):
         if i < by_words.shape[0]:
             if scratch.lexical[by_words[i]] <= 0:
@@ -258,14 +261,14 @@ def _with_proposed(
 
 @njit
 def _distinct(values: I32) -> I32:
-    """Each value once, rising."""
-    ordered = np.sort(values)
+    """Each value once, rising, in the place of `values`."""
+    select.sort_rising(values)
     count = 0
-    for i in range(ordered.shape[0]):
-        if i == 0 or ordered[i] != ordered[i - 1]:
-            ordered[count] = ordered[i]
+    for i in range(values.shape[0]):
+        if i == 0 or values[i] != values[i - 1]:
+            values[count] = values[i]
             count += 1
-    return ordered[:count]
+    return values[:count]
 
 
 @njit
@@ -280,7 +283,11 @@ def _score_again(
     scratch: Scratch,
 ) -> None:
     """Own scores of files, and of their neighbours where they count."""
-    rows = _distinct(trio.copy().reshape(-1) if neighbours else trio[:, 0].copy())
+    each = 3 if neighbours else 1
+    rows = np.empty(trio.shape[0] * each, np.int32)
+    for i in range(rows.shape[0]):
+        rows[i] = trio[i // each, i % each]
+    rows = _distinct(rows)
     for i in range(rows.shape[0]):
         if rows[i] >= 0:
             at = scopes.place(rows[i], scope.file_low, scope.file_high, scope.base_files)

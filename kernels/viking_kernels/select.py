@@ -72,16 +72,77 @@ def best_positions(scores: F32, k: int) -> I32:
     return best[:count]
 
 
+@inlined
+def _comes_before(a: int, b: int, scores: F64) -> bool:
+    """The order of results: the higher score first, then the lower index."""
+    return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
+
+
+@inlined
+def _sink(heap: I64, count: int, at: int, scores: F64) -> None:
+    """Lets the entry at a place of a heap with the best on top sink to where it belongs."""
+    entry = heap[at]
+    while True:
+        child = 2 * at + 1
+        if child >= count:
+            break
+        if child + 1 < count and _comes_before(heap[child + 1], heap[child], scores):
+            child += 1
+        if not _comes_before(heap[child], entry, scores):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = entry
+
+
 @njit
 def best_rows(scores: F64, k: int, threshold: float) -> I64:
     """Indices of the k best above a threshold, with all that share the last place.
 
     Best first, ties by index.
     """
-    order = np.argsort(-scores, kind="mergesort")
+    heap = np.empty(scores.shape[0], np.int64)
+    waiting = np.int64(0)
+    for i in range(scores.shape[0]):
+        if scores[i] > threshold:
+            heap[waiting] = i
+            waiting += 1
+    for at in range(waiting // 2 - 1, -1, -1):
+        _sink(heap, waiting, at, scores)
+    best = np.empty(waiting, np.int64)
     count = 0
-    while count < order.shape[0] and scores[order[count]] > threshold:
-        if count >= k and scores[order[count]] < scores[order[k - 1]]:
-            break
+    while waiting > 0 and (count < k or scores[heap[0]] == scores[best[count - 1]]):
+        best[count] = heap[0]
         count += 1
-    return order[:count]
+        waiting -= 1
+        heap[0] = heap[waiting]
+        _sink(heap, waiting, 0, scores)
+    return best[:count]
+
+
+@njit
+def sort_rising(values: I32) -> None:
+    """Sorts in place, as a heap: numba's own sort takes seconds to compile."""
+    count = values.shape[0]
+    first = count // 2
+    last = count
+    while last > 1:
+        if first > 0:
+            first -= 1
+            value = values[first]
+        else:
+            last -= 1
+            value = values[last]
+            values[last] = values[0]
+        at = first
+        while True:
+            child = 2 * at + 1
+            if child >= last:
+                break
+            if child + 1 < last and values[child + 1] > values[child]:
+                child += 1
+            if values[child] <= value:
+                break
+            values[at] = values[child]
+            at = child
+        values[at] = value

@@ -8,12 +8,23 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import find as kernel
 from viking_kernels import walk
 from viking_kernels._jit import is_compiled
-from viking_kernels.arrays import SCRIPTS, Asked
+from viking_kernels.arrays import (
+    SCRIPTS,
+    Asked,
+    Means,
+    Numbers,
+    Scope,
+    Scratch,
+    Terms,
+    Tree,
+    Vectors,
+)
 from viking_kernels.dense import prepare
 
 from vikingd.index.index import Index, IndexSettings
@@ -26,18 +37,25 @@ _NOTHING = np.zeros(0, np.uint8)
 _NO_ROWS = np.zeros(0, np.int32)
 
 
-_WRITING = "from vikingd.retrieve.warm import take_through; take_through(searching=False)"
+_BESIDE = "from vikingd.retrieve.warm import compile_beside; compile_beside()"
 
 
 def warm_up(progress: Callable[[str], None]) -> None:
     """Compiles every kernel, or loads it from its cache."""
     if not is_compiled():
         progress("compiling kernels: the first start after an install takes about a minute")
-        # numba compiles on one core: those that only writing needs are made by another process,
-        # which leaves them in the cache.
-        with subprocess.Popen([sys.executable, "-c", _WRITING]), _index() as index:
+        # numba compiles on one core: a second process makes what else is needed, and leaves it
+        # in the cache.
+        with subprocess.Popen([sys.executable, "-c", _BESIDE]), _index() as index:
             _search(index)
     take_through()
+
+
+def compile_beside() -> None:
+    """The walk, which a find takes from the cache when it comes to it, then all that writes."""
+    with _index() as index:
+        _walk(index)
+    take_through(searching=False)
 
 
 def take_through(*, searching: bool = True) -> None:
@@ -84,19 +102,45 @@ def _text(number: int, vector: bytes) -> IndexedText:
     return IndexedText(number, 1, LATIN, f"a word and the number {number}", vector, True)
 
 
-def _search(index: Index) -> None:
+class _Case(NamedTuple):
+    """What the kernels of a find are given."""
+
+    tree: Tree
+    vectors: Vectors
+    numbers: Numbers
+    means: Means
+    asked: Asked
+    scope: Scope
+    terms: Terms
+    scratch: Scratch
+
+
+def _case(index: Index) -> _Case:
     snapshot = index.snapshot
     scope, means, _ = snapshot.scope(0)
     words = query_terms("word number")
-    vector = np.ones(_DIMENSION, np.float32)
-    asked = Asked(vector, LATIN, True, True)
-    terms = snapshot.terms(words.hashes, words.weights)
     tree = snapshot.tree
-    room = kernel.scratch(len(tree.directories.died), len(tree.files.died), len(tree.texts.died))
+    return _Case(
+        tree, snapshot.vectors, snapshot.numbers, means,
+        Asked(np.ones(_DIMENSION, np.float32), LATIN, True, True), scope,
+        snapshot.terms(words.hashes, words.weights),
+        kernel.scratch(len(tree.directories.died), len(tree.files.died), len(tree.texts.died)),
+    )  # fmt: skip
+
+
+def _search(index: Index) -> None:
+    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(index)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
         kernel.find(
-            tree, snapshot.vectors, snapshot.numbers, means, asked, scope, terms, _NOTHING,
-            _NO_ROWS, plan, room,
-        )  # fmt: skip
+            tree, vectors, numbers, means, asked, scope, terms, _NOTHING, _NO_ROWS, plan, scratch
+        )
     prepare(asked, means)
+
+
+def _walk(index: Index) -> None:
+    tree, vectors, numbers, means, asked, scope, _, scratch = _case(index)
+    walk.best_first(
+        _NO_ROWS, 0, (0.0, 0.0, 0.0), tree, vectors, numbers, prepare(asked, means), scope, False,
+        _NOTHING, scratch, walk.none_yet(1), walk.Limits(1, 1, 1, 8),
+    )  # fmt: skip
