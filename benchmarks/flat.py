@@ -120,15 +120,21 @@ def _compared(
 
 
 def _one_directory(length: npt.NDArray[np.int32]) -> tuple[Texts, npt.NDArray[np.int64], Scope]:
-    """Texts of these lengths as a base of one directory without files, and its counts."""
+    """Texts of these lengths as a base of one directory, each a file's, and its counts."""
     n = len(length)
     zeros = np.zeros(n, np.int32)
     texts = Texts(
-        zeros - 1, zeros, zeros.astype(np.uint8), length, zeros, np.full(n, NEVER), zeros[:0]
+        np.arange(n, dtype=np.int32),
+        zeros,
+        zeros.astype(np.uint8),
+        length,
+        zeros,
+        np.full(n, NEVER),
+        zeros[:0],
     )
     counts = np.zeros(COUNTS, np.int64)
     counts[[DIRECTORIES, TEXTS, TEXT_LENGTH]] = 1, n, length.sum()
-    return texts, counts, Scope(0, 0, 1, 0, 0, 0, n, 1, 0, n, 1)
+    return texts, counts, Scope(0, 0, 1, 0, n, 0, n, 1, n, n, 1)
 
 
 class _Postings:

@@ -856,3 +856,43 @@ def keyword_top(
     scores, _ = score_scope(top, terms)
     able = [(t.id, scores[t.id]) for t in texts_below(top) if t.id in allowed]
     return sorted((p for p in able if p[1] > 0), key=lambda pair: -pair[1])[:k]
+
+
+# weighted
+
+
+def weighted_top(
+    top: Directory,
+    query: Query,
+    mean: F64,
+    weights: tuple[float, float],
+    allowed: Collection[int],
+    k: int,
+) -> list[tuple[int, float, float, float]]:
+    """(id, score, dense, lexical) of the k best texts above 0, of equal ones the first."""
+    lexical, _ = score_scope(top, query.terms)
+    found = []
+    for text in texts_below(top):
+        if text.id in allowed:
+            missing = foreign(text.script, query.script)
+            words = 0.0 if missing or weights[1] == 0 else lexical[text.id]
+            dense = raw_cosine(text, query, mean) if query.vector is not None else 0.0
+            share = sum(weights) if missing else weights[0]
+            found.append((text.id, share * dense + weights[1] * words, dense, words))
+    return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:k]
+
+
+# fusion
+
+
+def rrf(
+    lists: Sequence[Sequence[int]], weights: Sequence[float], k: float
+) -> list[tuple[int, float]]:
+    """(row, score) of all rows with a score above 0, best first, ties by row."""
+    scores: dict[int, float] = {}
+    for rows, weight in zip(lists, weights, strict=True):
+        for rank, row in enumerate(rows):
+            scores[row] = scores.get(row, 0.0) + weight / (k + rank + 1)
+    return sorted(
+        ((r, s) for r, s in scores.items() if s > 0), key=lambda pair: (-pair[1], pair[0])
+    )

@@ -45,12 +45,15 @@ def base_of(raw, axis=None):
 
 
 def rows_of(length, low=0, high=None):
-    """(texts, scope) of one directory of the base with texts of these lengths."""
+    """(texts, scope) of one directory of the base with a file for each text, of these lengths."""
     n = len(length)
     zeros = np.zeros(n, np.int32)
-    texts = Texts(zeros - 1, zeros, zeros.astype(np.uint8), np.array(length, np.int32), zeros,
-                  np.full(n, NEVER), zeros[:0])  # fmt: skip
-    return texts, Scope(0, 0, 1, 0, 0, low, n if high is None else high, 1, 0, n, 1)
+    texts = Texts(
+        np.arange(n, dtype=np.int32), zeros, zeros.astype(np.uint8), np.array(length, np.int32),
+        zeros, np.full(n, NEVER), zeros[:0],
+    )  # fmt: skip
+    high = n if high is None else high
+    return texts, Scope(0, 0, 1, low, high, low, high, 1, n, n, 1)
 
 
 def best(values, k, rows=None):
@@ -215,12 +218,15 @@ def test_searches_of_a_tree_are_the_plain_ones(shape, k, filtered):
     tree, vectors = snapshot.tree, snapshot.vectors
     inside = scopes.tail_directories(tree.directories, scope)
     ids = snapshot.text_id.tolist()
-    size = scope.text_high - scope.text_low + len(ids) - scope.base_texts
+    size = scope.file_high - scope.file_low + len(tree.files.directory) - scope.base_files
     allowed = (world.rng.random(size) < 0.6).astype(np.uint8) if filtered else ALL
-    able = {
-        ids[scopes.row_at(at, scope.text_low, scope.text_high, scope.base_texts)]
+    files = {
+        scopes.row_at(at, scope.file_low, scope.file_high, scope.base_files)
         for at in range(size) if not filtered or allowed[at]
     }  # fmt: skip
+    able = {
+        ids[row] for row, file in enumerate(tree.texts.file.tolist()[: len(ids)]) if file in files
+    }
 
     terms = terms_of(snapshot, query)
     counts = snapshot.counts(scope.root)

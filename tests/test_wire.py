@@ -734,11 +734,18 @@ def test_failing_embedder_leaves_text_and_says_so(channel: grpc.Channel) -> None
     try:
         eventually(lambda: bool(find(f"narwhals {time.monotonic()}").degraded))
         down = find("narwhals down")
+        ask = retrieval_pb2.RetrieveRequest(query=f"narwhals {time.monotonic()}")
+        refused = failure(retrieval.Retrieve, ask)
+        ask.degrade = True
+        by_words = retrieval.Retrieve(ask, timeout=2)
         eventually(lambda: embedder_is(health_pb2.HealthCheckResponse.NOT_SERVING))
         whole = states.Check(health_pb2.HealthCheckRequest()).status
     finally:
         Endpoint.down.clear()
     assert down.resources[0].uri == uri
+    assert refused == (grpc.StatusCode.UNAVAILABLE, "EMBEDDER_FAILED")
+    assert by_words.items[0].uri == uri
+    assert by_words.degraded[0].endswith("answered by words alone")
     assert "the embedder failed" in down.degraded[0]
     assert whole == health_pb2.HealthCheckResponse.SERVING
     eventually(lambda: not find(f"narwhals {time.monotonic()}").degraded)

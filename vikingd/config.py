@@ -68,6 +68,13 @@ class Find(_Section):
     )  # scopes up to so many texts are scored whole
 
 
+class Retrieval(_Section):
+    """What a Retrieve is answered with where the request leaves it open."""
+
+    top_k: int = Field(default=30, ge=1, le=1000)
+    score_threshold: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # 0: none
+
+
 class Index(_Section):
     """When the tail of new texts is compacted into the base (both must be reached), and how."""
 
@@ -99,6 +106,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     embedding: Embedding = Embedding()
     find: Find = Find()
+    retrieval: Retrieval = Retrieval()
     index: Index = Index()
     limits: Limits = Limits()
 

@@ -79,6 +79,12 @@ class EmbedderFailed(VikingError):
     reason = "EMBEDDER_FAILED"
 
 
+class EmbedderTimedOut(EmbedderFailed):
+    """The embedding provider did not answer in the time that the call leaves it."""
+
+    reason = "EMBEDDER_TIMED_OUT"
+
+
 class StoreMismatch(VikingError):
     """The store on disk does not fit the configuration; the message says the way out."""
 

@@ -180,7 +180,9 @@ async def _serve(engine: Engine, settings: Settings, addresses: Sequence[str]) -
             ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
         ),
     )
-    retrieval_pb2_grpc.add_RetrievalServicer_to_server(Retrieval(engine, threads), server)
+    retrieval_pb2_grpc.add_RetrievalServicer_to_server(
+        Retrieval(engine, threads, settings.retrieval), server
+    )
     contexts_pb2_grpc.add_ContextsServicer_to_server(Contexts(engine, threads), server)
     admin_pb2_grpc.add_AdminServicer_to_server(Admin(engine, threads), server)
     state = _Health(engine)

@@ -1,4 +1,4 @@
-"""Flat searches: the best texts of a scope by meaning alone, or by words alone, both exact.
+"""Flat searches: the best of files' texts by meaning alone, or by words alone, both exact.
 
 By meaning: from int4 codes follows the most that a row's product with the query can be; the best
 of these, rescored from fp32, say what the k-th best has at least, and every row that may reach it
@@ -140,7 +140,7 @@ def _product(x: F32, direction: F32) -> float:
 
 
 @inlined
-def _insert(rows: I32, scores: F32, count: int, row: int, score: float) -> int:
+def keep_best(rows: I32, scores: F32, count: int, row: int, score: float) -> int:
     """Takes a row in where it is one of the best, by score, then by row; the new count."""
     value = np.float32(score)
     at = count
@@ -156,7 +156,7 @@ def _insert(rows: I32, scores: F32, count: int, row: int, score: float) -> int:
 
 
 @inlined
-def _inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
+def is_inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
     """Whether a text of the scope's range in the base, or any of the tail, counts."""
     return texts.died[row] > scope.revision and (
         row < scope.base_texts or directory_inside(texts.directory[row], tail_inside, scope)
@@ -164,9 +164,12 @@ def _inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
 
 
 @inlined
-def _allowed(row: int, allowed: U8, scope: Scope) -> bool:
-    """Whether the filter lets a text of the scope through."""
-    at = place(row, scope.text_low, scope.text_high, scope.base_texts)
+def is_allowed(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
+    """Whether a text of the scope is a file's, and the filter lets the file through."""
+    file = np.int64(texts.file[row])
+    if file < 0:
+        return False
+    at = place(file, scope.file_low, scope.file_high, scope.base_files)
     return allowed.shape[0] == 0 or allowed[at] != 0
 
 
@@ -177,8 +180,8 @@ def _eligible(
     """Whether a text has a vector, is inside and allowed."""
     return (
         vectors.vector_at[row] <= scope.revision
-        and _inside(row, texts, scope, tail_inside)
-        and _allowed(row, allowed, scope)
+        and is_inside(row, texts, scope, tail_inside)
+        and is_allowed(row, texts, allowed, scope)
     )
 
 
@@ -193,7 +196,7 @@ def dense_top(
     allowed: U8,
     k: int,
 ) -> tuple[I32, F32]:
-    """The k texts of a scope whose vectors have the largest products with a direction.
+    """The k files' texts of a scope whose vectors have the largest products with a direction.
 
     Exact but for fp32 sums: no bound is a matter of chance. Dead texts and those without a vector
     are left out.
@@ -203,8 +206,8 @@ def dense_top(
             finite, nothing is found.
         coded: the base's vectors, from `quantize.quantize_int4`.
         tail_inside: from `scope.tail_directories`.
-        allowed: uint8 by position in the scope (see `scope.place`), 0 where a filter forbids the
-            text; or [0]: all are allowed.
+        allowed: uint8 [files of the scope], 0 where a filter forbids; or [0]: nothing is
+            forbidden.
         k: at least 1.
 
     Returns:
@@ -224,7 +227,7 @@ def dense_top(
     for row in range(scope.base_texts, texts.died.shape[0]):
         if _eligible(row, vectors, texts, scope, tail_inside, allowed):
             score = _product(vectors.tail_raw[row - scope.base_texts], direction)
-            count = _insert(rows, scores, count, row, score)
+            count = keep_best(rows, scores, count, row, score)
 
     low, high = scope.text_low, scope.text_high
     factors = np.zeros(coded.codes.shape[1] * 2, np.int8)
@@ -249,13 +252,13 @@ def dense_top(
             for row in range(first, end):
                 value = reach[row - low]
                 if value > limit and _eligible(row, vectors, texts, scope, tail_inside, allowed):
-                    proposals = _insert(proposed, most, proposals, row, value)
+                    proposals = keep_best(proposed, most, proposals, row, value)
                     if proposals == proposed.shape[0]:
                         limit = most[proposals - 1]
 
     for i in range(proposals):
         row = np.int64(proposed[i])
-        count = _insert(rows, scores, count, row, _product(vectors.base_raw[row], direction))
+        count = keep_best(rows, scores, count, row, _product(vectors.base_raw[row], direction))
         reach[row - low] = -np.inf  # or it would be taken twice
     least = np.float32(-np.inf)
     if count == k:
@@ -274,7 +277,7 @@ def dense_top(
         can_be = np.float64(vectors.scale[row]) * step * product + error * length
         can_be += off * (1.0 + error) + _rounding(length)
         if can_be >= least and _eligible(row, vectors, texts, scope, tail_inside, allowed):
-            count = _insert(rows, scores, count, row, _product(vectors.base_raw[row], direction))
+            count = keep_best(rows, scores, count, row, _product(vectors.base_raw[row], direction))
             if count == k:
                 least = scores[k - 1]
     return rows[:count], scores[:count]
@@ -297,7 +300,7 @@ def keyword_top(
     allowed: U8,
     k: int,
 ) -> tuple[I32, F32]:
-    """The k texts of a scope that score best against the query's terms, of those that have any.
+    """The k files' texts of a scope that score best against the query's terms, if they have any.
 
     The scores are those of `bm25.score_scope` to 1e-6: N, df and the average length are the
     scope's, whatever a filter forbids.
@@ -305,8 +308,8 @@ def keyword_top(
     Args:
         counts: [COUNTS] of the scope's root, see `arrays`.
         tail_inside: from `scope.tail_directories`.
-        allowed: uint8 by position in the scope (see `scope.place`), 0 where a filter forbids the
-            text; or [0]: all are allowed.
+        allowed: uint8 [files of the scope], 0 where a filter forbids; or [0]: nothing is
+            forbidden.
         k: at least 1.
 
     Returns:
@@ -322,7 +325,7 @@ def keyword_top(
     tail = np.zeros(texts.died.shape[0] - scope.base_texts, np.float32)
     alive = scope.text_high - scope.text_low
     for i in range(tail.shape[0]):
-        if _inside(scope.base_texts + i, texts, scope, tail_inside):
+        if is_inside(scope.base_texts + i, texts, scope, tail_inside):
             alive += 1
         else:
             tail[i] = -1.0
@@ -368,8 +371,8 @@ def keyword_top(
                 length = texts.length[terms.tail_text[p]]
                 tail[position] += _gain(gains[i], terms.tail_tf[p], length, average)
     for i in range(tail.shape[0]):
-        if tail[i] > 0 and _allowed(scope.base_texts + i, allowed, scope):
-            count = _insert(rows, scores, count, scope.base_texts + i, tail[i])
+        if tail[i] > 0 and is_allowed(scope.base_texts + i, texts, allowed, scope):
+            count = keep_best(rows, scores, count, scope.base_texts + i, tail[i])
 
     rounding = 1e-6 + 1e-7 * n  # of sums of n float32 that come to 1 at most
     window = np.zeros(_WINDOW, np.float32)
@@ -413,10 +416,10 @@ def keyword_top(
                         score = np.float32(score + _gain(gains[i], tf, texts.length[row], average))
                 if (
                     score >= least
-                    and _inside(row, texts, scope, tail_inside)
-                    and _allowed(row, allowed, scope)
+                    and is_inside(row, texts, scope, tail_inside)
+                    and is_allowed(row, texts, allowed, scope)
                 ):
-                    count = _insert(rows, scores, count, row, score)
+                    count = keep_best(rows, scores, count, row, score)
                     if count == k:
                         least = np.float64(scores[k - 1]) - rounding
         window[:size] = 0

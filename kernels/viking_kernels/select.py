@@ -121,7 +121,7 @@ def best_rows(scores: F64, k: int, threshold: float) -> I64:
 
 
 @njit
-def sort_rising(values: I32) -> None:
+def sort_rising(values: I32 | I64) -> None:
     """Sorts in place, as a heap: numba's own sort takes seconds to compile."""
     count = values.shape[0]
     first = count // 2

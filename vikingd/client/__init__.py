@@ -17,19 +17,25 @@ from vikingd.client.requests import context_input, vector_bytes
 from vikingd.client.requests import find as find_request
 from vikingd.client.sync import Client
 from vikingd.model import ContextType, Draft, Levels, Method, Passage
+from vikingd.query import Boost, Include, Mode, Rrf, WeightedSum
 
 __all__ = [
     "DEFAULT_ADDRESS",
     "DEFAULT_TIMEOUT",
     "AsyncClient",
+    "Boost",
     "Client",
     "ClientError",
     "ContextType",
     "Draft",
     "FieldViolation",
+    "Include",
     "Levels",
     "Method",
+    "Mode",
     "Passage",
+    "Rrf",
+    "WeightedSum",
     "context_input",
     "find_request",
     "vector_bytes",

@@ -11,6 +11,7 @@ from google.protobuf import struct_pb2, timestamp_pb2
 
 from vikingd.model import DEFAULT_LIMIT, ContextType, Draft, Levels, Method
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
+from vikingd.query import Boost, Include, Mode, Rrf, WeightedSum
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -114,6 +115,85 @@ def find(
 def batch_find(requests: Iterable[retrieval_pb2.FindRequest]) -> retrieval_pb2.BatchFindRequest:
     """Many queries in one call, each made by `find_request`; all answered from one revision."""
     return retrieval_pb2.BatchFindRequest(requests=requests)
+
+
+def retrieve(
+    query: str = "",
+    *,
+    vector: Vector | None = None,
+    target: str = "",
+    context_types: Iterable[ContextType] = (),
+    where: Mapping[str, Any] | None = None,
+    top_k: int = 0,
+    score_threshold: float | None = None,
+    mode: Mode = Mode.HYBRID,
+    fusion: Rrf | WeightedSum | None = None,
+    include: Iterable[Include] = (),
+    group_by_context: bool = False,
+    diversity: float = 0.0,
+    boosts: Iterable[Boost] = (),
+    optional_clauses: Iterable[str] = (),
+    degrade: bool = False,
+    debug: bool = False,
+    min_revision: int = 0,
+    page_token: str = "",
+) -> retrieval_pb2.RetrieveRequest:
+    """The passages that a strategy finds.
+
+    Args:
+        query: the question; "" when the vector alone counts, or `where` alone with Mode.KEYWORD.
+        vector: its embedding; None lets the daemon embed the query.
+        target: search in this directory only; "" is the whole tree.
+        context_types: return these only; none given means all.
+        where: filter over metadata, such as {"year": {"$gte": 2024}}.
+        top_k: at most so many items; 0 leaves it to the daemon's configuration.
+        score_threshold: return only what scores more, on the scale of the mode.
+        mode: which side of the index answers.
+        fusion: how Mode.HYBRID fuses; None is Rrf().
+        include: what items bring along; none given means the text.
+        group_by_context: return the best passage of each context only.
+        diversity: share of maximal marginal relevance, in [0, 1].
+        boosts: multiply the scores of some items.
+        optional_clauses: keys of `where` to search without, once, when nothing is found.
+        degrade: answer by words alone when the embedder fails.
+        debug: say how each score came about.
+        min_revision: answer from this revision or a later one.
+        page_token: of a listing by `where` alone, `next_page_token` of the page before.
+    """
+    request = retrieval_pb2.RetrieveRequest(
+        query=query,
+        vector=b"" if vector is None else vector_bytes(vector),
+        target_uri=target,
+        context_types=[contexts_pb2.ContextType.ValueType(kind) for kind in context_types],
+        where=None if where is None else _struct(where),
+        top_k=top_k,
+        score_threshold=score_threshold,
+        mode=retrieval_pb2.Mode.ValueType(mode),
+        include=[retrieval_pb2.Include.ValueType(one) for one in include],
+        group_by_context=group_by_context,
+        diversity=diversity,
+        boosts=[
+            retrieval_pb2.Boost(
+                uri_prefix=boost.uri_prefix,
+                where=None if boost.where is None else _struct(boost.where),
+                factor=boost.factor,
+            )
+            for boost in boosts
+        ],
+        optional_clauses=optional_clauses,
+        degrade=degrade,
+        debug=debug,
+        min_revision=min_revision,
+        page_token=page_token,
+    )
+    if isinstance(fusion, WeightedSum):
+        request.weighted.vector_weight = fusion.vector_weight
+        request.weighted.keyword_weight = fusion.keyword_weight
+    elif fusion is not None:
+        request.rrf.k = fusion.k
+        request.rrf.vector_weight = fusion.vector_weight
+        request.rrf.keyword_weight = fusion.keyword_weight
+    return request
 
 
 def put(

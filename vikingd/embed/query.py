@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import OrderedDict
@@ -13,6 +14,8 @@ from vikingd.errors import EmbedderFailed
 CACHE_SIZE = 4096
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 30.0
+
+_log = logging.getLogger(__name__)
 
 
 class QueryEmbedder:
@@ -100,6 +103,8 @@ class QueryEmbedder:
                 if not self._failure or self._retry_at == float("inf"):
                     self._backoff = min(max(2 * self._backoff, MIN_BACKOFF), MAX_BACKOFF)
                     self._retry_at = time.monotonic() + self._backoff
+                if not self._failure:  # the first of a row of failures
+                    _log.warning("the embedder fails: %s", error)
                 self._failure = str(error) or type(error).__name__
                 del self._in_flight[text]
             future.set_exception(error)

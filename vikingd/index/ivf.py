@@ -48,12 +48,12 @@ def load(directory: Path) -> Any:
     return faiss.read_index(str(path), faiss.IO_FLAG_MMAP) if path.exists() else None
 
 
-def near(index: Any, direction: F32, low: int, high: int) -> I32:
-    """Text rows in [low, high) whose vectors go most in a direction [dim], at most NEAR."""
+def near(index: Any, direction: F32, low: int, high: int, most: int = NEAR) -> I32:
+    """Text rows in [low, high) whose vectors go most in a direction [dim], at most so many."""
     parameters: Any = faiss.SearchParametersIVF()
     parameters.sel = within = faiss.IDSelectorRange(low, high)
     parameters.nprobe = index.nprobe
-    _, rows = index.search(direction[None, :], NEAR, params=parameters)
+    _, rows = index.search(direction[None, :], most, params=parameters)
     del within  # FAISS held a bare pointer to it until here
     found: I32 = rows[0][rows[0] >= 0].astype(np.int32)
     return found

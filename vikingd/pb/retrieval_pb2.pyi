@@ -86,6 +86,90 @@ METHOD_EXACT: Method.ValueType  # 3
 """Every file is scored with fp32 vectors throughout: the reference."""
 Global___Method: _TypeAlias = Method  # noqa: Y015
 
+class _Mode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MODE_UNSPECIFIED: _Mode.ValueType  # 0
+    """As MODE_HYBRID."""
+    MODE_VECTOR: _Mode.ValueType  # 1
+    """By meaning: max(0, cosine) after centring by language, as in ScoreParts.dense."""
+    MODE_KEYWORD: _Mode.ValueType  # 2
+    """By words: BM25 over the best that a text could reach, as in ScoreParts.lexical."""
+    MODE_HYBRID: _Mode.ValueType  # 3
+    """Both, fused. A query of identifiers only that the scope has is answered by words alone."""
+
+class Mode(_Mode, metaclass=_ModeEnumTypeWrapper):
+    """Which side of the index answers a Retrieve."""
+
+MODE_UNSPECIFIED: Mode.ValueType  # 0
+"""As MODE_HYBRID."""
+MODE_VECTOR: Mode.ValueType  # 1
+"""By meaning: max(0, cosine) after centring by language, as in ScoreParts.dense."""
+MODE_KEYWORD: Mode.ValueType  # 2
+"""By words: BM25 over the best that a text could reach, as in ScoreParts.lexical."""
+MODE_HYBRID: Mode.ValueType  # 3
+"""Both, fused. A query of identifiers only that the scope has is answered by words alone."""
+Global___Mode: _TypeAlias = Mode  # noqa: Y015
+
+class _Include:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _IncludeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Include.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    INCLUDE_UNSPECIFIED: _Include.ValueType  # 0
+    """Not allowed."""
+    INCLUDE_TEXT: _Include.ValueType  # 1
+    """The text of the passage."""
+    INCLUDE_METADATA: _Include.ValueType  # 2
+    """The metadata of its context."""
+    INCLUDE_VECTOR: _Include.ValueType  # 3
+    """The embedding of the passage, of unit length; empty where it has none yet."""
+
+class Include(_Include, metaclass=_IncludeEnumTypeWrapper):
+    """What an item brings along."""
+
+INCLUDE_UNSPECIFIED: Include.ValueType  # 0
+"""Not allowed."""
+INCLUDE_TEXT: Include.ValueType  # 1
+"""The text of the passage."""
+INCLUDE_METADATA: Include.ValueType  # 2
+"""The metadata of its context."""
+INCLUDE_VECTOR: Include.ValueType  # 3
+"""The embedding of the passage, of unit length; empty where it has none yet."""
+Global___Include: _TypeAlias = Include  # noqa: Y015
+
+class _Outcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    OUTCOME_UNSPECIFIED: _Outcome.ValueType  # 0
+    """Never sent."""
+    OUTCOME_FOUND: _Outcome.ValueType  # 1
+    """There are items."""
+    OUTCOME_NO_MATCH: _Outcome.ValueType  # 2
+    """Nothing in the scope matches, or nothing that `where` lets through."""
+    OUTCOME_BELOW_THRESHOLD: _Outcome.ValueType  # 3
+    """Something matches, but nothing above the threshold."""
+
+class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
+    """What a Retrieve came to."""
+
+OUTCOME_UNSPECIFIED: Outcome.ValueType  # 0
+"""Never sent."""
+OUTCOME_FOUND: Outcome.ValueType  # 1
+"""There are items."""
+OUTCOME_NO_MATCH: Outcome.ValueType  # 2
+"""Nothing in the scope matches, or nothing that `where` lets through."""
+OUTCOME_BELOW_THRESHOLD: Outcome.ValueType  # 3
+"""Something matches, but nothing above the threshold."""
+Global___Outcome: _TypeAlias = Outcome  # noqa: Y015
+
 @_typing.final
 class FindRequest(_message.Message):
     """One query over the tree."""
@@ -631,3 +715,387 @@ class BatchFindResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BatchFindResponse: _TypeAlias = BatchFindResponse  # noqa: Y015
+
+@_typing.final
+class Rrf(_message.Message):
+    """Fusion by rank: score = sum of weight / (k + rank + 1) over the lists that have the item, rank
+    from 0 (Cormack, Clarke and Buettcher 2009).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    K_FIELD_NUMBER: _builtins.int
+    VECTOR_WEIGHT_FIELD_NUMBER: _builtins.int
+    KEYWORD_WEIGHT_FIELD_NUMBER: _builtins.int
+    k: _builtins.int
+    """0: 60."""
+    vector_weight: _builtins.float
+    """Weight of the list by meaning, at least 0. Unset: 1."""
+    keyword_weight: _builtins.float
+    """Weight of the list by words, at least 0. Unset: 1."""
+    def __init__(
+        self,
+        *,
+        k: _builtins.int = ...,
+        vector_weight: _builtins.float | None = ...,
+        keyword_weight: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keyword_weight", b"_keyword_weight", "_vector_weight", b"_vector_weight", "keyword_weight", b"keyword_weight", "vector_weight", b"vector_weight"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keyword_weight", b"_keyword_weight", "_vector_weight", b"_vector_weight", "k", b"k", "keyword_weight", b"keyword_weight", "vector_weight", b"vector_weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__keyword_weight: _TypeAlias = _typing.Literal["keyword_weight"]  # noqa: Y015
+    _WhichOneofArgType__keyword_weight: _TypeAlias = _typing.Literal["_keyword_weight", b"_keyword_weight"]  # noqa: Y015
+    _WhichOneofReturnType__vector_weight: _TypeAlias = _typing.Literal["vector_weight"]  # noqa: Y015
+    _WhichOneofArgType__vector_weight: _TypeAlias = _typing.Literal["_vector_weight", b"_vector_weight"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keyword_weight) -> _WhichOneofReturnType__keyword_weight | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__vector_weight) -> _WhichOneofReturnType__vector_weight | None: ...
+
+Global___Rrf: _TypeAlias = Rrf  # noqa: Y015
+
+@_typing.final
+class WeightedSum(_message.Message):
+    """Fusion by score: vector_weight * dense + keyword_weight * lexical. Where words can't be compared,
+    because text and query differ in script, their weight goes to meaning.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VECTOR_WEIGHT_FIELD_NUMBER: _builtins.int
+    KEYWORD_WEIGHT_FIELD_NUMBER: _builtins.int
+    vector_weight: _builtins.float
+    """At least 0."""
+    keyword_weight: _builtins.float
+    """At least 0; one of the two is above 0."""
+    def __init__(
+        self,
+        *,
+        vector_weight: _builtins.float = ...,
+        keyword_weight: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keyword_weight", b"keyword_weight", "vector_weight", b"vector_weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WeightedSum: _TypeAlias = WeightedSum  # noqa: Y015
+
+@_typing.final
+class Boost(_message.Message):
+    """A business weight: the scores of some items are multiplied, then the order is made anew."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_PREFIX_FIELD_NUMBER: _builtins.int
+    WHERE_FIELD_NUMBER: _builtins.int
+    FACTOR_FIELD_NUMBER: _builtins.int
+    uri_prefix: _builtins.str
+    """Items below this URI, itself included. One of uri_prefix and where is needed."""
+    factor: _builtins.float
+    """Above 0, at most 100."""
+    @_builtins.property
+    def where(self) -> _struct_pb2.Struct:
+        """Items whose context's metadata match, in the operator form of FindRequest.where."""
+
+    def __init__(
+        self,
+        *,
+        uri_prefix: _builtins.str = ...,
+        where: _struct_pb2.Struct | None = ...,
+        factor: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["where", b"where"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["factor", b"factor", "uri_prefix", b"uri_prefix", "where", b"where"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Boost: _TypeAlias = Boost  # noqa: Y015
+
+@_typing.final
+class RetrieveRequest(_message.Message):
+    """One query by a strategy that the caller chooses; the answer is a flat list of passages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    VECTOR_FIELD_NUMBER: _builtins.int
+    TARGET_URI_FIELD_NUMBER: _builtins.int
+    CONTEXT_TYPES_FIELD_NUMBER: _builtins.int
+    WHERE_FIELD_NUMBER: _builtins.int
+    TOP_K_FIELD_NUMBER: _builtins.int
+    SCORE_THRESHOLD_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
+    RRF_FIELD_NUMBER: _builtins.int
+    WEIGHTED_FIELD_NUMBER: _builtins.int
+    INCLUDE_FIELD_NUMBER: _builtins.int
+    GROUP_BY_CONTEXT_FIELD_NUMBER: _builtins.int
+    DIVERSITY_FIELD_NUMBER: _builtins.int
+    BOOSTS_FIELD_NUMBER: _builtins.int
+    OPTIONAL_CLAUSES_FIELD_NUMBER: _builtins.int
+    DEGRADE_FIELD_NUMBER: _builtins.int
+    DEBUG_FIELD_NUMBER: _builtins.int
+    MIN_REVISION_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """As in FindRequest. With MODE_KEYWORD and `where`, query and vector may both be empty: all that
+    match are returned with score 1.0, by URI, in pages.
+    """
+    vector: _builtins.bytes
+    """As in FindRequest."""
+    target_uri: _builtins.str
+    """As in FindRequest."""
+    top_k: _builtins.int
+    """At most so many items, up to 1,000. 0: the daemon's default, see its configuration."""
+    score_threshold: _builtins.float
+    """Return only what scores more than this, on the scale of the mode. Unset: the daemon's default."""
+    mode: Global___Mode.ValueType
+    """The side that answers."""
+    group_by_context: _builtins.bool
+    """Return the best passage of each context only."""
+    diversity: _builtins.float
+    """Above 0, up to 1: maximal marginal relevance (Carbonell and Goldstein 1998). Each next item has
+    the most of (1 - diversity) * score / best score - diversity * cosine to the nearest item
+    before it. 0: by score. Passages of the same text are returned once in any case.
+    """
+    degrade: _builtins.bool
+    """Answer by the other side alone where the embedder fails; else that is an error."""
+    debug: _builtins.bool
+    """Say how each score came about."""
+    min_revision: _builtins.int
+    """As in GetRequest."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before; for a listing only."""
+    @_builtins.property
+    def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
+        """As in FindRequest."""
+
+    @_builtins.property
+    def where(self) -> _struct_pb2.Struct:
+        """As in FindRequest."""
+
+    @_builtins.property
+    def rrf(self) -> Global___Rrf:
+        """By rank."""
+
+    @_builtins.property
+    def weighted(self) -> Global___WeightedSum:
+        """By score."""
+
+    @_builtins.property
+    def include(self) -> _containers.RepeatedScalarFieldContainer[Global___Include.ValueType]:
+        """What items bring along. Empty: the text."""
+
+    @_builtins.property
+    def boosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Boost]:
+        """At most 32."""
+
+    @_builtins.property
+    def optional_clauses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keys at the top of `where` without which the search is made once more when it finds nothing."""
+
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        vector: _builtins.bytes = ...,
+        target_uri: _builtins.str = ...,
+        context_types: _abc.Iterable[_contexts_pb2.ContextType.ValueType] | None = ...,
+        where: _struct_pb2.Struct | None = ...,
+        top_k: _builtins.int = ...,
+        score_threshold: _builtins.float | None = ...,
+        mode: Global___Mode.ValueType = ...,
+        rrf: Global___Rrf | None = ...,
+        weighted: Global___WeightedSum | None = ...,
+        include: _abc.Iterable[Global___Include.ValueType] | None = ...,
+        group_by_context: _builtins.bool = ...,
+        diversity: _builtins.float = ...,
+        boosts: _abc.Iterable[Global___Boost] | None = ...,
+        optional_clauses: _abc.Iterable[_builtins.str] | None = ...,
+        degrade: _builtins.bool = ...,
+        debug: _builtins.bool = ...,
+        min_revision: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold", "fusion", b"fusion", "rrf", b"rrf", "score_threshold", b"score_threshold", "weighted", b"weighted", "where", b"where"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold", "boosts", b"boosts", "context_types", b"context_types", "debug", b"debug", "degrade", b"degrade", "diversity", b"diversity", "fusion", b"fusion", "group_by_context", b"group_by_context", "include", b"include", "min_revision", b"min_revision", "mode", b"mode", "optional_clauses", b"optional_clauses", "page_token", b"page_token", "query", b"query", "rrf", b"rrf", "score_threshold", b"score_threshold", "target_uri", b"target_uri", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "where", b"where"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__score_threshold: _TypeAlias = _typing.Literal["score_threshold"]  # noqa: Y015
+    _WhichOneofArgType__score_threshold: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold"]  # noqa: Y015
+    _WhichOneofReturnType_fusion: _TypeAlias = _typing.Literal["rrf", "weighted"]  # noqa: Y015
+    _WhichOneofArgType_fusion: _TypeAlias = _typing.Literal["fusion", b"fusion"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__score_threshold) -> _WhichOneofReturnType__score_threshold | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_fusion) -> _WhichOneofReturnType_fusion | None: ...
+
+Global___RetrieveRequest: _TypeAlias = RetrieveRequest  # noqa: Y015
+
+@_typing.final
+class ItemDebug(_message.Message):
+    """How an item's score came about."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VECTOR_RANK_FIELD_NUMBER: _builtins.int
+    KEYWORD_RANK_FIELD_NUMBER: _builtins.int
+    DENSE_FIELD_NUMBER: _builtins.int
+    LEXICAL_FIELD_NUMBER: _builtins.int
+    FUSED_FIELD_NUMBER: _builtins.int
+    BOOST_FIELD_NUMBER: _builtins.int
+    vector_rank: _builtins.int
+    """Its place among the best by meaning, from 0. Unset: it is not among those looked at."""
+    keyword_rank: _builtins.int
+    """The same by words."""
+    dense: _builtins.float
+    """The closeness of meaning, where it was computed."""
+    lexical: _builtins.float
+    """The score by words, where it was computed."""
+    fused: _builtins.float
+    """The score before boosts."""
+    boost: _builtins.float
+    """The product of the boosts that hold."""
+    def __init__(
+        self,
+        *,
+        vector_rank: _builtins.int | None = ...,
+        keyword_rank: _builtins.int | None = ...,
+        dense: _builtins.float = ...,
+        lexical: _builtins.float = ...,
+        fused: _builtins.float = ...,
+        boost: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keyword_rank", b"_keyword_rank", "_vector_rank", b"_vector_rank", "keyword_rank", b"keyword_rank", "vector_rank", b"vector_rank"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keyword_rank", b"_keyword_rank", "_vector_rank", b"_vector_rank", "boost", b"boost", "dense", b"dense", "fused", b"fused", "keyword_rank", b"keyword_rank", "lexical", b"lexical", "vector_rank", b"vector_rank"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__keyword_rank: _TypeAlias = _typing.Literal["keyword_rank"]  # noqa: Y015
+    _WhichOneofArgType__keyword_rank: _TypeAlias = _typing.Literal["_keyword_rank", b"_keyword_rank"]  # noqa: Y015
+    _WhichOneofReturnType__vector_rank: _TypeAlias = _typing.Literal["vector_rank"]  # noqa: Y015
+    _WhichOneofArgType__vector_rank: _TypeAlias = _typing.Literal["_vector_rank", b"_vector_rank"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keyword_rank) -> _WhichOneofReturnType__keyword_rank | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__vector_rank) -> _WhichOneofReturnType__vector_rank | None: ...
+
+Global___ItemDebug: _TypeAlias = ItemDebug  # noqa: Y015
+
+@_typing.final
+class RetrievedItem(_message.Message):
+    """A passage that was retrieved."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    PASSAGE_FIELD_NUMBER: _builtins.int
+    SECTION_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    VECTOR_FIELD_NUMBER: _builtins.int
+    DEBUG_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """Its context."""
+    passage: _builtins.int
+    """Its number in the context, from 1. 0: the abstract."""
+    section: _builtins.str
+    """Headings joined by " > "."""
+    text: _builtins.str
+    """The text of the passage, or the abstract."""
+    start: _builtins.int
+    """First character in the content, in code points; of an abstract 0."""
+    end: _builtins.int
+    """One past the last character; of an abstract 0."""
+    score: _builtins.float
+    """On the scale of the mode: in (0, 1] by meaning and by words, of a fusion what its formula gives."""
+    vector: _builtins.bytes
+    """Only when asked for."""
+    @_builtins.property
+    def metadata(self) -> _struct_pb2.Struct:
+        """Only when asked for."""
+
+    @_builtins.property
+    def debug(self) -> Global___ItemDebug:
+        """Only with debug."""
+
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        passage: _builtins.int = ...,
+        section: _builtins.str = ...,
+        text: _builtins.str = ...,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
+        score: _builtins.float = ...,
+        metadata: _struct_pb2.Struct | None = ...,
+        vector: _builtins.bytes = ...,
+        debug: Global___ItemDebug | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["debug", b"debug", "metadata", b"metadata"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["debug", b"debug", "end", b"end", "metadata", b"metadata", "passage", b"passage", "score", b"score", "section", b"section", "start", b"start", "text", b"text", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetrievedItem: _TypeAlias = RetrievedItem  # noqa: Y015
+
+@_typing.final
+class RetrieveResponse(_message.Message):
+    """Items by falling score, ties by URI and passage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    RELAXED_CLAUSES_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    TIMINGS_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    outcome: Global___Outcome.ValueType
+    """Why there are items, or none."""
+    revision: _builtins.int
+    """The revision that was searched."""
+    next_page_token: _builtins.str
+    """Of a listing: where the next page begins. Empty: this is the last one."""
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___RetrievedItem]:
+        """At most top_k."""
+
+    @_builtins.property
+    def relaxed_clauses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The clauses of `where` that were dropped because nothing was found with them."""
+
+    @_builtins.property
+    def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
+        """What each stage took, in order."""
+
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As in FindResponse."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___RetrievedItem] | None = ...,
+        outcome: Global___Outcome.ValueType = ...,
+        relaxed_clauses: _abc.Iterable[_builtins.str] | None = ...,
+        revision: _builtins.int = ...,
+        timings: _abc.Iterable[Global___StageTiming] | None = ...,
+        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "items", b"items", "next_page_token", b"next_page_token", "outcome", b"outcome", "relaxed_clauses", b"relaxed_clauses", "revision", b"revision", "timings", b"timings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetrieveResponse: _TypeAlias = RetrieveResponse  # noqa: Y015

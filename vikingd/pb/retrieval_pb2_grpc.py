@@ -45,6 +45,11 @@ class RetrievalStub:
                 request_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindRequest.SerializeToString,
                 response_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindResponse.FromString,
                 _registered_method=True)
+        self.Retrieve = channel.unary_unary(
+                '/viking.retrieval.v1.Retrieval/Retrieve',
+                request_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveRequest.SerializeToString,
+                response_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveResponse.FromString,
+                _registered_method=True)
 
 
 class RetrievalServicer:
@@ -65,6 +70,13 @@ class RetrievalServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Retrieve(self, request, context):
+        """The passages that a strategy finds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RetrievalServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -77,6 +89,11 @@ def add_RetrievalServicer_to_server(servicer, server):
                     servicer.BatchFind,
                     request_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindRequest.FromString,
                     response_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindResponse.SerializeToString,
+            ),
+            'Retrieve': grpc.unary_unary_rpc_method_handler(
+                    servicer.Retrieve,
+                    request_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveRequest.FromString,
+                    response_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -134,6 +151,33 @@ class Retrieval:
             '/viking.retrieval.v1.Retrieval/BatchFind',
             viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindRequest.SerializeToString,
             viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Retrieve(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/viking.retrieval.v1.Retrieval/Retrieve',
+            viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveRequest.SerializeToString,
+            viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,8 @@ class RetrievalStub:
     """The contexts that matter for a query."""
     BatchFind: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.BatchFindRequest, _retrieval_pb2.BatchFindResponse]
     """The same for many queries in one call; one bad request fails the call."""
+    Retrieve: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.RetrieveRequest, _retrieval_pb2.RetrieveResponse]
+    """The passages that a strategy finds."""
 
 @_typing.type_check_only
 class RetrievalAsyncStub(RetrievalStub):
@@ -47,6 +49,8 @@ class RetrievalAsyncStub(RetrievalStub):
     """The contexts that matter for a query."""
     BatchFind: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.BatchFindRequest, _retrieval_pb2.BatchFindResponse]  # type: ignore[assignment]
     """The same for many queries in one call; one bad request fails the call."""
+    Retrieve: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.RetrieveRequest, _retrieval_pb2.RetrieveResponse]  # type: ignore[assignment]
+    """The passages that a strategy finds."""
 
 class RetrievalServicer(metaclass=_abc_1.ABCMeta):
     """Asking the tree."""
@@ -66,5 +70,13 @@ class RetrievalServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_pb2.BatchFindResponse, _abc.Awaitable[_retrieval_pb2.BatchFindResponse]]:
         """The same for many queries in one call; one bad request fails the call."""
+
+    @_abc_1.abstractmethod
+    def Retrieve(
+        self,
+        request: _retrieval_pb2.RetrieveRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_retrieval_pb2.RetrieveResponse, _abc.Awaitable[_retrieval_pb2.RetrieveResponse]]:
+        """The passages that a strategy finds."""
 
 def add_RetrievalServicer_to_server(servicer: RetrievalServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

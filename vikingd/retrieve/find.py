@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from time import perf_counter
 
 import numpy as np
@@ -15,7 +14,6 @@ from viking_kernels.arrays import (
     I32,
     TEXTS,
     U8,
-    Asked,
     Scope,
     Scratch,
     Terms,
@@ -24,11 +22,8 @@ from viking_kernels.bm25 import postings
 from viking_kernels.scope import row_at
 
 from vikingd.engine import Engine
-from vikingd.errors import InvalidField, NotFound
 from vikingd.index import ivf
-from vikingd.index import where as filters
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.tokens import QueryTerms, query_terms
 from vikingd.model import (
     MAX_PASSAGES_SHOWN,
     ContextType,
@@ -40,11 +35,9 @@ from vikingd.model import (
     Method,
     ScoreParts,
 )
+from vikingd.retrieve.bound import ALL, Bound, keep_scratch, take_scratch
 from vikingd.retrieve.trace import Chosen, Scored, directory_parts, explain
-from vikingd.text import NONE, script_of
-
-LIGHT_TEXTS = 20000
-"""A scope of so many texts is scored in less time than handing the work to a thread takes."""
+from vikingd.text import NONE
 
 START_POINTS = 64
 """At least: with 16, a walk over real embeddings misses one in fifteen of the ten best."""
@@ -52,10 +45,7 @@ START_POINTS = 64
 IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
-_ALL: U8 = np.zeros(0, np.uint8)
 _NONE: I32 = np.zeros(0, np.int32)
-_NO_VECTOR: F32 = np.zeros(0, np.float32)
-_TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
 _TYPE = tuple(ContextType)  # by number
 
 
@@ -66,8 +56,8 @@ def find(
     return Search(engine, query, vector, degraded).answer()
 
 
-class Search:
-    """A query bound to the newest snapshot and its scope there.
+class Search(Bound):
+    """A find on the newest snapshot.
 
     Args:
         engine: holds the snapshot, which is all that the answer is made of.
@@ -88,48 +78,24 @@ class Search:
         degraded: tuple[str, ...] = (),
     ) -> None:
         self._started = perf_counter()
-        self._exhaustive_texts = engine.settings.exhaustive_texts
         self._degraded = degraded
-        self._where = filters.parse(query.where) if query.where else None
-        snapshot = engine.snapshot
-        self.snapshot = snapshot
+        super().__init__(engine, query)
         self.query = query
-        root = snapshot.find(query.target_uri)
-        if root is None:
-            raise NotFound(query.target_uri)
-        if root < 0:
-            raise InvalidField("target_uri", "is a file, a directory is needed")
-        self.scope, means, self.means = snapshot.scope(root)
-        self.terms: QueryTerms = query_terms(query.text)
-        self.identifiers = any(snapshot.has_term(key, self.scope) for key in self.terms.identifiers)
-        script = self._script(vector, means.mean)
-        self.script = script
-        if vector is None or len(vector) != snapshot.dimension:
-            vector = _NO_VECTOR  # or nothing has a vector yet, so none can be compared
-        self.coded = means
-        # A copy: for an array that must not be written to, numba would compile everything anew.
-        self.asked = Asked(
-            np.array(vector), NONE if self.identifiers else script, not self.identifiers,
-            len(self.terms.hashes) > 0,
+        self._script = self.script(vector)
+        self._asked = self.asked(
+            vector, NONE if self.identifiers else self._script, dense=not self.identifiers,
+            lexical=True,
         )  # fmt: skip
-        self.types = query.context_types or _TYPES
-        self.counts = snapshot.counts(root)
-
-    @property
-    def is_light(self) -> bool:
-        """Whether the answer takes tens of microseconds and is best made where it stands."""
-        tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
-        return int(self.counts[TEXTS]) + tail <= LIGHT_TEXTS
 
     def answer(self) -> FindResult:
         """Scores the scope and says what is best in it."""
         planned = perf_counter()
-        scratch = _take_scratch(self.snapshot)
+        scratch = take_scratch(self.snapshot)
         scored = self._run(scratch)
         done = perf_counter()
         matches = _matches(self, scored)
         trace = explain(self.snapshot, scored) if self.query.trace else None
-        _room.scratch = scratch  # for the next; one that a query failed in is not used again
+        keep_scratch(scratch)
         timings = (
             ("plan", planned - self._started),
             ("score", done - planned),
@@ -137,45 +103,18 @@ class Search:
         )
         return FindResult(matches, self.snapshot.revision, timings, self._degraded, trace)
 
-    def _script(self, vector: F32 | None, mean: F32) -> int:
-        """The query's language: by its text, else that of the nearest mean."""
-        if self.query.text or vector is None or len(vector) != mean.shape[1]:
-            return script_of(self.query.text)
-        lengths = np.linalg.norm(mean, axis=1)
-        present = [m.script for m in self.means if lengths[m.script] > 0]
-        if not present:
-            return NONE
-        return max(present, key=lambda s: float(mean[s] @ vector) / float(lengths[s]))
-
     def _allowed(self, *, files: bool) -> U8:
-        """uint8, one a file (or directory) of the scope, 0 where a filter forbids; [0]: all may."""
-        snapshot, scope, where = self.snapshot, self.scope, self._where
+        """As `allowed`; of no consequence for what the query does not return."""
         if (self.query.levels == Levels.DIRECTORIES) == files and self.query.levels != Levels.BOTH:
-            return _ALL
-        kind = int(snapshot.dir_type[scope.root])
-        if where is None and ((files and self.types == _TYPES) or kind in self.types):
-            return _ALL
-        rows = len(snapshot.file_id) if files else len(snapshot.dir_id)
-        allowed = np.ones(rows, bool)
-        if kind not in self.types or not files:
-            type_allowed = np.isin(snapshot.dir_type, [int(t) for t in self.types])
-            allowed = type_allowed[snapshot.tree.files.directory] if files else type_allowed
-        if where is not None:
-            columns = snapshot.file_columns if files else snapshot.dir_columns
-            allowed = allowed & columns.mask(where, rows, snapshot.revision)
-        low, high, base = (
-            (scope.file_low, scope.file_high, scope.base_files)
-            if files
-            else (scope.dir_low, scope.dir_high, scope.base_dirs)
-        )
-        return np.concatenate([allowed[low:high], allowed[base:]]).astype(np.uint8)
+            return ALL
+        return self.allowed(files=files)
 
     def _run(self, scratch: Scratch) -> Scored:
         """What is scored and chosen; its directories stand in `scratch`."""
         snapshot, query, scope = self.snapshot, self.query, self.scope
         method, counts = query.method, self.counts
         if method is Method.AUTO:
-            whole = counts[TEXTS] <= self._exhaustive_texts
+            whole = counts[TEXTS] <= self.exhaustive_texts
             method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
         threshold = query.score_threshold or 0.0
         most = query.max_directories or MAX_DIRECTORIES
@@ -188,7 +127,7 @@ class Search:
         wants_files = query.levels != Levels.DIRECTORIES
         terms = snapshot.terms(self.terms.hashes, self.terms.weights)
         found = kernel.find(
-            snapshot.tree, snapshot.vectors, snapshot.numbers, self.coded, self.asked, scope,
+            snapshot.tree, snapshot.vectors, snapshot.numbers, self.coded, self._asked, scope,
             terms,
             self._allowed(files=True)
             if wants_files
@@ -202,7 +141,7 @@ class Search:
             chosen += self._best_directories(found, threshold)
         chosen.sort(key=lambda c: (-c[0], c[1]))
         return Scored(
-            method, scope, self.terms.terms, self.script, self.identifiers, self.means, found,
+            method, scope, self.terms.terms, self._script, self.identifiers, self.means, found,
             tuple(chosen[: query.limit]), int(counts[DIRECTORIES]), int(counts[FILES]),
             int(counts[TEXTS]), IN_ROUND,
         )  # fmt: skip
@@ -210,11 +149,11 @@ class Search:
     def _near(self, method: Method, terms: Terms) -> I32:
         """What a large base's inverted file proposes, for a walk that no words point the way."""
         inverted, scope = self.snapshot.inverted_file, self.scope
-        if method is not Method.BEST_FIRST or inverted is None or not len(self.asked.vector):
+        if method is not Method.BEST_FIRST or inverted is None or not len(self._asked.vector):
             return _NONE
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return _NONE
-        compared = dense.prepare(self.asked, self.coded)
+        compared = dense.prepare(self._asked, self.coded)
         return ivf.near(inverted, compared.direction, scope.text_low, scope.text_high)
 
     def _alpha(self) -> float:
@@ -291,32 +230,6 @@ def _best_passages(found: kernel.Found) -> dict[int, list[tuple[int, float]]]:
             found.rows.tolist(), found.passages.tolist(), found.passage_own.tolist(), strict=True
         )
     }
-
-
-class _Room(threading.local):
-    """What a thread keeps from one query to the next."""
-
-    scratch: Scratch | None = None
-
-
-_room = _Room()
-
-
-def _take_scratch(snapshot: Snapshot) -> Scratch:
-    """Room for the scores of one query."""
-    kept, _room.scratch = _room.scratch, None
-    tree = snapshot.tree
-    directories, files, texts = (
-        len(tree.directories.died), len(tree.files.died), len(tree.texts.died)
-    )  # fmt: skip
-    if (
-        kept is None
-        or len(kept.dir_tf) < directories
-        or len(kept.best) < files
-        or len(kept.lexical) < texts
-    ):
-        kept = kernel.scratch(*(n + n // 4 + 1024 for n in (directories, files, texts)))
-    return kept
 
 
 def _size(snapshot: Snapshot, scope: Scope) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels import walk
+from viking_kernels import flat, walk, weighted
 from viking_kernels._jit import is_compiled
 from viking_kernels.arrays import (
     SCRIPTS,
@@ -26,6 +26,8 @@ from viking_kernels.arrays import (
     Vectors,
 )
 from viking_kernels.dense import prepare
+from viking_kernels.fusion import rrf
+from viking_kernels.scope import tail_directories
 
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.tokens import query_terms
@@ -47,14 +49,15 @@ def warm_up(progress: Callable[[str], None]) -> None:
         # numba compiles on one core: a second process makes what else is needed, and leaves it
         # in the cache.
         with subprocess.Popen([sys.executable, "-c", _BESIDE]), _index() as index:
-            _search(index)
+            _find(index)
     take_through()
 
 
 def compile_beside() -> None:
-    """The walk, which a find takes from the cache when it comes to it, then all that writes."""
+    """The walk, which a find takes from the cache when it comes to it, then all the others."""
     with _index() as index:
         _walk(index)
+        _retrieve(index)
     take_through(searching=False)
 
 
@@ -129,12 +132,29 @@ def _case(index: Index) -> _Case:
 
 
 def _search(index: Index) -> None:
+    _find(index)
+    _retrieve(index)
+
+
+def _find(index: Index) -> None:
     tree, vectors, numbers, means, asked, scope, terms, scratch = _case(index)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
         kernel.find(
             tree, vectors, numbers, means, asked, scope, terms, _NOTHING, _NO_ROWS, plan, scratch
         )
+
+
+def _retrieve(index: Index) -> None:
+    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(index)
+    inside = tail_directories(tree.directories, scope)
+    counts = index.snapshot.counts(0)
+    rows, _ = flat.keyword_top(tree.texts, counts, scope, inside, terms, _NOTHING, 1)
+    weighted.weighted_top(
+        tree, vectors, numbers, means, asked, scope, terms, _NOTHING, _NO_ROWS, (1.0, 0.0), 1,
+        scratch,
+    )  # fmt: skip
+    rrf(rows, np.array([len(rows)]), np.ones(1), 60.0)
     prepare(asked, means)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,6 +130,16 @@ class Reads:
                     Relation(*relation) for relation in db.execute(_RELATIONS, (context_id,))
                 ),
             )
+
+    def metadata(self, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """The metadata of contexts by URI, of those that are there."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                "SELECT uri, metadata FROM contexts WHERE tenant = 'default' "
+                "AND uri IN (SELECT value FROM json_each(?))",
+                (json.dumps(uris),),
+            )
+            return {uri: metadata_of(metadata) for uri, metadata in rows}
 
     def children(self, uri: str, after: str, limit: int) -> list[Context]:
         """The direct children of a directory, files before directories, each by name.

@@ -47,15 +47,9 @@ def find_query(
     Raises:
         InvalidField: naming the field as in the proto.
     """
-    text = request.query
-    if len(text) * 4 > MAX_QUERY_BYTES and len(text.encode()) > MAX_QUERY_BYTES:
-        raise InvalidField("query", f"has more than {MAX_QUERY_BYTES} bytes")
-    if "\0" in text:
-        raise InvalidField("query", "has a NUL character")
-    if not text or text.isspace():
-        text = ""
-        if not request.vector:
-            raise InvalidField("query", "is empty and there is no vector; one of them is needed")
+    text = query_text(request.query)
+    if not text and not request.vector:
+        raise InvalidField("query", "is empty and there is no vector; one of them is needed")
     limit = request.limit or DEFAULT_LIMIT
     if limit > MAX_LIMIT:
         raise InvalidField("limit", f"is {limit}, at most {MAX_LIMIT} is allowed")
@@ -67,24 +61,33 @@ def find_query(
     query = FindQuery(
         text=text,
         target_uri=target_uri(request.target_uri, "target_uri"),
-        context_types=_context_types(request.context_types)
+        context_types=context_types(request.context_types)
         if request.context_types
         else frozenset(),
         levels=_levels(request.levels) if request.levels else Levels.FILES,
         limit=limit,
         score_threshold=(
-            _fraction(request.score_threshold, "score_threshold")
+            fraction(request.score_threshold, "score_threshold")
             if request.HasField("score_threshold")
             else None
         ),
         where=json_object(request.where, "where") if request.HasField("where") else None,
-        alpha=_fraction(request.alpha, "alpha") if request.HasField("alpha") else None,
+        alpha=fraction(request.alpha, "alpha") if request.HasField("alpha") else None,
         trace=request.trace,
         min_revision=request.min_revision,
         method=_method(request.method) if request.method else Method.AUTO,
         max_directories=request.max_directories,
     )
     return query, unit_vector(request.vector, dimension, "vector") if request.vector else None
+
+
+def query_text(text: str) -> str:
+    """A question within its limits; "" for one of blanks alone."""
+    if len(text) * 4 > MAX_QUERY_BYTES and len(text.encode()) > MAX_QUERY_BYTES:
+        raise InvalidField("query", f"has more than {MAX_QUERY_BYTES} bytes")
+    if "\0" in text:
+        raise InvalidField("query", "has a NUL character")
+    return "" if text.isspace() else text
 
 
 def find_queries(
@@ -276,7 +279,8 @@ def _json(value: struct_pb2.Value, field: str) -> Any:
             return None
 
 
-def _context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
+def context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
+    """The types by their numbers."""
     for i, number in enumerate(numbers):
         if number not in (ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL):
             raise InvalidField(f"context_types[{i}]", f"{number} is not a type of context")
@@ -297,7 +301,8 @@ def _method(number: int) -> Method:
         raise InvalidField("method", f"{number} is not a method") from None
 
 
-def _fraction(value: float, field: str) -> float:
+def fraction(value: float, field: str) -> float:
+    """A number that must be in [0, 1]."""
     if not 0.0 <= value <= 1.0:  # so NaN is refused too
         raise InvalidField(field, f"is {value}, not in [0, 1]")
     return value

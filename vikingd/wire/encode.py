@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from google.protobuf import timestamp_pb2
 
@@ -51,13 +52,18 @@ def find_response(result: FindResult, embed_seconds: float) -> retrieval_pb2.Fin
         if match.parts is not None:
             matched.parts.CopyFrom(_score_parts(match.parts))
     reply.total = len(reply.memories) + len(reply.resources) + len(reply.skills)
-    for stage, seconds in (("embed", embed_seconds), *result.timings):
-        whole, nanos = divmod(int(seconds * 1e9), 1_000_000_000)
-        duration = reply.timings.add(stage=stage).duration
-        duration.seconds, duration.nanos = whole, nanos
+    add_timings(reply.timings, embed_seconds, result.timings)
     if result.trace is not None:
         reply.trace.CopyFrom(_find_trace(result.trace))
     return reply
+
+
+def add_timings(to: Any, embed_seconds: float, timings: Sequence[tuple[str, float]]) -> None:
+    """Says what each stage took, in a field of StageTiming."""
+    for stage, seconds in (("embed", embed_seconds), *timings):
+        whole, nanos = divmod(int(seconds * 1e9), 1_000_000_000)
+        duration = to.add(stage=stage).duration
+        duration.seconds, duration.nanos = whole, nanos
 
 
 def context(found: Context) -> contexts_pb2.Context:

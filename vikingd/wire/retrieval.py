@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from vikingd.config import Retrieval as Defaults
 from vikingd.engine import Engine
-from vikingd.errors import EmbedderFailed
+from vikingd.errors import EmbedderFailed, EmbedderTimedOut, InvalidField
 from vikingd.model import FindQuery, FindResult
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
+from vikingd.query import Include, Mode
 from vikingd.retrieve.find import Search, find
-from vikingd.wire import decode, encode
+from vikingd.retrieve.strategies import Strategy
+from vikingd.wire import decode, encode, retrieve
 from vikingd.wire.calls import (
     KERNEL_THREADS,
     CallContext,
@@ -29,9 +33,10 @@ _Embedded = tuple[decode.Vector | None, tuple[str, ...]]
 class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     """The service Retrieval: light queries are answered on the event loop, others on threads."""
 
-    def __init__(self, engine: Engine, threads: Threads) -> None:
+    def __init__(self, engine: Engine, threads: Threads, defaults: Defaults) -> None:
         self._engine = engine
         self._threads = threads
+        self._defaults = defaults
 
     async def Find(
         self, request: retrieval_pb2.FindRequest, context: CallContext
@@ -93,23 +98,85 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             results.append(find(self._engine, query, vector, degraded))
         return results
 
+    async def Retrieve(
+        self, request: retrieval_pb2.RetrieveRequest, context: CallContext
+    ) -> retrieval_pb2.RetrieveResponse:
+        """The passages that a strategy finds."""
+        deadline = Deadline(context)
+        query, vector = retrieve.query_of(request, self._engine.dimension, self._defaults)
+        await revision_reached(self._engine, self._threads, query.min_revision, deadline)
+        strategy = Strategy(self._engine, query)
+        beside = strategy.has_two_sides and not strategy.is_light
+        (vector, degraded, embed_seconds), _ = await asyncio.gather(
+            self._meaning(strategy, vector, deadline),
+            on(self._threads.kernels, deadline, strategy.words) if beside else asyncio.sleep(0),
+        )
+        deadline.left()
+        if strategy.is_light:
+            result = strategy.answer(vector, degraded)
+        else:
+            result = await on(self._threads.kernels, deadline, strategy.answer, vector, degraded)
+        metadata: Mapping[str, Mapping[str, Any]] = {}
+        if Include.METADATA in query.include and result.items:
+            named = list(dict.fromkeys(item.uri for item in result.items))
+            metadata = await on(self._threads.store, deadline, self._engine.store.metadata, named)
+        return retrieve.response_of(result, embed_seconds, metadata)
+
+    async def _meaning(
+        self, strategy: Strategy, vector: decode.Vector | None, deadline: Deadline
+    ) -> tuple[decode.Vector | None, tuple[str, ...], float]:
+        """(the query's vector, what is done without, seconds for it); looks by it, if it is long.
+
+        Raises:
+            InvalidField: MODE_VECTOR without a vector or an embedder.
+            EmbedderFailed: it did, and the query may not be answered by words alone.
+        """
+        query, started = strategy.query, time.perf_counter()
+        degraded: tuple[str, ...] = ()
+        if vector is None and strategy.by_meaning:
+            try:
+                vector = await self._vector(query.text, deadline)
+            except EmbedderFailed as error:
+                if not query.degrade:
+                    raise
+                degraded = (f"{error}: answered by words alone",)
+            if vector is None and not degraded:
+                if query.mode is Mode.VECTOR and not query.degrade:
+                    raise InvalidField("vector", "is needed: the daemon has no embedder")
+                degraded = ("no embedder is configured: answered by words alone",)
+        seconds = time.perf_counter() - started
+        if strategy.has_two_sides and not strategy.is_light and vector is not None:
+            await on(self._threads.kernels, deadline, strategy.meaning, vector)
+        return vector, degraded, seconds
+
     async def _embed(self, text: str, deadline: Deadline) -> _Embedded:
         """The vector of a text; without one, what to say about that.
 
         No note where the daemon is configured to have no embedder.
         """
+        try:
+            return await self._vector(text, deadline), ()
+        except EmbedderFailed as error:
+            return None, (f"{error}: answered by text alone",)
+
+    async def _vector(self, text: str, deadline: Deadline) -> decode.Vector | None:
+        """The vector of a text; None where the daemon is configured to have no embedder.
+
+        Raises:
+            EmbedderFailed: it failed, or did not answer in its share of the time left.
+        """
         embedder = self._engine.query_embedder
         if embedder is None:
-            return None, ()
+            return None
         vector = embedder.cached(text)
         if vector is not None:
-            return vector, ()
+            return vector
         left = deadline.left()
         try:
             async with asyncio.timeout(None if left is None else left * _EMBED_SHARE):
-                return await on(self._threads.embedding, deadline, embedder.embed, text), ()
+                return await on(self._threads.embedding, deadline, embedder.embed, text)
         except EmbedderFailed as error:
-            why = f"the embedder failed ({error})"
+            raise EmbedderFailed(f"the embedder failed ({error})", retryable="true") from None
         except TimeoutError:
             why = "the embedder did not answer in time"
-        return None, (f"{why}: answered by text alone",)
+            raise EmbedderTimedOut(why, retryable="true") from None

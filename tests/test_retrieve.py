@@ -1,0 +1,264 @@
+"""Retrieve over the wire: strategies, fusion, filters, and what is said of an empty answer."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from vikingd.client import (
+    Boost,
+    Client,
+    ClientError,
+    ContextType,
+    Draft,
+    Include,
+    Mode,
+    Passage,
+    Rrf,
+    WeightedSum,
+)
+from vikingd.pb.retrieval_pb2 import (
+    OUTCOME_BELOW_THRESHOLD,
+    OUTCOME_FOUND,
+    OUTCOME_NO_MATCH,
+    RetrieveResponse,
+)
+
+TOP = "viking://resources/r"
+
+
+def vector(*numbers: float) -> bytes:
+    """As on the wire."""
+    return array("f", numbers).tobytes()
+
+
+def names(reply: RetrieveResponse) -> list[str]:
+    """The items by the last part of their URI."""
+    return [item.uri.rpartition("/")[2] for item in reply.items]
+
+
+@pytest.fixture
+def filled(client: Client) -> Client:
+    """Four documents: by the vector 1, 0, 0 the order is A, B, C; by "tea" it is B, D, A."""
+    client.put(
+        [
+            Draft(f"{TOP}/A", content="tea among many other words of this long text",
+                  vector=vector(1, 0.1, 0), metadata={"year": 2024, "lang": "en"}),
+            Draft(f"{TOP}/B", content="tea tea tea", vector=vector(1, 0.4, 0),
+                  metadata={"year": 2020}),
+            Draft(f"{TOP}/C", content="nothing of it", vector=vector(1, 0.6, 0),
+                  metadata={"year": 2024}),
+            Draft(f"{TOP}/D", content="some tea here", vector=vector(-1, 0, 1)),
+        ]
+    )  # fmt: skip
+    return client
+
+
+def test_the_three_modes_are_words_meaning_and_both_by_rank(filled: Client) -> None:
+    """A, B, C by meaning and B, D, A by words make B .0325, A .0323, D .0161, C .0159."""
+    near = vector(1, 0, 0)
+    by_meaning = filled.retrieve("tea", vector=near, mode=Mode.VECTOR)
+    by_words = filled.retrieve("tea", vector=near, mode=Mode.KEYWORD)
+    assert names(by_meaning) == ["A", "B", "C"]
+    assert names(by_words) == ["B", "D", "A"]
+    both = filled.retrieve("tea", vector=near, debug=True)
+    assert names(both) == ["B", "A", "D", "C"]
+    assert [item.score for item in both.items] == pytest.approx(
+        [1 / 62 + 1 / 61, 1 / 61 + 1 / 63, 1 / 62, 1 / 63]
+    )
+    first, *_, last = (item.debug for item in both.items)
+    assert (first.vector_rank, first.keyword_rank) == (1, 0)
+    assert (last.vector_rank, last.HasField("keyword_rank")) == (2, False)
+    assert first.lexical == pytest.approx(by_words.items[0].score)
+    assert first.dense == pytest.approx(by_meaning.items[1].score)
+    assert both.outcome == OUTCOME_FOUND
+    assert [timing.stage for timing in both.timings] == [
+        "embed", "plan", "vector", "keyword", "fuse", "reply",
+    ]  # fmt: skip
+
+
+def test_fusion_weighs_the_lists_or_the_scores(filled: Client) -> None:
+    """A list of weight 0 does not count; a sum of scores is the sum of both modes' scores."""
+    near = vector(1, 0, 0)
+    by_rank = filled.retrieve("tea", vector=near, fusion=Rrf(k=1, vector_weight=0))
+    assert names(by_rank) == ["B", "D", "A"]
+    assert [item.score for item in by_rank.items] == pytest.approx([1 / 2, 1 / 3, 1 / 4])
+    dense = {i.uri: i.score for i in filled.retrieve(vector=near, mode=Mode.VECTOR).items}
+    words = {i.uri: i.score for i in filled.retrieve("tea", mode=Mode.KEYWORD).items}
+    summed = filled.retrieve("tea", vector=near, fusion=WeightedSum(0.25, 2))
+    assert {item.uri: item.score for item in summed.items} == pytest.approx(
+        {uri: 0.25 * dense.get(uri, 0) + 2 * words.get(uri, 0) for uri in dense | words}, abs=1e-5
+    )
+
+
+def test_an_identifier_is_found_by_words_alone(filled: Client) -> None:
+    """28: an error code comes first, whatever the vector says."""
+    filled.put([Draft(f"{TOP}/E", content="E4102 is raised", vector=vector(0, 0, 1))])
+    found = filled.retrieve("E4102", vector=vector(1, 0, 0))
+    assert names(found) == ["E"]
+
+
+def test_filters_hold_together_in_every_mode(filled: Client) -> None:
+    """19: scope, type and metadata; none of them changes a score."""
+    filled.put([Draft("viking://user/memories/m", content="tea", vector=vector(1, 0, 0),
+                      metadata={"year": 2024})])  # fmt: skip
+    for mode in Mode:
+        whole = filled.retrieve("tea", vector=vector(1, 0, 0), mode=mode, target=TOP)
+        found = filled.retrieve(
+            "tea", vector=vector(1, 0, 0), mode=mode, target=TOP, where={"year": 2024},
+            context_types=[ContextType.RESOURCE],
+        )  # fmt: skip
+        assert set(names(found)) <= {"A", "C"}
+        assert "A" in names(found)
+        if mode is not Mode.HYBRID:  # whose scores are of ranks among what is left
+            kept = [item for item in whole.items if item.uri[-1] in "AC"]
+            assert list(found.items) == kept
+        memories = filled.retrieve(
+            "tea", vector=vector(1, 0, 0), mode=mode, context_types=[ContextType.MEMORY]
+        )
+        assert names(memories) == ["m"]
+
+
+def test_an_empty_answer_says_why(filled: Client) -> None:
+    """Nothing matches, or nothing above the threshold, which is strict (4)."""
+    assert filled.retrieve("zebra", mode=Mode.KEYWORD).outcome == OUTCOME_NO_MATCH
+    best = filled.retrieve("tea", mode=Mode.KEYWORD).items[0].score
+    below = filled.retrieve("tea", mode=Mode.KEYWORD, score_threshold=best)
+    assert (list(below.items), below.outcome) == ([], OUTCOME_BELOW_THRESHOLD)
+    above = filled.retrieve("tea", mode=Mode.KEYWORD, score_threshold=best - 1e-6)
+    assert names(above) == ["B"]
+
+
+def test_optional_clauses_are_dropped_once_when_nothing_is_found(filled: Client) -> None:
+    """Only those that are named, and the reply says so; not when there is something."""
+    where = {"year": 1999, "lang": "en"}
+    asked = {"mode": Mode.KEYWORD, "where": where}
+    assert not filled.retrieve("tea", **asked).items
+    found = filled.retrieve("tea", **asked, optional_clauses=["year"])
+    assert (names(found), list(found.relaxed_clauses)) == (["A"], ["year"])
+    still = filled.retrieve("tea", **asked, optional_clauses=["lang"])
+    assert (names(still), list(still.relaxed_clauses)) == ([], ["lang"])
+    enough = filled.retrieve(
+        "tea", mode=Mode.KEYWORD, where={"lang": "en"}, optional_clauses=["lang"]
+    )
+    assert (names(enough), list(enough.relaxed_clauses)) == (["A"], [])
+
+
+def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: Client) -> None:
+    """By URI, with score 1, each once; what has been deleted is not among it (24)."""
+    filled.put([Draft(f"{TOP}/a{i}/x", content="x", metadata={"n": i}) for i in range(7)])
+    filled.delete(f"{TOP}/a3")
+    seen: list[str] = []
+    token = ""
+    while True:
+        page = filled.retrieve(
+            mode=Mode.KEYWORD, where={"n": {"$gte": 1}}, top_k=2, page_token=token, target=TOP
+        )
+        assert all(item.score == 1 for item in page.items)
+        seen += [item.uri for item in page.items]
+        token = page.next_page_token
+        if not token:
+            break
+    assert seen == [f"{TOP}/a{i}/x" for i in (1, 2, 4, 5, 6)]
+
+
+def test_a_text_is_returned_once_and_a_context_too_where_asked(client: Client) -> None:
+    """The limit is filled after that (13)."""
+    said = "the same words about tea"
+    pieces = ("tea one", "tea two", "tea three")
+    content = "\n".join(pieces)
+    starts = [content.index(piece) for piece in pieces]
+    cut = [Passage("", at, at + len(p)) for at, p in zip(starts, pieces, strict=True)]
+    client.put([Draft(f"{TOP}/copy{i:03}", content=said) for i in range(250)])
+    client.put([Draft(f"{TOP}/pieces", content=content, passages=cut),
+                Draft(f"{TOP}/other", content="tea and much that is not about it")])  # fmt: skip
+    found = client.retrieve("tea words", mode=Mode.KEYWORD, top_k=5)
+    assert names(found).count("copy000") == 1
+    assert len(found.items) == 5
+    assert len({item.text for item in found.items}) == 5
+    grouped = client.retrieve("tea words", mode=Mode.KEYWORD, top_k=5, group_by_context=True)
+    assert sorted(names(grouped)) == ["copy000", "other", "pieces"]
+
+
+def test_diversity_prefers_what_is_unlike_what_is_there(client: Client) -> None:
+    """Of two that say the same, the second makes room."""
+    client.put(
+        [
+            Draft(f"{TOP}/a", content="tea", vector=vector(1, 0, 0.1)),
+            Draft(f"{TOP}/b", content="tea!", vector=vector(1, 0, 0.11)),
+            Draft(f"{TOP}/c", content="tea?", vector=vector(0.8, 0.6, 0)),
+            Draft(f"{TOP}/d", content="no", vector=vector(-1, -0.5, 0)),
+        ]
+    )
+    asked = {"vector": vector(1, 0.2, 0), "mode": Mode.VECTOR, "top_k": 2}
+    plain, diverse = client.retrieve(**asked), client.retrieve(**asked, diversity=0.5)
+    assert names(plain)[0] == names(diverse)[0]
+    assert {names(plain)[1], names(diverse)[1]} & {"c"}
+    assert names(plain) != names(diverse)
+
+
+def test_boosts_multiply_scores_and_are_told(filled: Client) -> None:
+    """Below a URI, or where metadata match; several hold together."""
+    boosts = [Boost(3, uri_prefix=f"{TOP}/D"), Boost(2, where={"year": 2024})]
+    plain = {i.uri[-1]: i.score for i in filled.retrieve("tea", mode=Mode.KEYWORD).items}
+    found = filled.retrieve("tea", mode=Mode.KEYWORD, boosts=boosts, debug=True)
+    factors = {"A": 2, "B": 1, "D": 3}
+    assert {i.uri[-1]: i.debug.boost for i in found.items} == factors
+    for item in found.items:
+        assert item.debug.fused == pytest.approx(plain[item.uri[-1]])
+        assert item.score == pytest.approx(plain[item.uri[-1]] * factors[item.uri[-1]])
+    assert [i.score for i in found.items] == sorted((i.score for i in found.items), reverse=True)
+
+
+def test_items_bring_what_is_asked_for(filled: Client) -> None:
+    """The text alone when nothing is said."""
+    (plain,) = filled.retrieve("tea", mode=Mode.KEYWORD, top_k=1).items
+    assert (plain.text, plain.passage, plain.end) == ("tea tea tea", 1, 11)
+    assert not plain.vector
+    assert not plain.HasField("metadata")
+    (rich,) = filled.retrieve(
+        "tea", mode=Mode.KEYWORD, top_k=1, include=[Include.METADATA, Include.VECTOR]
+    ).items
+    assert not rich.text
+    assert dict(rich.metadata) == {"year": 2020}
+    brought = array("f", rich.vector)
+    assert brought[1] / brought[0] == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        ({}, "query"),
+        ({"vector": vector(1, 0, 0), "mode": Mode.KEYWORD}, "query"),
+        ({"query": "x", "mode": Mode.VECTOR}, "vector"),
+        ({"query": "x", "top_k": 1001}, "top_k"),
+        ({"query": "x", "diversity": 1.5}, "diversity"),
+        ({"query": "x", "score_threshold": float("nan")}, "score_threshold"),
+        ({"query": "x", "fusion": Rrf(vector_weight=-1)}, "rrf.vector_weight"),
+        ({"query": "x", "fusion": Rrf(vector_weight=0, keyword_weight=0)}, "rrf"),
+        ({"query": "x", "fusion": WeightedSum(0, 0)}, "weighted"),
+        ({"query": "x", "boosts": [Boost(0, uri_prefix=TOP)]}, "boosts[0].factor"),
+        ({"query": "x", "boosts": [Boost(2)]}, "boosts[0]"),
+        ({"query": "x", "boosts": [Boost(2, where={"a": {"$no": 1}})]}, "boosts[0].where.a.$no"),
+        ({"query": "x", "where": {"a": {"$gt": True}}}, "where.a.$gt"),
+        ({"query": "x", "optional_clauses": ["a"]}, "optional_clauses[0]"),
+        ({"query": "x", "page_token": "x"}, "page_token"),
+        ({"mode": Mode.KEYWORD, "where": {"a": 1}, "page_token": "?"}, "page_token"),
+        ({"query": "x", "target": "viking://resources/../x"}, "target_uri"),
+    ],
+)
+def test_a_bad_request_names_its_field(filled: Client, request_: dict, field: str) -> None:
+    """As in the proto; 3."""
+    with pytest.raises(ClientError) as caught:
+        filled.retrieve(**request_)
+    assert [violation.field for violation in caught.value.field_violations] == [field]
+
+
+def test_without_an_embedder_words_answer_and_the_reply_says_so(filled: Client) -> None:
+    """For a query without a vector."""
+    found = filled.retrieve("tea")
+    assert names(found) == ["B", "D", "A"]
+    assert "no embedder" in found.degraded[0]
+    assert not filled.retrieve("tea", vector=vector(1, 0, 0)).degraded
+    assert not filled.retrieve("tea", mode=Mode.KEYWORD).degraded

@@ -1,0 +1,130 @@
+"""The domain of Retrieve: what is asked, by which strategy, and what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from vikingd.model import ContextType
+
+DEFAULT_TOP_K = 30
+MAX_TOP_K = 1000
+MAX_BOOSTS = 32
+MAX_BOOST = 100.0
+RRF_K = 60
+
+
+class Mode(IntEnum):
+    """Which side of the index answers."""
+
+    VECTOR = 1
+    KEYWORD = 2
+    HYBRID = 3
+
+
+class Include(IntEnum):
+    """What an item brings along."""
+
+    TEXT = 1
+    METADATA = 2
+    VECTOR = 3
+
+
+class Outcome(IntEnum):
+    """What a retrieval came to."""
+
+    FOUND = 1
+    NO_MATCH = 2
+    BELOW_THRESHOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Rrf:
+    """Fusion by rank: sum of weight / (k + rank + 1), rank from 0."""
+
+    k: int = RRF_K
+    vector_weight: float = 1.0
+    keyword_weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedSum:
+    """Fusion by score: vector_weight * dense + keyword_weight * lexical."""
+
+    vector_weight: float
+    keyword_weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Boost:
+    """The scores of items below a URI, or of those that a filter lets through, are multiplied."""
+
+    factor: float
+    uri_prefix: str = ""
+    where: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieveQuery:
+    """One query by a strategy, checked; see RetrieveRequest in the proto for each field."""
+
+    text: str = ""
+    target_uri: str = "viking://"
+    context_types: frozenset[ContextType] = frozenset()
+    where: Mapping[str, Any] | None = None
+    top_k: int = DEFAULT_TOP_K
+    score_threshold: float | None = None
+    mode: Mode = Mode.HYBRID
+    fusion: Rrf | WeightedSum = field(default_factory=Rrf)
+    include: frozenset[Include] = frozenset((Include.TEXT,))
+    group_by_context: bool = False
+    diversity: float = 0.0
+    boosts: tuple[Boost, ...] = ()
+    optional_clauses: tuple[str, ...] = ()
+    degrade: bool = False
+    debug: bool = False
+    min_revision: int = 0
+    after: str = ""  # of a listing: the last URI of the page before
+    listing: bool = False  # neither text nor vector: all that `where` lets through
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDebug:
+    """How an item's score came about."""
+
+    vector_rank: int | None
+    keyword_rank: int | None
+    dense: float
+    lexical: float
+    fused: float
+    boost: float
+
+
+@dataclass(slots=True)
+class RetrievedItem:
+    """A passage that was retrieved; passage 0 is its context's abstract."""
+
+    uri: str
+    passage: int
+    section: str
+    text: str
+    start: int
+    end: int
+    score: float
+    vector: bytes = b""
+    debug: ItemDebug | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieveResult:
+    """Items by falling score, ties by URI and passage; timings in seconds."""
+
+    items: tuple[RetrievedItem, ...]
+    outcome: Outcome
+    relaxed_clauses: tuple[str, ...]
+    revision: int
+    timings: tuple[tuple[str, float], ...]
+    degraded: tuple[str, ...] = ()
+    next_after: str = ""

@@ -1,0 +1,380 @@
+"""Retrieve: one query by the strategy that the caller chose, answered by a list of passages."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from math import prod
+from time import perf_counter
+from typing import NamedTuple, ParamSpec
+
+import numpy as np
+from viking_kernels import flat, weighted
+from viking_kernels.arrays import F32, F64, I32, TEXTS, Asked
+from viking_kernels.dense import prepare
+from viking_kernels.fusion import rrf
+from viking_kernels.scope import tail_directories
+
+from vikingd import uri as uris
+from vikingd.engine import Engine
+from vikingd.errors import InvalidField
+from vikingd.index import ivf
+from vikingd.index import where as filters
+from vikingd.query import (
+    Boost,
+    Include,
+    ItemDebug,
+    Mode,
+    Outcome,
+    RetrievedItem,
+    RetrieveQuery,
+    RetrieveResult,
+    Rrf,
+)
+from vikingd.retrieve.bound import Bound, keep_scratch, take_scratch
+
+LEAST_DEPTH = 100
+"""Texts that each side looks at for a fusion, at least; else twice as many as are wanted."""
+
+DEEPER = 4
+"""So many times more are looked at when duplicates leave too few."""
+
+MOST_DEPTH = 16_000
+
+_MMR_POOL = 4  # times top_k: what diversity chooses from
+_P = ParamSpec("_P")
+_NOTHING: I32 = np.zeros(0, np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Rows of texts, best first, ties by row, with their scores [n].
+
+    `parts` [n, 2] are dense and lexical; `is_full` where there may be more.
+    """
+
+    rows: I32
+    scores: F64
+    parts: F64
+    is_full: bool
+
+
+_EMPTY = Ranked(_NOTHING, np.zeros(0), np.zeros((0, 2)), False)
+
+
+class Strategy(Bound):
+    """A retrieval on the newest snapshot; see Bound."""
+
+    def __init__(self, engine: Engine, query: RetrieveQuery) -> None:
+        self._started = perf_counter()
+        self._seconds = {"plan": 0.0}
+        super().__init__(engine, query)
+        self._engine = engine
+        self.query = query
+        self._boosts = [self._boost(boost, i) for i, boost in enumerate(query.boosts)]
+        self._depth = max(LEAST_DEPTH, 2 * query.top_k)
+        self._ready: dict[str, Ranked] = {}
+        self._allowed = self.allowed(files=True)
+        self._seconds["plan"] = perf_counter() - self._started
+
+    def _boost(self, boost: Boost, number: int) -> tuple[float, Callable[[str, int], bool]]:
+        """(factor, whether it holds for a file by URI and row)."""
+        if boost.where is None:
+            return boost.factor, lambda uri, _: uris.is_within(uri, boost.uri_prefix)
+        try:
+            clause = filters.parse(boost.where)
+        except InvalidField as error:
+            raise error.below(f"boosts[{number}]") from None
+        rows = len(self.snapshot.file_id)
+        holds = self.snapshot.file_columns.mask(clause, rows, self.snapshot.revision)
+        return boost.factor, lambda _, file: bool(holds[file])
+
+    @property
+    def by_meaning(self) -> bool:
+        """Whether a vector is asked for: identifiers are found by what they are."""
+        mode = self.query.mode
+        return not self.query.listing and (
+            mode is Mode.VECTOR or (mode is Mode.HYBRID and not self.identifiers)
+        )
+
+    @property
+    def has_two_sides(self) -> bool:
+        """Whether `words` and `meaning` can be asked side by side."""
+        return (
+            self.by_meaning
+            and isinstance(self.query.fusion, Rrf)
+            and self.query.mode is Mode.HYBRID
+        )
+
+    def words(self) -> None:
+        """Looks by words; `answer` uses what is found."""
+        self._ready["keyword"] = self._timed("keyword", lambda: self._by_words(self._depth))
+
+    def meaning(self, vector: F32) -> None:
+        """Looks by meaning; `answer` uses what is found."""
+        self._ready["vector"] = self._timed("vector", lambda: self._by_meaning(vector, self._depth))
+
+    def answer(self, vector: F32 | None, degraded: tuple[str, ...] = ()) -> RetrieveResult:
+        """The items, or why there are none.
+
+        Args:
+            vector: [dim] the query's embedding, of any length; None: words alone count.
+            degraded: what the answer has to do without, for the reply.
+        """
+        result = self._listing() if self.query.listing else self._search(vector, degraded)
+        dropped = self.query.optional_clauses
+        if result.items or not dropped:
+            return result
+        where = {k: v for k, v in (self.query.where or {}).items() if k not in dropped}
+        again = Strategy(self._engine, replace(self.query, where=where, optional_clauses=()))
+        return replace(again.answer(vector, degraded), relaxed_clauses=dropped)
+
+    def _search(self, vector: F32 | None, degraded: tuple[str, ...]) -> RetrieveResult:
+        depth = self._depth
+        while True:
+            found, sides = self._ranked(vector, depth)
+            chosen = self._chosen(found)
+            if len(chosen) >= self.query.top_k or not found.is_full:
+                break
+            if depth >= MOST_DEPTH or self._is_below(found):
+                break
+            depth = min(depth * DEEPER, MOST_DEPTH)
+            self._ready.clear()
+        started = perf_counter()
+        ranks = _ranks(sides) if self.query.debug else {}
+        items = tuple(self._item(one, found, ranks) for one in chosen)
+        outcome = Outcome.FOUND
+        if not items:
+            outcome = Outcome.BELOW_THRESHOLD if len(found.rows) else Outcome.NO_MATCH
+        self._seconds["reply"] = perf_counter() - started
+        timings = tuple(self._seconds.items())
+        return RetrieveResult(items, outcome, (), self.snapshot.revision, timings, degraded)
+
+    def _is_below(self, found: Ranked) -> bool:
+        """Whether what a deeper look would find is not above the threshold."""
+        threshold = self.query.score_threshold
+        most = prod(max(1.0, factor) for factor, _ in self._boosts)
+        return threshold is not None and found.scores.item(-1) * most <= threshold
+
+    # Looking
+
+    def _ranked(self, vector: F32 | None, depth: int) -> tuple[Ranked, dict[str, Ranked]]:
+        """What answers, and the sides that it is made of."""
+        fusion = self.query.fusion
+        if vector is None or not self.by_meaning:
+            words = self._side("keyword", lambda: self._by_words(depth))
+            return words, {"keyword": words}
+        weights = (fusion.vector_weight, fusion.keyword_weight)
+        if not self.has_two_sides and self.query.mode is Mode.HYBRID:
+            return self._timed("score", lambda: self._by_both(vector, weights, depth)), {}
+        meaning = self._side("vector", lambda: self._by_meaning(vector, depth))
+        if not isinstance(fusion, Rrf) or self.query.mode is Mode.VECTOR:
+            return meaning, {"vector": meaning}
+        words = self._side("keyword", lambda: self._by_words(depth))
+        fused = self._timed("fuse", lambda: _fused((meaning, words), weights, float(fusion.k)))
+        return fused, {"vector": meaning, "keyword": words}
+
+    def _side(self, name: str, look: Callable[[], Ranked]) -> Ranked:
+        return self._ready.get(name) or self._timed(name, look)
+
+    def _timed(self, stage: str, work: Callable[[], Ranked]) -> Ranked:
+        started = perf_counter()
+        found = work()
+        self._seconds[stage] = self._seconds.get(stage, 0.0) + perf_counter() - started
+        return found
+
+    def _by_words(self, depth: int) -> Ranked:
+        snapshot, scope = self.snapshot, self.scope
+        if not len(self.terms.hashes):
+            return _EMPTY
+        inside = tail_directories(snapshot.tree.directories, scope)
+        terms = snapshot.terms(self.terms.hashes, self.terms.weights)
+        rows, scores = flat.keyword_top(
+            snapshot.tree.texts, self.counts, scope, inside, terms, self._allowed, depth
+        )
+        exact = scores.astype(np.float64)
+        parts = np.stack([np.zeros(len(rows)), exact], axis=1)
+        return Ranked(rows, exact, parts, len(rows) == depth)
+
+    def _by_meaning(self, vector: F32, depth: int) -> Ranked:
+        return self._by_both(vector, (1.0, 0.0), depth)
+
+    def _by_both(self, vector: F32, weights: tuple[float, float], depth: int) -> Ranked:
+        snapshot, scope = self.snapshot, self.scope
+        asked = self.asked(vector, self.script(vector), dense=True, lexical=False)
+        scratch = take_scratch(snapshot)
+        rows, scores, parts = weighted.weighted_top(
+            snapshot.tree, snapshot.vectors, snapshot.numbers, self.coded, asked, scope,
+            snapshot.terms(self.terms.hashes, self.terms.weights), self._allowed,
+            self._near(asked, weights, depth), weights, depth, scratch,
+        )  # fmt: skip
+        keep_scratch(scratch)
+        return Ranked(rows, scores.astype(np.float64), parts, len(rows) == depth)
+
+    def _near(self, asked: Asked, weights: tuple[float, float], depth: int) -> I32:
+        """What a large base's inverted file proposes; it knows no words and no filter."""
+        inverted, scope = self.snapshot.inverted_file, self.scope
+        small = self.counts[TEXTS] <= self.exhaustive_texts
+        if inverted is None or small or weights[1] > 0 or len(self._allowed):
+            return _NOTHING
+        compared = prepare(asked, self.coded)
+        return ivf.near(inverted, compared.direction, scope.text_low, scope.text_high, depth)
+
+    # Choosing
+
+    def _chosen(self, found: Ranked) -> list[_Candidate]:
+        """The items to return: in order, each text once, above the threshold."""
+        query, threshold = self.query, self.query.score_threshold
+        wanted = query.top_k * (_MMR_POOL if query.diversity else 1)
+        chosen: list[_Candidate] = []
+        seen: set[object] = set()
+        for one in self._in_order(found):
+            if len(chosen) == wanted or (threshold is not None and one.score <= threshold):
+                break
+            keys: list[object] = [(self._shown(one.row))[1]]
+            if query.group_by_context:
+                keys.append(self.snapshot.tree.texts.file.item(one.row))
+            if seen.isdisjoint(keys):
+                seen.update(keys)
+                chosen.append(one)
+        return self._diverse(chosen) if query.diversity else chosen
+
+    def _in_order(self, found: Ranked) -> Iterator[_Candidate]:
+        """By falling score, ties by URI and passage; boosts applied."""
+        uri = self.snapshot.file_uri
+        file, ordinal = self.snapshot.tree.texts.file.item, self.snapshot.text_ordinal.item
+        listed = [
+            _Candidate(score, uri(file(row)), ordinal(row), row, at, 1.0)
+            for at, (row, score) in enumerate(
+                zip(found.rows.tolist(), found.scores.tolist(), strict=True)
+            )
+        ]
+        if self._boosts:
+            listed = [self._boosted(one) for one in listed]
+            listed.sort(key=lambda one: -one.score)
+        for _, tied in groupby(listed, key=lambda one: one.score):
+            yield from sorted(tied, key=lambda one: (one.uri, one.passage))
+
+    def _boosted(self, one: _Candidate) -> _Candidate:
+        file = self.snapshot.tree.texts.file.item(one.row)
+        boost = prod(factor for factor, holds in self._boosts if holds(one.uri, file))
+        return one._replace(score=one.score * boost, boost=boost)
+
+    def _diverse(self, pool: list[_Candidate]) -> list[_Candidate]:
+        """Maximal marginal relevance; a text without a vector is like no other."""
+        if not pool:
+            return pool
+        vectors = np.zeros((len(pool), self.snapshot.dimension), np.float32)
+        for i, one in enumerate(pool):
+            vector = self._vector(one.row)
+            if vector is not None:
+                vectors[i] = vector - self.coded.mean[self.snapshot.tree.texts.script[one.row]]
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
+        share = self.query.diversity
+        relevance = np.array([one.score for one in pool]) / max(one.score for one in pool)
+        nearest = np.zeros(len(pool))
+        left = np.ones(len(pool), bool)
+        chosen = []
+        for _ in range(min(self.query.top_k, len(pool))):
+            worth = np.where(left, (1 - share) * relevance - share * nearest, -np.inf)
+            best = int(worth.argmax())  # of equal ones the first
+            left[best] = False
+            chosen.append(pool[best])
+            nearest = np.maximum(nearest, vectors @ vectors[best])
+        return chosen
+
+    # Showing
+
+    def _item(
+        self, one: _Candidate, found: Ranked, ranks: dict[str, dict[int, int]]
+    ) -> RetrievedItem:
+        include = self.query.include
+        section, text, start, end = self._shown(one.row)
+        item = RetrievedItem(
+            one.uri, one.passage, section, text if Include.TEXT in include else "", start, end,
+            one.score,
+        )  # fmt: skip
+        if Include.VECTOR in include:
+            vector = self._vector(one.row)
+            item.vector = b"" if vector is None else vector.astype("<f4").tobytes()
+        if self.query.debug:
+            dense, lexical = found.parts[one.at].tolist()
+            item.debug = ItemDebug(
+                ranks.get("vector", {}).get(one.row), ranks.get("keyword", {}).get(one.row),
+                dense, lexical, found.scores.item(one.at), one.boost,
+            )  # fmt: skip
+        return item
+
+    def _shown(self, row: int) -> tuple[str, str, int, int]:
+        """(section, text, start, end) of a passage; of an abstract its text alone."""
+        if self.snapshot.text_ordinal[row]:
+            return self.snapshot.contents.passage(row)
+        return "", self.snapshot.abstract(-1 - self.snapshot.tree.texts.file.item(row)), 0, 0
+
+    def _vector(self, row: int) -> F32 | None:
+        """The embedding of a text, if it has one."""
+        vectors, base = self.snapshot.vectors, self.scope.base_texts
+        if vectors.vector_at[row] > self.snapshot.revision:
+            return None
+        found: F32 = vectors.base_raw[row] if row < base else vectors.tail_raw[row - base]
+        return found
+
+    def _listing(self) -> RetrieveResult:
+        """All files that the filters let through, by URI, from where the page before ended."""
+        snapshot, scope, started = self.snapshot, self.scope, perf_counter()
+        files, after, limit = snapshot.tree.files, self.query.after, self.query.top_k
+        rows = np.concatenate([
+            np.arange(scope.file_low, scope.file_high),
+            np.arange(scope.base_files, len(files.directory)),
+        ])  # fmt: skip
+        directory = files.directory[rows]
+        inside = np.zeros(len(snapshot.tree.directories.parent), bool)
+        inside[scope.dir_low : scope.dir_high] = True
+        inside[scope.base_dirs :] = tail_directories(snapshot.tree.directories, scope)
+        kept = inside[directory] & (files.died[rows] > snapshot.revision)
+        if len(self._allowed):
+            kept &= self._allowed.astype(bool)
+        named = ((snapshot.file_uri(row), row) for row in rows[kept].tolist())
+        page = heapq.nsmallest(limit + 1, (one for one in named if one[0] > after))
+        shown = Include.TEXT in self.query.include
+        items = tuple(
+            RetrievedItem(uri, 0, "", snapshot.abstract(-1 - row) if shown else "", 0, 0, 1.0)
+            for uri, row in page[:limit]
+        )
+        self._seconds["score"] = perf_counter() - started
+        return RetrieveResult(
+            items, Outcome.FOUND if items else Outcome.NO_MATCH, (), snapshot.revision,
+            tuple(self._seconds.items()), (), items[-1].uri if len(page) > limit else "",
+        )  # fmt: skip
+
+
+class _Candidate(NamedTuple):
+    """A text that may be returned; `at` is its place in the list that answers."""
+
+    score: float
+    uri: str
+    passage: int
+    row: int
+    at: int
+    boost: float
+
+
+def _fused(sides: Sequence[Ranked], weights: tuple[float, float], k: float) -> Ranked:
+    rows, scores = rrf(
+        np.concatenate([side.rows for side in sides]),
+        np.cumsum([len(side.rows) for side in sides]), np.array(weights), k,
+    )  # fmt: skip
+    dense, lexical = (dict(zip(s.rows.tolist(), s.scores.tolist(), strict=True)) for s in sides)
+    parts = np.array([(dense.get(r, 0.0), lexical.get(r, 0.0)) for r in rows.tolist()])
+    full = any(side.is_full for side in sides)
+    return Ranked(rows, scores, parts.reshape(-1, 2), full)
+
+
+def _ranks(sides: Mapping[str, Ranked]) -> dict[str, dict[int, int]]:
+    """The place of each row in each side, from 0."""
+    return {
+        name: {row: rank for rank, row in enumerate(side.rows.tolist())}
+        for name, side in sides.items()
+    }
