@@ -135,7 +135,9 @@ class Search:
             ("score", done - planned),
             ("reply", perf_counter() - done),
         )
-        return FindResult(matches, self.snapshot.revision, timings, self._degraded, trace)
+        return FindResult(
+            matches, self.snapshot.revision, scored.method, timings, self._degraded, trace
+        )
 
     def _script(self, vector: F32 | None, mean: F32) -> int:
         """The query's language: by its text, else that of the nearest mean."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed
+from vikingd.metrics import Metrics
 from vikingd.model import FindQuery, FindResult
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.retrieve.find import Search, find
@@ -29,9 +30,10 @@ _Embedded = tuple[decode.Vector | None, tuple[str, ...]]
 class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     """The service Retrieval: light queries are answered on the event loop, others on threads."""
 
-    def __init__(self, engine: Engine, threads: Threads) -> None:
+    def __init__(self, engine: Engine, threads: Threads, metrics: Metrics) -> None:
         self._engine = engine
         self._threads = threads
+        self._metrics = metrics
 
     async def Find(
         self, request: retrieval_pb2.FindRequest, context: CallContext
@@ -51,7 +53,8 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             result = search.answer()
         else:
             result = await on(self._threads.kernels, deadline, search.answer)
-        return encode.find_response(result, embed_seconds)
+        (reply,) = self._replies("Find", [result], embed_seconds)
+        return reply
 
     async def BatchFind(
         self, request: retrieval_pb2.BatchFindRequest, context: CallContext
@@ -79,8 +82,26 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         )  # fmt: skip
         results = [found[i % KERNEL_THREADS][i // KERNEL_THREADS] for i in range(len(jobs))]
         return retrieval_pb2.BatchFindResponse(
-            responses=[encode.find_response(result, embed_seconds) for result in results]
+            responses=self._replies("BatchFind", results, embed_seconds)
         )
+
+    def _replies(
+        self, rpc: str, results: Sequence[FindResult], embed_seconds: float
+    ) -> list[retrieval_pb2.FindResponse]:
+        """The answers of one call, counted; `embed_seconds` went into all of their vectors."""
+        self._metrics.took(rpc, "embed", embed_seconds)
+        replies = []
+        for result in results:
+            reply = encode.find_response(result, embed_seconds)
+            for stage, seconds in result.timings:
+                self._metrics.took(rpc, stage, seconds)
+            # As in the reply, which has no place for what stands above the typed roots.
+            top_score = next((m.score for m in result.matches if m.context_type), 0.0)
+            self._metrics.answered(
+                rpc, result.method.name, reply.total, top_score, degraded=bool(result.degraded)
+            )
+            replies.append(reply)
+        return replies
 
     def _find_all(
         self,
