@@ -210,23 +210,23 @@ def _answer_lines(answers: AnswerStats) -> Iterator[str]:
 
 
 def mean(values: Distribution) -> float:
-    """0 of none."""
+    """The mean value; 0 where there is none."""
     return values.sum / max(values.count, 1)
 
 
 def took(seconds: Distribution) -> str:
-    """The mean, and what nearly all of them keep within."""
+    """The mean, and the bound that nearly all keep within."""
     most, seen = 0.99 * seconds.count, 0
     for bound, count in zip(seconds.bounds, seconds.counts, strict=False):  # the last has no bound
         seen += count
         if seen >= most:
             return f"{duration(mean(seconds))} on average, 99% within {duration(bound)}"
-    return f"{duration(mean(seconds))} on average, some over {duration(seconds.bounds[-1])}"
+    return f"{duration(mean(seconds))} on average, more than 1% over {duration(seconds.bounds[-1])}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit that suits them, to three digits."""
-    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:,.3g} s"
+    """Seconds in the unit that suits them."""
+    return f"{round(seconds * 1e3, 2):g} ms" if seconds < 1 else f"{round(seconds, 1):g} s"
 
 
 def verify_lines(report: VerifyResponse) -> Text:
