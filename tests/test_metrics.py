@@ -71,6 +71,7 @@ def running(store: Path, *options: str, **environment: str) -> Iterator[Daemon]:
         yield daemon
     finally:
         assert daemon.stop() == 0
+        assert "event=stopped" in daemon.stderr  # in good order, not as a last resort
         assert "Traceback" not in daemon.stderr
 
 
@@ -221,14 +222,16 @@ def test_a_call_that_is_given_up_counts_as_cancelled(tmp_path: Path) -> None:
         running(tmp_path / "store", "--provider", "none") as daemon,
         grpc.insecure_channel(daemon.address) as channel,
     ):
+        tree = contexts_pb2_grpc.ContextsStub(channel)
+        tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)
         request = contexts_pb2.GetRequest(uri="viking://", min_revision=1 << 40)
-        call = contexts_pb2_grpc.ContextsStub(channel).Get.future(request, timeout=60)
-        time.sleep(0.5)
+        call = tree.Get.future(request, timeout=60)
+        time.sleep(0.5)  # it waits there by now
         call.cancel()
         eventually(
             lambda: sample(daemon.url, "vikingd_calls_total", rpc="Get", code="CANCELLED") == 1
         )
-        assert sample(daemon.url, "vikingd_call_seconds_sum", rpc="Get") > 0.2
+        assert sample(daemon.url, "vikingd_call_seconds_sum", rpc="Get") > 0.1
 
 
 def test_queries_of_the_embedder_and_of_the_cache_are_told_apart(tmp_path: Path) -> None:
@@ -240,12 +243,8 @@ def test_queries_of_the_embedder_and_of_the_cache_are_told_apart(tmp_path: Path)
         assert read["vikingd_query_cache_misses_total", ()] == 2
         assert read["vikingd_query_cache_hits_total", ()] == 2
         assert read["vikingd_query_embedding_seconds_count", ()] == 2
-        embedder = read["vikingd_query_embedding_seconds_sum", ()]
-        assert (
-            0
-            < embedder
-            < sample(daemon.url, "vikingd_stage_seconds_sum", rpc="Find", stage="embed")
-        )
+        stage = sample(daemon.url, "vikingd_stage_seconds_sum", rpc="Find", stage="embed")
+        assert 0 < read["vikingd_query_embedding_seconds_sum", ()] < stage
         daemon.client.put([Draft(f"{ROOT}/a.md", content="harbour")], wait_for_vectors=True)
         assert sample(daemon.url, "vikingd_backlog_texts") == 0
 
@@ -304,7 +303,6 @@ def test_writer_and_reader_count_for_themselves(tmp_path: Path) -> None:
         running(store, "--provider", "none") as writer,
         running(store, "--provider", "none", "--reader") as reader,
     ):
-        assert ports_of(reader.process.pid) >= {int(reader.url.split(":")[-1].split("/")[0])}
         for daemon, count in ((writer, 3), (reader, 2)):
             for _ in range(count):
                 daemon.client.find("harbour")

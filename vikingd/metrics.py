@@ -35,7 +35,7 @@ _RESULTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000
 class Distribution:
     """Values in buckets, each from above the bound before it up to its own, included.
 
-    prometheus_client's histogram takes seven times as long to observe a value.
+    Each find observes seven, and prometheus_client's own histogram takes some four times as long.
 
     Attributes:
         bounds: [n] upper bounds of all buckets but the last, which has none; rising.
