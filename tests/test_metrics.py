@@ -21,6 +21,7 @@ from conftest import Ctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.utils import floatToGoString
 
 from vikingd.client import Client, ClientError, Draft, Method, find_request
 from vikingd.ctl import render
@@ -78,10 +79,10 @@ def running(store: Path, *options: str, **environment: str) -> Iterator[Daemon]:
 def samples(url: str) -> Samples:
     """What Prometheus reads."""
     with urllib.request.urlopen(url, timeout=10) as reply:
-        text = reply.read().decode()
+        families = text_string_to_metric_families(reply.read().decode())
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in families
         for sample in family.samples
     }
 
@@ -100,9 +101,8 @@ def as_samples(stats: StatsResponse) -> Samples:
 
     def spread(name: str, values: Distribution, **labels: str) -> None:
         for index, bound in enumerate([*values.bounds, float("inf")]):
-            le = "+Inf" if index == len(values.bounds) else f"{bound:g}"
-            le = f"{bound:.1f}" if bound.is_integer() else le
-            add(f"{name}_bucket", sum(values.counts[: index + 1]), le=le, **labels)
+            upto = sum(values.counts[: index + 1])
+            add(f"{name}_bucket", upto, le=floatToGoString(bound), **labels)
         add(f"{name}_count", values.count, **labels)
         add(f"{name}_sum", values.sum, **labels)
 
@@ -196,8 +196,8 @@ def test_counts_move_by_what_was_asked_and_stats_says_the_same(tmp_path: Path) -
         })  # fmt: skip
         assert moved["vikingd_degraded_answers_total", "Find"] == 0
         assert as_samples(client.stats()) == after
-        stages = [s.stage for s in client.stats().answers[1].stages]
-        assert stages == ["embed", "plan", "score", "reply"]
+        stages = client.stats().answers[1].stages
+        assert [s.stage for s in stages] == ["embed", "plan", "score", "reply"]
 
 
 def test_seconds_are_those_that_the_caller_is_told(tmp_path: Path) -> None:
@@ -267,17 +267,14 @@ def test_answers_without_the_embedder_are_degraded_and_texts_wait(tmp_path: Path
         assert sample(daemon.url, "vikingd_degraded_answers_total", rpc="Find") == 4
         stats = daemon.client.stats()
         assert stats.texts == sample(daemon.url, "vikingd_backlog_texts") > 0
-        failed = sample(daemon.url, "vikingd_query_embedding_seconds_count")
-        assert failed == stats.embedder.query_cache_misses > 0
+        tried = sample(daemon.url, "vikingd_query_embedding_seconds_count")
+        assert tried == stats.embedder.query_cache_misses > 0
 
 
 def ports_of(process: int) -> set[int]:
     """The TCP ports on which a process listens."""
-    inodes = set()
-    for file in Path(f"/proc/{process}/fd").iterdir():
-        with_inode = re.match(r"socket:\[(\d+)\]", os.readlink(file))
-        if with_inode:
-            inodes.add(with_inode[1])
+    files = [os.readlink(file) for file in Path(f"/proc/{process}/fd").iterdir()]
+    inodes = {file[8:-1] for file in files if file.startswith("socket:[")}
     rows = [line.split() for table in ("tcp", "tcp6")
             for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]  # fmt: skip
     return {int(row[1].rpartition(":")[2], 16) for row in rows
@@ -289,8 +286,7 @@ def test_metrics_are_off_by_default_and_stats_counts_nevertheless(tmp_path: Path
     daemon = Daemon(tmp_path / "store", tmp_path / "log", "--provider", "none")
     try:
         assert ports_of(daemon.process.pid) == {int(daemon.address.rpartition(":")[2])}
-        assert daemon.url == ""
-        daemon.client.find("harbour")
+        assert daemon.client.find("harbour").total == 0
         assert [a.empty for a in daemon.client.stats().answers] == [1]
     finally:
         assert daemon.stop() == 0
@@ -303,9 +299,8 @@ def test_writer_and_reader_count_for_themselves(tmp_path: Path) -> None:
         running(store, "--provider", "none") as writer,
         running(store, "--provider", "none", "--reader") as reader,
     ):
-        for daemon, count in ((writer, 3), (reader, 2)):
-            for _ in range(count):
-                daemon.client.find("harbour")
+        for daemon in (writer, writer, writer, reader, reader):
+            daemon.client.find("harbour")
         for daemon, count in ((writer, 3), (reader, 2)):
             assert sample(daemon.url, "vikingd_calls_total", rpc="Find", code="OK") == count
             (answers,) = daemon.client.stats().answers
