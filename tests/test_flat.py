@@ -114,6 +114,45 @@ def test_products_of_int4_codes_do_not_overflow(dimension):
             assert out.tolist() == [7, *(wanted[r] for r in rows), 7]
 
 
+# Which texts count
+
+
+@some
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.sampled_from([0.25, 0.5, 0.75]))), st.integers(1, 9)
+)
+def test_the_best_are_kept_in_order(offered, k):
+    """By score, then by row, whatever order they come in."""
+    rows, scores = np.empty(k, np.int32), np.empty(k, np.float32)
+    count, kept = 0, []
+    for row, score in dict(offered).items():
+        count = flat.keep_best(rows, scores, count, row, score)
+        kept = naive.keep_best(kept, row, score, k)
+        assert list(zip(rows[:count].tolist(), scores[:count].tolist(), strict=True)) == kept
+
+
+def test_a_text_counts_if_it_lives_in_the_scope_and_its_file_is_allowed():
+    """In the base by its range, in the tail by its directory; a directory's own text never does."""
+    texts, scope = rows_of([1] * 4)
+    scope = scope._replace(base_texts=2, base_files=2, text_high=2, file_high=2)
+    texts.died[0] = 1
+    texts.directory[3] = 1  # the tail's first directory
+    texts.file[1] = -1
+    for below in (0, 1):
+        inside = np.array([below], np.uint8)
+        for row in range(4):
+            in_base, directory = row < 2, int(texts.directory[row])
+            below_root = directory < 1 or below == 1
+            assert flat.is_inside(row, texts, scope, inside) == naive.is_inside(
+                int(texts.died[row]), 1, in_base=in_base, below_root=below_root
+            )
+    for allowed in (None, {2}, {0, 3}):
+        given_ = ALL if allowed is None else np.isin(np.arange(4), list(allowed)).astype(np.uint8)
+        for row in range(4):
+            file = int(texts.file[row])
+            assert flat.is_allowed(row, texts, given_, scope) == naive.is_allowed(file, allowed)
+
+
 # By meaning
 
 

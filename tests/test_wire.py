@@ -379,7 +379,9 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
         match("viking://resources/a", ContextType.RESOURCE, 0.3),
         match("viking://agent/skills/s", ContextType.SKILL),
     )
-    result = FindResult(matches, 9, (("plan", 0.0005), ("score", 1.25)), ("no embedder",))
+    result = FindResult(
+        matches, 9, Method.EXACT, (("plan", 0.0005), ("score", 1.25)), ("no embedder",)
+    )
     reply = encode.find_response(result, 0.002)
     assert [m.uri for m in reply.resources] == ["viking://resources/b", "viking://resources/a"]
     assert (len(reply.memories), len(reply.skills), reply.total) == (1, 1, 4)
@@ -412,7 +414,7 @@ def test_trace_is_sent_whole() -> None:
         (TracedMean("han", 6, "viking://", True),), 0.5, 0.25, 7,
         (TracedDirectory("viking://resources", parts, 1, True, 8),), 9, 10, "done", True,
     )  # fmt: skip
-    reply = encode.find_response(FindResult((), 1, (), (), trace), 0.0)
+    reply = encode.find_response(FindResult((), 1, Method.BEST_FIRST, (), (), trace), 0.0)
     assert {field.name for field, _ in reply.trace.ListFields()} == set(
         reply.trace.DESCRIPTOR.fields_by_name
     )

@@ -102,6 +102,7 @@ class Settings(BaseSettings):
 
     listen: str = "127.0.0.1:7716"
     writer_listen: str = ""  # a second address, of the writer alone; empty: none
+    metrics_listen: str = ""  # where Prometheus reads the metrics over HTTP; empty: nowhere
     path: Path = Path("~/.local/share/vikingd")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     embedding: Embedding = Embedding()
@@ -115,9 +116,9 @@ class Settings(BaseSettings):
     def _listen_is_loopback(cls, value: str) -> str:
         return "{}:{}".format(*split_address(value))
 
-    @field_validator("writer_listen")
+    @field_validator("writer_listen", "metrics_listen")
     @classmethod
-    def _writer_listen_is_loopback(cls, value: str) -> str:
+    def _is_loopback_or_empty(cls, value: str) -> str:
         return value and "{}:{}".format(*split_address(value))
 
     @field_validator("path")

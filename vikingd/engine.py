@@ -31,6 +31,7 @@ from vikingd.errors import (
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
+from vikingd.metrics import Metrics
 from vikingd.model import Change, Committed, Prepared, Upsert
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
@@ -113,6 +114,7 @@ class Engine:
     Args:
         settings: see EngineSettings.
         progress: is told in a few words what a long start is doing.
+        metrics: is told what compactions and query vectors take, and shows backlog and cache.
 
     Raises:
         StoreInUse: another process writes the store, and this one is no reader.
@@ -120,7 +122,13 @@ class Engine:
         EmbedderFailed: the embedder can't run here.
     """
 
-    def __init__(self, settings: EngineSettings, progress: Callable[[str], None] = _silent) -> None:
+    def __init__(
+        self,
+        settings: EngineSettings,
+        progress: Callable[[str], None] = _silent,
+        metrics: Metrics | None = None,
+    ) -> None:
+        metrics = metrics or Metrics()
         self.settings = settings
         self._started_at = time.time_ns() // 1000
         self._provider: Provider = open_provider(settings.embedding)
@@ -139,17 +147,19 @@ class Engine:
                 settings.index,
                 self._on_base,
                 read_only=settings.reader,
+                compacted=metrics.compacted,
             )
             self._load(progress)
             self.query_embedder: QueryEmbedder | None = None
             self._worker: BacklogWorker | None = None
             if dimension is not None:
-                self.query_embedder = QueryEmbedder(self._provider)
+                self.query_embedder = QueryEmbedder(self._provider, took=metrics.embedded)
                 self._warm(progress)
                 if not settings.reader:
                     self._worker = BacklogWorker(
                         settings.embedding, self.store.backlog, self._fill, dimension
                     )
+            metrics.follow(self._backlog, self._query_cache)
         except BaseException:
             self.store.close()
             raise
@@ -350,23 +360,32 @@ class Engine:
         """The engine in numbers."""
         counts = self.store.counts()
         worker = self._worker.state() if self._worker is not None else None
-        queries = self.query_embedder
+        hits, misses = self._query_cache()
         embedder = EmbedderStats(
             self._provider.name,
             self._provider.model,
             self.dimension or 0,
-            self.store.backlog_count() if queries is not None else 0,
+            self._backlog(),
             worker.embedded if worker is not None else 0,
             self.embedder_state() or "",
             worker.retry_at if worker is not None else None,
-            queries.hits if queries is not None else 0,
-            queries.misses if queries is not None else 0,
+            hits,
+            misses,
         )
         return EngineStats(
             self.store.revision, counts.directories, counts.files, counts.texts, counts.vectors,
             counts.relations, counts.bytes, str(self.settings.path), self._started_at,
             self.settings.reader, embedder, self._index.state(),
         )  # fmt: skip
+
+    def _backlog(self) -> int:
+        """Texts that wait for their vector."""
+        return self.store.backlog_count() if self.query_embedder is not None else 0
+
+    def _query_cache(self) -> tuple[int, int]:
+        """(hits, misses)."""
+        queries = self.query_embedder
+        return (queries.hits, queries.misses) if queries is not None else (0, 0)
 
     def verify(self) -> VerifyReport:
         """Compares index and store, row by row, at one revision."""

@@ -235,10 +235,14 @@ class FindTrace:
 
 @dataclass(frozen=True, slots=True)
 class FindResult:
-    """Matches by falling score, ties by URI, and how they came about; timings in seconds."""
+    """Matches by falling score, ties by URI, and how they came about; timings in seconds.
+
+    `method` is the one that was used, never AUTO.
+    """
 
     matches: tuple[Match, ...]
     revision: int
+    method: Method
     timings: tuple[tuple[str, float], ...]
     degraded: tuple[str, ...] = ()
     trace: FindTrace | None = None

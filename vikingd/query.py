@@ -89,6 +89,15 @@ class RetrieveQuery:
     after: str = ""  # of a listing: the last URI of the page before
     listing: bool = False  # neither text nor vector: all that `where` lets through
 
+    @property
+    def strategy(self) -> str:
+        """Its name in metrics: VECTOR, KEYWORD, HYBRID_RRF, HYBRID_WEIGHTED or LISTING."""
+        if self.listing:
+            return "LISTING"
+        if self.mode is not Mode.HYBRID:
+            return self.mode.name
+        return "HYBRID_RRF" if isinstance(self.fusion, Rrf) else "HYBRID_WEIGHTED"
+
 
 @dataclass(frozen=True, slots=True)
 class ItemDebug:

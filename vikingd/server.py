@@ -27,6 +27,7 @@ from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import VikingError
 from vikingd.index.index import IndexSettings
+from vikingd.metrics import Endpoint, Metrics
 from vikingd.pb import (
     admin_pb2,
     admin_pb2_grpc,
@@ -79,6 +80,10 @@ _WriterListen = Annotated[
     str | None,
     typer.Option(help="A second address that readers do not share.", metavar="HOST:PORT"),
 ]
+_MetricsListen = Annotated[
+    str | None,
+    typer.Option(help="Where Prometheus reads the metrics over HTTP.", metavar="HOST:PORT"),
+]
 _Path = Annotated[Path | None, typer.Option(help="Directory of the store.", metavar="DIR")]
 _LogLevel = Annotated[
     str | None, typer.Option(help="debug, info, warning, error.", metavar="LEVEL")
@@ -100,6 +105,7 @@ _Reader = Annotated[
 def serve(
     listen: _Listen = None,
     writer_listen: _WriterListen = None,
+    metrics_listen: _MetricsListen = None,
     path: _Path = None,
     config: _Config = None,
     log_level: _LogLevel = None,
@@ -108,17 +114,21 @@ def serve(
     reader: _Reader = False,
 ) -> None:
     """Serves until SIGTERM or Ctrl-C."""
-    settings = _load(config, listen, writer_listen, path, log_level, provider).settings
+    settings = _load(
+        config, listen, writer_listen, metrics_listen, path, log_level, provider
+    ).settings
     _configure_logs(settings.log_level)
     if reader and reembed:
         _fail("--reader and --reembed: a reader changes nothing", code=2)
     addresses = _addresses(settings, reader)
+    metrics = Metrics()
     try:
         for address in addresses:
             _check_port(address, settings.path)
+        endpoint = _expose(metrics, settings.metrics_listen)
         _stop_at_once_while_loading()
         warm_up(_log.info)
-        engine = Engine(_engine_settings(settings, reembed, reader), progress=_log.info)
+        engine = Engine(_engine_settings(settings, reembed, reader), _log.info, metrics)
     except VikingError as error:
         _fail(str(error))
     except OSError as error:
@@ -128,7 +138,7 @@ def serve(
     gc.freeze()  # what is loaded stays: collections need not look at it again
     gc.set_threshold(*_GC_THRESHOLDS)
     try:
-        asyncio.run(_serve(engine, settings, addresses))
+        asyncio.run(_serve(engine, settings, addresses, metrics, endpoint))
     except OSError as error:
         _fail(str(error))
     lost = reader and engine.failure()
@@ -143,13 +153,15 @@ def serve(
 def show_config(
     listen: _Listen = None,
     writer_listen: _WriterListen = None,
+    metrics_listen: _MetricsListen = None,
     path: _Path = None,
     config: _Config = None,
     log_level: _LogLevel = None,
     provider: _Provider = None,
 ) -> None:
     """Prints the configuration in force as TOML, with where each setting came from."""
-    print(_load(config, listen, writer_listen, path, log_level, provider).toml(), end="")
+    loaded = _load(config, listen, writer_listen, metrics_listen, path, log_level, provider)
+    print(loaded.toml(), end="")
 
 
 @app.callback(invoke_without_command=True)
@@ -166,10 +178,16 @@ def main() -> None:
     app()
 
 
-async def _serve(engine: Engine, settings: Settings, addresses: Sequence[str]) -> None:
+async def _serve(
+    engine: Engine,
+    settings: Settings,
+    addresses: Sequence[str],
+    metrics: Metrics,
+    endpoint: Endpoint | None,
+) -> None:
     threads = Threads()
     server = grpc.aio.server(
-        interceptors=(Boundary(),),
+        interceptors=(Boundary(metrics),),
         options=(
             ("grpc.max_receive_message_length", settings.limits.max_message_bytes),
             ("grpc.max_send_message_length", -1),
@@ -181,10 +199,10 @@ async def _serve(engine: Engine, settings: Settings, addresses: Sequence[str]) -
         ),
     )
     retrieval_pb2_grpc.add_RetrievalServicer_to_server(
-        Retrieval(engine, threads, settings.retrieval), server
+        Retrieval(engine, threads, metrics, settings.retrieval), server
     )
     contexts_pb2_grpc.add_ContextsServicer_to_server(Contexts(engine, threads), server)
-    admin_pb2_grpc.add_AdminServicer_to_server(Admin(engine, threads), server)
+    admin_pb2_grpc.add_AdminServicer_to_server(Admin(engine, threads, metrics), server)
     state = _Health(engine)
     health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)
     reflection.enable_server_reflection(
@@ -209,6 +227,8 @@ async def _serve(engine: Engine, settings: Settings, addresses: Sequence[str]) -
     await state.servicer.enter_graceful_shutdown()
     await server.stop(_GRACE)
     threads.shutdown()
+    if endpoint is not None:
+        await asyncio.to_thread(endpoint.close)  # it asks the engine
     await asyncio.to_thread(engine.close)
     _log.info("stopped")
 
@@ -273,6 +293,19 @@ def _stop_at_once_while_loading() -> None:
 def _give_up() -> None:
     _log.warning("stopping takes too long, ending now")
     os._exit(0)
+
+
+def _expose(metrics: Metrics, address: str) -> Endpoint | None:
+    """Serves the metrics, unless the address is ""."""
+    if not address:
+        return None
+    host, port = split_address(address)
+    try:
+        endpoint = metrics.listen(host.strip("[]"), port)
+    except OSError as error:
+        raise OSError(f"cannot serve metrics on {address}: {error.strerror}") from None
+    _log.info("serving metrics", url=f"http://{host}:{endpoint.port}/metrics")
+    return endpoint
 
 
 def _addresses(settings: Settings, reader: bool) -> list[str]:
@@ -350,6 +383,7 @@ def _load(
     config: Path | None,
     listen: str | None,
     writer_listen: str | None,
+    metrics_listen: str | None,
     path: Path | None,
     log_level: str | None,
     provider: str | None,
@@ -357,6 +391,7 @@ def _load(
     flags: dict[str, Any] = {
         "listen": listen,
         "writer_listen": writer_listen,
+        "metrics_listen": metrics_listen,
         "path": path,
         "log_level": log_level,
     }

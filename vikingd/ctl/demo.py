@@ -39,7 +39,7 @@ QUESTIONS = (
 )
 
 _SERVER_MODULES = ("faiss", "grpc_health", "grpc_reflection", "numba", "numpy",
-                   "pydantic_settings", "Stemmer", "structlog")  # fmt: skip
+                   "prometheus_client", "pydantic_settings", "Stemmer", "structlog")  # fmt: skip
 _SERVING = re.compile(r"vikingd \S+ serving on (\S+)")
 _EVENT = re.compile(r'\bevent=(?:"((?:[^"\\]|\\.)*)"|(\S+))')
 _GO_ON = """

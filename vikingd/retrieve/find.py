@@ -101,7 +101,9 @@ class Search(Bound):
             ("score", done - planned),
             ("reply", perf_counter() - done),
         )
-        return FindResult(matches, self.snapshot.revision, timings, self._degraded, trace)
+        return FindResult(
+            matches, self.snapshot.revision, scored.method, timings, self._degraded, trace
+        )
 
     def _allowed(self, *, files: bool) -> U8:
         """As `allowed`; of no consequence for what the query does not return."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vikingd import __version__
 from vikingd.engine import Engine
+from vikingd.metrics import Metrics
 from vikingd.pb import admin_pb2, admin_pb2_grpc
 from vikingd.wire import decode, encode
 from vikingd.wire.calls import CallContext, Deadline, Threads, committed, on
@@ -12,9 +13,10 @@ from vikingd.wire.calls import CallContext, Deadline, Threads, committed, on
 class Admin(admin_pb2_grpc.AdminServicer):
     """The service Admin: all of it on threads of its own."""
 
-    def __init__(self, engine: Engine, threads: Threads) -> None:
+    def __init__(self, engine: Engine, threads: Threads, metrics: Metrics) -> None:
         self._engine = engine
         self._threads = threads
+        self._metrics = metrics
 
     async def Stats(
         self,
@@ -22,8 +24,11 @@ class Admin(admin_pb2_grpc.AdminServicer):
         context: CallContext,
     ) -> admin_pb2.StatsResponse:
         """The daemon in numbers."""
-        stats = await on(self._threads.admin, Deadline(context), self._engine.stats)
-        return encode.stats_response(stats, __version__)
+
+        def read() -> admin_pb2.StatsResponse:
+            return encode.stats_response(self._engine.stats(), self._metrics, __version__)
+
+        return await on(self._threads.admin, Deadline(context), read)
 
     async def Verify(
         self,

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from vikingd.errors import InvalidField
+from vikingd.metrics import Metrics
 from vikingd.wire.errors import code_of, status_of
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -26,9 +27,10 @@ _log = structlog.stdlib.get_logger("vikingd.wire")
 
 
 class Boundary(grpc.aio.ServerInterceptor):
-    """Turns what a handler raises into a status, and logs it."""
+    """Turns what a handler raises into a status, logs it, and counts and times all calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._guarded: dict[str, Handler] = {}
 
     async def intercept_service(
@@ -43,10 +45,11 @@ class Boundary(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or not method.startswith(_PREFIX):
             return handler
-        return self._guarded.setdefault(method, _guard(method.rpartition("/")[2], handler))
+        name = method.rpartition("/")[2]
+        return self._guarded.setdefault(method, _guard(name, handler, self._metrics))
 
 
-def _guard(name: str, handler: Any) -> Handler:
+def _guard(name: str, handler: Any, metrics: Metrics) -> Handler:
     behaviour, parse = handler.unary_unary, handler.request_deserializer
     descriptor = parse.__self__.DESCRIPTOR  # parse is the class method FromString
 
@@ -57,31 +60,37 @@ def _guard(name: str, handler: Any) -> Handler:
             return fault_in(data, descriptor)
         return message
 
+    def ended(started: float, code: grpc.StatusCode) -> float:
+        """Counts a call before its caller hears of the end; the milliseconds that it took."""
+        seconds = time.perf_counter() - started
+        metrics.called(name, code.name, seconds)
+        return round(seconds * 1e3, 1)
+
     async def call(request: Message | InvalidField, context: Any) -> Any:
         started = time.perf_counter()
         try:
             if isinstance(request, InvalidField):
                 raise request
-            return await behaviour(request, context)
+            reply = await behaviour(request, context)
         except asyncio.CancelledError:  # the caller went away, or its deadline passed
-            _log.info("call failed", method=name, code="CANCELLED", ms=_ms_since(started))
+            code = grpc.StatusCode.CANCELLED
+            _log.info("call failed", method=name, code=code.name, ms=ended(started, code))
             raise
         except Exception as error:
-            code, ms = code_of(error), _ms_since(started)
+            code = code_of(error)
+            ms = ended(started, code)
             if code is grpc.StatusCode.INTERNAL:
                 _log.exception("call failed", method=name, code=code.name, ms=ms)
             else:
                 _log.info("call failed", method=name, code=code.name, ms=ms, error=str(error))
             return await context.abort_with_status(status_of(error))
+        ended(started, grpc.StatusCode.OK)
+        return reply
 
     guarded: Handler = grpc.unary_unary_rpc_method_handler(
         call, request_deserializer=decode, response_serializer=handler.response_serializer
     )
     return guarded
-
-
-def _ms_since(started: float) -> float:
-    return round((time.perf_counter() - started) * 1e3, 1)
 
 
 def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:

@@ -10,6 +10,7 @@ from google.protobuf import timestamp_pb2
 
 from vikingd import uri as uris
 from vikingd.engine import EngineStats, VerifyReport
+from vikingd.metrics import Distribution, Metrics
 from vikingd.model import Context, ContextType, FindResult, FindTrace, PutOutcome, ScoreParts
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
@@ -117,10 +118,10 @@ def put_outcomes(outcomes: Iterable[PutOutcome]) -> list[contexts_pb2.PutOutcome
     return [contexts_pb2.PutOutcome.ValueType(outcome) for outcome in outcomes]
 
 
-def stats_response(stats: EngineStats, version: str) -> admin_pb2.StatsResponse:
+def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_pb2.StatsResponse:
     """The daemon in numbers."""
     embedder, index = stats.embedder, stats.index
-    return admin_pb2.StatsResponse(
+    response = admin_pb2.StatsResponse(
         version=version,
         started_at=timestamp(stats.started_at),
         revision=stats.revision,
@@ -142,6 +143,7 @@ def stats_response(stats: EngineStats, version: str) -> admin_pb2.StatsResponse:
             retry_at=None if embedder.retry_at is None else timestamp(embedder.retry_at),
             query_cache_hits=embedder.query_cache_hits,
             query_cache_misses=embedder.query_cache_misses,
+            query_seconds=_distribution(metrics.query_embedding()),
         ),
         index=admin_pb2.IndexStats(
             generation=index.generation,
@@ -152,8 +154,26 @@ def stats_response(stats: EngineStats, version: str) -> admin_pb2.StatsResponse:
             compacting=index.compacting,
             bytes_on_disk=index.bytes_on_disk,
             problem=index.problem,
+            compaction_seconds=_distribution(metrics.compaction()),
         ),
     )
+    for rpc, calls in metrics.calls().items():
+        response.calls.add(rpc=rpc, codes=calls.codes, seconds=_distribution(calls.seconds))
+    for rpc, answers in metrics.answers().items():
+        stages = [
+            admin_pb2.StageStats(stage=stage, seconds=_distribution(seconds))
+            for stage, seconds in answers.stages.items()
+        ]
+        response.answers.add(
+            rpc=rpc,
+            methods=answers.methods,
+            empty=answers.empty,
+            degraded=answers.degraded,
+            results=_distribution(answers.results),
+            top_score=_distribution(answers.top_score),
+            stages=stages,
+        )
+    return response
 
 
 def verify_response(report: VerifyReport) -> admin_pb2.VerifyResponse:
@@ -172,6 +192,12 @@ def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
     """A time of the domain."""
     seconds, rest = divmod(microseconds, 1_000_000)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
+
+
+def _distribution(values: Distribution) -> admin_pb2.Distribution:
+    return admin_pb2.Distribution(
+        count=sum(values.counts), sum=values.total, bounds=values.bounds, counts=values.counts
+    )
 
 
 def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:

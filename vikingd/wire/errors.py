@@ -22,6 +22,7 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
     errors.DeadlinePassed: _Code.DEADLINE_EXCEEDED,
     errors.Stopping: _Code.UNAVAILABLE,
     errors.EmbedderFailed: _Code.UNAVAILABLE,
+    errors.EmbedderTimedOut: _Code.UNAVAILABLE,
     errors.StoreMismatch: _Code.FAILED_PRECONDITION,
     errors.StoreInUse: _Code.FAILED_PRECONDITION,
     errors.ReadOnly: _Code.FAILED_PRECONDITION,

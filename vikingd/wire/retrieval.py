@@ -10,6 +10,7 @@ from typing import Any
 from vikingd.config import Retrieval as Defaults
 from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed, EmbedderTimedOut, InvalidField
+from vikingd.metrics import Metrics
 from vikingd.model import FindQuery, FindResult
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.query import Include, Mode
@@ -33,9 +34,12 @@ _Embedded = tuple[decode.Vector | None, tuple[str, ...]]
 class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     """The service Retrieval: light queries are answered on the event loop, others on threads."""
 
-    def __init__(self, engine: Engine, threads: Threads, defaults: Defaults) -> None:
+    def __init__(
+        self, engine: Engine, threads: Threads, metrics: Metrics, defaults: Defaults
+    ) -> None:
         self._engine = engine
         self._threads = threads
+        self._metrics = metrics
         self._defaults = defaults
 
     async def Find(
@@ -56,7 +60,8 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             result = search.answer()
         else:
             result = await on(self._threads.kernels, deadline, search.answer)
-        return encode.find_response(result, embed_seconds)
+        (reply,) = self._replies("Find", [result], embed_seconds)
+        return reply
 
     async def BatchFind(
         self, request: retrieval_pb2.BatchFindRequest, context: CallContext
@@ -84,8 +89,26 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         )  # fmt: skip
         results = [found[i % KERNEL_THREADS][i // KERNEL_THREADS] for i in range(len(jobs))]
         return retrieval_pb2.BatchFindResponse(
-            responses=[encode.find_response(result, embed_seconds) for result in results]
+            responses=self._replies("BatchFind", results, embed_seconds)
         )
+
+    def _replies(
+        self, rpc: str, results: Sequence[FindResult], embed_seconds: float
+    ) -> list[retrieval_pb2.FindResponse]:
+        """The answers of one call, counted; `embed_seconds` went into all of their vectors."""
+        self._metrics.took(rpc, "embed", embed_seconds)
+        replies = []
+        for result in results:
+            reply = encode.find_response(result, embed_seconds)
+            for stage, seconds in result.timings:
+                self._metrics.took(rpc, stage, seconds)
+            # As in the reply, which has no place for what stands above the typed roots.
+            top_score = next((m.score for m in result.matches if m.context_type), 0.0)
+            self._metrics.answered(
+                rpc, result.method.name, reply.total, top_score, degraded=bool(result.degraded)
+            )
+            replies.append(reply)
+        return replies
 
     def _find_all(
         self,
@@ -120,6 +143,14 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         if Include.METADATA in query.include and result.items:
             named = list(dict.fromkeys(item.uri for item in result.items))
             metadata = await on(self._threads.store, deadline, self._engine.store.metadata, named)
+        metrics = self._metrics
+        for stage, seconds in (("embed", embed_seconds), *result.timings):
+            metrics.took("Retrieve", stage, seconds)
+        best = result.items[0].score if result.items else 0.0
+        degraded_at_all = bool(result.degraded)
+        metrics.answered(
+            "Retrieve", query.strategy, len(result.items), best, degraded=degraded_at_all
+        )
         return retrieve.response_of(result, embed_seconds, metadata)
 
     async def _meaning(
