@@ -101,20 +101,31 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
     """
     if fits(text, ""):
         return text, ""
+    reach = 256
+    while reach < len(text) and fits(text[:reach], ""):
+        reach *= 2
+    text = text[:reach]
     shape = _shape(text)
     ends = _good_ends(text, shape)
 
+    def fence_at(end: int) -> _Fence | None:
+        """The fence that `end` is within."""
+        i = bisect_left(shape.fences, end, key=lambda f: f.start) - 1
+        return shape.fences[i] if i >= 0 and end < shape.fences[i].end else None
+
     def beginning(end: int) -> tuple[str, str]:
         mark = "" if end in ends else f"\n{LEFT_OUT}" if text[end - 1] == "\n" else LEFT_OUT
-        fence = next((f for f in shape.fences if f.start < end < f.end), None)
+        fence = fence_at(end)
         return text[:end].rstrip(), f"{mark}\n{fence.mark}" if fence else mark
 
     def last_that_fits(places: Sequence[int]) -> int:
         """Index of the last place that leaves what fits; -1 without one."""
         return bisect_left(places, True, key=lambda end: not fits(*beginning(end))) - 1
 
-    def allowed(place: int) -> bool:
-        return not any(f.start < place <= f.code for f in shape.fences)
+    def allowed(end: int) -> bool:
+        """Not where a fence would be closed that has just been opened."""
+        fence = fence_at(end)
+        return fence is None or end > fence.code
 
     words = [m.end() for m in _WORD.finditer(text) if allowed(m.end())]
     if (last := last_that_fits(words)) >= 0:
@@ -137,7 +148,13 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
 
 def _good_ends(text: str, shape: _Shape) -> set[int]:
     """Behind each sentence, item, paragraph and line of code; in a fence behind its lines only."""
-    ends = {m.end() for m in SENTENCE_END.finditer(text)} | {end for _, end in shape.prose}
-    for fence in shape.fences:
-        ends = {end for end in ends if not fence.start < end < fence.end}
-    return ends.union(shape.lines)
+    found = {m.end() for m in SENTENCE_END.finditer(text)} | {end for _, end in shape.prose}
+    ends = set(shape.lines)
+    fences = iter([*shape.fences, _Fence(len(text) + 1, 0, len(text) + 1, "")])
+    fence = next(fences)
+    for end in sorted(found):
+        while fence.end <= end:
+            fence = next(fences)
+        if end <= fence.start:
+            ends.add(end)
+    return ends
