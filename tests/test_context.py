@@ -18,7 +18,7 @@ from vikingd.context.tokenizers import open_tokenizer
 from vikingd.errors import InvalidField
 from vikingd.text import approximate_tokens
 
-some = settings(max_examples=150, deadline=None, print_blob=True)
+some = settings(max_examples=60, deadline=None, print_blob=True)
 
 A, B, C = "viking://resources/a.md", "viking://resources/b.md", "viking://user/memories/c.md"
 FOX = "The quick brown fox jumps over the lazy dog beside the river."
@@ -113,7 +113,6 @@ def test_more_budget_shows_more(pieces: list[Piece], plan: Plan, extra: int) -> 
     before, after = levels(small), levels(large)
     assert before.keys() <= after.keys()
     assert sum(after[uri] < level for uri, level in before.items()) <= 1
-    assert small.from_items <= large.from_items + 1
 
 
 @some
@@ -408,13 +407,11 @@ def test_no_long_sentence_stands_twice_in_passages(
         piece(f"{A}{i}", data.draw(scores), " ".join(dict.fromkeys(said)))
         for i, said in enumerate(found)
     ]
-    plan = Plan(
-        data.draw(st.integers(1, 300)), levels=False, order=data.draw(st.sampled_from(Order))
-    )
-    built = build(pieces, plan)
-    assert all(built.text.count(sentence) <= 1 for sentence in (FOX, CAT, OWL, IMPORT, RUNS))
-    if not any(d.reason == "budget" for d in built.dropped) and LEFT_OUT not in built.text[-1:]:
-        assert all(s in built.text for said in found for s in said if s != "Short one.")
+    order, budget = data.draw(st.sampled_from(Order)), data.draw(st.integers(1, 300))
+    long = {s for said in found for s in said} - {"Short one."}
+    built = build(pieces, Plan(budget, levels=False, order=order))
+    assert all(built.text.count(sentence) <= 1 for sentence in long)
+    assert all(plain(pieces, order=order).text.count(sentence) == 1 for sentence in long)
 
 
 def test_a_summary_says_what_better_ones_do_not() -> None:
