@@ -104,6 +104,18 @@ def test_no_context_is_over_its_budget(pieces: list[Piece], plan: Plan, reserve:
     assert built.approximate is (plan.tokenizer == "approx")
 
 
+@pytest.mark.parametrize("levels", [True, False])
+def test_every_budget_is_kept_to_the_token(levels: bool) -> None:
+    """Also where marker by marker the text takes more than its parts, as with long numbers."""
+    count = open_tokenizer("qwen3").count
+    pieces = [
+        Piece(f"viking://resources/{i:02}.md", 0.99 - i / 100, text=f"Note {i}.") for i in range(40)
+    ]
+    for budget in range(1, 400, 3):
+        built = build(pieces, Plan(budget, tokenizer="qwen3", levels=levels))
+        assert count(built.text) == built.used_tokens <= budget
+
+
 @some
 @given(retrieved, plans, st.integers(0, 200))
 def test_more_budget_shows_more(pieces: list[Piece], plan: Plan, extra: int) -> None:
