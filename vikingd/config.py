@@ -75,6 +75,19 @@ class Retrieval(_Section):
     score_threshold: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # 0: none
 
 
+class Context(_Section):
+    """The budget of a BuildContext where the request leaves it open, in tokens."""
+
+    max_tokens: int = Field(default=4000, ge=1, le=10_000_000)
+    reserve_tokens: int = Field(default=0, ge=0)  # of max_tokens: for the question and the answer
+
+    @model_validator(mode="after")
+    def _something_is_left(self) -> Self:
+        if self.reserve_tokens >= self.max_tokens:
+            raise ValueError("reserve_tokens must be below max_tokens")
+        return self
+
+
 class Index(_Section):
     """When the tail of new texts is compacted into the base (both must be reached), and how."""
 
@@ -108,6 +121,7 @@ class Settings(BaseSettings):
     embedding: Embedding = Embedding()
     find: Find = Find()
     retrieval: Retrieval = Retrieval()
+    context: Context = Context()
     index: Index = Index()
     limits: Limits = Limits()
 

@@ -1,4 +1,4 @@
-"""The domain of Retrieve: what is asked, by which strategy, and what is answered."""
+"""The domain of Retrieve and of building contexts: what is asked, and what is answered."""
 
 from __future__ import annotations
 
@@ -30,6 +30,21 @@ class Include(IntEnum):
     TEXT = 1
     METADATA = 2
     VECTOR = 3
+
+
+class CitationStyle(IntEnum):
+    """What names the source of a passage in a built context."""
+
+    NONE = 1
+    NUMBERED = 2
+    URI = 3
+
+
+class ContextOrder(IntEnum):
+    """The order of passages in a built context."""
+
+    SCORE = 1
+    TREE = 2
 
 
 class Outcome(IntEnum):

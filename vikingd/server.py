@@ -199,7 +199,7 @@ async def _serve(
         ),
     )
     retrieval_pb2_grpc.add_RetrievalServicer_to_server(
-        Retrieval(engine, threads, metrics, settings.retrieval), server
+        Retrieval(engine, threads, metrics, settings), server
     )
     contexts_pb2_grpc.add_ContextsServicer_to_server(Contexts(engine, threads), server)
     admin_pb2_grpc.add_AdminServicer_to_server(Admin(engine, threads, metrics), server)

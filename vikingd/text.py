@@ -12,6 +12,17 @@ NONE, LATIN, HAN, KANA, HANGUL, CYRILLIC, ARABIC, OTHER = range(len(SCRIPTS))
 HAN_CHARS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 KANA_CHARS = "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 HANGUL_CHARS = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
+WIDE_CHARS = f"{HAN_CHARS}{KANA_CHARS}\u3000-\u303f\uff00-\uff65"
+"""Of Chinese and Japanese, with their punctuation: no space stands between two of them."""
+
+# With one set of characters at its beginning, so that the search leaps to the next of them.
+SENTENCE_END = re.compile(
+    r"[.!?。！？；](?:(?<=[.!?])(?<![.!?]{2})[.!?]*+[\"'”’)\]]*+\s++"
+    r"|(?<=[。！？；])[。！？；]*+[”’』」）]*+\s*+)"
+)
+
+SECTION_SEPARATOR = " > "
+"""Joins the headings above a passage."""
 
 _COUNTED = {
     LATIN: re.compile("[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]"),
@@ -24,6 +35,7 @@ _COUNTED = {
 _ASCII_LETTER = re.compile("[A-Za-z]")
 _LETTER = re.compile(r"[^\W\d_]")
 _CJK = re.compile(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
+_WIDE_BREAK = re.compile(f"(?<=[{WIDE_CHARS}]) (?=[{WIDE_CHARS}])")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
 
 # A CJK character says about as much as four Latin letters: Chinese text with English terms and
@@ -78,3 +90,21 @@ def text_to_index(title: str, section: str, text: str) -> str:
     if not head or text.startswith(head):
         return text
     return f"{head}\n{text}"
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks; Chinese and Japanese lines join without a space."""
+    line = " ".join(text.split())
+    return line if line.isascii() else _WIDE_BREAK.sub("", line)
+
+
+def common_section(a: str, b: str) -> str:
+    """The headings that two sections share, from the first on."""
+    if a == b:
+        return a
+    shared = []
+    for x, y in zip(a.split(SECTION_SEPARATOR), b.split(SECTION_SEPARATOR), strict=False):
+        if x != y:
+            break
+        shared.append(x)
+    return SECTION_SEPARATOR.join(shared)

@@ -15,17 +15,28 @@ from vikingd.client.channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
 from vikingd.client.errors import ClientError, FieldViolation
 from vikingd.client.requests import context_input, vector_bytes
 from vikingd.client.requests import find as find_request
+from vikingd.client.requests import retrieve as retrieve_request
 from vikingd.client.sync import Client
 from vikingd.model import ContextType, Draft, Levels, Method, Passage
-from vikingd.query import Boost, Include, Mode, Rrf, WeightedSum
+from vikingd.query import (
+    Boost,
+    CitationStyle,
+    ContextOrder,
+    Include,
+    Mode,
+    Rrf,
+    WeightedSum,
+)
 
 __all__ = [
     "DEFAULT_ADDRESS",
     "DEFAULT_TIMEOUT",
     "AsyncClient",
     "Boost",
+    "CitationStyle",
     "Client",
     "ClientError",
+    "ContextOrder",
     "ContextType",
     "Draft",
     "FieldViolation",
@@ -38,5 +49,6 @@ __all__ = [
     "WeightedSum",
     "context_input",
     "find_request",
+    "retrieve_request",
     "vector_bytes",
 ]

@@ -11,7 +11,15 @@ from google.protobuf import struct_pb2, timestamp_pb2
 
 from vikingd.model import DEFAULT_LIMIT, ContextType, Draft, Levels, Method
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
-from vikingd.query import Boost, Include, Mode, Rrf, WeightedSum
+from vikingd.query import (
+    Boost,
+    CitationStyle,
+    ContextOrder,
+    Include,
+    Mode,
+    Rrf,
+    WeightedSum,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -194,6 +202,60 @@ def retrieve(
         request.rrf.vector_weight = fusion.vector_weight
         request.rrf.keyword_weight = fusion.keyword_weight
     return request
+
+
+def build_context(
+    query: str = "",
+    *,
+    items: Iterable[tuple[str, int, float]] = (),
+    uris: Iterable[str] = (),
+    find: retrieval_pb2.FindRequest | None = None,
+    retrieve: retrieval_pb2.RetrieveRequest | None = None,
+    max_tokens: int = 0,
+    reserve_tokens: int | None = None,
+    tokenizer: str = "",
+    citation: CitationStyle = CitationStyle.NUMBERED,
+    separator: str | None = None,
+    order: ContextOrder = ContextOrder.SCORE,
+    full_text_only: bool = False,
+) -> retrieval_pb2.BuildContextRequest:
+    """The text for a prompt, of what was found, within a budget of tokens.
+
+    Args:
+        query: the question, for a find over the whole tree; or one of the next four.
+        items: (uri, passage, score) as an earlier call returned them; passage 0 is the whole.
+        uris: whole contexts, best first.
+        find: made by `find_request`.
+        retrieve: made by `retrieve_request`.
+        max_tokens: of the model's window; 0 leaves it to the daemon's configuration.
+        reserve_tokens: kept free of it; None leaves it to the daemon's configuration.
+        tokenizer: who counts; "" is o200k_base.
+        citation: what names the sources.
+        separator: between passages; None is an empty line.
+        order: by score or by place in the tree.
+        full_text_only: no abstracts and overviews in the place of what does not fit.
+    """
+    if query and find is None:
+        find = _find_request(query)
+    return retrieval_pb2.BuildContextRequest(
+        items=[
+            retrieval_pb2.ContextItem(uri=uri, passage=passage, score=score)
+            for uri, passage, score in items
+        ],
+        uris=uris,
+        find=find,
+        retrieve=retrieve,
+        max_tokens=max_tokens,
+        reserve_tokens=reserve_tokens,
+        tokenizer=tokenizer,
+        citation=retrieval_pb2.CitationStyle.ValueType(citation),
+        separator=separator,
+        order=retrieval_pb2.ContextOrder.ValueType(order),
+        full_text_only=full_text_only,
+    )
+
+
+_find_request = find  # which `build_context` has a parameter of the name of
 
 
 def put(

@@ -56,6 +56,7 @@ class Client:
     find = _method(requests.find, lambda client: client._retrieval.Find)
     batch_find = _method(requests.batch_find, lambda client: client._retrieval.BatchFind)
     retrieve = _method(requests.retrieve, lambda client: client._retrieval.Retrieve)
+    build_context = _method(requests.build_context, lambda client: client._retrieval.BuildContext)
     put = _method(requests.put, lambda client: client._contexts.Put)
     delete = _method(requests.delete, lambda client: client._contexts.Delete)
     move = _method(requests.move, lambda client: client._contexts.Move)

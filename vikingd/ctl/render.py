@@ -75,9 +75,12 @@ def find_footer(reply: FindResponse) -> Text:
     took = sum(map(milliseconds, reply.timings))
     results = f"{reply.total} result{'' if reply.total == 1 else 's'}"
     footer = Text(f"{results} · revision {reply.revision} · {took:.1f} ms", "dim")
-    for lack in reply.degraded:
-        footer.append(f"\ndegraded: {lack}", "yellow")
-    return footer
+    return footer.append_text(degraded_lines(reply.degraded))
+
+
+def degraded_lines(degraded: Iterable[str]) -> Text:
+    """What an answer had to do without, a line each."""
+    return Text("".join(f"\ndegraded: {lack}" for lack in degraded), "yellow")
 
 
 def timings_line(reply: FindResponse) -> Text:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, comment_mark, kind_of
-from vikingd.ingest.passages import SENTENCE_END
-from vikingd.text import approximate_tokens
+from vikingd.text import SENTENCE_END, approximate_tokens, one_line
 
 MAX_ABSTRACT = 400
 """Characters of an abstract that is derived from the text."""
@@ -90,7 +89,7 @@ def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
 def _paragraphs(text: str) -> Iterator[str]:
     """Each paragraph in one line; rules of signs alone are left out."""
     for part in _BLANK_LINE.split(_RULE.sub("\n", "\n" + text.replace("\r\n", "\n"))):
-        if line := markdown.one_line(part):
+        if line := one_line(part):
             yield line
 
 

@@ -10,9 +10,8 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from vikingd.text import HAN_CHARS, KANA_CHARS
+from vikingd.text import SECTION_SEPARATOR, one_line
 
-SECTION_SEPARATOR = " > "
 MAX_HEADING = 120
 """Characters of a heading that a section path takes."""
 
@@ -33,8 +32,6 @@ _DIRECTIVE = re.compile(
     re.MULTILINE,
 )
 _TAG = re.compile(r"<[^<>]*+>")
-_WIDE = f"[{HAN_CHARS}{KANA_CHARS}\u3000-\u303f\uff00-\uff65]"
-_WIDE_BREAK = re.compile(f"(?<={_WIDE}) (?={_WIDE})")
 
 
 class Block(NamedTuple):
@@ -101,12 +98,6 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
     for token, inline in pairwise(tokens):
         if token.type == "paragraph_open" and (plain := _plain(inline.content)):
             yield plain, token.level == 0
-
-
-def one_line(text: str) -> str:
-    """The text without line breaks; Chinese and Japanese lines join without a space."""
-    line = " ".join(text.split())
-    return line if line.isascii() else _WIDE_BREAK.sub("", line)
 
 
 def _is_hidden(token: Token) -> bool:

@@ -11,9 +11,9 @@ from functools import reduce
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.kinds import Kind, kind_of
-from vikingd.ingest.markdown import MAX_HEADING, SECTION_SEPARATOR, Block
+from vikingd.ingest.markdown import MAX_HEADING, Block
 from vikingd.model import Passage
-from vikingd.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS
+from vikingd.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, SENTENCE_END, common_section
 
 MAX_PASSAGES = 4096
 MAX_SECTION_BYTES = 1024
@@ -30,11 +30,6 @@ _EOL = r"(?>\r\n?|\n)"
 _BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})++")
 _LINE_END = re.compile(_EOL)
 _BEFORE_UNINDENTED = re.compile(rf"{_EOL}(?=\S)")
-# With one set of characters at its beginning, so that the search leaps to the next of them.
-SENTENCE_END = re.compile(
-    r"[.!?。！？；](?:(?<=[.!?])(?<![.!?]{2})[.!?]*+[\"'”’)\]]*+\s++"
-    r"|(?<=[。！？；])[。！？；]*+[”’』」）]*+\s*+)"
-)
 _CLAUSE_END = re.compile(r"[，、：]|\s+")
 
 # Where to cut what is too long: each pattern ends a piece, coarser ones are tried first.
@@ -193,17 +188,7 @@ def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) ->
 
 def _joined(a: Block, b: Block) -> Block:
     """Both as one, below the headings that they share."""
-    section = a.section
-    if a.section != b.section:
-        shared = []
-        for x, y in zip(
-            a.section.split(SECTION_SEPARATOR), b.section.split(SECTION_SEPARATOR), strict=False
-        ):
-            if x != y:
-                break
-            shared.append(x)
-        section = SECTION_SEPARATOR.join(shared)
-    return a._replace(section=section, end=b.end)
+    return a._replace(section=common_section(a.section, b.section), end=b.end)
 
 
 def _clip_section(section: str) -> str:

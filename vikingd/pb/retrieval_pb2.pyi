@@ -170,6 +170,58 @@ OUTCOME_BELOW_THRESHOLD: Outcome.ValueType  # 3
 """Something matches, but nothing above the threshold."""
 Global___Outcome: _TypeAlias = Outcome  # noqa: Y015
 
+class _CitationStyle:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CitationStyleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CitationStyle.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CITATION_STYLE_UNSPECIFIED: _CitationStyle.ValueType  # 0
+    """As CITATION_STYLE_NUMBERED."""
+    CITATION_STYLE_NONE: _CitationStyle.ValueType  # 1
+    """Nothing."""
+    CITATION_STYLE_NUMBERED: _CitationStyle.ValueType  # 2
+    """[1], one number for each URI."""
+    CITATION_STYLE_URI: _CitationStyle.ValueType  # 3
+    """[viking://...]."""
+
+class CitationStyle(_CitationStyle, metaclass=_CitationStyleEnumTypeWrapper):
+    """What names the source of a passage in a built context."""
+
+CITATION_STYLE_UNSPECIFIED: CitationStyle.ValueType  # 0
+"""As CITATION_STYLE_NUMBERED."""
+CITATION_STYLE_NONE: CitationStyle.ValueType  # 1
+"""Nothing."""
+CITATION_STYLE_NUMBERED: CitationStyle.ValueType  # 2
+"""[1], one number for each URI."""
+CITATION_STYLE_URI: CitationStyle.ValueType  # 3
+"""[viking://...]."""
+Global___CitationStyle: _TypeAlias = CitationStyle  # noqa: Y015
+
+class _ContextOrder:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ContextOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ContextOrder.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CONTEXT_ORDER_UNSPECIFIED: _ContextOrder.ValueType  # 0
+    """As CONTEXT_ORDER_SCORE."""
+    CONTEXT_ORDER_SCORE: _ContextOrder.ValueType  # 1
+    """By the best score in each."""
+    CONTEXT_ORDER_TREE: _ContextOrder.ValueType  # 2
+    """By URI, then by place in the file."""
+
+class ContextOrder(_ContextOrder, metaclass=_ContextOrderEnumTypeWrapper):
+    """The order of passages in a built context."""
+
+CONTEXT_ORDER_UNSPECIFIED: ContextOrder.ValueType  # 0
+"""As CONTEXT_ORDER_SCORE."""
+CONTEXT_ORDER_SCORE: ContextOrder.ValueType  # 1
+"""By the best score in each."""
+CONTEXT_ORDER_TREE: ContextOrder.ValueType  # 2
+"""By URI, then by place in the file."""
+Global___ContextOrder: _TypeAlias = ContextOrder  # noqa: Y015
+
 @_typing.final
 class FindRequest(_message.Message):
     """One query over the tree."""
@@ -1099,3 +1151,254 @@ class RetrieveResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetrieveResponse: _TypeAlias = RetrieveResponse  # noqa: Y015
+
+@_typing.final
+class ContextItem(_message.Message):
+    """An item to build a context from, as Find or Retrieve returned it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    PASSAGE_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """Its context. One that is gone meanwhile is dropped."""
+    passage: _builtins.int
+    """The passage, from 1. 0: the context as a whole."""
+    score: _builtins.float
+    """Its rank among the others; only the order counts."""
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        passage: _builtins.int = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["passage", b"passage", "score", b"score", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
+
+@_typing.final
+class BuildContextRequest(_message.Message):
+    """Results, URIs or a query into the text of a prompt, within a budget of tokens."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    URIS_FIELD_NUMBER: _builtins.int
+    FIND_FIELD_NUMBER: _builtins.int
+    RETRIEVE_FIELD_NUMBER: _builtins.int
+    MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    RESERVE_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    CITATION_FIELD_NUMBER: _builtins.int
+    SEPARATOR_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
+    FULL_TEXT_ONLY_FIELD_NUMBER: _builtins.int
+    max_tokens: _builtins.int
+    """Tokens that the context and what is reserved may take together. 0: the daemon's default, see
+    its configuration.
+    """
+    reserve_tokens: _builtins.int
+    """Tokens of these that stay free for the question and the answer. Unset: the daemon's default."""
+    tokenizer: _builtins.str
+    """Who counts: o200k_base, cl100k_base, qwen3, llama3; tiktoken:ENCODING; hf:PATH of a
+    tokenizer.json that the daemon can read; approx, an estimate by script. Empty: o200k_base.
+    """
+    citation: Global___CitationStyle.ValueType
+    """What names the sources."""
+    separator: _builtins.str
+    """Stands between two passages, at most 64 characters. Unset: an empty line."""
+    order: Global___ContextOrder.ValueType
+    """Which passage comes first."""
+    full_text_only: _builtins.bool
+    """Whole passages only. False: abstracts and overviews stand for what does not fit in full."""
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
+        """Exactly one of items, uris, find and retrieve says what it is built from. Items: at most 1,000."""
+
+    @_builtins.property
+    def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Contexts as a whole, best first; at most 1,000."""
+
+    @_builtins.property
+    def find(self) -> Global___FindRequest:
+        """The passages that a Find shows."""
+
+    @_builtins.property
+    def retrieve(self) -> Global___RetrieveRequest:
+        """The passages of a Retrieve."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___ContextItem] | None = ...,
+        uris: _abc.Iterable[_builtins.str] | None = ...,
+        find: Global___FindRequest | None = ...,
+        retrieve: Global___RetrieveRequest | None = ...,
+        max_tokens: _builtins.int = ...,
+        reserve_tokens: _builtins.int | None = ...,
+        tokenizer: _builtins.str = ...,
+        citation: Global___CitationStyle.ValueType = ...,
+        separator: _builtins.str | None = ...,
+        order: Global___ContextOrder.ValueType = ...,
+        full_text_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "find", b"find", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__reserve_tokens: _TypeAlias = _typing.Literal["reserve_tokens"]  # noqa: Y015
+    _WhichOneofArgType__reserve_tokens: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__separator: _TypeAlias = _typing.Literal["separator"]  # noqa: Y015
+    _WhichOneofArgType__separator: _TypeAlias = _typing.Literal["_separator", b"_separator"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_tokens) -> _WhichOneofReturnType__reserve_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__separator) -> _WhichOneofReturnType__separator | None: ...
+
+Global___BuildContextRequest: _TypeAlias = BuildContextRequest  # noqa: Y015
+
+@_typing.final
+class ContextCitation(_message.Message):
+    """Where a passage stands in a built context."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MARKER_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    SECTION_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    marker: _builtins.str
+    """As it stands before the passage; one for each URI. Empty with CITATION_STYLE_NONE."""
+    uri: _builtins.str
+    """The source."""
+    section: _builtins.str
+    """Headings joined by " > "."""
+    level: _builtins.int
+    """0 an abstract, 1 an overview, 2 content."""
+    start: _builtins.int
+    """First character of the passage in the text, in code points, marker and heading apart."""
+    end: _builtins.int
+    """One past the last character."""
+    def __init__(
+        self,
+        *,
+        marker: _builtins.str = ...,
+        uri: _builtins.str = ...,
+        section: _builtins.str = ...,
+        level: _builtins.int = ...,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "level", b"level", "marker", b"marker", "section", b"section", "start", b"start", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextCitation: _TypeAlias = ContextCitation  # noqa: Y015
+
+@_typing.final
+class DroppedPiece(_message.Message):
+    """A piece of which neither itself nor a summary of its source stands in the context."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    SECTION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """Its context."""
+    section: _builtins.str
+    """Headings joined by " > "."""
+    reason: _builtins.str
+    """"duplicate": a better one says the same; "empty": it has no text; "budget": it did not fit;
+    "gone": there is no such context or passage.
+    """
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        section: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "section", b"section", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DroppedPiece: _TypeAlias = DroppedPiece  # noqa: Y015
+
+@_typing.final
+class BuildContextResponse(_message.Message):
+    """The text for a prompt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    CITATIONS_FIELD_NUMBER: _builtins.int
+    USED_TOKENS_FIELD_NUMBER: _builtins.int
+    BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
+    APPROXIMATE_FIELD_NUMBER: _builtins.int
+    DROPPED_FIELD_NUMBER: _builtins.int
+    FROM_ITEMS_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    TIMINGS_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The context."""
+    used_tokens: _builtins.int
+    """Tokens of the whole text; never more than the budget."""
+    budget_tokens: _builtins.int
+    """max_tokens without what is reserved."""
+    approximate: _builtins.bool
+    """True when tokens are estimated."""
+    from_items: _builtins.int
+    """How many pieces stand in the text, themselves or by a summary."""
+    revision: _builtins.int
+    """The revision that was read."""
+    @_builtins.property
+    def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextCitation]:
+        """In the order of the text."""
+
+    @_builtins.property
+    def dropped(self) -> _containers.RepeatedCompositeFieldContainer[Global___DroppedPiece]:
+        """Best first."""
+
+    @_builtins.property
+    def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
+        """What each stage took, in order."""
+
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As in FindResponse."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        citations: _abc.Iterable[Global___ContextCitation] | None = ...,
+        used_tokens: _builtins.int = ...,
+        budget_tokens: _builtins.int = ...,
+        approximate: _builtins.bool = ...,
+        dropped: _abc.Iterable[Global___DroppedPiece] | None = ...,
+        from_items: _builtins.int = ...,
+        revision: _builtins.int = ...,
+        timings: _abc.Iterable[Global___StageTiming] | None = ...,
+        degraded: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_tokens", b"budget_tokens", "citations", b"citations", "degraded", b"degraded", "dropped", b"dropped", "from_items", b"from_items", "revision", b"revision", "text", b"text", "timings", b"timings", "used_tokens", b"used_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BuildContextResponse: _TypeAlias = BuildContextResponse  # noqa: Y015

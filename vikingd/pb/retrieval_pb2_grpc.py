@@ -50,6 +50,11 @@ class RetrievalStub:
                 request_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveRequest.SerializeToString,
                 response_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveResponse.FromString,
                 _registered_method=True)
+        self.BuildContext = channel.unary_unary(
+                '/viking.retrieval.v1.Retrieval/BuildContext',
+                request_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BuildContextRequest.SerializeToString,
+                response_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BuildContextResponse.FromString,
+                _registered_method=True)
 
 
 class RetrievalServicer:
@@ -77,6 +82,13 @@ class RetrievalServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BuildContext(self, request, context):
+        """The text for a prompt, of what was found, within a budget of tokens.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RetrievalServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -94,6 +106,11 @@ def add_RetrievalServicer_to_server(servicer, server):
                     servicer.Retrieve,
                     request_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveRequest.FromString,
                     response_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveResponse.SerializeToString,
+            ),
+            'BuildContext': grpc.unary_unary_rpc_method_handler(
+                    servicer.BuildContext,
+                    request_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BuildContextRequest.FromString,
+                    response_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BuildContextResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -178,6 +195,33 @@ class Retrieval:
             '/viking.retrieval.v1.Retrieval/Retrieve',
             viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveRequest.SerializeToString,
             viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BuildContext(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/viking.retrieval.v1.Retrieval/BuildContext',
+            viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BuildContextRequest.SerializeToString,
+            viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BuildContextResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,8 @@ class RetrievalStub:
     """The same for many queries in one call; one bad request fails the call."""
     Retrieve: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.RetrieveRequest, _retrieval_pb2.RetrieveResponse]
     """The passages that a strategy finds."""
+    BuildContext: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.BuildContextRequest, _retrieval_pb2.BuildContextResponse]
+    """The text for a prompt, of what was found, within a budget of tokens."""
 
 @_typing.type_check_only
 class RetrievalAsyncStub(RetrievalStub):
@@ -51,6 +53,8 @@ class RetrievalAsyncStub(RetrievalStub):
     """The same for many queries in one call; one bad request fails the call."""
     Retrieve: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.RetrieveRequest, _retrieval_pb2.RetrieveResponse]  # type: ignore[assignment]
     """The passages that a strategy finds."""
+    BuildContext: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.BuildContextRequest, _retrieval_pb2.BuildContextResponse]  # type: ignore[assignment]
+    """The text for a prompt, of what was found, within a budget of tokens."""
 
 class RetrievalServicer(metaclass=_abc_1.ABCMeta):
     """Asking the tree."""
@@ -78,5 +82,13 @@ class RetrievalServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_pb2.RetrieveResponse, _abc.Awaitable[_retrieval_pb2.RetrieveResponse]]:
         """The passages that a strategy finds."""
+
+    @_abc_1.abstractmethod
+    def BuildContext(
+        self,
+        request: _retrieval_pb2.BuildContextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_retrieval_pb2.BuildContextResponse, _abc.Awaitable[_retrieval_pb2.BuildContextResponse]]:
+        """The text for a prompt, of what was found, within a budget of tokens."""
 
 def add_RetrievalServicer_to_server(servicer: RetrievalServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -141,6 +141,31 @@ class Reads:
             )
             return {uri: metadata_of(metadata) for uri, metadata in rows}
 
+    def texts_of(
+        self, uris: Sequence[str], *, with_content: bool
+    ) -> dict[str, tuple[str, str, str]]:
+        """(abstract, overview, content) of contexts by URI, of those that are there."""
+        content = "content" if with_content else "''"
+        with self._snapshot() as db:
+            rows = db.execute(
+                f"SELECT uri, abstract, overview, {content} FROM contexts "
+                "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
+                (json.dumps(uris),),
+            )
+            return {uri: (abstract, overview, text) for uri, abstract, overview, text in rows}
+
+    def passages_of(self, uris: Sequence[str]) -> dict[tuple[str, int], tuple[str, int, int, str]]:
+        """(section, start, end, text) of all passages of contexts by URI and number."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                'SELECT uri, ordinal, section, "start", "end", '
+                'substr(content, "start" + 1, "end" - "start") '
+                "FROM contexts JOIN texts ON context_id = contexts.id WHERE tenant = 'default' "
+                "AND uri IN (SELECT value FROM json_each(?)) AND ordinal > 0",
+                (json.dumps(uris),),
+            )
+            return {(uri, ordinal): tuple(rest) for uri, ordinal, *rest in rows}
+
     def children(self, uri: str, after: str, limit: int) -> list[Context]:
         """The direct children of a directory, files before directories, each by name.
 

@@ -7,15 +7,22 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vikingd.config import Retrieval as Defaults
+from vikingd.config import Settings
 from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed, EmbedderTimedOut, InvalidField
 from vikingd.metrics import Metrics
 from vikingd.model import FindQuery, FindResult
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
-from vikingd.query import Include, Mode
+from vikingd.query import Include, Mode, RetrieveQuery, RetrieveResult
+from vikingd.retrieve.context import (
+    context_of_items,
+    context_of_pieces,
+    pieces_found,
+    pieces_retrieved,
+)
 from vikingd.retrieve.find import Search, find
 from vikingd.retrieve.strategies import Strategy
+from vikingd.wire import context as wire_context
 from vikingd.wire import decode, encode, retrieve
 from vikingd.wire.calls import (
     KERNEL_THREADS,
@@ -35,18 +42,25 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     """The service Retrieval: light queries are answered on the event loop, others on threads."""
 
     def __init__(
-        self, engine: Engine, threads: Threads, metrics: Metrics, defaults: Defaults
+        self, engine: Engine, threads: Threads, metrics: Metrics, settings: Settings
     ) -> None:
         self._engine = engine
         self._threads = threads
         self._metrics = metrics
-        self._defaults = defaults
+        self._settings = settings
 
     async def Find(
         self, request: retrieval_pb2.FindRequest, context: CallContext
     ) -> retrieval_pb2.FindResponse:
         """The contexts that matter for a query."""
-        deadline = Deadline(context)
+        result, embed_seconds = await self._found(request, Deadline(context))
+        (reply,) = self._replies("Find", [result], embed_seconds)
+        return reply
+
+    async def _found(
+        self, request: retrieval_pb2.FindRequest, deadline: Deadline
+    ) -> tuple[FindResult, float]:
+        """(the answer, seconds that went into the query's vector)."""
         query, vector = decode.find_query(request, self._engine.dimension)
         await revision_reached(self._engine, self._threads, query.min_revision, deadline)
         degraded: tuple[str, ...] = ()
@@ -57,11 +71,8 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         deadline.left()
         search = Search(self._engine, query, vector, degraded)
         if search.is_light:
-            result = search.answer()
-        else:
-            result = await on(self._threads.kernels, deadline, search.answer)
-        (reply,) = self._replies("Find", [result], embed_seconds)
-        return reply
+            return search.answer(), embed_seconds
+        return await on(self._threads.kernels, deadline, search.answer), embed_seconds
 
     async def BatchFind(
         self, request: retrieval_pb2.BatchFindRequest, context: CallContext
@@ -126,7 +137,23 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     ) -> retrieval_pb2.RetrieveResponse:
         """The passages that a strategy finds."""
         deadline = Deadline(context)
-        query, vector = retrieve.query_of(request, self._engine.dimension, self._defaults)
+        query, result, embed_seconds = await self._retrieved(request, deadline)
+        metadata: Mapping[str, Mapping[str, Any]] = {}
+        if Include.METADATA in query.include and result.items:
+            named = list(dict.fromkeys(item.uri for item in result.items))
+            metadata = await on(self._threads.store, deadline, self._engine.store.metadata, named)
+        self._took("Retrieve", embed_seconds, result.timings)
+        self._metrics.answered(
+            "Retrieve", query.strategy, len(result.items),
+            result.items[0].score if result.items else 0.0, degraded=bool(result.degraded),
+        )  # fmt: skip
+        return retrieve.response_of(result, embed_seconds, metadata)
+
+    async def _retrieved(
+        self, request: retrieval_pb2.RetrieveRequest, deadline: Deadline
+    ) -> tuple[RetrieveQuery, RetrieveResult, float]:
+        """(the query, the answer, seconds that went into the query's vector)."""
+        query, vector = retrieve.query_of(request, self._engine.dimension, self._settings.retrieval)
         await revision_reached(self._engine, self._threads, query.min_revision, deadline)
         strategy = Strategy(self._engine, query)
         beside = strategy.has_two_sides and not strategy.is_light
@@ -139,19 +166,43 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             result = strategy.answer(vector, degraded)
         else:
             result = await on(self._threads.kernels, deadline, strategy.answer, vector, degraded)
-        metadata: Mapping[str, Mapping[str, Any]] = {}
-        if Include.METADATA in query.include and result.items:
-            named = list(dict.fromkeys(item.uri for item in result.items))
-            metadata = await on(self._threads.store, deadline, self._engine.store.metadata, named)
-        metrics = self._metrics
-        for stage, seconds in (("embed", embed_seconds), *result.timings):
-            metrics.took("Retrieve", stage, seconds)
-        best = result.items[0].score if result.items else 0.0
-        degraded_at_all = bool(result.degraded)
-        metrics.answered(
-            "Retrieve", query.strategy, len(result.items), best, degraded=degraded_at_all
-        )
-        return retrieve.response_of(result, embed_seconds, metadata)
+        return query, result, embed_seconds
+
+    async def BuildContext(
+        self, request: retrieval_pb2.BuildContextRequest, context: CallContext
+    ) -> retrieval_pb2.BuildContextResponse:
+        """The text for a prompt, of what was found, within a budget of tokens."""
+        deadline = Deadline(context)
+        source = wire_context.source_of(request)
+        plan = wire_context.plan_of(request, self._settings.context)
+        engine, store = self._engine, self._threads.store
+        timings: tuple[tuple[str, float], ...] = ()
+        degraded: tuple[str, ...] = ()
+        embed_seconds, revision = 0.0, engine.snapshot.revision
+        try:
+            if source == "find":
+                found, embed_seconds = await self._found(request.find, deadline)
+                pieces = pieces_found(found)
+                timings, degraded, revision = found.timings, found.degraded, found.revision
+            elif source == "retrieve":
+                _, result, embed_seconds = await self._retrieved(request.retrieve, deadline)
+                pieces = pieces_retrieved(result)
+                timings, degraded, revision = result.timings, result.degraded, result.revision
+        except InvalidField as error:
+            raise error.below(source) from None
+        started = time.perf_counter()
+        if source in ("find", "retrieve"):
+            built = await on(store, deadline, context_of_pieces, engine, pieces, plan)
+        else:
+            items = wire_context.items_of(request)
+            built = await on(store, deadline, context_of_items, engine, items, plan)
+        timings = (*timings, ("build", time.perf_counter() - started))
+        self._took("BuildContext", embed_seconds, timings)
+        return wire_context.response_of(built, revision, timings, degraded, embed_seconds)
+
+    def _took(self, rpc: str, embed_seconds: float, timings: Sequence[tuple[str, float]]) -> None:
+        for stage, seconds in (("embed", embed_seconds), *timings):
+            self._metrics.took(rpc, stage, seconds)
 
     async def _meaning(
         self, strategy: Strategy, vector: decode.Vector | None, deadline: Deadline

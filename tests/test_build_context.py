@@ -1,0 +1,142 @@
+"""BuildContext over the wire: from a query, from items, from URIs; what it refuses."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import pytest
+
+from vikingd.client import (
+    CitationStyle,
+    Client,
+    ClientError,
+    ContextOrder,
+    Draft,
+    Mode,
+    Passage,
+    find_request,
+    retrieve_request,
+)
+from vikingd.context.tokenizers import open_tokenizer
+from vikingd.pb.retrieval_pb2 import BuildContextResponse
+
+TOP = "viking://resources/c"
+
+
+@pytest.fixture
+def filled(client: Client) -> Client:
+    """Some documents about tea, and one about coffee."""
+    steps = [f"Step {i}: steep the tea for {i} minutes.\n" for i in range(1, 5)]
+    ends = list(accumulate(map(len, steps)))
+    cut = [Passage("", end - len(step), end) for step, end in zip(steps, ends, strict=True)]
+    green = Draft(f"{TOP}/green.md", content="".join(steps), overview="All tea", passages=cut)
+    client.put(
+        [
+            green,
+            Draft(f"{TOP}/绿茶.md", content="绿茶用八十度的水。泡两分钟。"),
+            Draft(f"{TOP}/black.md", content="Black tea wants boiling water. 🍵 Four minutes."),
+            Draft(f"{TOP}/coffee.md", content="Coffee is another matter."),
+        ]
+    )
+    return client
+
+
+def checked(reply: BuildContextResponse, budget: int, tokenizer: str = "o200k_base") -> list[str]:
+    """The URIs that are cited, in order; that the budget and the citations hold."""
+    assert reply.used_tokens == open_tokenizer(tokenizer).count(reply.text) <= budget
+    assert reply.budget_tokens == budget
+    for cited in reply.citations:
+        body = reply.text[cited.start : cited.end]
+        assert body
+        assert not body.startswith("[")
+        if cited.marker:
+            assert cited.marker in reply.text[: cited.start]
+    return [cited.uri.rpartition("/")[2] for cited in reply.citations]
+
+
+@pytest.mark.parametrize("tokenizer", ["o200k_base", "cl100k_base", "qwen3", "llama3", "approx"])
+def test_a_find_becomes_a_text_within_its_budget(filled: Client, tokenizer: str) -> None:
+    """By whatever tokenizer the request names, in whichever language the documents are."""
+    for query in ("tea minutes", "绿茶"):
+        reply = filled.build_context(query, max_tokens=60, reserve_tokens=20, tokenizer=tokenizer)
+        cited = checked(reply, 40, tokenizer)
+        assert "coffee.md" not in cited
+        assert reply.from_items >= 1
+        assert reply.approximate == (tokenizer == "approx")
+    assert cited == ["绿茶.md"]
+
+
+def test_a_retrieval_becomes_a_text_with_its_degradation(filled: Client) -> None:
+    """The passages that the strategy finds; the errors of its request under its name."""
+    reply = filled.build_context(
+        retrieve=retrieve_request("coffee", mode=Mode.HYBRID), max_tokens=200,
+        citation=CitationStyle.URI,
+    )  # fmt: skip
+    assert checked(reply, 200) == ["coffee.md"]
+    assert reply.text.startswith(f"[{TOP}/coffee.md]")
+    assert "words alone" in reply.degraded[0]
+    assert [timing.stage for timing in reply.timings][-1] == "build"
+
+
+def test_items_are_taken_by_name_and_passage(filled: Client) -> None:
+    """In the order of their scores or of the tree; neighbours of a file joined."""
+    names = [(f"{TOP}/green.md", 2, 0.2), (f"{TOP}/black.md", 0, 0.9), (f"{TOP}/green.md", 1, 0.1)]
+    by_score = filled.build_context(items=names, max_tokens=500)
+    assert checked(by_score, 500)[0] == "black.md"
+    in_tree = filled.build_context(items=names, max_tokens=500, order=ContextOrder.TREE)
+    assert checked(in_tree, 500)[0] == "black.md"
+    assert in_tree.text.index("Step 1") < in_tree.text.index("Step 2")
+    assert in_tree.from_items == 3
+
+
+def test_whole_contexts_are_taken_by_uri_best_first(filled: Client) -> None:
+    """With their content where it fits, their overview or abstract where it doesn't."""
+    uris = [f"{TOP}/green.md", f"{TOP}/coffee.md"]
+    whole = filled.build_context(uris=uris, max_tokens=1000)
+    assert checked(whole, 1000) == ["green.md", "coffee.md"]
+    assert "Step 4" in whole.text
+    small = filled.build_context(uris=uris, max_tokens=40)
+    assert "green.md" in checked(small, 40)
+    assert "Step 4" not in small.text
+
+
+def test_what_is_gone_is_dropped_and_said(filled: Client) -> None:
+    """24: a deleted context is in no context, nor a passage that is not there."""
+    filled.delete(f"{TOP}/black.md")
+    items = [
+        (f"{TOP}/black.md", 1, 1.0),
+        (f"{TOP}/green.md", 99, 0.9),
+        (f"{TOP}/coffee.md", 1, 0.5),
+    ]
+    reply = filled.build_context(items=items, max_tokens=100)
+    assert checked(reply, 100) == ["coffee.md"]
+    assert [(d.uri, d.reason) for d in reply.dropped] == [
+        (f"{TOP}/black.md", "gone"), (f"{TOP}/green.md", "gone"),
+    ]  # fmt: skip
+    gone = filled.build_context(uris=[f"{TOP}/black.md"], max_tokens=100)
+    assert (gone.text, gone.used_tokens, gone.dropped[0].reason) == ("", 0, "gone")
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        ({}, "items"),
+        ({"query": "x", "uris": [TOP]}, "find"),
+        ({"query": "x", "tokenizer": "words"}, "tokenizer"),
+        ({"query": "x", "max_tokens": 5, "reserve_tokens": 5}, "reserve_tokens"),
+        ({"query": "x", "separator": "-" * 65}, "separator"),
+        ({"uris": ["nowhere"]}, "uris[0]"),
+        ({"items": [(f"{TOP}/../x", 0, 1.0)]}, "items[0].uri"),
+        ({"uris": [TOP] * 1001}, "uris"),
+        ({"find": find_request("")}, "find.query"),
+        ({"retrieve": retrieve_request("x", mode=Mode.VECTOR)}, "retrieve.vector"),
+    ],
+)
+def test_a_bad_request_names_its_field(
+    filled: Client, request_: dict[str, Any], field: str
+) -> None:
+    """As in the proto."""
+    with pytest.raises(ClientError) as caught:
+        filled.build_context(**request_)
+    assert [violation.field for violation in caught.value.field_violations] == [field]

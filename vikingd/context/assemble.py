@@ -1,0 +1,148 @@
+"""Parts into one text with its citations."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from vikingd.context.cut import LEFT_OUT
+from vikingd.context.parts import Part, Place, Segment
+from vikingd.text import common_section
+
+_UNSEEN_GAP = 2  # Code points between two passages that can only be a space or a blank line.
+
+
+class Citation(Enum):
+    """What stands before a passage and names its source."""
+
+    NONE = "none"
+    NUMBERED = "numbered"  # [1]
+    URI = "uri"  # [viking://...]
+
+
+class Order(Enum):
+    """In which order the passages stand."""
+
+    SCORE = "score"  # of the best piece in each
+    TREE = "tree"  # by URI, then by place in the file
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """Where a passage stands in the text: code points [start, end), marker and heading apart.
+
+    Attributes:
+        marker: as it stands before the passage; one for each URI, "" without citations.
+        level: 0 for an abstract, 1 for an overview, 2 for content.
+    """
+
+    marker: str
+    uri: str
+    section: str
+    level: int
+    start: int
+    end: int
+
+
+class Style(NamedTuple):
+    """How passages are put together."""
+
+    citation: Citation
+    order: Order
+    separator: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    uri: str
+    section: str
+    level: int
+    text: str
+    rank: int
+    start: int
+
+
+def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...]]:
+    """The parts as one text; those of a file that touch are one passage in it.
+
+    Before a passage stand its marker and its section; the section is left out when the passage
+    begins with it, or follows another of the same section.
+    """
+    blocks = list(_blocks(parts))
+    if style.order is Order.SCORE:
+        blocks.sort(key=lambda b: (b.rank, b.start))
+    else:
+        blocks.sort(key=lambda b: (b.uri, b.start, b.rank))
+    pieces: list[str] = []
+    cited: list[Cited] = []
+    markers: dict[str, str] = {}
+    length = 0
+    before = ("", "")
+    for block in blocks:
+        marker = markers.setdefault(block.uri, _marker(block.uri, len(markers) + 1, style.citation))
+        stated = (block.uri, block.section) == before or _states(block.text, block.section)
+        before = (block.uri, block.section)
+        head = " ".join(filter(None, (marker, "" if stated else block.section)))
+        if head:
+            head += " " if head == marker else "\n"
+        head = (style.separator if cited else "") + head
+        start = length + len(head)
+        length = start + len(block.text)
+        pieces += head, block.text
+        cited.append(Cited(marker, block.uri, block.section, block.level, start, length))
+    return "".join(pieces), tuple(cited)
+
+
+def _marker(uri: str, number: int, citation: Citation) -> str:
+    if citation is Citation.NONE:
+        return ""
+    return f"[{number}]" if citation is Citation.NUMBERED else f"[{uri}]"
+
+
+def _states(text: str, section: str) -> bool:
+    return not section or text.lstrip("# ").startswith(section)
+
+
+def _blocks(parts: Iterable[Part]) -> Iterator[_Block]:
+    by_place: defaultdict[Place, list[tuple[Segment, Part]]] = defaultdict(list)
+    for part in parts:
+        by_place[part.place].extend((segment, part) for segment in part.segments)
+    for placed in by_place.values():
+        placed.sort(key=lambda p: p[0].start)
+        run = placed[:1]
+        texts = [placed[0][0].text]
+        for segment, part in placed[1:]:
+            between = _between(run[-1], (segment, part))
+            if between is None:
+                yield from _block(run, "".join(texts))
+                run, texts = [], []
+            run.append((segment, part))
+            texts += between or "", segment.text
+        yield from _block(run, "".join(texts))
+
+
+def _between(a: tuple[Segment, Part], b: tuple[Segment, Part]) -> str | None:
+    """What joins two segments of a file; None if there is text between them."""
+    start, end = a[0].end, b[0].start
+    if start == end:
+        return ""
+    contents = (part.piece.content for _, part in (a, b))
+    content = next((c for c in contents if c is not None), None)
+    if content is None:
+        return "\n" * (end - start) if end - start <= _UNSEEN_GAP else None
+    return gap if (gap := content[start:end]).isspace() else None
+
+
+def _block(run: Sequence[tuple[Segment, Part]], text: str) -> Iterator[_Block]:
+    text = text.strip()
+    if not text.strip(f"{LEFT_OUT} "):
+        return
+    (first, part), *_ = run
+    section = part.section
+    for _, other in run:
+        section = common_section(section, other.section)
+    rank = min(other.rank for _, other in run)
+    yield _Block(part.piece.uri, section, part.level, text, rank, first.start)

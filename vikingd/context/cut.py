@@ -1,0 +1,160 @@
+"""Where a text may be cut: sentences, lines of code, words, characters as readers see them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import regex
+
+from vikingd.text import SENTENCE_END, WIDE_CHARS
+
+LEFT_OUT = "…"
+"""Stands where something of the source is missing."""
+
+_LINE = re.compile(r"[^\n]*\n?")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_CODE_LINE = re.compile(r"(?: {4}| {0,3}\t)[ \t]*\S")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]\s|[>#|]|\d+[.)]\s)")
+_TERMINATED = re.compile(r"[.!?。！？；…][\"'”’)\]』」）]*\Z")
+_CLOSING = "[、。，．：；？！”’』」）》】〉…ー々\u3099\u309a\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+_WORD = re.compile(rf"(?:[“‘『「（《【〈]*[{WIDE_CHARS}]|[^\s{WIDE_CHARS}]+){_CLOSING}*")
+_CHARACTER = regex.compile(r"\X")
+
+
+class _Fence(NamedTuple):
+    """A fenced block: where it and the code in it begin, where it ends, what closes it."""
+
+    start: int
+    code: int
+    end: int
+    mark: str
+
+
+class _Shape(NamedTuple):
+    """A text's fences, the runs of prose lines outside them, and ends of code lines."""
+
+    fences: list[_Fence]
+    prose: list[tuple[int, int]]
+    lines: list[int]
+
+
+def _shape(text: str) -> _Shape:
+    """A run of prose ends at a blank line, at code, and where an item or a heading begins."""
+    shape = _Shape([], [], [])
+    fence: _Fence | None = None
+    run = -1
+    for line in _LINE.finditer(text):
+        start, end = line.span()
+        if start == end:
+            break
+        mark = _FENCE.match(text, start, end)
+        in_prose = False
+        if fence is None and mark:
+            fence = _Fence(start, end, len(text), mark[1])
+        elif fence is not None:
+            shape.lines.append(end)
+            if mark and mark[1].startswith(fence.mark) and not text[mark.end() : end].strip():
+                shape.fences.append(fence._replace(end=end))
+                fence = None
+        elif run < 0 and _CODE_LINE.match(text, start, end):
+            shape.lines.append(end)
+        elif not text[start:end].isspace():
+            in_prose = True
+        begins = in_prose and (run < 0 or _ITEM.match(text, start, end) is not None)
+        if run >= 0 and (begins or not in_prose):
+            shape.prose.append((run, start))
+            run = -1
+        if begins:
+            run = start
+    if run >= 0:
+        shape.prose.append((run, len(text)))
+    if fence is not None:
+        shape.fences.append(fence)
+    return shape
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Code points [start, end) of each whole sentence of the prose, without space at its ends.
+
+    Code, fenced or indented, has none; nor has what ends without a sentence's punctuation.
+    """
+    for start, end in _shape(text).prose:
+        for stop in [m.end() for m in SENTENCE_END.finditer(text, start, end)] + [end]:
+            sentence = text[start:stop]
+            bare = sentence.strip()
+            if _TERMINATED.search(bare):
+                first = start + len(sentence) - len(sentence.lstrip())
+                yield first, first + len(bare)
+            start = stop
+
+
+def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
+    """The text, or a beginning of it that fits, and a mark that goes behind it; "" if none fits.
+
+    It ends with a sentence, an item or a line of code where that leaves a quarter and more of what
+    would fit, else with a line, else with a word, else with a character, and says by LEFT_OUT
+    where it breaks off in the middle. The mark of a fence that is cut closes it. What is kept is
+    never less for a more generous `fits`, which is asked for a beginning with its mark.
+    """
+    if fits(text, ""):
+        return text, ""
+    reach = 256
+    while reach < len(text) and fits(text[:reach], ""):
+        reach *= 2
+    text = text[:reach]
+    shape = _shape(text)
+    ends = _good_ends(text, shape)
+
+    def fence_at(end: int) -> _Fence | None:
+        """The fence that `end` is within."""
+        i = bisect_left(shape.fences, end, key=lambda f: f.start) - 1
+        return shape.fences[i] if i >= 0 and end < shape.fences[i].end else None
+
+    def beginning(end: int) -> tuple[str, str]:
+        mark = "" if end in ends else f"\n{LEFT_OUT}" if text[end - 1] == "\n" else LEFT_OUT
+        fence = fence_at(end)
+        return text[:end].rstrip(), f"{mark}\n{fence.mark}" if fence else mark
+
+    def last_that_fits(places: Sequence[int]) -> int:
+        """Index of the last place that leaves what fits; -1 without one."""
+        return bisect_left(places, True, key=lambda end: not fits(*beginning(end))) - 1
+
+    def allowed(end: int) -> bool:
+        """Not where a fence would be closed that has just been opened."""
+        fence = fence_at(end)
+        return fence is None or end > fence.code
+
+    words = [m.end() for m in _WORD.finditer(text) if allowed(m.end())]
+    if (last := last_that_fits(words)) >= 0:
+        most = words[last]
+    else:
+        characters = [m.end() for m in _CHARACTER.finditer(text[: words[0]] if words else text)]
+        if (last := last_that_fits(characters)) < 0:
+            return "", ""
+        most = characters[last]
+    lines = [m.end() for m in re.finditer(r"\n", text) if allowed(m.end())]
+    for places in (sorted(ends), lines):
+        # A sentence ends behind the space that follows it.
+        for end in reversed(places[: bisect_right(places, most + 1)]):
+            if end < most / 4:
+                break
+            if not text[:end].isspace() and fits(*beginning(end)):
+                return beginning(end)
+    return beginning(most)
+
+
+def _good_ends(text: str, shape: _Shape) -> set[int]:
+    """Behind each sentence, item, paragraph and line of code; in a fence behind its lines only."""
+    found = {m.end() for m in SENTENCE_END.finditer(text)} | {end for _, end in shape.prose}
+    ends = set(shape.lines)
+    fences = iter([*shape.fences, _Fence(len(text) + 1, 0, len(text) + 1, "")])
+    fence = next(fences)
+    for end in sorted(found):
+        while fence.end <= end:
+            fence = next(fences)
+        if end <= fence.start:
+            ends.add(end)
+    return ends

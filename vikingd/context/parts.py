@@ -1,0 +1,253 @@
+"""What each retrieved piece adds to those that are ranked better."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+from vikingd.context.cut import LEFT_OUT, cut, sentences
+from vikingd.text import approximate_tokens, one_line
+
+MIN_REPEATED = 8
+"""Approximate tokens of a sentence that is left out where it stands already; shorter ones may be
+said twice."""
+
+MAX_ABSTRACT = 64
+"""Approximate tokens of an abstract in a context."""
+
+MAX_OVERVIEW = 256
+"""Approximate tokens of an overview in a context."""
+
+
+ABSTRACT, OVERVIEW, CONTENT = range(3)
+"""Levels."""
+
+Reason = Literal["duplicate", "empty", "budget", "gone"]
+"""Why a piece is not in a context."""
+
+_WORD = re.compile(r"\w")
+_SUMMARY, _PLACED = -2, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One retrieved item: a passage, or with an empty `text` a context as a whole.
+
+    Attributes:
+        score: in [0, 1]; only its order counts.
+        section: the headings above the text, joined by " > ".
+        text: the passage as it stands in the content.
+        start: its place there, code points [start, end); of another length than the text: unknown.
+        abstract: L0 of its context.
+        overview: L1.
+        content: L2; None when it is not at hand.
+    """
+
+    uri: str
+    score: float
+    section: str = ""
+    text: str = ""
+    start: int = 0
+    end: int = 0
+    abstract: str = ""
+    overview: str = ""
+    content: str | None = None
+
+
+class Segment(NamedTuple):
+    """Code points [start, end) of a content, and what stands for them: themselves or LEFT_OUT."""
+
+    start: int
+    end: int
+    text: str
+
+
+Place = tuple[str, int]
+"""A file's content, or a text of it that has no known place there, by a number of its own."""
+
+
+@dataclass(slots=True)
+class Part:
+    """A piece without what better ones say; segments in order, at their places in `place`."""
+
+    piece: Piece
+    rank: int
+    place: Place
+    level: int
+    segments: list[Segment]
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        return "".join(s.text for s in self.segments)
+
+    @property
+    def section(self) -> str:
+        """The headings above it; a summary has none."""
+        return self.piece.section if self.level == CONTENT else ""
+
+    def shortened(self, kept: str, mark: str) -> Part:
+        """The part with a beginning of its text only, and the mark behind it."""
+        left = len(kept)
+        segments: list[Segment] = []
+        for segment in self.segments:
+            end = segment.end if left >= len(segment.text) else segment.start + left
+            segments.append(Segment(segment.start, end, segment.text[:left]))
+            left -= len(segment.text)
+            if left <= 0:
+                break
+        segments[-1] = segments[-1]._replace(text=segments[-1].text + mark)
+        return replace(self, segments=segments)
+
+
+@dataclass(slots=True)
+class Source:
+    """A context that pieces come from: its first part and what may stand for it, by level."""
+
+    first: Part
+    abstract: str
+    overview: str
+
+    def summary(self, level: int) -> Part:
+        """Its abstract or its overview as a part."""
+        text = self.overview if level == OVERVIEW else self.abstract
+        place = (self.first.piece.uri, _SUMMARY)
+        return replace(self.first, place=place, level=level, segments=[Segment(0, len(text), text)])
+
+
+@dataclass(slots=True)
+class Parts:
+    """Goes through pieces best first; only as far as it is asked to."""
+
+    pieces: Sequence[Piece]
+    sources: dict[str, Source] = field(default_factory=dict)
+    left_out: dict[int, Reason] = field(default_factory=dict)
+    _texts: set[str] = field(default_factory=set)
+    _said: set[str] = field(default_factory=set)
+    _summarised: set[str] = field(default_factory=set)
+    _covered: defaultdict[Place, list[tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def __iter__(self) -> Iterator[Part]:
+        """Each part that says something new; why the others do not is in `left_out`."""
+        for rank, piece in enumerate(self.pieces):
+            part = self._part(rank, piece)
+            if isinstance(part, Part):
+                yield part
+            else:
+                self.left_out[rank] = part
+
+    def _part(self, rank: int, piece: Piece) -> Part | Reason:
+        text, start, level, place = _best_of(piece, rank)
+        key = one_line(text)
+        if not key or key in self._texts:
+            return "duplicate" if key else "empty"
+        covered = self._covered[place]
+        said = list(_long_sentences(text))
+        again = [(a, b) for a, b, key in said if key in self._said]
+        segments: list[Segment] = []
+        for a, b in _without(covered, start, start + len(text)):
+            segments += _segments(text, start, a - start, b - start, again)
+        own = "".join(s.text for s in segments if s.text != LEFT_OUT).strip()
+        unsaid = own == "".join(s.text for s in segments).strip()
+        says_more = bool(_WORD.search(own)) if unsaid else approximate_tokens(own) >= MIN_REPEATED
+        if len(own) < len(text.strip()) and not says_more:
+            return "duplicate"
+        part = Part(piece, rank, place, level, segments)
+        if piece.uri not in self.sources:
+            self.sources[piece.uri] = self._source(part)
+        covered.append((start, start + len(text)))
+        self._texts.add(key)
+        self._said.update(key for _, _, key in said)
+        return part
+
+    def _source(self, part: Part) -> Source:
+        """Its summaries say nothing that better pieces or their summaries say, as far as can be."""
+        texts = []
+        for text, limit in (
+            (one_line(part.piece.abstract), MAX_ABSTRACT),
+            (part.piece.overview.strip(), MAX_OVERVIEW),
+        ):
+            again = [
+                (a, b)
+                for a, b, key in _long_sentences(text)
+                if key in self._said or key in self._summarised
+            ]
+            new = (s.text.strip() for s in _segments(text, 0, 0, len(text), again))
+            kept = " ".join(t for t in new if t not in ("", LEFT_OUT))
+            texts.append(_first_tokens(kept, limit))
+        abstract, overview = texts
+        source = Source(part, abstract or _first_tokens(part.text.strip(), MAX_ABSTRACT), overview)
+        for text in (source.abstract, overview):
+            self._summarised.update(key for _, _, key in _long_sentences(text))
+        return source
+
+
+def _segments(
+    text: str, offset: int, start: int, end: int, again: Sequence[tuple[int, int]]
+) -> Iterator[Segment]:
+    """text[start:end], at `offset` in its place, with LEFT_OUT for each range of `again` in it.
+
+    Ranges with nothing but space between them are one.
+    """
+    done, left_out = start, -1
+    for a, b in again:
+        if a < start or b > end:
+            continue
+        if left_out < 0 or text[done:a].strip():
+            if left_out >= 0:
+                yield Segment(offset + left_out, offset + done, LEFT_OUT)
+            if done < a:
+                yield Segment(offset + done, offset + a, text[done:a])
+            left_out = a
+        done = b
+    if left_out >= 0:
+        yield Segment(offset + left_out, offset + done, LEFT_OUT)
+    if done < end:
+        yield Segment(offset + done, offset + end, text[done:end])
+
+
+def _best_of(piece: Piece, rank: int) -> tuple[str, int, int, Place]:
+    """The most that is at hand of a piece: its text, start, level and place."""
+    if piece.text.strip():
+        placed = piece.start >= 0 and piece.end - piece.start == len(piece.text)
+        place = (piece.uri, _PLACED if placed else rank)
+        return piece.text, piece.start if placed else 0, CONTENT, place
+    if piece.content and piece.content.strip():
+        return piece.content, 0, CONTENT, (piece.uri, _PLACED)
+    if piece.overview.strip():
+        return piece.overview, 0, OVERVIEW, (piece.uri, rank)
+    return piece.abstract, 0, ABSTRACT, (piece.uri, rank)
+
+
+def _without(covered: Sequence[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """What is left of [start, end) without the ranges."""
+    left = []
+    for a, b in sorted(covered):
+        if b <= start:
+            continue
+        if a >= end:
+            break
+        if start < a:
+            left.append((start, a))
+        start = b
+    if start < end:
+        left.append((start, end))
+    return left
+
+
+def _long_sentences(text: str) -> Iterator[tuple[int, int, str]]:
+    """Where each sentence of MIN_REPEATED tokens and more stands, and what makes two the same."""
+    for start, end in sentences(text):
+        if end - start >= MIN_REPEATED:
+            key = one_line(text[start:end])
+            if approximate_tokens(key) >= MIN_REPEATED:
+                yield start, end, key
+
+
+def _first_tokens(text: str, limit: int) -> str:
+    return "".join(cut(text, lambda kept, mark: approximate_tokens(kept + mark) <= limit))

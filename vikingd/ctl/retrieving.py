@@ -1,0 +1,224 @@
+"""The commands for applications: passages by a strategy, and the text of a prompt."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vikingd.client import (
+    CitationStyle,
+    ContextOrder,
+    Mode,
+    Rrf,
+    WeightedSum,
+    find_request,
+    retrieve_request,
+)
+from vikingd.ctl.reading import json_object
+from vikingd.ctl.render import degraded_lines, milliseconds, snippet
+from vikingd.ctl.session import Session
+from vikingd.pb.retrieval_pb2 import BuildContextResponse, Outcome, RetrieveResponse
+
+
+class ModeName(StrEnum):
+    """The names of Mode on the command line."""
+
+    VECTOR = "vector"
+    KEYWORD = "keyword"
+    HYBRID = "hybrid"
+
+
+class StrategyName(StrEnum):
+    """What a context is built from."""
+
+    FIND = "find"
+    VECTOR = "vector"
+    KEYWORD = "keyword"
+    HYBRID = "hybrid"
+
+
+class CitationName(StrEnum):
+    """The names of CitationStyle on the command line."""
+
+    NONE = "none"
+    NUMBERED = "numbered"
+    URI = "uri"
+
+
+class OrderName(StrEnum):
+    """The names of ContextOrder on the command line."""
+
+    SCORE = "score"
+    TREE = "tree"
+
+
+Target = Annotated[str, typer.Option(metavar="URI", help="Search in this directory only.")]
+Where = Annotated[
+    dict | None,  # type: ignore[type-arg]  # typer takes no parameters here
+    typer.Option(
+        parser=json_object,
+        metavar="JSON",
+        help='Only where the metadata match, like \'{"year": {"$gte": 2024}}\'.',
+    ),
+]
+
+
+def retrieve(
+    session: Session,
+    query: Annotated[
+        str, typer.Argument(help="The question; none with --mode keyword --where: list all.")
+    ] = "",
+    mode: Annotated[ModeName, typer.Option(help="Which side of the index answers.")] = (
+        ModeName.HYBRID
+    ),
+    weights: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="Fuse by score: weights of meaning and words; else by rank."),
+    ] = None,
+    target: Target = "",
+    where: Where = None,
+    top_k: Annotated[
+        int, typer.Option(min=0, max=1000, help="At most so many; 0: the daemon's default.")
+    ] = 0,
+    threshold: Annotated[
+        float | None, typer.Option(help="Only what scores more, on the scale of the mode.")
+    ] = None,
+    group: Annotated[
+        bool, typer.Option("--group", help="The best passage of each context only.")
+    ] = False,
+    diversity: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of maximal marginal relevance.")
+    ] = 0.0,
+    degrade: Annotated[
+        bool, typer.Option("--degrade", help="Answer by words alone when the embedder fails.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show how each score came about.")] = False,
+) -> None:
+    """Retrieve passages by a strategy, best first.
+
+    RPC: viking.retrieval.v1.Retrieval/Retrieve
+
+    Example: vikingctl retrieve "how hot for oolong?" --mode hybrid --group
+    """
+    reply = session.client.retrieve(
+        query,
+        mode=Mode[mode.name],
+        fusion=WeightedSum(*weights) if weights else Rrf(),
+        target=target,
+        where=where,
+        top_k=top_k,
+        score_threshold=threshold,
+        group_by_context=group,
+        diversity=diversity,
+        degrade=degrade,
+        debug=debug,
+    )
+    shown: list[RenderableType] = [_items_table(reply, debug)] if reply.items else []
+    shown.append(_items_footer(reply))
+    session.show(reply, *shown)
+
+
+def context(
+    session: Session,
+    query: Annotated[str, typer.Argument(help="The question, in any language.")],
+    max_tokens: Annotated[
+        int, typer.Option(min=0, help="Of the model's window; 0: the daemon's default.")
+    ] = 0,
+    reserve: Annotated[
+        int | None, typer.Option(min=0, help="Tokens of it kept free for question and answer.")
+    ] = None,
+    tokenizer: Annotated[
+        str, typer.Option(help="Who counts: o200k_base, cl100k_base, qwen3, llama3, approx, ...")
+    ] = "",
+    strategy: Annotated[StrategyName, typer.Option(help="How to search.")] = StrategyName.FIND,
+    target: Target = "",
+    where: Where = None,
+    citation: Annotated[CitationName, typer.Option(help="What names the sources.")] = (
+        CitationName.NUMBERED
+    ),
+    order: Annotated[OrderName, typer.Option(help="Which passage comes first.")] = OrderName.SCORE,
+    full: Annotated[
+        bool, typer.Option("--full", help="Whole passages only, no abstracts in their place.")
+    ] = False,
+) -> None:
+    """Print the text for a prompt, of what is found, within a budget of tokens.
+
+    The text goes to stdout; its sources and what it took go to stderr.
+
+    RPC: viking.retrieval.v1.Retrieval/BuildContext
+
+    Example: vikingctl context "how hot for oolong?" --max-tokens 500
+    """
+    find = retrieval = None
+    if strategy is StrategyName.FIND:
+        find = find_request(query, target=target, where=where, limit=30)
+    else:
+        retrieval = retrieve_request(
+            query, target=target, where=where, mode=Mode[strategy.name], degrade=True
+        )
+    reply = session.client.build_context(
+        find=find,
+        retrieve=retrieval,
+        max_tokens=max_tokens,
+        reserve_tokens=reserve,
+        tokenizer=tokenizer,
+        citation=CitationStyle[citation.name],
+        order=ContextOrder[order.name],
+        full_text_only=full,
+    )
+    if session.as_json:
+        session.show(reply)
+        return
+    if reply.text:
+        session.out.file.write(f"{reply.text}\n")
+    session.err.print(_sources(reply))
+
+
+def _items_table(reply: RetrieveResponse, debug: bool) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("#", "score", *(("dense", "lexical") if debug else ())):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("passage", overflow="fold")
+    for rank, item in enumerate(reply.items, 1):
+        line = Text(style="dim", no_wrap=True, overflow="ellipsis")
+        if item.section:
+            line.append(f"{snippet(item.section)}: ", "italic")
+        line.append(snippet(item.text))
+        parts = (f"{item.debug.dense:.3f}", f"{item.debug.lexical:.3f}") if debug else ()
+        place = f" #{item.passage}" if item.passage else ""
+        name = Text(item.uri, "bold", overflow="fold").append(place, "dim")
+        table.add_row(str(rank), f"{item.score:.4f}", *parts, Group(name, line))
+    return table
+
+
+def _items_footer(reply: RetrieveResponse) -> Text:
+    took = sum(map(milliseconds, reply.timings))
+    count = f"{len(reply.items)} item{'' if len(reply.items) == 1 else 's'}"
+    if not reply.items:
+        why = Outcome.Name(reply.outcome).removeprefix("OUTCOME_").lower().replace("_", " ")
+        count = f"no item: {why}"
+    footer = Text(f"{count} · revision {reply.revision} · {took:.1f} ms", "dim")
+    if reply.relaxed_clauses:
+        footer.append(f"\nsearched without: {', '.join(reply.relaxed_clauses)}", "yellow")
+    if reply.next_page_token:
+        footer.append(f"\nmore: page token {reply.next_page_token}")
+    return footer.append_text(degraded_lines(reply.degraded))
+
+
+def _sources(reply: BuildContextResponse) -> Text:
+    tokens = f"{reply.used_tokens} of {reply.budget_tokens} tokens"
+    if reply.approximate:
+        tokens += " (estimated)"
+    took = sum(map(milliseconds, reply.timings))
+    shown = Text(f"{tokens} · {reply.from_items} pieces · {took:.1f} ms", "dim")
+    dropped = len(reply.dropped)
+    if dropped:
+        shown.append(f" · {dropped} dropped")
+    for marker, uri in dict.fromkeys((one.marker, one.uri) for one in reply.citations):
+        shown.append(f"\n{marker} {uri}" if marker != f"[{uri}]" else f"\n{uri}")
+    return shown.append_text(degraded_lines(reply.degraded))
