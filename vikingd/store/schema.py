@@ -79,6 +79,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     db = sqlite3.connect(
         f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}",
         uri=True, isolation_level=None, check_same_thread=False, timeout=10,
+        cached_statements=256,
     )  # fmt: skip
     if not read_only:
         db.execute("PRAGMA journal_mode = WAL")

@@ -96,7 +96,8 @@ class Store(Reads):
         Fails with InvalidField when a URI stands for the other kind of node, lies below a file or
         is in the batch twice, or a vector has not the store's dimension.
         """
-        return self._writer.submit(lambda work: work.put(contexts), weight=len(contexts))
+        uris = [context.draft.uri for context in contexts]
+        return self._writer.submit(lambda work: work.put(contexts), len(contexts), uris)
 
     def delete(self, uris: Sequence[str]) -> Future[Committed]:
         """Removes contexts with all below them; `count` says how many.

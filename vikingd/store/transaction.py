@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, count
 from typing import Any, NamedTuple
@@ -41,6 +41,7 @@ INSERT INTO texts (id, context_id, ordinal, section, "start", "end", script, emb
     vector_revision, text, vector)
 VALUES """
 _ROWS = 64  # that one statement inserts
+_URI = 10  # where it stands in a row of contexts
 # Two searches of the index: with OR between them SQLite would walk through all of it.
 _SUBTREE = """contexts.id IN (
     SELECT id FROM contexts WHERE tenant = 'default' AND uri = ?
@@ -60,7 +61,7 @@ class Ids:
 
 
 class _Stored(NamedTuple):
-    """What a put must know of a context that stands already."""
+    """What a write must know of a context that stands already."""
 
     id: int
     is_directory: bool
@@ -84,33 +85,73 @@ class Transaction:
         self._db = db
         self._ids = ids
         self._now = now
-        self._nodes: dict[str, tuple[int, bool]] = {}  # id and is_directory of URIs seen so far
-        # Rows of the request that runs, which `_insert_rows` inserts.
+        self._known: dict[str, _Stored | None] = {}  # what stands at the URIs seen so far
+        # Rows that are not in the tables yet, of all requests so far; `_known` has their URIs.
         self._contexts: list[tuple[Any, ...]] = []
         self._texts: list[tuple[Any, ...]] = []
+        self._saved = False  # whether the request that runs has a savepoint
         self.revision = revision
         self.dimension = dimension
         self.changes: list[Change] = []
         self.touched = False
         self.linked = False
 
+    def look_up(self, uris: Iterable[str]) -> None:
+        """Learns in one search what stands at URIs and in which directories."""
+        uris = list(uris)
+        unknown = {*uris, *map(parent, uris)}.difference(self._known)
+        if unknown:
+            rows = self._db.execute(
+                "SELECT uri, id, is_directory, content_hash, time FROM contexts "
+                "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(unknown)),),
+            )
+            self._known.update(dict.fromkeys(unknown))
+            self._known.update({uri: _Stored(*row) for uri, *row in rows})
+
+    def insert_rows(self) -> None:
+        """Brings what was made so far into the tables."""
+        for sql, rows in ((_INSERT_CONTEXTS, self._contexts), (_INSERT_TEXTS, self._texts)):
+            # Many rows a statement: the GIL is let go and waited for once for all of them.
+            for at in range(0, len(rows), _ROWS):
+                some = rows[at : at + _ROWS]
+                row = f"({', '.join('?' * len(some[0]))})"
+                self._db.execute(sql + ", ".join([row] * len(some)), list(chain(*some)))
+        self._contexts, self._texts = [], []
+
     @contextmanager
     def request(self) -> Iterator[None]:
         """One request: when it fails, all that it did is taken back, and no more."""
         before = len(self.changes), self.touched, self.linked, self.dimension
-        self._db.execute("SAVEPOINT request")
+        contexts, texts = len(self._contexts), len(self._texts)
+        self._saved = False
         try:
             yield
         except Exception:
-            self._contexts, self._texts = [], []
-            if self._db.in_transaction:
+            if not self._saved:
+                self._known.update((row[_URI], None) for row in self._contexts[contexts:])
+                del self._contexts[contexts:], self._texts[texts:]
+            elif self._db.in_transaction:
+                self._contexts, self._texts = [], []
+                self._known.clear()
                 self._db.execute("ROLLBACK TO request")
                 self._db.execute("RELEASE request")
             length, self.touched, self.linked, self.dimension = before
             del self.changes[length:]
-            self._nodes.clear()
             raise
-        self._db.execute("RELEASE request")
+        if self._saved:
+            self._db.execute("RELEASE request")
+
+    def _use_tables(self) -> sqlite3.Connection:
+        """The database, with all that the requests before did in its tables.
+
+        A request that only makes contexts does without: so many of them take few statements.
+        """
+        if not self._saved:
+            self.insert_rows()
+            self._db.execute("SAVEPOINT request")
+            self._saved = True
+        return self._db
 
     def put(self, contexts: Sequence[Prepared]) -> Committed:
         """Writes contexts whole; directories above them come into being."""
@@ -118,8 +159,9 @@ class Transaction:
         if len(set(uris)) < len(uris):
             i = next(i for i, uri in enumerate(uris) if uri in uris[:i])
             raise InvalidField(f"contexts[{i}].uri", "stands in the batch twice")
-        stored = self._stored(uris)
-        before = self._before(contexts, stored)
+        self.look_up(uris)
+        stored = {uri: old for uri in uris if (old := self._known[uri])}
+        before = self._before(contexts, stored) if stored else {}
         outcomes = [PutOutcome.UNCHANGED] * len(contexts)
         unchanged: list[int] = []
         waiting: list[int] = []
@@ -142,7 +184,6 @@ class Transaction:
                 upsert = self._update(context, old, before[old.id])
                 outcomes[i] = PutOutcome.UPDATED
             waiting.extend([t.text_id for t in upsert.texts if t.embeddable and not t.vector])
-        self._insert_rows()
         if unchanged:
             waiting.extend(self._waiting(unchanged))
         return Committed(self.revision, outcomes=tuple(outcomes), text_ids=tuple(waiting))
@@ -153,13 +194,14 @@ class Transaction:
             if uri == ROOT:
                 raise InvalidField(f"uris[{i}]", "is the root, which stays")
             self._id(uri)
+        db = self._use_tables()
         removed = 0
         outermost = ""
         # By segments: what is within a directory follows it at once.
         for uri in sorted(uris, key=lambda uri: uri.split("/")):
             if not outermost or not is_within(uri, outermost):
                 outermost = uri
-                rows = self._db.execute(f"DELETE FROM contexts WHERE {_SUBTREE}", _subtree(uri))
+                rows = db.execute(f"DELETE FROM contexts WHERE {_SUBTREE}", _subtree(uri))
                 removed += rows.rowcount
                 self._remove(uri)
         return Committed(self.revision, count=removed)
@@ -175,30 +217,31 @@ class Transaction:
         source_id = self._id(source)
         if self._node(destination):
             raise AlreadyExists(destination)
-        rows = self._db.execute(f"SELECT uri FROM contexts WHERE {_SUBTREE}", _subtree(source))
+        db = self._use_tables()
+        rows = db.execute(f"SELECT uri FROM contexts WHERE {_SUBTREE}", _subtree(source))
         moved = [destination + uri[len(source) :] for (uri,) in rows]
         for uri in moved:
             parse(uri, "destination_uri")
         parent_id = self._directory(parent(destination), "destination_uri")
-        self._insert_rows()
-        self._db.execute(
+        self.insert_rows()
+        db.execute(
             f"UPDATE contexts SET uri = ? || substr(uri, ?), revision = ? WHERE {_SUBTREE}",
             (destination, len(source) + 1, self.revision, *_subtree(source)),
         )
-        self._db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, source_id))
+        db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, source_id))
         self._remove(source)
-        rows = self._db.execute(
+        rows = db.execute(
             f"SELECT id FROM contexts WHERE {_SUBTREE} ORDER BY uri", _subtree(destination)
         )
         ids = [context_id for (context_id,) in rows]
-        self._emit(*upserts(self._db, ids), *links(self._db, ids))
+        self._emit(*upserts(db, ids), *links(db, ids))
         return Committed(self.revision, count=len(moved))
 
     def link(self, uri: str, other: str, reason: str) -> Committed:
         """Links two contexts; when they are linked already, only the reason is replaced."""
         if uri == other:
             raise InvalidField("other_uri", "is the same context")
-        rows = self._db.execute(
+        rows = self._use_tables().execute(
             "INSERT INTO links (a, b, reason, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (a, b) "
             "DO UPDATE SET reason = excluded.reason WHERE reason <> excluded.reason",
             (*self._ends(uri, other), reason, self._now),
@@ -209,7 +252,8 @@ class Transaction:
 
     def unlink(self, uri: str, other: str) -> Committed:
         """Takes a link back."""
-        rows = self._db.execute("DELETE FROM links WHERE a = ? AND b = ?", self._ends(uri, other))
+        ends = self._ends(uri, other)
+        rows = self._use_tables().execute("DELETE FROM links WHERE a = ? AND b = ?", ends)
         if not rows.rowcount:
             raise NotFound(other, f"{uri} and {other} are not linked")
         self._emit(Unlinked(uri, other))
@@ -219,7 +263,7 @@ class Transaction:
         """Gives texts their vectors; those that have one or are gone are left as they are."""
         for i, (_, vector) in enumerate(vectors):
             self._check_vector(vector, f"vectors[{i}]")
-        rows = self._db.execute(
+        rows = self._use_tables().execute(
             "SELECT id FROM texts WHERE id IN (SELECT value FROM json_each(?)) AND vector IS NULL",
             (json.dumps([text_id for text_id, _ in vectors]),),
         )
@@ -235,11 +279,15 @@ class Transaction:
     def drop_vectors(self, uri: str) -> Committed:
         """Takes the vectors from all texts of a subtree that can be embedded again."""
         self._id(uri)
-        rows = self._db.execute(
-            "SELECT texts.id, context_id FROM contexts JOIN texts ON context_id = contexts.id "
-            f"WHERE {_SUBTREE} AND embeddable AND vector IS NOT NULL ORDER BY uri",
-            _subtree(uri),
-        ).fetchall()
+        rows = (
+            self._use_tables()
+            .execute(
+                "SELECT texts.id, context_id FROM contexts JOIN texts ON context_id = contexts.id "
+                f"WHERE {_SUBTREE} AND embeddable AND vector IS NOT NULL ORDER BY uri",
+                _subtree(uri),
+            )
+            .fetchall()
+        )
         self._db.executemany(
             "UPDATE texts SET vector = NULL, vector_revision = NULL WHERE id = ?",
             [(text_id,) for text_id, _ in rows],
@@ -258,26 +306,21 @@ class Transaction:
         self.linked = self.linked or any(isinstance(c, Linked | Unlinked) for c in changes)
 
     def _remove(self, uri: str) -> None:
-        self._nodes.clear()
+        self._known.clear()
         self._db.execute("INSERT INTO removals (revision, uri) VALUES (?, ?)", (self.revision, uri))
         self._emit(Remove(uri))
 
-    def _node(self, uri: str) -> tuple[int, bool] | None:
-        """Id and is_directory of a URI; None when it does not exist."""
-        node = self._nodes.get(uri)
-        if node is None:
-            row = self._db.execute(
-                "SELECT id, is_directory FROM contexts WHERE tenant = 'default' AND uri = ?", (uri,)
-            ).fetchone()
-            if row is not None:
-                node = self._nodes[uri] = (row[0], bool(row[1]))
-        return node
+    def _node(self, uri: str) -> _Stored | None:
+        """What stands at a URI."""
+        if uri not in self._known:
+            self.look_up([uri])
+        return self._known[uri]
 
     def _id(self, uri: str) -> int:
         node = self._node(uri)
         if node is None:
             raise NotFound(uri)
-        return node[0]
+        return node.id
 
     def _ends(self, uri: str, other: str) -> tuple[int, int]:
         one, two = sorted((self._id(uri), self._id(other)))
@@ -289,17 +332,9 @@ class Transaction:
         if node is None:
             made = Prepared(Draft(uri, is_directory=True), "", (), EMPTY_DIRECTORY)
             return self._insert(made, self._directory(parent(uri), field)).context_id
-        if not node[1]:
+        if not node.is_directory:
             raise InvalidField(field, f"lies below {uri}, which is a file")
-        return node[0]
-
-    def _stored(self, uris: Sequence[str]) -> dict[str, _Stored]:
-        rows = self._db.execute(
-            "SELECT uri, id, is_directory, content_hash, time FROM contexts "
-            "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
-            (json.dumps(uris),),
-        )
-        return {uri: _Stored(*row) for uri, *row in rows}
+        return node.id
 
     def _before(
         self, contexts: Sequence[Prepared], stored: dict[str, _Stored]
@@ -311,7 +346,7 @@ class Transaction:
             if (old := stored.get(context.draft.uri))
             and (old.content_hash != context.content_hash or any(t.vector for t in context.texts))
         ]
-        return {upsert.context_id: upsert for upsert in upserts(self._db, ids)}
+        return {upsert.context_id: upsert for upsert in upserts(self._use_tables(), ids)}
 
     def _waiting(self, context_ids: Sequence[int]) -> list[int]:
         """Ids of the texts of these contexts that wait for their vector."""
@@ -350,21 +385,12 @@ class Transaction:
             (*self._values(context, time), context_id, draft.uri, parent_id, draft.is_directory,
              self._now)
         )  # fmt: skip
-        self._nodes[draft.uri] = (context_id, draft.is_directory)
+        self._known[draft.uri] = _Stored(context_id, draft.is_directory, context.content_hash, time)
         return self._write_texts(context, context_id, {})
-
-    def _insert_rows(self) -> None:
-        contexts, self._contexts = self._contexts, []
-        texts, self._texts = self._texts, []
-        for sql, rows in ((_INSERT_CONTEXTS, contexts), (_INSERT_TEXTS, texts)):
-            # Many rows a statement: the GIL is let go and waited for once for all of them.
-            for at in range(0, len(rows), _ROWS):
-                some = rows[at : at + _ROWS]
-                row = f"({', '.join('?' * len(some[0]))})"
-                self._db.execute(sql + ", ".join([row] * len(some)), list(chain(*some)))
 
     def _update(self, context: Prepared, old: _Stored, before: Upsert) -> Upsert:
         time = old.time if context.draft.time is None else context.draft.time
+        self._known[context.draft.uri] = old._replace(content_hash=context.content_hash, time=time)
         self._db.execute(_UPDATE_CONTEXT, (*self._values(context, time), old.id))
         self._db.execute("DELETE FROM texts WHERE context_id = ?", (old.id,))
         kept = {(text.ordinal == 0, text.text): text.vector for text in before.texts}

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from queue import Empty, SimpleQueue
 
 from vikingd.errors import Corrupt, Stopping, StoreFailed
@@ -25,6 +26,7 @@ _MAX_GROUP = 1024  # contexts (or other operations) that one commit waits for
 class _Request:
     operation: Operation
     weight: int
+    uris: Sequence[str]
     future: Future[Committed] = field(default_factory=Future)
 
 
@@ -58,9 +60,14 @@ class Writer:
         )
         self._thread.start()
 
-    def submit(self, operation: Operation, weight: int = 1) -> Future[Committed]:
-        """Queues an operation; its future fails with Stopping or Corrupt when it can't be run."""
-        request = _Request(operation, weight)
+    def submit(
+        self, operation: Operation, weight: int = 1, uris: Sequence[str] = ()
+    ) -> Future[Committed]:
+        """Queues an operation; its future fails with Stopping or Corrupt when it can't be run.
+
+        `uris` are those that it will ask for first.
+        """
+        request = _Request(operation, weight, uris)
         with self._submitting:
             if self.failure:
                 request.future.set_exception(Corrupt(self.failure))
@@ -137,7 +144,9 @@ class Writer:
         )
         try:
             with self._writing, transaction(self._db):
+                work.look_up(chain.from_iterable(request.uris for request in group))
                 results = [self._attempt(work, request.operation) for request in group]
+                work.insert_rows()
                 if work.touched:
                     state = {"store.revision": work.revision, "store.dimension": work.dimension}
                     if work.linked:

@@ -7,7 +7,7 @@ from vikingd.engine import Engine
 from vikingd.metrics import Metrics
 from vikingd.pb import admin_pb2, admin_pb2_grpc
 from vikingd.wire import decode, encode
-from vikingd.wire.calls import CallContext, Deadline, Threads, committed, on
+from vikingd.wire.calls import Arrivals, CallContext, Deadline, Threads, on
 
 
 class Admin(admin_pb2_grpc.AdminServicer):
@@ -17,6 +17,7 @@ class Admin(admin_pb2_grpc.AdminServicer):
         self._engine = engine
         self._threads = threads
         self._metrics = metrics
+        self._writes = Arrivals()
 
     async def Stats(
         self,
@@ -56,5 +57,5 @@ class Admin(admin_pb2_grpc.AdminServicer):
         """Embeds again."""
         Deadline(context).left()
         uri = decode.target_uri(request.target_uri, "target_uri")
-        done = await committed(self._engine.reembed(uri))
+        done = await self._writes.of(self._engine.reembed(uri))
         return admin_pb2.ReembedResponse(texts=done.count, revision=done.revision)

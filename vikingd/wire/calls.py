@@ -6,6 +6,7 @@ import asyncio
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -77,9 +78,41 @@ async def on(
     return await asyncio.get_running_loop().run_in_executor(pool, run)
 
 
-async def committed(future: Future[_T]) -> _T:
-    """What a write came to. A caller that goes away does not undo it."""
-    return await asyncio.shield(asyncio.wrap_future(future))
+class Arrivals:
+    """Brings what futures of other threads come to onto the event loop.
+
+    All that are done by the time the loop looks cost one wake-up, which may make the thread that
+    wakes wait for the GIL.
+    """
+
+    def __init__(self) -> None:
+        self._arrived: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
+        self._woken = False
+
+    async def of(self, future: Future[_T]) -> _T:
+        """What a future comes to. A caller that goes away does not cancel it."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[_T] = loop.create_future()
+
+        def arrive(done: Future[_T]) -> None:
+            self._arrived.append((waiter, done))
+            if not self._woken:
+                self._woken = True
+                loop.call_soon_threadsafe(self._deliver)
+
+        future.add_done_callback(arrive)
+        return await waiter
+
+    def _deliver(self) -> None:
+        self._woken = False  # first, so that what arrives meanwhile wakes again
+        while self._arrived:
+            waiter, done = self._arrived.popleft()
+            if waiter.cancelled():
+                continue
+            if (error := done.exception()) is not None:
+                waiter.set_exception(error)
+            else:
+                waiter.set_result(done.result())
 
 
 async def revision_reached(

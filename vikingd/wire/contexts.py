@@ -8,10 +8,10 @@ from vikingd.errors import InvalidField
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 from vikingd.wire import decode, encode
 from vikingd.wire.calls import (
+    Arrivals,
     CallContext,
     Deadline,
     Threads,
-    committed,
     on,
     revision_reached,
     vectors_there,
@@ -27,6 +27,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     def __init__(self, engine: Engine, threads: Threads) -> None:
         self._engine = engine
         self._threads = threads
+        self._writes = Arrivals()
 
     async def Put(
         self, request: contexts_pb2.PutRequest, context: CallContext
@@ -43,7 +44,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         if request.wait_for_vectors and self._engine.query_embedder is None:
             decode.check_vectors_given(prepared)
         deadline.left()
-        done = await committed(self._engine.put(prepared))
+        done = await self._writes.of(self._engine.put(prepared))
         if request.wait_for_vectors:
             await vectors_there(self._engine, self._threads, done.text_ids, deadline)
         return contexts_pb2.PutResponse(
@@ -55,7 +56,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     ) -> contexts_pb2.DeleteResponse:
         """Removes contexts with all below them."""
         Deadline(context).left()
-        done = await committed(self._engine.delete(decode.delete_uris(request)))
+        done = await self._writes.of(self._engine.delete(decode.delete_uris(request)))
         return contexts_pb2.DeleteResponse(revision=done.revision, deleted=done.count)
 
     async def Move(
@@ -65,7 +66,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         Deadline(context).left()
         source = uris.parse(request.source_uri, "source_uri")
         destination = uris.parse(request.destination_uri, "destination_uri")
-        done = await committed(self._engine.move(source, destination))
+        done = await self._writes.of(self._engine.move(source, destination))
         return contexts_pb2.MoveResponse(revision=done.revision, moved=done.count)
 
     async def Get(
@@ -118,7 +119,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         uri, other = uris.parse(request.uri), uris.parse(request.other_uri, "other_uri")
         if len(request.reason.encode()) > MAX_REASON_BYTES:
             raise InvalidField("reason", f"has more than {MAX_REASON_BYTES} bytes")
-        done = await committed(self._engine.link(uri, other, request.reason))
+        done = await self._writes.of(self._engine.link(uri, other, request.reason))
         return contexts_pb2.LinkResponse(revision=done.revision)
 
     async def Unlink(
@@ -127,5 +128,5 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         """Takes a link back."""
         Deadline(context).left()
         uri, other = uris.parse(request.uri), uris.parse(request.other_uri, "other_uri")
-        done = await committed(self._engine.unlink(uri, other))
+        done = await self._writes.of(self._engine.unlink(uri, other))
         return contexts_pb2.UnlinkResponse(revision=done.revision)
