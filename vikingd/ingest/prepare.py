@@ -93,10 +93,12 @@ def _pieces(draft: Draft, passages: Sequence[Passage]) -> Iterator[Text]:
 
 
 def _check_place(uri: str, is_directory: bool, field: str) -> None:
+    if not is_shared(uri):
+        return
     if not uris.may_exist(uri):
         roots = ", ".join(root for roots in uris.TYPED_ROOTS.values() for root in roots)
         raise InvalidField(field, f"must lie below one of {roots}, viking://projects/NAME/memories")
-    if not is_directory and is_shared(uri):
+    if not is_directory:
         raise InvalidField(field, f"{uri} can only be a directory")
 
 

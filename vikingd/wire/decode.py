@@ -212,11 +212,14 @@ def _unit_vectors(
         return None
     if not raw:
         return iter(())
-    vectors = np.frombuffer(b"".join(raw), dtype="<f4").reshape(-1, size // 4).astype(np.float64)
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    vectors = np.frombuffer(b"".join(raw), dtype="<f4").reshape(-1, size // 4)
+    # As float64, so that squares cannot overflow, but never all of the batch at once.
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
     if not (np.isfinite(norms) & (norms > 0)).all():
         return None
-    joined = (vectors / norms[:, None]).astype("<f4").tobytes()
+    units = np.empty_like(vectors)
+    np.divide(vectors, norms[:, None], out=units, dtype=np.float64, casting="same_kind")
+    joined = units.tobytes()
     return (joined[at : at + size] for at in range(0, len(joined), size))
 
 
@@ -241,7 +244,7 @@ def _draft(
         overview=context.overview,
         content=context.content,
         title=context.title,
-        metadata=json_object(context.metadata, "metadata"),
+        metadata=json_object(context.metadata, "metadata") if context.HasField("metadata") else {},
         passages=[
             Passage(p.section, p.start, p.end, unit(p.vector, f"passages[{i}].vector"))
             for i, p in enumerate(context.passages)
