@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from benchmarks.daemon import say, serving
 from benchmarks.data import cache
@@ -82,7 +82,9 @@ def _retrieve(client: Any, query: Query, mode: str) -> list[str]:
     return [item.uri for item in reply.items]
 
 
-METHODS: tuple[Callable[[Client, Query], list[str]], ...] = (keyword, vector, rrf, find)
+Method: TypeAlias = Callable[[Client, Query], list[str]]
+
+METHODS: tuple[Method, ...] = (keyword, vector, rrf, find)
 
 
 class Answer(NamedTuple):
@@ -114,8 +116,9 @@ def main() -> None:
             _import(client, arguments.datasets / name)
         _wait_for_vectors(client)
         client.optimize()
+        methods = _methods(client)
         for name in chosen:
-            rows += _measure(client, name, read_queries(arguments.datasets / name))
+            rows += _measure(client, name, read_queries(arguments.datasets / name), methods)
     print(table(rows))
     if arguments.json:
         rows_as_json = json.dumps([asdict(row) for row in rows], indent=2)
@@ -169,12 +172,21 @@ def _wait_for_vectors(client: Client) -> None:
         time.sleep(10)
 
 
-def _measure(client: Client, name: str, queries: Sequence[Query]) -> Iterator[Row]:
+def _methods(client: Client) -> Sequence[Method]:
+    """Those that the client can ask for."""
+    if hasattr(client, "retrieve"):
+        return METHODS
+    say("keyword, vector and rrf are left out: the client has no retrieve")
+    return (find,)
+
+
+def _measure(
+    client: Client,
+    name: str,
+    queries: Sequence[Query],
+    methods: Sequence[Method],
+) -> Iterator[Row]:
     """The rows of a set; of one in several languages also those across them."""
-    methods = METHODS
-    if not hasattr(client, "retrieve"):
-        say(f"{name}: keyword, vector and rrf are left out, the client has no retrieve")
-        methods = (find,)
     say(f"{name}: asking {len(queries)} queries")
     answers: dict[str, list[Answer]] = {method.__name__: [] for method in methods}
     for query in queries:
