@@ -139,10 +139,15 @@ def tree(nodes: int) -> Tree:
     return Tree(**arrays, lexicon=_WORDS)
 
 
+def cache(name: str) -> Path:
+    """Where something of this name is kept from one run to the next."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "vikingd" / "benchmarks" / name
+
+
 def cached(name: str, make: Callable[[Path], None]) -> dict[str, Any]:
     """The arrays in a directory of the cache, memory-mapped; `make` writes them as .npy there."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    path = home / "vikingd" / "benchmarks" / name
+    path = cache(name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as scratch:

