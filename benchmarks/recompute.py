@@ -23,10 +23,11 @@ from vikingd.text import NONE, SCRIPTS, script_of, text_to_index
 F64 = npt.NDArray[np.float64]
 
 ROOT = "viking://"
-K1, B = 1.2, 0.75
+K1, B, LEAST_BEST = 1.2, 0.75, 0.2
+HEADING = 3
 DENSE_WEIGHT = 0.5
 PARENT_WEIGHT, NEIGHBOUR_WEIGHT, ICC_FULL = 0.5, 0.2, 0.25
-SAMPLE_FILES = 1024
+SAMPLE_FILES = 2048
 ENOUGH_VECTORS, PRIOR_WEIGHT = 30, 5.0
 NEGLIGIBLE = 1e-4  # shorter than this, a centred vector is rounding noise
 
@@ -37,6 +38,7 @@ class StoredText:
 
     script: int
     text: str
+    heading: str
     vector: F64 | None
 
 
@@ -78,7 +80,8 @@ def read_store(path: Path) -> Stored:
         ):  # fmt: skip
             text = text_to_index(title, section, piece) if stored is None else stored
             vector = None if raw is None else np.frombuffer(raw, "<f4").astype(np.float64)
-            texts[context_id].append(StoredText(script, text, vector))
+            heading = text[: -len(piece)] if piece and text.endswith(piece) else ""
+            texts[context_id].append(StoredText(script, text, heading, vector))
         contexts = tuple(
             StoredContext(uri, bool(is_directory), tuple(texts[context_id]))
             for context_id, uri, is_directory in db.execute(
@@ -131,7 +134,7 @@ class Recomputation:
 
     def _add(self, context: StoredContext, text: StoredText, *, first: bool) -> None:
         number = len(self._texts)
-        counts = Counter(terms(text.text))
+        counts = Counter(terms(text.text) + terms(text.heading) * (HEADING - 1))
         name = context.uri.rpartition("/")[2]
         if first and name and not name.isdecimal():
             counts.update(terms(name))
@@ -172,10 +175,13 @@ class Recomputation:
             )
         )
 
+        foreign = [t.script != script and NONE not in (t.script, script) for t in self._texts]
+        best = max((x for x, far in zip(lexical, foreign, strict=True) if not far), default=0.0)
+        lift = LEAST_BEST / best if 0 < best < LEAST_BEST else 1.0
         own_texts = []
-        for i, one in enumerate(self._texts):
-            missing = not weights or (one.script != script and NONE not in (one.script, script))
-            words = 0.0 if missing else lexical[i]
+        for i in range(len(self._texts)):
+            missing = not weights or foreign[i]
+            words = 0.0 if missing else min(1.0, lexical[i] * lift)
             own_texts.append(_own(dense[i], words, direction is not None, missing))
         own = {
             uri: max(own_texts[i] for i in self._of[uri])

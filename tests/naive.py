@@ -25,9 +25,10 @@ DENSE_WEIGHT = 0.5
 PARENT_WEIGHT = 0.5
 NEIGHBOUR_WEIGHT = 0.2
 ICC_FULL = 0.25
-SAMPLE_FILES = 1024
+SAMPLE_FILES = 2048
 K1 = 1.2
 B = 0.75
+LEAST_BEST = 0.2
 NEGLIGIBLE = 1e-4
 
 
@@ -793,6 +794,16 @@ def parts_of_files(
     return dense, words, w, own, smoothed, above, b, (1 - b) * smoothed + b * above
 
 
+def lift(
+    top: Directory, lexical: Mapping[int, float], script: int
+) -> tuple[dict[int, float], float]:
+    """(scores of texts, by one factor, so that the best that counts has LEAST_BEST; the factor)."""
+    counted = [lexical[t.id] for t in texts_below(top) if not foreign(t.script, script)]
+    best = max(counted, default=0.0)
+    factor = 1.0 if best <= 0 or best >= LEAST_BEST else LEAST_BEST / best
+    return {key: min(1.0, score * factor) for key, score in lexical.items()}, factor
+
+
 def find(
     top: Directory, query: Query, prior: F64, alpha: float | None = None, gate: float | None = None
 ) -> Found:
@@ -800,6 +811,7 @@ def find(
     mean = scope_means(top, prior)
     terms = query.terms if query.use_lexical else {}
     lexical, directory_lexical = score_scope(top, terms)
+    lexical, _ = lift(top, lexical, query.script)
     texts = {t.id: own_of_text(t, query, mean, lexical[t.id]) for t in texts_below(top)}
     offered = {file.id: own_of_file(file, texts) for file in files_below(top)}
     own = {key: value[0] for key, value in offered.items()}

@@ -74,6 +74,29 @@ def test_scores_are_those_of_the_formula(shape):
     world.close()
 
 
+@settings(max_examples=25, deadline=None, print_blob=True)
+@given(shapes, st.sampled_from([1e-3, 0.1, 1.0]), st.sampled_from([0, 1, 2]))
+@example(LARGE, 0.1, 2)
+def test_the_best_by_words_is_lifted(shape, scale, script):
+    """By one factor for all, told by the best text whose words can be compared."""
+    world = build(shape)
+    top = world.random_directory()
+    snapshot, scope, _ = world.scope_of(top)
+    tree = snapshot.tree
+    rows = {int(key): row for row, key in enumerate(snapshot.text_id)}
+    plain = {t.id: float(world.rng.choice([0.0, 0.1, 0.5, 0.9]) * scale) for t in texts_below(top)}
+    lexical = np.zeros(len(rows) + 70, np.float32)
+    at = {key: place(rows[key], scope.text_low, scope.text_high, scope.base_texts) for key in plain}
+    for key, score in plain.items():
+        lexical[at[key]] = score
+    factor = bm25.lift(tree.texts, scope, script, lexical)
+    wanted, told = naive.lift(top, plain, script)
+    assert factor == pytest.approx(told, rel=1e-6)
+    assert {key: lexical[at[key]] for key in plain} == pytest.approx(wanted, rel=1e-5)
+    assert lexical.sum() == pytest.approx(sum(wanted.values()), rel=1e-4)
+    world.close()
+
+
 def test_a_term_that_nothing_has_lowers_every_score():
     """It counts in the ideal, with the largest idf."""
     world = World(0)

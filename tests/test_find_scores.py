@@ -69,6 +69,8 @@ def compare(
     weights = found.weights
     assert np.lexsort((found.rows, -found.parts[:, 7])).tolist() == [*range(len(found.rows))]
     lexical, _ = naive.score_scope(top, query.terms if query.use_lexical else {})
+    lexical, lift = naive.lift(top, lexical, query.script)
+    assert found.lift == pytest.approx(lift, rel=1e-5)
     ids = files_of(snapshot, found)
     by_id = {file.id: file for file in files_below(top)}
     for i, key in enumerate(ids):

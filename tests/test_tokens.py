@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vikingd.index import tokens
-from vikingd.index.tokens import encode, query_terms, term_hash, terms
+from vikingd.index.tokens import encode, heading_of, query_terms, term_hash, terms
+from vikingd.model import IndexedText
 
 ALPHABET = "aBé1_./-:@+# '’的用中カナ한ー・，ﬁＡ²\u0301\n"
 texts = st.text(ALPHABET, max_size=40) | st.text(max_size=20)
@@ -65,8 +66,9 @@ def test_a_change_of_terms_needs_a_new_version() -> None:
         "The Quick's jumps café naïve 2024 3.14 well-known snake_case getHTTPResponse URLs C++ C# "
         "E4102 std::vector os.path docs/en/a.md https://x.org/a 使用FastAPI部署 目的 ｶﾅ 한국"
     )
-    digest = hashlib.sha256("\n".join(terms(sample)).encode()).hexdigest()[:12]
-    assert {tokens.VERSION: digest} == {1: "6a9db8adf089"}
+    kept = "\n".join(terms(sample)).encode() + tokens.hashes("green tea", "leaf.md", "tea")
+    digest = hashlib.sha256(kept).hexdigest()[:12]
+    assert {tokens.VERSION: digest} == {2: "d625ef009fca"}
 
 
 @pytest.mark.parametrize(
@@ -237,3 +239,19 @@ def test_several_identifiers_are_told_once_each_in_order() -> None:
     query = query_terms("HTTPException, E4102 HTTPException snake_case")
     assert query.identifiers == tuple(map(term_hash, ["httpexcept", "e4102", "snake_case"]))
     assert query_terms("GDPR E4102").identifiers == (term_hash("gdpr"), term_hash("e4102"))
+
+
+def test_a_heading_counts_three_times() -> None:
+    """Whether it stands before a passage or before an abstract; without one nothing does."""
+    passage = IndexedText(1, 1, 1, "Tea > Green\nwater and leaves", b"", True, "Tea > Green", 0,
+                          "water and leaves")  # fmt: skip
+    abstract = IndexedText(2, 0, 1, "Tea\nAll about it", b"", True)
+    bare = IndexedText(3, 1, 1, "water", b"", True, "", 0, "water")
+    assert heading_of(passage, "") == "Tea > Green\n"
+    assert heading_of(abstract, "All about it") == "Tea\n"
+    assert heading_of(bare, "") == heading_of(abstract, "") == ""
+    found, counts, length = encode(passage.text, "", heading_of(passage, ""))
+    tea, water = term_hash("tea"), term_hash("water")
+    assert counts[found.tolist().index(tea)] == 3
+    assert counts[found.tolist().index(water)] == 1
+    assert length == len(terms(passage.text)) + 2 * len(terms("Tea > Green"))

@@ -413,6 +413,7 @@ def test_trace_is_sent_whole() -> None:
         Method.BEST_FIRST, 1, 2, 3, 4, 5, ("term",), "latin",
         (TracedMean("han", 6, "viking://", True),), 0.5, 0.25, 7,
         (TracedDirectory("viking://resources", parts, 1, True, 8),), 9, 10, "done", True,
+        1.5,
     )  # fmt: skip
     reply = encode.find_response(FindResult((), 1, Method.BEST_FIRST, (), (), trace), 0.0)
     assert {field.name for field, _ in reply.trace.ListFields()} == set(

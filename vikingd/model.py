@@ -231,6 +231,7 @@ class FindTrace:
     rounds: int
     stop_reason: str
     identifiers: bool
+    lexical_lift: float
 
 
 @dataclass(frozen=True, slots=True)

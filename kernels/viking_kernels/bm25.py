@@ -34,10 +34,15 @@ from viking_kernels.arrays import (
     Texts,
     Tree,
 )
-from viking_kernels.scope import directory_inside, place
+from viking_kernels.scope import directory_inside, place, row_at
+from viking_kernels.select import GROUP, any_above
+from viking_kernels.texts import foreign
 
 K1 = 1.2
 B = 0.75
+
+LEAST_BEST = 0.2
+"""What the best text by words has at least; from .15 to .25 quality is the same."""
 
 
 @inlined
@@ -214,6 +219,39 @@ def _score_term(
         scratch.dir_lexical[position] += dir_gain * frequency / (frequency + norm)
         dir_tf[position] = 0
     return dir_gain
+
+
+@njit
+def lift(texts: Texts, scope: Scope, script: int, lexical: F32) -> float:
+    """Raises all scores of texts by one factor, so that the best is LEAST_BEST at least.
+
+    Of a long request no text can have most terms: against what all of them could give, every score
+    is small, and words would hardly count beside meaning. Scores of 0 stay so.
+
+    Args:
+        script: of the query; texts of another one don't count, see `texts.foreign`.
+        lexical: [texts of the scope] from `score_scope`, changed in place.
+
+    Returns:
+        The factor, 1 where the best is high enough, or nothing matches.
+    """
+    size = scope.text_high - scope.text_low + texts.died.shape[0] - scope.base_texts
+    best = np.float32(0)
+    for first in range(0, size, GROUP):
+        if any_above(lexical, first, best):
+            for i in range(first, min(first + GROUP, size)):
+                if lexical[i] > best:
+                    row = row_at(i, scope.text_low, scope.text_high, scope.base_texts)
+                    if not foreign(np.int64(texts.script[row]), script):
+                        best = lexical[i]
+        if best >= LEAST_BEST:
+            return 1.0
+    if best <= 0:
+        return 1.0
+    factor = LEAST_BEST / np.float64(best)
+    for i in range(size):
+        lexical[i] = np.float32(min(1.0, np.float64(lexical[i]) * factor))
+    return factor
 
 
 @njit

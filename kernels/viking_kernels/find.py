@@ -66,6 +66,7 @@ class Found(NamedTuple):
     directories: F32  # [5, d] dense, lexical, dense weight, own, final; own -1 outside: of Scratch
     start_points: I32  # BEST_FIRST: positions of directories
     opened: I32  # BEST_FIRST: likewise, in the order of opening
+    lift: float  # of the lexical scores of texts
     icc: float
     gate: float
     weights: tuple[float, float, float]  # b, b below the scope's root, c
@@ -122,6 +123,7 @@ def find(
     scratch.dir_lexical[:d] = 0
     scratch.sampled[:d] = 0
     bm25.score_scope(tree, numbers, scope, inside, terms, scratch)
+    lift = bm25.lift(tree.texts, scope, query.script, scratch.lexical)
     walks = plan.method == BEST_FIRST
     hierarchy.directory_scores(directories, numbers, query, scope, inside, walks, scratch)
 
@@ -199,7 +201,7 @@ def find(
     bm25.forget(terms, scope, scratch.lexical)
     return Found(
         trio[kept, 0], parts[kept], best_text[kept], passages, passage_own,
-        scratch.directories[:, :d], starts, scratch.opened[:opened].copy(), icc, gate,
+        scratch.directories[:, :d], starts, scratch.opened[:opened].copy(), lift, icc, gate,
         weights, sample_files, texts, trio.shape[0], rounds, stop,
     )  # fmt: skip
 

@@ -42,7 +42,7 @@ ICC_FULL = 0.25
 _LEAST_GATE = 1e-9
 """Less is rounding of the icc, and would make matches of files that have no score."""
 
-SAMPLE_FILES = 1024
+SAMPLE_FILES = 2048
 """Directories are sampled, whole, and scored in fp32: the gate costs the same in any scope, and
 is the same for every method."""
 

@@ -40,6 +40,9 @@ def trace_tree(reply: FindResponse, target: str = "") -> Tree:
              f"{trace.scope_texts:,} texts; {trace.scored_texts:,} scored, "
              f"{trace.rescored:,} of them again in fp32")  # fmt: skip
     tree.add(_query(trace))
+    if trace.lexical_lift > 1:
+        tree.add(f"words: few of the query's are in any text, so their scores are raised by "
+                 f"{trace.lexical_lift:.2f}")  # fmt: skip
     for mean in trace.means:
         prior = ", mixed with the model's prior" if mean.with_prior else ""
         tree.add(f"mean {mean.script}: of {mean.vectors:,} vectors below {mean.uri}{prior}")

@@ -147,7 +147,10 @@ class Commit:
     def _add_text(self, number: int, change: Upsert, text: IndexedText, first: bool) -> None:
         g = self.g
         row, c = g.texts, g.columns
-        words = tokens.hashes(text.text, uris.name(change.uri) if first else "")
+        words = tokens.hashes(
+            text.text, uris.name(change.uri) if first else "",
+            tokens.heading_of(text, change.abstract),
+        )  # fmt: skip
         length = len(words) // _HASH_BYTES
         self.words.append(words)
         self.word_count += length

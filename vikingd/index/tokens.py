@@ -20,10 +20,14 @@ import numpy as np
 import numpy.typing as npt
 import Stemmer
 
+from vikingd.model import IndexedText
 from vikingd.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS
 
-VERSION: int = 1
+VERSION: int = 2
 """To be raised whenever a text gets other terms than before: an index holds for one version."""
+
+HEADING = 3
+"""How often a term of a text's heading counts."""
 
 MAX_TERM = 64
 """Longer ones are no terms: nobody asks for them, and encoded data would flood the vocabulary."""
@@ -125,23 +129,34 @@ def term_hash(term: str) -> int:
     return min(max(int.from_bytes(digest, "little"), 1), 2**64 - 2)
 
 
-def hashes(text: str, name: str = "") -> bytes:
+def hashes(text: str, name: str = "", heading: str = "") -> bytes:
     """The hashes of all terms of a text and the name of its file, 8 bytes each, in no order.
 
-    A name of digits only is an ordinal and says nothing.
+    A name of digits only is an ordinal and says nothing. The terms of the `heading`, which stands
+    in the text too, count HEADING times in all: it says what all of the text is about.
     """
     found = _hashes(_normalized(text))
+    if heading:
+        found += _hashes(_normalized(heading)) * (HEADING - 1)
     return found + _hashes(_normalized(name)) if name and not name.isdecimal() else found
 
 
-def encode(text: str, name: str = "") -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], int]:
-    """What the index keeps of a text and the name of its file.
+def heading_of(text: IndexedText, abstract: str) -> str:
+    """The title and the headings that stand before a passage, or before its context's abstract."""
+    shown = text.passage if text.ordinal else abstract
+    return text.text[: -len(shown)] if shown and text.text.endswith(shown) else ""
+
+
+def encode(
+    text: str, name: str = "", heading: str = ""
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], int]:
+    """What the index keeps of a text, the name of its file and its heading, see `hashes`.
 
     Returns:
         The hashes of its terms, each once, ascending; how often each occurs, at most 65,535; how
         many terms there are, repeats included.
     """
-    ordered = np.frombuffer(bytearray(hashes(text, name)), "<u8")
+    ordered = np.frombuffer(bytearray(hashes(text, name, heading)), "<u8")
     ordered.sort()
     # np.unique does the same in twice the time.
     edges = np.ones(len(ordered) + 1, np.bool_)

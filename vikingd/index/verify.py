@@ -84,7 +84,10 @@ class Comparison:
             shown = text.section, text.passage, text.start
             if snapshot.contents.passage(at)[:3] != shown:
                 self._problem(f"{context.uri}: text {text.text_id} is another passage in the index")
-            hashes, tf, length = tokens.encode(text.text, uris.name(context.uri) if i == 0 else "")
+            hashes, tf, length = tokens.encode(
+                text.text, uris.name(context.uri) if i == 0 else "",
+                tokens.heading_of(text, context.abstract),
+            )  # fmt: skip
             words = np.uint64(0)
             with np.errstate(over="ignore"):
                 words = (hashes * tf.astype(np.uint64)).sum(dtype=np.uint64)

@@ -97,7 +97,7 @@ class _ModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mode.ValueType],
     MODE_VECTOR: _Mode.ValueType  # 1
     """By meaning: max(0, cosine) after centring by language, as in ScoreParts.dense."""
     MODE_KEYWORD: _Mode.ValueType  # 2
-    """By words: BM25 over the best that a text could reach, as in ScoreParts.lexical."""
+    """By words: BM25 over the best that a text could reach, never raised as in ScoreParts.lexical."""
     MODE_HYBRID: _Mode.ValueType  # 3
     """Both, fused. A query of identifiers only that the scope has is answered by words alone."""
 
@@ -109,7 +109,7 @@ MODE_UNSPECIFIED: Mode.ValueType  # 0
 MODE_VECTOR: Mode.ValueType  # 1
 """By meaning: max(0, cosine) after centring by language, as in ScoreParts.dense."""
 MODE_KEYWORD: Mode.ValueType  # 2
-"""By words: BM25 over the best that a text could reach, as in ScoreParts.lexical."""
+"""By words: BM25 over the best that a text could reach, never raised as in ScoreParts.lexical."""
 MODE_HYBRID: Mode.ValueType  # 3
 """Both, fused. A query of identifiers only that the scope has is answered by words alone."""
 Global___Mode: _TypeAlias = Mode  # noqa: Y015
@@ -429,7 +429,9 @@ class ScoreParts(_message.Message):
     dense: _builtins.float
     """The closeness of meaning, max(0, cosine) after centring by language. 0 without a vector."""
     lexical: _builtins.float
-    """BM25 over the best that a text could reach for this query."""
+    """BM25 over the best that a text could reach for this query; of files, where the best of the
+    scope has less than .2, raised by one factor so that it has that.
+    """
     dense_weight: _builtins.float
     """The weight of dense in own."""
     own: _builtins.float
@@ -559,6 +561,7 @@ class FindTrace(_message.Message):
     ROUNDS_FIELD_NUMBER: _builtins.int
     STOP_REASON_FIELD_NUMBER: _builtins.int
     IDENTIFIERS_FIELD_NUMBER: _builtins.int
+    LEXICAL_LIFT_FIELD_NUMBER: _builtins.int
     method: Global___Method.ValueType
     """The method that was used."""
     scope_directories: _builtins.int
@@ -587,6 +590,10 @@ class FindTrace(_message.Message):
     """Why it stopped."""
     identifiers: _builtins.bool
     """True when the query was taken for identifiers and text alone counts."""
+    lexical_lift: _builtins.float
+    """What the scores of texts by words were multiplied by, so that the best of the scope has at
+    least .2; 1: it has.
+    """
     @_builtins.property
     def terms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The query's terms as the index knows them."""
@@ -619,10 +626,11 @@ class FindTrace(_message.Message):
         rounds: _builtins.int = ...,
         stop_reason: _builtins.str = ...,
         identifiers: _builtins.bool = ...,
+        lexical_lift: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_lift", b"lexical_lift", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -103,7 +103,7 @@ def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
         found.rescored, scored.terms, SCRIPTS[scored.script], means, found.icc, found.gate,
         found.sample_files, tuple(directories), len(found.opened), found.rounds,
         _STOPPED[found.stop] if walked else "every file of the scope was scored",
-        scored.identifiers,
+        scored.identifiers, found.lift,
     )  # fmt: skip
 
 

@@ -230,6 +230,7 @@ def _find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
         rounds=trace.rounds,
         stop_reason=trace.stop_reason,
         identifiers=trace.identifiers,
+        lexical_lift=trace.lexical_lift,
     )
     for mean in trace.means:
         message.means.add(
