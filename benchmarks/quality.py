@@ -56,10 +56,24 @@ class Row:
 
 
 def find(client: Client, query: Query) -> list[str]:
-    """Hierarchical scores of files."""
-    reply = client.find(query.text, target=query.scope, limit=LIMIT)
+    """Hierarchical scores of files, the default."""
+    return _found(client, query, None)
+
+
+def _found(client: Client, query: Query, alpha: float | None) -> list[str]:
+    reply = client.find(query.text, target=query.scope, limit=LIMIT, alpha=alpha)
     matches = [m for bucket in (reply.memories, reply.resources, reply.skills) for m in bucket]
     return [m.uri for m in sorted(matches, key=lambda m: (-m.score, m.uri))]
+
+
+def flat(client: Client, query: Query) -> list[str]:
+    """Files' own scores, without parents and neighbours."""
+    return _found(client, query, 1.0)
+
+
+def half(client: Client, query: Query) -> list[str]:
+    """Half of a score from the parent, for every query."""
+    return _found(client, query, 0.5)
 
 
 def keyword(client: Client, query: Query) -> list[str]:
@@ -86,7 +100,7 @@ def _retrieve(client: Client, query: Query, mode: Mode) -> list[str]:
 
 Method: TypeAlias = Callable[[Client, Query], list[str]]
 
-METHODS: tuple[Method, ...] = (keyword, vector, rrf, find)
+METHODS: tuple[Method, ...] = (keyword, vector, rrf, flat, half, find)
 
 
 class Answer(NamedTuple):

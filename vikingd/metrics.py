@@ -92,6 +92,7 @@ class Metrics(Collector):
 
     def __init__(self) -> None:
         self._lock = Lock()  # held for no longer than a few of Python's lines
+        self._compaction_lock = Lock()  # its own: no answer waits for one who writes
         self._calls: dict[str, CallFigures] = defaultdict(CallFigures)
         self._answers: dict[str, AnswerFigures] = defaultdict(AnswerFigures)
         self._query_embedding = Distribution(_SECONDS)
@@ -133,7 +134,7 @@ class Metrics(Collector):
 
     def compacted(self, seconds: float) -> None:
         """A new base of the index is in use."""
-        with self._lock:
+        with self._compaction_lock:
             self._compaction.observe(seconds)
 
     def follow(
@@ -173,7 +174,7 @@ class Metrics(Collector):
 
     def compaction(self) -> Distribution:
         """Seconds of each compaction."""
-        with self._lock:
+        with self._compaction_lock:
             return self._compaction.copy()
 
     def collect(self) -> Iterator[Metric]:

@@ -102,11 +102,14 @@ def gather_strings(at: I64, data: U8, tail_at: I64, tail: U8, rows: I32) -> tupl
     out = np.empty(bounds[rows.shape[0]], np.uint8)
     for i in range(rows.shape[0]):
         row = rows[i]
+        # Byte by byte, which LLVM knows how to do: for a slice from a slice, numba would compile
+        # what makes the text of its error, too.
         if row < base:
-            out[bounds[i] : bounds[i + 1]] = data[at[row] : at[row + 1]]
+            for j in range(bounds[i + 1] - bounds[i]):
+                out[bounds[i] + j] = data[at[row] + j]
         else:
-            first, end = tail_at[row - base], tail_at[row - base + 1]
-            out[bounds[i] : bounds[i + 1]] = tail[first:end]
+            for j in range(bounds[i + 1] - bounds[i]):
+                out[bounds[i] + j] = tail[tail_at[row - base] + j]
     return bounds, out
 
 

@@ -240,7 +240,7 @@ def _with_proposed(
 ) -> I32:
     """The candidates, and the files of the texts that match best by words or stand in `near`."""
     size = scope.text_high - scope.text_low + tree.texts.file.shape[0] - scope.base_texts
-    by_words = select.best_positions(scratch.lexical[:size], BEST_BY_WORDS)
+    by_words = select.best_positions(scratch.lexical[:size], np.int64(BEST_BY_WORDS))
     found = np.empty(candidates.shape[0] + by_words.shape[0] + near.shape[0], np.int32)
     count = candidates.shape[0]
     for i in range(count):

@@ -423,5 +423,6 @@ def keyword_top(
                     if count == k:
                         least = np.float64(scores[k - 1]) - rounding
         window[:size] = 0
-        at[:] = stops
+        for i in range(n):  # from array to array, numba would compile what makes its error's text
+            at[i] = stops[i]
     return rows[:count], scores[:count]

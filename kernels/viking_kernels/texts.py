@@ -103,7 +103,7 @@ def own_of_file(
     best = -1
     count = 0
     if file < scope.base_files:
-        for row in range(tree.files.texts[file, 0], tree.files.texts[file, 1]):
+        for row in range(np.int64(tree.files.texts[file, 0]), np.int64(tree.files.texts[file, 1])):
             if texts.died[row] > scope.revision:
                 if coded:
                     score = np.float64(scratch.coded[0, row - scope.text_low])
@@ -140,7 +140,7 @@ def best_passages(
     rows[:] = -1
     scores[:] = 0
     if file < scope.base_files:
-        for row in range(tree.files.texts[file, 0], tree.files.texts[file, 1]):
+        for row in range(np.int64(tree.files.texts[file, 0]), np.int64(tree.files.texts[file, 1])):
             if texts.died[row] > scope.revision and texts.ordinal[row] > 0:
                 own = own_of_text(row, tree, vectors, query, lexical, scope)
                 _insert(rows, scores, row, own)

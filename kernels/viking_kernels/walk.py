@@ -67,7 +67,8 @@ def score_files(
     if not exact and directory < scope.base_dirs:
         first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
         if first < last:
-            low, high = tree.files.texts[first, 0], tree.files.texts[last - 1, 1]
+            low = np.int64(tree.files.texts[first, 0])
+            high = np.int64(tree.files.texts[last - 1, 1])
             score_codes(low, high, tree, vectors, query, scope, scratch)
     texts = 0
     file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
