@@ -139,12 +139,23 @@ class Recomputation:
             for i, text in enumerate(context.texts):
                 self._add(context, text, first=i == 0)
 
+        self._by_words = _Documents(self._counts)
+        self._directories_by_words = _Documents([self._documents[d] for d in self._directories])
         self._known = {term_hash(term) for counts in self._counts for term in counts}
         # Each vector less the mean of its language; zeros where there is none.
         self._centred = np.zeros((len(self._texts), stored.prior.shape[1]))
         for i, text in enumerate(self._texts):
             if text.vector is not None:
                 self._centred[i] = text.vector - self._mean[text.script]
+        # Of what lies below each directory: its scripts, the sum of the vectors, their number.
+        self._scripts_below = {
+            uri: {self._texts[i].script for i in below} for uri, below in self._below.items()
+        }
+        self._sums = {uri: self._centred[below].sum(axis=0) for uri, below in self._below.items()}
+        self._vectors_below = {
+            uri: sum(self._texts[i].vector is not None for i in below)
+            for uri, below in self._below.items()
+        }
 
     def _add(self, context: StoredContext, text: StoredText, *, first: bool) -> None:
         number = len(self._texts)
@@ -184,13 +195,9 @@ class Recomputation:
             script, vector = NONE, None
             alpha = 1.0 if alpha is None else alpha
         dense, direction = self._dense(vector, script)
-        lexical = _bm25(weights, self._counts)
+        lexical = self._by_words.bm25(weights)
         in_directories = dict(
-            zip(
-                self._directories,
-                _bm25(weights, [self._documents[uri] for uri in self._directories]),
-                strict=True,
-            )
+            zip(self._directories, self._directories_by_words.bm25(weights), strict=True)
         )
 
         foreign = [t.script != script and NONE not in (t.script, script) for t in self._texts]
@@ -208,7 +215,7 @@ class Recomputation:
         }
         own_directories = {}
         for uri in self._directories:
-            scripts = {self._texts[i].script for i in self._below[uri]}
+            scripts = self._scripts_below[uri]
             missing = not weights or (script != NONE and not scripts & {script, NONE})
             words = 0.0 if missing else in_directories[uri]
             meaning = self._dense_of_directory(uri, direction)
@@ -255,11 +262,9 @@ class Recomputation:
         """Closeness of the sum of all centred vectors below a directory."""
         if direction is None:
             return 0.0
-        below = self._below[uri]
-        total = self._centred[below].sum(axis=0)
+        total = self._sums[uri]
         length = float(np.linalg.norm(total))
-        vectors = sum(self._texts[i].vector is not None for i in below)
-        if length <= NEGLIGIBLE * vectors:
+        if length <= NEGLIGIBLE * self._vectors_below[uri]:
             return 0.0
         return min(max(0.0, float(total @ direction) / length), 1.0)
 
@@ -327,20 +332,29 @@ def _own(dense: float, lexical: float, use_dense: bool, missing: bool) -> float:
     return dense if missing else DENSE_WEIGHT * dense + (1 - DENSE_WEIGHT) * lexical
 
 
-def _bm25(weights: Mapping[str, int], documents: Sequence[Mapping[str, int]]) -> list[float]:
-    """BM25 in Lucene's form over the ideal, the sum of weight * idf, of each document."""
-    lengths = [sum(document.values()) for document in documents]
-    average = max(1.0, sum(lengths) / max(1, len(documents)))
-    scores = [0.0] * len(documents)
-    ideal = 0.0
-    for term, weight in weights.items():
-        df = sum(term in document for document in documents)
-        gain = weight * math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
-        ideal += gain
+class _Documents:
+    """Documents by their terms."""
+
+    def __init__(self, documents: Sequence[Mapping[str, int]]) -> None:
+        lengths = [sum(document.values()) for document in documents]
+        average = max(1.0, sum(lengths) / max(1, len(documents)))
+        self._norms = [K1 * (1 - B + B * length / average) for length in lengths]
+        self._postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for i, document in enumerate(documents):
-            if tf := document.get(term, 0):
-                scores[i] += gain * tf / (tf + K1 * (1 - B + B * lengths[i] / average))
-    return [score / ideal for score in scores] if ideal > 0 else scores
+            for term, tf in document.items():
+                self._postings[term].append((i, tf))
+
+    def bm25(self, weights: Mapping[str, int]) -> list[float]:
+        """BM25 in Lucene's form over the ideal, the sum of weight * idf, of each document."""
+        scores = [0.0] * len(self._norms)
+        ideal = 0.0
+        for term, weight in weights.items():
+            found = self._postings.get(term, [])
+            gain = weight * math.log(1 + (len(scores) - len(found) + 0.5) / (len(found) + 0.5))
+            ideal += gain
+            for i, tf in found:
+                scores[i] += gain * tf / (tf + self._norms[i])
+        return [score / ideal for score in scores] if ideal > 0 else scores
 
 
 def _means(stored: Stored, scope: str) -> F64:

@@ -27,7 +27,7 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
-from viking_kernels.scope import tail_directories
+from viking_kernels.scope import place, row_at, tail_directories
 
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.tokens import query_terms
@@ -138,6 +138,9 @@ def _search(index: Index) -> None:
 
 def _find(index: Index) -> None:
     tree, vectors, numbers, means, asked, scope, terms, scratch = _case(index)
+    # What is asked of rows beside the find itself, from Python.
+    index.snapshot.has_term(int(terms.key[0]), scope)
+    place(row_at(0, 0, 1, 1), 0, 1, 1)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
         kernel.find(
