@@ -15,11 +15,12 @@ from benchmarks import daemon, echo
 from benchmarks.daemon import Server
 from benchmarks.data import MEDIUM, TOP, Query, Tree
 from benchmarks.measure import Load, Row
-from vikingd.client import Method, find_request
+from vikingd.client import Method, Mode, find_request, retrieve_request
 from vikingd.pb.retrieval_pb2 import FindResponse
 
 T = TypeVar("T")
 FIND = "/viking.retrieval.v1.Retrieval/Find"
+RETRIEVE = "/viking.retrieval.v1.Retrieval/Retrieve"
 QUERIES = 128
 
 
@@ -66,6 +67,14 @@ class Questions:
     def load(self, method: Method) -> Load:
         """Finds by a method."""
         return Load(self.server, FIND, [self._request(q, method) for q in self.queries])
+
+    def retrievals(self, mode: Mode) -> Load:
+        """The same queries to Retrieve, its ten best passages."""
+        requests = [
+            retrieve_request(q.text, vector=q.vector, target=self._target, mode=mode, top_k=10)
+            for q in self.queries
+        ]
+        return Load(self.server, RETRIEVE, [request.SerializeToString() for request in requests])
 
     def recall(self, replies: Sequence[bytes]) -> float:
         """Mean recall@10 of answers to the queries, or the first of them, in their order."""

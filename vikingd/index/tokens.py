@@ -57,7 +57,8 @@ _CJK = f"々〇{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}"
 def _compound(word: str) -> str:
     """Pattern: words joined into a path, a dotted name or a file name; C++, C#, F#."""
     joint = r"(?::(?://|:|\\)?|[-./@\\])"
-    return rf"[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_])|{word}++(?:{joint}{word}++)*+"
+    # No group is possessive: Python 3.11.2 keeps what a failed repetition of one has read.
+    return rf"[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_])|{word}++(?:{joint}{word}++)*"
 
 
 _ASCII_PIECE = re.compile(_compound("[A-Za-z0-9_]"))

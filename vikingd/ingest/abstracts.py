@@ -96,7 +96,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _comment_paragraphs(text: str, mark: str) -> Iterator[str]:
     """The paragraphs of the comments that source code begins with, legal ones left out."""
     text = _FOR_TOOLS.sub("", text.lstrip("\ufeff").replace("\r\n", "\n"))
-    line_comment = rf"(?:[ \t]*+{re.escape(mark)}[^\n]*(?:\n|\Z))++" if mark else r"(?!)"
+    line_comment = rf"(?:[ \t]*+{re.escape(mark)}[^\n]*(?:\n|\Z))+" if mark else r"(?!)"
     comment = re.compile(rf"\s*+(?:{_BLOCK_COMMENT}|({line_comment}))", re.DOTALL)
     position = 0
     while found := comment.match(text, position):

@@ -27,7 +27,7 @@ MAX_MARKDOWN_LINES = 65_536
 """A text of more lines was made by a program: parsing it would take long and tell little."""
 
 _EOL = r"(?>\r\n?|\n)"
-_BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})++")
+_BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})+")
 _LINE_END = re.compile(_EOL)
 _BEFORE_UNINDENTED = re.compile(rf"{_EOL}(?=\S)")
 _CLAUSE_END = re.compile(r"[，、：]|\s+")
