@@ -374,3 +374,28 @@ def test_verify_fails_when_index_and_store_differ(ctl: Ctl) -> None:
     code, out, _ = ctl("verify", "--address", f"127.0.0.1:{port}", "--json")
     assert (code, json.loads(out)["ok"]) == (1, False)
     server.stop(None)
+
+
+def test_a_prompt_is_on_stdout_and_its_sources_beside_it(client: Client, ctl: Ctl) -> None:
+    """So that it can be piped; with --json all of the reply is."""
+    said = "Green tea wants water of 80 degrees."
+    client.put([Draft("viking://resources/p/tea.md", content=said)])
+    code, out, err = ctl("context", "green tea", "--max-tokens", "40", "--citation", "uri")
+    assert (code, out) == (0, f"[viking://resources/p/tea.md] {said}\n")
+    assert "of 40 tokens" in err
+    assert "viking://resources/p/tea.md" in err
+    _, out, _ = ctl("--json", "context", "green tea", "--strategy", "keyword")
+    reply = Parse(out, retrieval_pb2.BuildContextResponse())
+    assert reply.citations[0].uri == "viking://resources/p/tea.md"
+
+
+def test_passages_are_shown_with_what_the_answer_came_to(client: Client, ctl: Ctl) -> None:
+    """Items and scores, or why there are none."""
+    client.put([Draft("viking://resources/p/tea.md", content="Green tea")])
+    code, out, _ = ctl("retrieve", "tea", "--debug", "--weights", "0", "2")
+    assert code == 0
+    assert "viking://resources/p/tea.md #1" in out
+    assert "1 item" in out
+    assert "words alone" in out
+    _, out, _ = ctl("retrieve", "coffee", "--mode", "keyword")
+    assert "no item: no match" in out

@@ -18,6 +18,7 @@ from vikingd.client import (
     Rrf,
     WeightedSum,
 )
+from vikingd.ctl.demo import serving
 from vikingd.pb.retrieval_pb2 import (
     OUTCOME_BELOW_THRESHOLD,
     OUTCOME_FOUND,
@@ -262,3 +263,23 @@ def test_without_an_embedder_words_answer_and_the_reply_says_so(filled: Client) 
     assert "no embedder" in found.degraded[0]
     assert not filled.retrieve("tea", vector=vector(1, 0, 0)).degraded
     assert not filled.retrieve("tea", mode=Mode.KEYWORD).degraded
+
+
+def test_what_a_request_leaves_open_is_the_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many items and above which score; a context's budget and what is reserved of it."""
+    for name, value in {
+        "RETRIEVAL__TOP_K": "2",
+        "RETRIEVAL__SCORE_THRESHOLD": "0.25",
+        "CONTEXT__MAX_TOKENS": "30",
+        "CONTEXT__RESERVE_TOKENS": "10",
+    }.items():
+        monkeypatch.setenv(f"VIKINGD_{name}", value)  # fmt: skip
+    with serving("--provider", "none", quiet=True) as where, Client(where) as own:
+        own.put([Draft(f"{TOP}/{i}", content="tea " * i + "and more") for i in range(1, 6)])
+        asked = {"query": "tea", "mode": Mode.KEYWORD}
+        assert len(own.retrieve(**asked, score_threshold=0).items) == 2
+        assert len(own.retrieve(**asked, score_threshold=0, top_k=9).items) == 5
+        assert own.retrieve("tea water", mode=Mode.KEYWORD).outcome == OUTCOME_BELOW_THRESHOLD
+        assert own.build_context("tea").budget_tokens == 20
+        assert own.build_context("tea", max_tokens=25).budget_tokens == 25
+        assert own.build_context("tea", reserve_tokens=0).budget_tokens == 30

@@ -53,10 +53,21 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
+Target = Annotated[str, typer.Option(metavar="URI", help="Search in this directory only.")]
+Where = Annotated[
+    dict | None,  # type: ignore[type-arg]  # typer takes no parameters here
+    typer.Option(
+        parser=json_object,
+        metavar="JSON",
+        help='Only where the metadata match, like \'{"year": {"$gte": 2024}}\'.',
+    ),
+]
+
+
 def find(
     session: Session,
     query: Annotated[str, typer.Argument(help="The question, in any language.")],
-    target: Annotated[str, typer.Option(metavar="URI", help="Search in this directory only.")] = "",
+    target: Target = "",
     kinds: Annotated[
         list[TypeName] | None, typer.Option("--type", help="Only this type; may be repeated.")
     ] = None,
@@ -64,14 +75,7 @@ def find(
     threshold: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="Only what scores more than this.")
     ] = None,
-    where: Annotated[
-        dict | None,  # type: ignore[type-arg]  # typer takes no parameters here
-        typer.Option(
-            parser=json_object,
-            metavar="JSON",
-            help='Only where the metadata match, like \'{"year": {"$gte": 2024}}\'.',
-        ),
-    ] = None,
+    where: Where = None,
     levels: Annotated[LevelsName, typer.Option(help="What to return.")] = LevelsName.FILES,
     alpha: Annotated[
         float | None,

@@ -19,7 +19,7 @@ from vikingd.client import (
     find_request,
     retrieve_request,
 )
-from vikingd.ctl.reading import json_object
+from vikingd.ctl.reading import Target, Where
 from vikingd.ctl.render import degraded_lines, milliseconds, snippet
 from vikingd.ctl.session import Session
 from vikingd.pb.retrieval_pb2 import BuildContextResponse, Outcome, RetrieveResponse
@@ -55,17 +55,6 @@ class OrderName(StrEnum):
 
     SCORE = "score"
     TREE = "tree"
-
-
-Target = Annotated[str, typer.Option(metavar="URI", help="Search in this directory only.")]
-Where = Annotated[
-    dict | None,  # type: ignore[type-arg]  # typer takes no parameters here
-    typer.Option(
-        parser=json_object,
-        metavar="JSON",
-        help='Only where the metadata match, like \'{"year": {"$gte": 2024}}\'.',
-    ),
-]
 
 
 def retrieve(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
@@ -52,16 +52,17 @@ _NOTHING: I32 = np.zeros(0, np.int32)
 class Ranked:
     """Rows of texts, best first, ties by row, with their scores [n].
 
-    `parts` [n, 2] are dense and lexical; `is_full` where there may be more.
+    `parts` [n, 2] are dense and lexical where one search made both; `is_full` where there may be
+    more.
     """
 
     rows: I32
     scores: F64
-    parts: F64
     is_full: bool
+    parts: F64 | None = None
 
 
-_EMPTY = Ranked(_NOTHING, np.zeros(0), np.zeros((0, 2)), False)
+_EMPTY = Ranked(_NOTHING, np.zeros(0), False)
 
 
 class Strategy(Bound):
@@ -143,8 +144,9 @@ class Strategy(Bound):
             depth = min(depth * DEEPER, MOST_DEPTH)
             self._ready.clear()
         started = perf_counter()
-        ranks = _ranks(sides) if self.query.debug else {}
-        items = tuple(self._item(one, found, ranks) for one in chosen)
+        named = ("vector", "keyword") if self.query.debug else ()
+        places = [_places(sides.get(name)) for name in named]
+        items = tuple(self._item(one, found, places) for one in chosen)
         outcome = Outcome.FOUND
         if not items:
             outcome = Outcome.BELOW_THRESHOLD if len(found.rows) else Outcome.NO_MATCH
@@ -194,9 +196,7 @@ class Strategy(Bound):
         rows, scores = flat.keyword_top(
             snapshot.tree.texts, self.counts, scope, inside, terms, self._allowed, depth
         )
-        exact = scores.astype(np.float64)
-        parts = np.stack([np.zeros(len(rows)), exact], axis=1)
-        return Ranked(rows, exact, parts, len(rows) == depth)
+        return Ranked(rows, scores.astype(np.float64), len(rows) == depth)
 
     def _by_meaning(self, vector: F32, depth: int) -> Ranked:
         return self._by_both(vector, (1.0, 0.0), depth)
@@ -211,7 +211,7 @@ class Strategy(Bound):
             self._near(asked, weights, depth), weights, depth, scratch,
         )  # fmt: skip
         keep_scratch(scratch)
-        return Ranked(rows, scores.astype(np.float64), parts, len(rows) == depth)
+        return Ranked(rows, scores.astype(np.float64), len(rows) == depth, parts)
 
     def _near(self, asked: Asked, weights: tuple[float, float], depth: int) -> I32:
         """What a large base's inverted file proposes; it knows no words and no filter."""
@@ -287,9 +287,7 @@ class Strategy(Bound):
 
     # Showing
 
-    def _item(
-        self, one: _Candidate, found: Ranked, ranks: dict[str, dict[int, int]]
-    ) -> RetrievedItem:
+    def _item(self, one: _Candidate, found: Ranked, places: Sequence[_Places]) -> RetrievedItem:
         include = self.query.include
         section, text, start, end = self._shown(one.row)
         item = RetrievedItem(
@@ -300,11 +298,14 @@ class Strategy(Bound):
             vector = self._vector(one.row)
             item.vector = b"" if vector is None else vector.astype("<f4").tobytes()
         if self.query.debug:
-            dense, lexical = found.parts[one.at].tolist()
+            (vector_rank, dense), (keyword_rank, lexical) = (
+                side.get(one.row, (None, 0.0)) for side in places
+            )
+            if found.parts is not None:
+                dense, lexical = found.parts[one.at].tolist()
             item.debug = ItemDebug(
-                ranks.get("vector", {}).get(one.row), ranks.get("keyword", {}).get(one.row),
-                dense, lexical, found.scores.item(one.at), one.boost,
-            )  # fmt: skip
+                vector_rank, keyword_rank, dense, lexical, found.scores.item(one.at), one.boost
+            )
         return item
 
     def _shown(self, row: int) -> tuple[str, str, int, int]:
@@ -366,15 +367,15 @@ def _fused(sides: Sequence[Ranked], weights: tuple[float, float], k: float) -> R
         np.concatenate([side.rows for side in sides]),
         np.cumsum([len(side.rows) for side in sides]), np.array(weights), k,
     )  # fmt: skip
-    dense, lexical = (dict(zip(s.rows.tolist(), s.scores.tolist(), strict=True)) for s in sides)
-    parts = np.array([(dense.get(r, 0.0), lexical.get(r, 0.0)) for r in rows.tolist()])
-    full = any(side.is_full for side in sides)
-    return Ranked(rows, scores, parts.reshape(-1, 2), full)
+    return Ranked(rows, scores, any(side.is_full for side in sides))
 
 
-def _ranks(sides: Mapping[str, Ranked]) -> dict[str, dict[int, int]]:
-    """The place of each row in each side, from 0."""
-    return {
-        name: {row: rank for rank, row in enumerate(side.rows.tolist())}
-        for name, side in sides.items()
-    }
+_Places = dict[int, tuple[int | None, float]]
+
+
+def _places(side: Ranked | None) -> _Places:
+    """(place from 0, score) of each row of a side."""
+    if side is None:
+        return {}
+    listed = zip(side.rows.tolist(), side.scores.tolist(), strict=True)
+    return {row: (rank, score) for rank, (row, score) in enumerate(listed)}
