@@ -930,3 +930,43 @@ def rrf(
     return sorted(
         ((r, s) for r, s in scores.items() if s > 0), key=lambda pair: (-pair[1], pair[0])
     )
+
+
+# salience
+
+
+def recall(
+    semantic: Sequence[float],
+    known: Sequence[tuple[int, int, int | None, int]],
+    weights: Sequence[float],
+    now: int,
+    budget: int,
+    limit: int,
+    skip: bool,
+) -> tuple[list[int], list[list[float]]]:
+    """(chosen, parts of each): known are reinforced, accessed, said at (None: never), tokens."""
+    *of_parts, half_life = weights
+    most_reinforced = max((r for r, _, _, _ in known), default=0)
+    most_accessed = max((a for _, a, _, _ in known), default=0)
+    parts = []
+    for meaning, (reinforced, accessed, said_at, _) in zip(semantic, known, strict=True):
+        recency = 0.0
+        if said_at is not None:
+            days = max(0, now - said_at) / (24 * 60 * 60 * 1_000_000)
+            recency = math.exp(-math.log(2) / half_life * days)
+        parts.append([
+            meaning,
+            math.log(reinforced + 1) / math.log(most_reinforced + 2),
+            recency,
+            math.log(accessed + 1) / math.log(most_accessed + 2),
+        ])  # fmt: skip
+    scores = [sum(w * p for w, p in zip(of_parts, one, strict=True)) for one in parts]
+    chosen: list[int] = []
+    for i in sorted(range(len(scores)), key=lambda i: (-scores[i], i)):
+        if len(chosen) == limit:
+            break
+        if sum(known[j][3] for j in chosen) + known[i][3] <= budget:
+            chosen.append(i)
+        elif not skip:
+            break
+    return chosen, parts

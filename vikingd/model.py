@@ -55,16 +55,31 @@ class PutOutcome(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of one memory, a passage of a memory file; times in microseconds.
+
+    `id` 0 and times None mean: not known, or not given.
+    """
+
+    id: int = 0
+    reinforcement: int = 0
+    access_count: int = 0
+    time: int | None = None
+    created_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Passage:
     """A piece of a file's content: code points [start, end), the headings above it, its vector.
 
-    `vector` is b"" where none is given.
+    `vector` is b"" where none is given, `entry` None where nothing is remembered of it.
     """
 
     section: str
     start: int
     end: int
     vector: bytes = b""
+    entry: Entry | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +284,16 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A checked draft with its abstract and its texts, ready to be written."""
+    """A checked draft with its abstract and its texts, ready to be written.
+
+    `entries` are those of a memory file that are given, by ordinal; the others keep what they have.
+    """
 
     draft: Draft
     abstract: str
     texts: tuple[Text, ...]
     content_hash: bytes
+    entries: Mapping[int, Entry] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,3 +380,4 @@ class Committed:
     outcomes: tuple[PutOutcome, ...] = ()
     count: int = 0
     text_ids: tuple[int, ...] = ()  # of a put: texts that wait for their vector
+    entries: tuple[Entry, ...] = ()  # of a reinforcement: as they are now

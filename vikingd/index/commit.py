@@ -62,7 +62,7 @@ class Commit:
         self.links: dict[int, dict[int, str]] = {}  # copies of those that change
 
     def upsert(self, change: Upsert) -> None:
-        """A context as it stands from now on; its old texts and metadata end."""
+        """A context as it stands from now on; its old metadata end, and its texts that changed."""
         g = self.g
         is_new = change.uri not in g.names.tail_rows and change.uri not in self.in_base
         row = None if is_new else g.find(change.uri)
@@ -70,6 +70,7 @@ class Commit:
             raise Corrupt(f"{change.uri} is a {'directory' if row >= 0 else 'file'} in the index")
         columns = g.dir_columns if change.is_directory else g.file_columns
         abstracts = g.contents.directories if change.is_directory else g.contents.files
+        kept = 0
         if row is None:
             parent = self._parent(change.uri)
             number = (
@@ -81,13 +82,13 @@ class Commit:
             number = row if row >= 0 else -1 - row
             if change.is_directory:
                 g.columns["dir_id"][number] = change.context_id
-            self._kill_texts(number, change.is_directory)
+            kept = self._keep_texts(number, change)
             columns.remove(number, self.revision)
         abstracts.put(number, change.abstract, self.revision)
         if change.metadata:
             columns.add(number, change.metadata, self.revision)
-        for i, text in enumerate(change.texts):
-            self._add_text(number, change, text, first=i == 0)
+        for text in change.texts[kept:]:
+            self._add_text(number, change, text, first=text is change.texts[0])
 
     def _parent(self, uri: str) -> int:
         above = uris.parent(uri)
@@ -216,15 +217,46 @@ class Commit:
             self._set_vector(row, change.vector)
             self.g.filled_in_base += row < self.g.base_texts
 
-    def _kill_texts(self, number: int, is_directory: bool) -> None:
+    def _keep_texts(self, number: int, change: Upsert) -> int:
+        """How many texts at the beginning stay the rows that they are; the others' rows end.
+
+        Their order is that of the rows, so nothing behind a text that changed is kept.
+        """
+        rows = self._texts_of(number, change.is_directory)
+        kept = 0
+        for row, text in zip(rows, change.texts, strict=False):
+            if not self._keep(row, text):
+                break
+            kept += 1
+        self._kill(rows[kept:])
+        return kept
+
+    def _keep(self, row: int, text: IndexedText) -> bool:
+        """Whether a row can stay for a text, with the vector that the text may have by now."""
         c = self.g.columns
-        if is_directory:
-            row = int(c["dir_text"][number])
-            c["dir_text"][number] = -1
-            rows = [row] if row >= 0 else []
-        else:
-            rows = self.g.texts_of_file(number)
+        if c["text_id"][row] != text.text_id:
+            return False
+        if c["vector_at"][row] == NEVER:
+            if text.vector:
+                self.fill(Filled(text.text_id, text.vector))
+            return True
+        return bool(self.g.raw(np.array([row]))[0].tobytes() == text.vector)
+
+    def _texts_of(self, number: int, is_directory: bool) -> list[int]:
+        """Rows of the living texts of a directory or file, rising."""
+        if not is_directory:
+            return self.g.texts_of_file(number)
+        row = int(self.g.columns["dir_text"][number])
+        return [row] if row >= 0 else []
+
+    def _kill_texts(self, number: int, is_directory: bool) -> None:
+        self._kill(self._texts_of(number, is_directory))
+
+    def _kill(self, rows: list[int]) -> None:
+        c = self.g.columns
         for row in rows:
+            if c["text_file"][row] < 0:
+                c["dir_text"][c["text_dir"][row]] = -1
             c["text_died"][row] = self.revision
             self.texts.append((row, -1))
             self.g.pending.pop(int(c["text_id"][row]), None)

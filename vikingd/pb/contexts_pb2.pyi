@@ -87,6 +87,7 @@ class Passage(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
     section: _builtins.str
     """Where it stands in the file, headings joined by " > "; at most 1,024 bytes. Empty: no heading."""
     start: _builtins.int
@@ -99,6 +100,13 @@ class Passage(_message.Message):
     """The embedding of the passage: little-endian float32, as many as the store's dimension; it is
     normalised on arrival. Empty: the daemon embeds the passage's text in the background.
     """
+    @_builtins.property
+    def memory(self) -> Global___MemoryState:
+        """Of a passage of a memory file: what is known of it as a memory. From Get; in a Put it restores
+        what an export kept. Unset in a Put: a passage whose text stands in the file already keeps what
+        it has, another one begins with nothing.
+        """
+
     def __init__(
         self,
         *,
@@ -106,14 +114,61 @@ class Passage(_message.Message):
         start: _builtins.int = ...,
         end: _builtins.int = ...,
         vector: _builtins.bytes = ...,
+        memory: Global___MemoryState | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "section", b"section", "start", b"start", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "memory", b"memory", "section", b"section", "start", b"start", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Passage: _TypeAlias = Passage  # noqa: Y015
+
+@_typing.final
+class MemoryState(_message.Message):
+    """What is known of one memory, which is a passage of a Markdown file below a root of memories (or
+    of another file there).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    REINFORCEMENT_FIELD_NUMBER: _builtins.int
+    ACCESS_COUNT_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """Its name, never given to another; it stays while the text does, or while Remember replaces
+    the text. Not used in a Put.
+    """
+    reinforcement: _builtins.int
+    """How often it was said again or reinforced; 0: never."""
+    access_count: _builtins.int
+    """How often Recall returned it; 0: never."""
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """When it was said, the last time. Unset in a Put: that of its file."""
+
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp:
+        """When it was written first. Unset in a Put: now."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        reinforcement: _builtins.int = ...,
+        access_count: _builtins.int = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_count", b"access_count", "created_at", b"created_at", "id", b"id", "reinforcement", b"reinforcement", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemoryState: _TypeAlias = MemoryState  # noqa: Y015
 
 @_typing.final
 class ContextInput(_message.Message):
@@ -223,9 +278,9 @@ class Context(_message.Message):
     title: _builtins.str
     """As written."""
     reinforcement: _builtins.int
-    """How often it was reinforced; 0: never."""
+    """How often its memories were reinforced, all together; 0: never, or it has none."""
     access_count: _builtins.int
-    """How often it was read by recall; 0: never."""
+    """How often Recall returned its memories, all together; 0: never, or it has none."""
     content_hash: _builtins.bytes
     """SHA-256 over what was written (vectors apart), 32 bytes: equal means an equal Put changes
     nothing.

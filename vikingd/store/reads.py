@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping
+from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.model import (
     AllLinks,
     Change,
     Context,
+    Entry,
     Filled,
     Linked,
     Passage,
@@ -22,7 +24,7 @@ from vikingd.model import (
     Remove,
     Upsert,
 )
-from vikingd.store.rows import links, metadata_of, text_of, upserts
+from vikingd.store.rows import links, memory_file, metadata_of, text_of, upserts
 from vikingd.store.schema import connect
 from vikingd.uri import ROOT, subtree_bounds
 
@@ -39,8 +41,24 @@ class StoreCounts(NamedTuple):
 
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
-    reinforcement, access_count, content_hash, revision"""
+    (SELECT ifnull(sum(reinforcement), 0) FROM texts JOIN entries ON text_id = texts.id
+     WHERE context_id = contexts.id),
+    (SELECT ifnull(sum(access_count), 0) FROM texts JOIN entries ON text_id = texts.id
+     WHERE context_id = contexts.id),
+    content_hash, revision"""
 _BY_URI = "FROM contexts WHERE tenant = 'default' AND uri = ?"
+_PASSAGES = """
+SELECT section, "start", "end", entries.id, reinforcement, access_count, time, created_at
+FROM texts LEFT JOIN entries ON text_id = texts.id
+WHERE context_id = ? AND ordinal > 0 ORDER BY ordinal
+"""
+_ENTRIES = """
+SELECT uri, entries.id, reinforcement, access_count, entries.time, entries.created_at,
+    ordinal, section, "start", "end", CASE ordinal WHEN 0 THEN abstract ELSE
+    substr(content, "start" + 1, "end" - "start") END
+FROM contexts JOIN texts ON context_id = contexts.id JOIN entries ON text_id = texts.id
+WHERE tenant = 'default'
+"""
 _RELATIONS = """
 SELECT uri, abstract, reason FROM links JOIN contexts ON contexts.id = b WHERE a = ?1
 UNION ALL
@@ -61,6 +79,11 @@ def _after(token: str) -> tuple[bool, str]:
     if kind not in ("d", "f") or not uri.startswith(ROOT):
         raise InvalidField("page_token", "is not one that an earlier page gave")
     return kind == "d", uri
+
+
+def _stored_entry(row: Sequence[Any]) -> StoredEntry:
+    uri, entry_id, reinforcement, accesses, time, created_at, *place = row
+    return StoredEntry(uri, Entry(entry_id, reinforcement, accesses, time, created_at), *place)
 
 
 def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
@@ -116,16 +139,15 @@ class Reads:
         with self._snapshot() as db:
             row = db.execute(f"SELECT id, overview, content, {_COLUMNS} {_BY_URI}", (uri,))
             context_id, overview, content, *columns = _found(row, uri)
-            passages = db.execute(
-                'SELECT section, "start", "end" FROM texts WHERE context_id = ? AND ordinal > 0 '
-                "ORDER BY ordinal",
-                (context_id,),
-            )
+            passages = db.execute(_PASSAGES, (context_id,))
             return _context(
                 columns,
                 overview=overview,
                 content=content,
-                passages=tuple(Passage(*passage) for passage in passages),
+                passages=tuple(
+                    Passage(section, start, end, entry=Entry(*entry) if entry[0] else None)
+                    for section, start, end, *entry in passages
+                ),
                 relations=tuple(
                     Relation(*relation) for relation in db.execute(_RELATIONS, (context_id,))
                 ),
@@ -165,6 +187,49 @@ class Reads:
                 (json.dumps(uris),),
             )
             return {(uri, ordinal): tuple(rest) for uri, ordinal, *rest in rows}
+
+    def entries(self, text_ids: Sequence[int]) -> dict[int, Entry]:
+        """What is known of memories by the ids of their texts; other texts are left out."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                "SELECT text_id, id, reinforcement, access_count, time, created_at FROM entries "
+                "WHERE text_id IN (SELECT value FROM json_each(?))",
+                (json.dumps(text_ids),),
+            )
+            return {text_id: Entry(*entry) for text_id, *entry in rows}
+
+    def memories_below(self, root: str) -> list[StoredEntry]:
+        """All memories below a directory, by URI and place, without their vectors."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                f"{_ENTRIES} AND uri >= ? AND uri < ? ORDER BY uri, ordinal", subtree_bounds(root)
+            )
+            return [_stored_entry(row) for row in rows]
+
+    def memories(self, ids: Sequence[int]) -> list[StoredEntry]:
+        """Memories by their ids, those that are there, by URI and place, without their vectors."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                f"{_ENTRIES} AND entries.id IN (SELECT value FROM json_each(?)) "
+                "ORDER BY uri, ordinal",
+                (json.dumps(ids),),
+            )
+            return [_stored_entry(row) for row in rows]
+
+    def memory_file(self, uri: str) -> MemoryFile | None:
+        """A file with its memories; None where there is no such file."""
+        with self._snapshot() as db:
+            return memory_file(db, uri)
+
+    def files_between(self, low: str, high: str) -> list[str]:
+        """The files whose URIs lie in [low, high], the last first."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                "SELECT uri FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri <= ? "
+                "AND NOT is_directory ORDER BY uri DESC",
+                (low, high),
+            )
+            return [uri for (uri,) in rows]
 
     def children(self, uri: str, after: str, limit: int) -> list[Context]:
         """The direct children of a directory, files before directories, each by name.

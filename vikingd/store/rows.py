@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from vikingd.model import IndexedText, Linked, Upsert
+from vikingd.memory.model import MemoryFile, StoredEntry
+from vikingd.model import Entry, IndexedText, Linked, Upsert
 from vikingd.text import text_to_index
 
 _CHUNK = 64  # contexts in memory at a time; each may have 2 MiB of content
@@ -21,6 +22,16 @@ WHERE id IN (SELECT value FROM json_each(?))
 _TEXTS = """
 SELECT context_id, id, ordinal, section, "start", "end", script, embeddable, text, vector
 FROM texts WHERE context_id IN (SELECT value FROM json_each(?)) ORDER BY context_id, ordinal
+"""
+
+_MEMORY_FILE = """
+SELECT id, abstract, overview, content, title, metadata, time FROM contexts
+WHERE tenant = 'default' AND uri = ? AND NOT is_directory
+"""
+_ENTRIES_OF = """
+SELECT entries.id, reinforcement, access_count, time, created_at,
+    ordinal, section, "start", "end", vector
+FROM texts JOIN entries ON text_id = texts.id WHERE context_id = ? ORDER BY ordinal
 """
 
 _LINKS = """
@@ -80,3 +91,20 @@ def links(db: sqlite3.Connection, context_ids: Sequence[int] | None = None) -> l
     else:
         rows = db.execute(_LINKS_OF, (json.dumps(context_ids),))
     return [Linked(*row) for row in rows]
+
+
+def memory_file(db: sqlite3.Connection, uri: str) -> MemoryFile | None:
+    """A file with its memories; None where there is no such file."""
+    row = db.execute(_MEMORY_FILE, (uri,)).fetchone()
+    if row is None:
+        return None
+    context_id, abstract, overview, content, title, metadata, time = row
+    entries = []
+    for *entry, ordinal, section, start, end, vector in db.execute(_ENTRIES_OF, (context_id,)):
+        passage = content[start:end] if ordinal else abstract
+        entries.append(
+            StoredEntry(uri, Entry(*entry), ordinal, section, start, end, passage, vector or b"")
+        )
+    return MemoryFile(
+        uri, abstract, overview, content, title, metadata_of(metadata), time, tuple(entries)
+    )

@@ -68,7 +68,29 @@ CREATE TABLE removals (revision INTEGER NOT NULL, uri TEXT NOT NULL);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 """
 
-MIGRATIONS: list[str] = [_TABLES]
+# A memory is a passage of a memory file. Its id is its own, for a text has another one as soon as
+# its file is written anew.
+_ENTRIES = """
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    text_id INTEGER NOT NULL UNIQUE REFERENCES texts (id) ON DELETE CASCADE,
+    reinforcement INTEGER NOT NULL DEFAULT 0,
+    access_count INTEGER NOT NULL DEFAULT 0,
+    time INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
+);
+INSERT INTO entries (text_id, time, created_at)
+SELECT texts.id, contexts.time, contexts.created_at
+FROM contexts JOIN texts ON context_id = contexts.id
+WHERE NOT is_directory AND (uri GLOB 'viking://user/memories/*'
+    OR uri GLOB 'viking://agent/memories/*' OR uri GLOB 'viking://projects/*/memories/*')
+AND (ordinal > 0 OR NOT EXISTS (
+    SELECT 1 FROM texts AS other WHERE other.context_id = contexts.id AND other.ordinal > 0));
+ALTER TABLE contexts DROP COLUMN reinforcement;
+ALTER TABLE contexts DROP COLUMN access_count;
+"""
+
+MIGRATIONS: list[str] = [_TABLES, _ENTRIES]
 """Scripts that lead from one schema to the next; only ever appended to."""
 
 _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that imports write most pages once

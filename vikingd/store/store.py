@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.errors import StoreInUse, StoreMismatch
+from vikingd.memory.model import Rewrite
 from vikingd.model import Committed, Prepared
 from vikingd.store.reads import Reads
 from vikingd.store.schema import connect, migrate, transaction
@@ -120,6 +121,21 @@ class Store(Reads):
     def unlink(self, uri: str, other: str) -> Future[Committed]:
         """Takes a link back; fails with NotFound."""
         return self._writer.submit(lambda work: work.unlink(uri, other))
+
+    def rewrite(self, uri: str, rewrite: Rewrite) -> Future[Committed]:
+        """Lets `rewrite` decide what becomes of a file of memories, none beside it.
+
+        Fails with what `rewrite` raises, and as `put`.
+        """
+        return self._writer.submit(lambda work: work.rewrite(uri, rewrite), uris=[uri])
+
+    def reinforce(self, ids: Sequence[int], by: int) -> Future[Committed]:
+        """Raises the reinforcement of memories by their ids; fails with NotFound."""
+        return self._writer.submit(lambda work: work.reinforce(ids, by))
+
+    def touch(self, accesses: Mapping[int, int]) -> Future[Committed]:
+        """Counts accesses of memories by their ids; `count` says of how many that are there."""
+        return self._writer.submit(lambda work: work.touch(accesses))
 
     def fill(self, vectors: Sequence[tuple[int, bytes]]) -> Future[Committed]:
         """Gives texts their vectors, by text id; `count` says how many were waiting still.

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, count
 from typing import Any, NamedTuple
 
 from vikingd.errors import AlreadyExists, InvalidField, NotFound
+from vikingd.memory.model import Rewrite, StoredEntry
 from vikingd.model import (
     Change,
     Committed,
     ContextType,
     Draft,
+    Entry,
     Filled,
     IndexedText,
     Linked,
@@ -24,7 +28,7 @@ from vikingd.model import (
     Unlinked,
     Upsert,
 )
-from vikingd.store.rows import links, upserts
+from vikingd.store.rows import links, memory_file, upserts
 from vikingd.text import text_to_index
 from vikingd.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
 
@@ -40,12 +44,27 @@ _INSERT_TEXTS = """
 INSERT INTO texts (id, context_id, ordinal, section, "start", "end", script, embeddable,
     vector_revision, text, vector)
 VALUES """
+_INSERT_ENTRIES = """
+INSERT INTO entries (id, text_id, reinforcement, access_count, time, created_at)
+VALUES """
+_UPDATE_ENTRY = """
+UPDATE entries SET reinforcement = ?, access_count = ?, time = ?, created_at = ? WHERE id = ?
+"""
 _ROWS = 64  # that one statement inserts
 _URI = 10  # where it stands in a row of contexts
 # Two searches of the index: with OR between them SQLite would walk through all of it.
 _SUBTREE = """contexts.id IN (
     SELECT id FROM contexts WHERE tenant = 'default' AND uri = ?
     UNION ALL SELECT id FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri < ?)"""
+
+# What is a memory by its place and has no entry yet: it came from another root.
+_WITHOUT_ENTRY = f"""
+SELECT texts.id, contexts.time, contexts.created_at
+FROM contexts JOIN texts ON context_id = contexts.id
+WHERE {_SUBTREE} AND NOT is_directory AND (ordinal > 0 OR NOT EXISTS (
+    SELECT 1 FROM texts AS other WHERE other.context_id = contexts.id AND other.ordinal > 0))
+AND NOT EXISTS (SELECT 1 FROM entries WHERE text_id = texts.id)
+"""
 
 EMPTY_DIRECTORY = Draft("", is_directory=True).content_hash()
 """The hash of a directory that came into being with what is in it."""
@@ -58,6 +77,7 @@ class Ids:
         last = dict(db.execute("SELECT name, seq FROM sqlite_sequence"))
         self.contexts = count(last.get("contexts", 0) + 1)
         self.texts = count(last.get("texts", 0) + 1)
+        self.entries = count(last.get("entries", 0) + 1)
 
 
 class _Stored(NamedTuple):
@@ -89,6 +109,7 @@ class Transaction:
         # Rows that are not in the tables yet, of all requests so far; `_known` has their URIs.
         self._contexts: list[tuple[Any, ...]] = []
         self._texts: list[tuple[Any, ...]] = []
+        self._entries: list[tuple[Any, ...]] = []
         self._saved = False  # whether the request that runs has a savepoint
         self.revision = revision
         self.dimension = dimension
@@ -111,28 +132,32 @@ class Transaction:
 
     def insert_rows(self) -> None:
         """Brings what was made so far into the tables."""
-        for sql, rows in ((_INSERT_CONTEXTS, self._contexts), (_INSERT_TEXTS, self._texts)):
+        for sql, rows in (
+            (_INSERT_CONTEXTS, self._contexts),
+            (_INSERT_TEXTS, self._texts),
+            (_INSERT_ENTRIES, self._entries),
+        ):
             # Many rows a statement: the GIL is let go and waited for once for all of them.
             for at in range(0, len(rows), _ROWS):
                 some = rows[at : at + _ROWS]
                 row = f"({', '.join('?' * len(some[0]))})"
                 self._db.execute(sql + ", ".join([row] * len(some)), list(chain(*some)))
-        self._contexts, self._texts = [], []
+        self._contexts, self._texts, self._entries = [], [], []
 
     @contextmanager
     def request(self) -> Iterator[None]:
         """One request: when it fails, all that it did is taken back, and no more."""
         before = len(self.changes), self.touched, self.linked, self.dimension
-        contexts, texts = len(self._contexts), len(self._texts)
+        contexts, texts, entries = len(self._contexts), len(self._texts), len(self._entries)
         self._saved = False
         try:
             yield
         except Exception:
             if not self._saved:
                 self._known.update((row[_URI], None) for row in self._contexts[contexts:])
-                del self._contexts[contexts:], self._texts[texts:]
+                del self._contexts[contexts:], self._texts[texts:], self._entries[entries:]
             elif self._db.in_transaction:
-                self._contexts, self._texts = [], []
+                self._contexts, self._texts, self._entries = [], [], []
                 self._known.clear()
                 self._db.execute("ROLLBACK TO request")
                 self._db.execute("RELEASE request")
@@ -229,6 +254,9 @@ class Transaction:
             (destination, len(source) + 1, self.revision, *_subtree(source)),
         )
         db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, source_id))
+        if context_type(destination) is ContextType.MEMORY:
+            for text_id, *times in db.execute(_WITHOUT_ENTRY, _subtree(destination)).fetchall():
+                self._entries.append((next(self._ids.entries), text_id, 0, 0, *times))
         self._remove(source)
         rows = db.execute(
             f"SELECT id FROM contexts WHERE {_SUBTREE} ORDER BY uri", _subtree(destination)
@@ -300,6 +328,45 @@ class Transaction:
         self._emit(*upserts(self._db, context_ids))
         return Committed(self.revision, count=len(rows))
 
+    def rewrite(self, uri: str, rewrite: Rewrite) -> Committed:
+        """Lets `rewrite` decide what becomes of a file of memories, as it stands by now."""
+        new = rewrite(memory_file(self._use_tables(), uri))
+        if new.removed:
+            return self.delete([uri])
+        if new.prepared is not None:
+            return self.put([new.prepared])
+        self._db.executemany(
+            _UPDATE_ENTRY,
+            [(e.reinforcement, e.access_count, e.time, e.created_at, e.id) for e in new.counters],
+        )
+        self.touched = self.touched or bool(new.counters)
+        return Committed(self.revision, count=len(new.counters))
+
+    def reinforce(self, ids: Sequence[int], by: int) -> Committed:
+        """Raises the reinforcement of entries; `entries` are those that they are then."""
+        db = self._use_tables()
+        rows = db.execute(
+            "UPDATE entries SET reinforcement = reinforcement + ? "
+            "WHERE id IN (SELECT value FROM json_each(?)) "
+            "RETURNING id, reinforcement, access_count, time, created_at",
+            (by, json.dumps(ids)),
+        ).fetchall()
+        found = {entry_id: Entry(entry_id, *rest) for entry_id, *rest in rows}
+        for i, entry_id in enumerate(ids):
+            if entry_id not in found:
+                raise NotFound(str(entry_id), f"ids[{i}]: there is no memory {entry_id}")
+        self.touched = True
+        return Committed(self.revision, entries=tuple(found[entry_id] for entry_id in ids))
+
+    def touch(self, accesses: Mapping[int, int]) -> Committed:
+        """Counts accesses by the id of the entry; of those that are gone none."""
+        rows = self._use_tables().executemany(
+            "UPDATE entries SET access_count = access_count + ? WHERE id = ?",
+            [(times, entry_id) for entry_id, times in accesses.items()],
+        )
+        self.touched = self.touched or rows.rowcount > 0
+        return Committed(self.revision, count=rows.rowcount)
+
     def _emit(self, *changes: Change) -> None:
         self.changes.extend(changes)
         self.touched = self.touched or bool(changes)
@@ -344,7 +411,11 @@ class Transaction:
             old.id
             for context in contexts
             if (old := stored.get(context.draft.uri))
-            and (old.content_hash != context.content_hash or any(t.vector for t in context.texts))
+            and (
+                old.content_hash != context.content_hash
+                or context.entries
+                or any(t.vector for t in context.texts)
+            )
         ]
         return {upsert.context_id: upsert for upsert in upserts(self._use_tables(), ids)}
 
@@ -386,15 +457,32 @@ class Transaction:
              self._now)
         )  # fmt: skip
         self._known[draft.uri] = _Stored(context_id, draft.is_directory, context.content_hash, time)
-        return self._write_texts(context, context_id, {})
+        upsert = self._write_texts(context, context_id, None)
+        if _holds_memories(draft):
+            self._write_entries(context, upsert, (), 0, time)
+        return upsert
 
     def _update(self, context: Prepared, old: _Stored, before: Upsert) -> Upsert:
         time = old.time if context.draft.time is None else context.draft.time
         self._known[context.draft.uri] = old._replace(content_hash=context.content_hash, time=time)
         self._db.execute(_UPDATE_CONTEXT, (*self._values(context, time), old.id))
-        self._db.execute("DELETE FROM texts WHERE context_id = ?", (old.id,))
-        kept = {(text.ordinal == 0, text.text): text.vector for text in before.texts}
-        return self._write_texts(context, old.id, kept)
+        in_place = _unchanged_texts(context, before)
+        ended = [text.text_id for text in before.texts[in_place:]]
+        if not _holds_memories(context.draft):
+            self._drop_texts(ended)
+            return self._write_texts(context, old.id, before, in_place)
+        file = memory_file(self._use_tables(), context.draft.uri)
+        self._drop_texts(ended)
+        upsert = self._write_texts(context, old.id, before, in_place)
+        new = self._now if context.draft.time is None else context.draft.time
+        self._write_entries(context, upsert, file.entries if file else (), in_place, new)
+        return upsert
+
+    def _drop_texts(self, text_ids: Sequence[int]) -> None:
+        self._db.execute(
+            "DELETE FROM texts WHERE id IN (SELECT value FROM json_each(?))",
+            (json.dumps(text_ids),),
+        )
 
     def _values(self, context: Prepared, time: int) -> tuple[Any, ...]:
         """What a put writes of a context, whether it is new or not."""
@@ -406,12 +494,17 @@ class Transaction:
                 context.content_hash, time, self._now, self.revision)  # fmt: skip
 
     def _write_texts(
-        self, context: Prepared, context_id: int, kept: dict[tuple[bool, str], bytes]
+        self, context: Prepared, context_id: int, before: Upsert | None, in_place: int = 0
     ) -> Upsert:
-        """Writes the texts of a context; one without a vector takes the one kept for its text."""
+        """Writes the texts of a context behind those that stay, the first `in_place` of `before`.
+
+        One without a vector takes that of the equal text before.
+        """
         draft = context.draft
-        texts: list[IndexedText] = []
-        for text in context.texts:
+        old = before.texts if before else ()
+        kept = {(text.ordinal == 0, text.text): text.vector for text in old}
+        texts = list(old[:in_place])
+        for text in context.texts[in_place:]:
             text_id = next(self._ids.texts)
             vector = text.vector or kept.get((text.ordinal == 0, text.text), b"")
             embeddable = bool(text.text.strip())
@@ -436,6 +529,80 @@ class Transaction:
         self._emit(upsert)
         return upsert
 
+    def _write_entries(
+        self,
+        context: Prepared,
+        upsert: Upsert,
+        before: Sequence[StoredEntry],
+        in_place: int,
+        time: int,
+    ) -> None:
+        """Writes the entries of a file's texts; those whose text is unchanged stay what they are.
+
+        Args:
+            before: as they stood.
+            in_place: so many texts at the beginning have their entries still.
+            time: that of new ones.
+        """
+        staying = {text.ordinal: text for text in upsert.texts[:in_place]}
+        there = {stored.ordinal: stored.entry for stored in before if stored.ordinal in staying}
+        taken = {entry.id for entry in context.entries.values()}
+        loose: dict[str, list[Entry]] = defaultdict(list)  # by their text
+        for stored in before:
+            if stored.ordinal not in staying and stored.entry.id not in taken:
+                loose[stored.passage].append(stored.entry)
+        held = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
+        for text in held:
+            known, given = there.pop(text.ordinal, None), context.entries.get(text.ordinal)
+            in_table = known is not None
+            if in_table and given is None:
+                continue
+            piece = text.passage if text.ordinal else context.abstract
+            if not in_table and loose[piece]:
+                known = loose[piece].pop(0)
+            entry = _merged(given, known, time, self._now)
+            if not entry.id:
+                entry = replace(entry, id=next(self._ids.entries))
+            if in_table:
+                self._db.execute("DELETE FROM entries WHERE text_id = ?", (text.text_id,))
+            self._entries.append(
+                (entry.id, text.text_id, entry.reinforcement, entry.access_count, entry.time,
+                 entry.created_at)
+            )  # fmt: skip
+        for ordinal in there:  # an abstract that stands for its file no longer
+            self._db.execute("DELETE FROM entries WHERE text_id = ?", (staying[ordinal].text_id,))
+
+
+def _merged(given: Entry | None, known: Entry | None, time: int, now: int) -> Entry:
+    """What is given of an entry, else what is known of it; `time` and `now` for a new one."""
+    if given is None:
+        return known or Entry(time=time, created_at=now)
+    known = known or Entry()
+    return replace(
+        given,
+        id=given.id or known.id,
+        time=next((t for t in (given.time, known.time) if t is not None), time),
+        created_at=next((t for t in (given.created_at, known.created_at) if t is not None), now),
+    )
+
+
+def _holds_memories(draft: Draft) -> bool:
+    return not draft.is_directory and context_type(draft.uri) is ContextType.MEMORY
+
+
+def _unchanged_texts(context: Prepared, before: Upsert) -> int:
+    """How many texts at the beginning are just what they were."""
+    same = 0
+    for new, old in zip(context.texts, before.texts, strict=False):
+        piece = context.draft.content[new.start : new.end] if new.ordinal else context.abstract
+        shown = old.passage if old.ordinal else before.abstract
+        if (new.ordinal, new.section, new.start, new.text, piece) != (
+            old.ordinal, old.section, old.start, old.text, shown
+        ) or (new.vector and new.vector != old.vector):  # fmt: skip
+            break
+        same += 1
+    return same
+
 
 def _subtree(uri: str) -> tuple[str, str, str]:
     """The parameters of `_SUBTREE`."""
@@ -444,7 +611,7 @@ def _subtree(uri: str) -> tuple[str, str, str]:
 
 def _is_unchanged(context: Prepared, old: _Stored, before: Upsert | None) -> bool:
     """Whether a put would change nothing: all is equal, and so is each vector that it brings."""
-    if context.content_hash != old.content_hash:
+    if context.content_hash != old.content_hash or context.entries:
         return False
     vectors = {text.ordinal: text.vector for text in before.texts} if before else {}
     return all(

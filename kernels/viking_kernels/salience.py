@@ -1,0 +1,82 @@
+"""Salience of memories, their order, and how many of them a budget of tokens takes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from viking_kernels._jit import njit
+from viking_kernels.arrays import F64, I64, NEVER
+from viking_kernels.select import best_rows
+
+SEMANTIC, REINFORCEMENT, RECENCY, ACCESS, HALF_LIFE = range(5)
+"""Columns of the parts, and places of the weights; the last is a half-life in days."""
+
+TIMES_REINFORCED, TIMES_ACCESSED, SAID_AT, TOKENS = range(4)
+"""Columns of what is known of a candidate."""
+
+_MICROSECONDS_A_DAY = 86_400e6
+
+
+@njit
+def recall(
+    semantic: F64, known: I64, weights: F64, now: int, budget: int, limit: int, skip: bool
+) -> tuple[I64, F64, F64]:
+    """The candidates that matter most, within a budget.
+
+    salience = weights . (semantic, log(r + 1) / log(max r + 2), 2^(-age / half-life),
+    log(a + 1) / log(max a + 2)), with r and a how often a candidate was reinforced and accessed,
+    and the maxima of all candidates. A time after `now` is age 0, the time NEVER older than all.
+
+    Args:
+        semantic: [n] in [0, 1].
+        known: [n, 4] how often reinforced and accessed, at least 0; when it was said, in
+            microseconds; its tokens.
+        weights: [5] of the parts, and the half-life in days, above 0.
+        now: in microseconds.
+        budget: tokens that the chosen may have together.
+        limit: how many may be chosen.
+        skip: whether to go on behind one that does not fit; else the choice ends there.
+
+    Returns:
+        ([chosen] indices, best first, ties by index; [n] saliences; [n, 4] their parts).
+    """
+    n = semantic.shape[0]
+    parts = np.empty((n, 4), np.float64)
+    scores = np.empty(n, np.float64)
+    most_reinforced, most_accessed = np.int64(0), np.int64(0)
+    for i in range(n):
+        most_reinforced = max(most_reinforced, known[i, TIMES_REINFORCED])
+        most_accessed = max(most_accessed, known[i, TIMES_ACCESSED])
+    for i in range(n):
+        parts[i, SEMANTIC] = semantic[i]
+        parts[i, REINFORCEMENT] = _share(known[i, TIMES_REINFORCED], most_reinforced)
+        parts[i, RECENCY] = 0.0
+        if known[i, SAID_AT] != NEVER:
+            # As floats: the difference of two times may be beyond an integer.
+            age = max(0.0, float(now) - float(known[i, SAID_AT])) / _MICROSECONDS_A_DAY
+            parts[i, RECENCY] = math.pow(2.0, -age / weights[HALF_LIFE])
+        parts[i, ACCESS] = _share(known[i, TIMES_ACCESSED], most_accessed)
+        scores[i] = 0.0
+        for part in range(4):
+            scores[i] += weights[part] * parts[i, part]
+    order = best_rows(scores, n, -1.0)
+    chosen = np.empty(min(limit, n), np.int64)
+    count = 0
+    left = budget
+    for i in order:
+        if count == limit:
+            break
+        if known[i, TOKENS] <= left:
+            chosen[count] = i
+            count += 1
+            left -= known[i, TOKENS]
+        elif not skip:
+            break
+    return chosen[:count], scores, parts
+
+
+@njit
+def _share(times: int, most: int) -> float:
+    return math.log(times + 1.0) / math.log(most + 2.0)

@@ -1,0 +1,1 @@
+"""What an agent remembers: memory files, and how a memory is found without search."""
