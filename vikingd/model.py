@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_RELATIONS = 5
 MAX_PASSAGES_SHOWN = 3
@@ -249,9 +249,25 @@ class FindTrace:
     lexical_lift: float
 
 
+class Stage(NamedTuple):
+    """A part of the work on an answer; from when to when, by `time.perf_counter`."""
+
+    name: str
+    started: float
+    ended: float
+
+
+def seconds_of(stages: Iterable[Stage]) -> dict[str, float]:
+    """How long each stage took, by name; one that was gone through again, in all."""
+    seconds: dict[str, float] = {}
+    for name, started, ended in stages:
+        seconds[name] = seconds.get(name, 0.0) + ended - started
+    return seconds
+
+
 @dataclass(frozen=True, slots=True)
 class FindResult:
-    """Matches by falling score, ties by URI, and how they came about; timings in seconds.
+    """Matches by falling score, ties by URI, and how they came about.
 
     `method` is the one that was used, never AUTO.
     """
@@ -259,7 +275,7 @@ class FindResult:
     matches: tuple[Match, ...]
     revision: int
     method: Method
-    timings: tuple[tuple[str, float], ...]
+    stages: tuple[Stage, ...]
     degraded: tuple[str, ...] = ()
     trace: FindTrace | None = None
 

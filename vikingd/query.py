@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from vikingd.model import ContextType
+from vikingd.model import ContextType, Stage
 
 DEFAULT_TOP_K = 30
 MAX_TOP_K = 1000
@@ -143,12 +143,12 @@ class RetrievedItem:
 
 @dataclass(frozen=True, slots=True)
 class RetrieveResult:
-    """Items by falling score, ties by URI and passage; timings in seconds."""
+    """Items by falling score, ties by URI and passage."""
 
     items: tuple[RetrievedItem, ...]
     outcome: Outcome
     relaxed_clauses: tuple[str, ...]
     revision: int
-    timings: tuple[tuple[str, float], ...]
+    stages: tuple[Stage, ...]
     degraded: tuple[str, ...] = ()
     next_after: str = ""

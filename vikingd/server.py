@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import grpc
 import structlog
@@ -43,6 +43,9 @@ from vikingd.wire.calls import Threads
 from vikingd.wire.contexts import Contexts
 from vikingd.wire.retrieval import Retrieval
 
+if TYPE_CHECKING:
+    from vikingd.tracing import Tracing
+
 SERVICES = tuple(
     file.DESCRIPTOR.services_by_name[name].full_name
     for file, name in (
@@ -57,6 +60,7 @@ EMBEDDER = "viking.embedder"
 _PORTS = "ports"  # a file of locks in the store's directory
 _GRACE = 5.0  # seconds that calls get to end when the daemon stops
 _LAST_RESORT = 9.0  # seconds after which it ends whatever still runs; the store bears that
+_FLUSH = 2.0  # seconds that a collector gets to take the last spans; with _GRACE before the end
 _HEALTH_INTERVAL = 0.5
 _SWITCH_INTERVAL = 0.0005  # seconds; at Python's 5 ms a busy thread makes a find wait for that long
 _GC_THRESHOLDS = (50_000, 20, 100)
@@ -123,12 +127,15 @@ def serve(
     addresses = _addresses(settings, reader)
     metrics = Metrics()
     try:
+        tracing = _trace() if settings.tracing else None
         for address in addresses:
             _check_port(address, settings.path)
         endpoint = _expose(metrics, settings.metrics_listen)
         _stop_at_once_while_loading()
         warm_up(_log.info)
         engine = Engine(_engine_settings(settings, reembed, reader), _log.info, metrics)
+    except ConfigError as error:
+        _fail(str(error), code=2)
     except VikingError as error:
         _fail(str(error))
     except OSError as error:
@@ -138,7 +145,7 @@ def serve(
     gc.freeze()  # what is loaded stays: collections need not look at it again
     gc.set_threshold(*_GC_THRESHOLDS)
     try:
-        asyncio.run(_serve(engine, settings, addresses, metrics, endpoint))
+        asyncio.run(_serve(engine, settings, addresses, metrics, endpoint, tracing))
     except OSError as error:
         _fail(str(error))
     lost = reader and engine.failure()
@@ -184,10 +191,11 @@ async def _serve(
     addresses: Sequence[str],
     metrics: Metrics,
     endpoint: Endpoint | None,
+    tracing: Tracing | None,
 ) -> None:
     threads = Threads()
     server = grpc.aio.server(
-        interceptors=(Boundary(metrics),),
+        interceptors=(Boundary(metrics, tracing),),
         options=(
             ("grpc.max_receive_message_length", settings.limits.max_message_bytes),
             ("grpc.max_send_message_length", -1),
@@ -199,7 +207,7 @@ async def _serve(
         ),
     )
     retrieval_pb2_grpc.add_RetrievalServicer_to_server(
-        Retrieval(engine, threads, metrics, settings), server
+        Retrieval(engine, threads, metrics, settings, tracing), server
     )
     contexts_pb2_grpc.add_ContextsServicer_to_server(Contexts(engine, threads), server)
     admin_pb2_grpc.add_AdminServicer_to_server(Admin(engine, threads, metrics), server)
@@ -229,7 +237,10 @@ async def _serve(
     threads.shutdown()
     if endpoint is not None:
         await asyncio.to_thread(endpoint.close)  # it asks the engine
-    await asyncio.to_thread(engine.close)
+    closing = [asyncio.to_thread(engine.close)]
+    if tracing is not None:
+        closing.append(asyncio.to_thread(tracing.close, _FLUSH))
+    await asyncio.gather(*closing)
     _log.info("stopped")
 
 
@@ -293,6 +304,20 @@ def _stop_at_once_while_loading() -> None:
 def _give_up() -> None:
     _log.warning("stopping takes too long, ending now")
     os._exit(0)
+
+
+def _trace() -> Tracing:
+    """What makes the spans; its packages are loaded here and nowhere else."""
+    try:
+        from vikingd.tracing import Tracing
+    except ImportError as error:
+        raise ConfigError(
+            f"tracing: {error.name} is not installed; install it with: pip install 'vikingd[otel]'"
+        ) from None
+    try:
+        return Tracing()
+    except ValueError as error:
+        raise ConfigError(f"tracing: {error} (from OTEL_* in the environment)") from None
 
 
 def _expose(metrics: Metrics, address: str) -> Endpoint | None:

@@ -34,6 +34,7 @@ from vikingd.model import (
     MatchedPassage,
     Method,
     ScoreParts,
+    Stage,
 )
 from vikingd.retrieve.bound import ALL, Bound, keep_scratch, take_scratch
 from vikingd.retrieve.trace import Chosen, Scored, directory_parts, explain
@@ -96,13 +97,13 @@ class Search(Bound):
         matches = _matches(self, scored)
         trace = explain(self.snapshot, scored) if self.query.trace else None
         keep_scratch(scratch)
-        timings = (
-            ("plan", planned - self._started),
-            ("score", done - planned),
-            ("reply", perf_counter() - done),
+        stages = (
+            Stage("plan", self._started, planned),
+            Stage("score", planned, done),
+            Stage("reply", done, perf_counter()),
         )
         return FindResult(
-            matches, self.snapshot.revision, scored.method, timings, self._degraded, trace
+            matches, self.snapshot.revision, scored.method, stages, self._degraded, trace
         )
 
     def _allowed(self, *, files: bool) -> U8:

@@ -22,6 +22,7 @@ from vikingd.engine import Engine
 from vikingd.errors import InvalidField
 from vikingd.index import ivf
 from vikingd.index import where as filters
+from vikingd.model import Stage
 from vikingd.query import (
     Boost,
     Include,
@@ -69,8 +70,7 @@ class Strategy(Bound):
     """A retrieval on the newest snapshot; see Bound."""
 
     def __init__(self, engine: Engine, query: RetrieveQuery) -> None:
-        self._started = perf_counter()
-        self._seconds = {"plan": 0.0}
+        started = perf_counter()
         super().__init__(engine, query)
         self._engine = engine
         self.query = query
@@ -78,7 +78,7 @@ class Strategy(Bound):
         self._depth = max(LEAST_DEPTH, 2 * query.top_k)
         self._ready: dict[str, Ranked] = {}
         self._allowed = self.allowed(files=True)
-        self._seconds["plan"] = perf_counter() - self._started
+        self._stages = [Stage("plan", started, perf_counter())]
 
     def _boost(self, boost: Boost, number: int) -> tuple[float, Callable[[str, int], bool]]:
         """(factor, whether it holds for a file by URI and row)."""
@@ -150,9 +150,9 @@ class Strategy(Bound):
         outcome = Outcome.FOUND
         if not items:
             outcome = Outcome.BELOW_THRESHOLD if len(found.rows) else Outcome.NO_MATCH
-        self._seconds["reply"] = perf_counter() - started
-        timings = tuple(self._seconds.items())
-        return RetrieveResult(items, outcome, (), self.snapshot.revision, timings, degraded)
+        self._stages.append(Stage("reply", started, perf_counter()))
+        stages = tuple(self._stages)
+        return RetrieveResult(items, outcome, (), self.snapshot.revision, stages, degraded)
 
     def _is_below(self, found: Ranked) -> bool:
         """Whether what a deeper look would find is not above the threshold."""
@@ -184,7 +184,7 @@ class Strategy(Bound):
     def _timed(self, stage: str, work: Callable[[], Ranked]) -> Ranked:
         started = perf_counter()
         found = work()
-        self._seconds[stage] = self._seconds.get(stage, 0.0) + perf_counter() - started
+        self._stages.append(Stage(stage, started, perf_counter()))
         return found
 
     def _by_words(self, depth: int) -> Ranked:
@@ -344,10 +344,10 @@ class Strategy(Bound):
             RetrievedItem(uri, 0, "", snapshot.abstract(-1 - row) if shown else "", 0, 0, 1.0)
             for uri, row in page[:limit]
         )
-        self._seconds["score"] = perf_counter() - started
+        self._stages.append(Stage("score", started, perf_counter()))
         return RetrieveResult(
             items, Outcome.FOUND if items else Outcome.NO_MATCH, (), snapshot.revision,
-            tuple(self._seconds.items()), (), items[-1].uri if len(page) > limit else "",
+            tuple(self._stages), (), items[-1].uri if len(page) > limit else "",
         )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
 import structlog
@@ -18,6 +18,9 @@ from vikingd.errors import InvalidField
 from vikingd.metrics import Metrics
 from vikingd.wire.errors import code_of, status_of
 
+if TYPE_CHECKING:
+    from vikingd.tracing import Tracing
+
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _PREFIX = "/viking."  # of our methods; those of health and reflection stay as they are
@@ -29,8 +32,9 @@ _log = structlog.stdlib.get_logger("vikingd.wire")
 class Boundary(grpc.aio.ServerInterceptor):
     """Turns what a handler raises into a status, logs it, and counts and times all calls."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, tracing: Tracing | None) -> None:
         self._metrics = metrics
+        self._tracing = tracing
         self._guarded: dict[str, Handler] = {}
 
     async def intercept_service(
@@ -45,11 +49,12 @@ class Boundary(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or not method.startswith(_PREFIX):
             return handler
-        name = method.rpartition("/")[2]
-        return self._guarded.setdefault(method, _guard(name, handler, self._metrics))
+        guarded = _guard(method, handler, self._metrics, self._tracing)
+        return self._guarded.setdefault(method, guarded)
 
 
-def _guard(name: str, handler: Any, metrics: Metrics) -> Handler:
+def _guard(method: str, handler: Any, metrics: Metrics, tracing: Tracing | None) -> Handler:
+    name = method.rpartition("/")[2]
     behaviour, parse = handler.unary_unary, handler.request_deserializer
     descriptor = parse.__self__.DESCRIPTOR  # parse is the class method FromString
 
@@ -88,7 +93,9 @@ def _guard(name: str, handler: Any, metrics: Metrics) -> Handler:
         return reply
 
     guarded: Handler = grpc.unary_unary_rpc_method_handler(
-        call, request_deserializer=decode, response_serializer=handler.response_serializer
+        call if tracing is None else tracing.traced(method, call),
+        request_deserializer=decode,
+        response_serializer=handler.response_serializer,
     )
     return guarded
 

@@ -11,6 +11,7 @@ from vikingd.context.assemble import Citation, Order
 from vikingd.context.build import BuiltContext, Plan
 from vikingd.context.tokenizers import DEFAULT
 from vikingd.errors import InvalidField
+from vikingd.model import Stage
 from vikingd.pb import retrieval_pb2
 from vikingd.retrieve.context import ItemRef
 from vikingd.wire.encode import add_timings
@@ -90,11 +91,10 @@ def _of(known: Mapping[int, _T], number: int, field: str) -> _T:
 def response_of(
     built: BuiltContext,
     revision: int,
-    timings: Sequence[tuple[str, float]],
+    stages: Sequence[Stage],
     degraded: Sequence[str],
-    embed_seconds: float,
 ) -> retrieval_pb2.BuildContextResponse:
-    """The reply; `embed_seconds` went into a query's vector before."""
+    """The reply."""
     reply = retrieval_pb2.BuildContextResponse(
         text=built.text,
         used_tokens=built.used_tokens,
@@ -115,5 +115,5 @@ def response_of(
         )
     for piece in built.dropped:
         reply.dropped.add(uri=piece.uri, section=piece.section, reason=piece.reason)
-    add_timings(reply.timings, embed_seconds, timings)
+    add_timings(reply.timings, stages)
     return reply

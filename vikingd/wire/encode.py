@@ -11,15 +11,24 @@ from google.protobuf import timestamp_pb2
 from vikingd import uri as uris
 from vikingd.engine import EngineStats, VerifyReport
 from vikingd.metrics import Distribution, Metrics
-from vikingd.model import Context, ContextType, FindResult, FindTrace, PutOutcome, ScoreParts
+from vikingd.model import (
+    Context,
+    ContextType,
+    FindResult,
+    FindTrace,
+    PutOutcome,
+    ScoreParts,
+    Stage,
+    seconds_of,
+)
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
 
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 
-def find_response(result: FindResult, embed_seconds: float) -> retrieval_pb2.FindResponse:
-    """The answer in its three buckets; `embed_seconds` went into the query's vector before."""
+def find_response(result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
+    """The answer in its three buckets; `embed` made the query's vector before."""
     reply = retrieval_pb2.FindResponse(revision=result.revision, degraded=result.degraded)
     buckets = {
         ContextType.MEMORY: reply.memories,
@@ -53,15 +62,15 @@ def find_response(result: FindResult, embed_seconds: float) -> retrieval_pb2.Fin
         if match.parts is not None:
             matched.parts.CopyFrom(_score_parts(match.parts))
     reply.total = len(reply.memories) + len(reply.resources) + len(reply.skills)
-    add_timings(reply.timings, embed_seconds, result.timings)
+    add_timings(reply.timings, (embed, *result.stages))
     if result.trace is not None:
         reply.trace.CopyFrom(_find_trace(result.trace))
     return reply
 
 
-def add_timings(to: Any, embed_seconds: float, timings: Sequence[tuple[str, float]]) -> None:
+def add_timings(to: Any, stages: Iterable[Stage]) -> None:
     """Says what each stage took, in a field of StageTiming."""
-    for stage, seconds in (("embed", embed_seconds), *timings):
+    for stage, seconds in seconds_of(stages).items():
         whole, nanos = divmod(int(seconds * 1e9), 1_000_000_000)
         duration = to.add(stage=stage).duration
         duration.seconds, duration.nanos = whole, nanos

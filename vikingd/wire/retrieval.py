@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vikingd.config import Settings
 from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed, EmbedderTimedOut, InvalidField
 from vikingd.metrics import Metrics
-from vikingd.model import FindQuery, FindResult
+from vikingd.model import FindQuery, FindResult, Stage, seconds_of
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.query import Include, Mode, RetrieveQuery, RetrieveResult
 from vikingd.retrieve.context import (
@@ -33,6 +33,9 @@ from vikingd.wire.calls import (
     revision_reached,
 )
 
+if TYPE_CHECKING:
+    from vikingd.tracing import Tracing
+
 _EMBED_SHARE = 0.7  # of the time left: what the embedder may take before text alone answers
 
 _Embedded = tuple[decode.Vector | None, tuple[str, ...]]
@@ -42,37 +45,43 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     """The service Retrieval: light queries are answered on the event loop, others on threads."""
 
     def __init__(
-        self, engine: Engine, threads: Threads, metrics: Metrics, settings: Settings
+        self,
+        engine: Engine,
+        threads: Threads,
+        metrics: Metrics,
+        settings: Settings,
+        tracing: Tracing | None,
     ) -> None:
         self._engine = engine
         self._threads = threads
         self._metrics = metrics
         self._settings = settings
+        self._tracing = tracing
 
     async def Find(
         self, request: retrieval_pb2.FindRequest, context: CallContext
     ) -> retrieval_pb2.FindResponse:
         """The contexts that matter for a query."""
-        result, embed_seconds = await self._found(request, Deadline(context))
-        (reply,) = self._replies("Find", [result], embed_seconds)
+        result, embed = await self._found(request, Deadline(context))
+        (reply,) = self._replies("Find", [result], embed)
         return reply
 
     async def _found(
         self, request: retrieval_pb2.FindRequest, deadline: Deadline
-    ) -> tuple[FindResult, float]:
-        """(the answer, seconds that went into the query's vector)."""
+    ) -> tuple[FindResult, Stage]:
+        """(the answer, the stage that made the query's vector)."""
         query, vector = decode.find_query(request, self._engine.dimension)
         await revision_reached(self._engine, self._threads, query.min_revision, deadline)
         degraded: tuple[str, ...] = ()
         started = time.perf_counter()
         if vector is None:
             vector, degraded = await self._embed(query.text, deadline)
-        embed_seconds = time.perf_counter() - started
+        embed = Stage("embed", started, time.perf_counter())
         deadline.left()
         search = Search(self._engine, query, vector, degraded)
         if search.is_light:
-            return search.answer(), embed_seconds
-        return await on(self._threads.kernels, deadline, search.answer), embed_seconds
+            return search.answer(), embed
+        return await on(self._threads.kernels, deadline, search.answer), embed
 
     async def BatchFind(
         self, request: retrieval_pb2.BatchFindRequest, context: CallContext
@@ -86,7 +95,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         texts = list(dict.fromkeys(query.text for query, vector in queries if vector is None))
         embedded = await asyncio.gather(*(self._embed(text, deadline) for text in texts))
         made = dict(zip(texts, embedded, strict=True))
-        embed_seconds = time.perf_counter() - started
+        embed = Stage("embed", started, time.perf_counter())
         jobs = [
             (query, *(made[query.text] if vector is None else (vector, ())))
             for query, vector in queries
@@ -99,20 +108,17 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             )
         )  # fmt: skip
         results = [found[i % KERNEL_THREADS][i // KERNEL_THREADS] for i in range(len(jobs))]
-        return retrieval_pb2.BatchFindResponse(
-            responses=self._replies("BatchFind", results, embed_seconds)
-        )
+        return retrieval_pb2.BatchFindResponse(responses=self._replies("BatchFind", results, embed))
 
     def _replies(
-        self, rpc: str, results: Sequence[FindResult], embed_seconds: float
+        self, rpc: str, results: Sequence[FindResult], embed: Stage
     ) -> list[retrieval_pb2.FindResponse]:
-        """The answers of one call, counted; `embed_seconds` went into all of their vectors."""
-        self._metrics.took(rpc, "embed", embed_seconds)
+        """The answers of one call, counted; `embed` made all of their vectors."""
+        self._took(rpc, [embed])
         replies = []
         for result in results:
-            reply = encode.find_response(result, embed_seconds)
-            for stage, seconds in result.timings:
-                self._metrics.took(rpc, stage, seconds)
+            reply = encode.find_response(result, embed)
+            self._took(rpc, result.stages)
             # As in the reply, which has no place for what stands above the typed roots.
             top_score = next((m.score for m in result.matches if m.context_type), 0.0)
             self._metrics.answered(
@@ -137,27 +143,27 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     ) -> retrieval_pb2.RetrieveResponse:
         """The passages that a strategy finds."""
         deadline = Deadline(context)
-        query, result, embed_seconds = await self._retrieved(request, deadline)
+        query, result, embed = await self._retrieved(request, deadline)
         metadata: Mapping[str, Mapping[str, Any]] = {}
         if Include.METADATA in query.include and result.items:
             named = list(dict.fromkeys(item.uri for item in result.items))
             metadata = await on(self._threads.store, deadline, self._engine.store.metadata, named)
-        self._took("Retrieve", embed_seconds, result.timings)
+        self._took("Retrieve", (embed, *result.stages))
         self._metrics.answered(
             "Retrieve", query.strategy, len(result.items),
             result.items[0].score if result.items else 0.0, degraded=bool(result.degraded),
         )  # fmt: skip
-        return retrieve.response_of(result, embed_seconds, metadata)
+        return retrieve.response_of(result, embed, metadata)
 
     async def _retrieved(
         self, request: retrieval_pb2.RetrieveRequest, deadline: Deadline
-    ) -> tuple[RetrieveQuery, RetrieveResult, float]:
-        """(the query, the answer, seconds that went into the query's vector)."""
+    ) -> tuple[RetrieveQuery, RetrieveResult, Stage]:
+        """(the query, the answer, the stage that made the query's vector)."""
         query, vector = retrieve.query_of(request, self._engine.dimension, self._settings.retrieval)
         await revision_reached(self._engine, self._threads, query.min_revision, deadline)
         strategy = Strategy(self._engine, query)
         beside = strategy.has_two_sides and not strategy.is_light
-        (vector, degraded, embed_seconds), _ = await asyncio.gather(
+        (vector, degraded, embed), _ = await asyncio.gather(
             self._meaning(strategy, vector, deadline),
             on(self._threads.kernels, deadline, strategy.words) if beside else asyncio.sleep(0),
         )
@@ -166,7 +172,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             result = strategy.answer(vector, degraded)
         else:
             result = await on(self._threads.kernels, deadline, strategy.answer, vector, degraded)
-        return query, result, embed_seconds
+        return query, result, embed
 
     async def BuildContext(
         self, request: retrieval_pb2.BuildContextRequest, context: CallContext
@@ -176,18 +182,19 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         source = wire_context.source_of(request)
         plan = wire_context.plan_of(request, self._settings.context)
         engine, store = self._engine, self._threads.store
-        timings: tuple[tuple[str, float], ...] = ()
+        now = time.perf_counter()
+        embed, stages = Stage("embed", now, now), tuple[Stage, ...]()
         degraded: tuple[str, ...] = ()
-        embed_seconds, revision = 0.0, engine.snapshot.revision
+        revision = engine.snapshot.revision
         try:
             if source == "find":
-                found, embed_seconds = await self._found(request.find, deadline)
+                found, embed = await self._found(request.find, deadline)
                 pieces = pieces_found(found)
-                timings, degraded, revision = found.timings, found.degraded, found.revision
+                stages, degraded, revision = found.stages, found.degraded, found.revision
             elif source == "retrieve":
-                _, result, embed_seconds = await self._retrieved(request.retrieve, deadline)
+                _, result, embed = await self._retrieved(request.retrieve, deadline)
                 pieces = pieces_retrieved(result)
-                timings, degraded, revision = result.timings, result.degraded, result.revision
+                stages, degraded, revision = result.stages, result.degraded, result.revision
         except InvalidField as error:
             raise error.below(source) from None
         started = time.perf_counter()
@@ -196,18 +203,20 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         else:
             items = wire_context.items_of(request)
             built = await on(store, deadline, context_of_items, engine, items, plan)
-        timings = (*timings, ("build", time.perf_counter() - started))
-        self._took("BuildContext", embed_seconds, timings)
-        return wire_context.response_of(built, revision, timings, degraded, embed_seconds)
+        stages = (embed, *stages, Stage("build", started, time.perf_counter()))
+        self._took("BuildContext", stages)
+        return wire_context.response_of(built, revision, stages, degraded)
 
-    def _took(self, rpc: str, embed_seconds: float, timings: Sequence[tuple[str, float]]) -> None:
-        for stage, seconds in (("embed", embed_seconds), *timings):
+    def _took(self, rpc: str, stages: Sequence[Stage]) -> None:
+        for stage, seconds in seconds_of(stages).items():
             self._metrics.took(rpc, stage, seconds)
+        if self._tracing is not None:
+            self._tracing.record(stages)
 
     async def _meaning(
         self, strategy: Strategy, vector: decode.Vector | None, deadline: Deadline
-    ) -> tuple[decode.Vector | None, tuple[str, ...], float]:
-        """(the query's vector, what is done without, seconds for it); looks by it, if it is long.
+    ) -> tuple[decode.Vector | None, tuple[str, ...], Stage]:
+        """(the query's vector, what is done without, its stage); looks by it, if it is long.
 
         Raises:
             InvalidField: MODE_VECTOR without a vector or an embedder.
@@ -226,10 +235,10 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
                 if query.mode is Mode.VECTOR and not query.degrade:
                     raise InvalidField("vector", "is needed: the daemon has no embedder")
                 degraded = ("no embedder is configured: answered by words alone",)
-        seconds = time.perf_counter() - started
+        embed = Stage("embed", started, time.perf_counter())
         if strategy.has_two_sides and not strategy.is_light and vector is not None:
             await on(self._threads.kernels, deadline, strategy.meaning, vector)
-        return vector, degraded, seconds
+        return vector, degraded, embed
 
     async def _embed(self, text: str, deadline: Deadline) -> _Embedded:
         """The vector of a text; without one, what to say about that.

@@ -10,6 +10,7 @@ from typing import Any
 from vikingd import uri as uris
 from vikingd.config import Retrieval as Defaults
 from vikingd.errors import InvalidField
+from vikingd.model import Stage
 from vikingd.pb import retrieval_pb2
 from vikingd.query import (
     MAX_BOOST,
@@ -78,13 +79,13 @@ def query_of(
 
 
 def response_of(
-    result: RetrieveResult, embed_seconds: float, metadata: Mapping[str, Mapping[str, Any]]
+    result: RetrieveResult, embed: Stage, metadata: Mapping[str, Mapping[str, Any]]
 ) -> retrieval_pb2.RetrieveResponse:
     """The reply.
 
     Args:
         result: of the retrieval.
-        embed_seconds: went into the query's vector before.
+        embed: made the query's vector before.
         metadata: of the items' contexts by URI, where it was asked for.
     """
     reply = retrieval_pb2.RetrieveResponse(
@@ -97,7 +98,7 @@ def response_of(
         _add(reply, item, metadata.get(item.uri))
     if result.next_after:
         reply.next_page_token = base64.urlsafe_b64encode(result.next_after.encode()).decode()
-    add_timings(reply.timings, embed_seconds, result.timings)
+    add_timings(reply.timings, (embed, *result.stages))
     return reply
 
 

@@ -1,0 +1,356 @@
+"""Tracing: the spans of a daemon, as a collector on loopback receives them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from test_metrics import ROOT, eventually, running, vector
+
+from vikingd import __version__
+from vikingd.client import Draft
+from vikingd.pb import contexts_pb2, contexts_pb2_grpc, retrieval_pb2, retrieval_pb2_grpc
+
+SERVICE = "viking.retrieval.v1"
+PARENT = "00f067aa0ba902b7"
+_numbers = itertools.count(1)
+
+
+class Collector:
+    """Receives OTLP over HTTP; `url` is what OTEL_EXPORTER_OTLP_ENDPOINT names."""
+
+    def __init__(self) -> None:
+        self.requests: list[ExportTraceServiceRequest] = []
+        requests = self.requests
+
+        class Receiver(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                assert self.path == "/v1/traces"
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                requests.append(ExportTraceServiceRequest.FromString(body))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def spans(self, trace: str) -> list[Span]:
+        """Those of a trace, in the order in which they ended."""
+        return [
+            span
+            for request in self.requests
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+            if span.trace_id.hex() == trace
+        ]
+
+    def call(self, trace: str) -> tuple[Span, list[Span]]:
+        """The span of the one call in a trace, which ends last, and those below it."""
+        eventually(lambda: any(s.kind == Span.SPAN_KIND_SERVER for s in self.spans(trace)))
+        *stages, call = self.spans(trace)
+        assert call.kind == Span.SPAN_KIND_SERVER
+        return call, stages
+
+    def resource(self) -> dict[str, str]:
+        """What the daemon says about itself."""
+        attributes = self.requests[0].resource_spans[0].resource.attributes
+        return {a.key: a.value.string_value for a in attributes}
+
+
+@contextmanager
+def collecting() -> Iterator[Collector]:
+    """A collector, until its port is given back."""
+    collector = Collector()
+    yield collector
+    collector.server.shutdown()
+    collector.server.server_close()
+
+
+def tracing_to(url: str, **more: str) -> dict[str, str]:
+    """The environment of a daemon whose spans go there."""
+    own = {k: "" for k in os.environ if k.startswith("OTEL_")}
+    return own | {
+        "VIKINGD_TRACING": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": url, "no_proxy": "127.0.0.1",
+    } | more  # fmt: skip
+
+
+@contextmanager
+def closed() -> Iterator[int]:
+    """A port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    yield port
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """A port where requests are taken and never answered."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[Collector]:
+    """What the daemon of `channel` exports to."""
+    with collecting() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def channel(
+    collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[grpc.Channel]:
+    """To a daemon with three files that exports at once, and whose embedder is not there."""
+    store = tmp_path_factory.mktemp("tracing") / "store"
+    with closed() as port:
+        environment = tracing_to(
+            collector.url,
+            OTEL_BSP_SCHEDULE_DELAY="20",
+            VIKINGD_EMBEDDING__OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1",
+            VIKINGD_EMBEDDING__OPENAI_MODEL="absent",
+            VIKINGD_EMBEDDING__DIMENSION="2",
+            VIKINGD_EMBEDDING__RETRIES="0",
+        )
+    with running(store, "--provider", "openai", **environment) as daemon:
+        daemon.client.put([Draft(f"{ROOT}/{n}.md", content=f"harbour {n}", vector=vector(1, n))
+                           for n in range(3)])  # fmt: skip
+        with grpc.insecure_channel(daemon.address) as made:
+            yield made
+
+
+def called(sampled: bool = True) -> tuple[str, Any]:
+    """The id of a new trace, and the metadata of a call within it."""
+    trace = f"{next(_numbers):032x}"
+    return trace, (("traceparent", f"00-{trace}-{PARENT}-{sampled:02d}"),)
+
+
+def attributes(span: Span) -> dict[str, Any]:
+    """The attributes as values of Python."""
+    return {a.key: getattr(a.value, str(a.value.WhichOneof("value"))) for a in span.attributes}
+
+
+def as_grpc(method: str, code: grpc.StatusCode) -> dict[str, Any]:
+    """What the conventions for RPC demand of a span."""
+    service, rpc = method.split("/")
+    return {
+        "rpc.system": "grpc", "rpc.service": service, "rpc.method": rpc,
+        "rpc.grpc.status_code": code.value[0],
+    }  # fmt: skip
+
+
+FIND = retrieval_pb2.FindRequest(query="harbour", vector=vector(1, 0))
+RETRIEVE = retrieval_pb2.RetrieveRequest(query="harbour", vector=vector(1, 0))
+CONTEXT = retrieval_pb2.BuildContextRequest(find=FIND)
+
+
+@pytest.mark.parametrize(
+    ("rpc", "request_", "stages"),
+    [
+        ("Find", FIND, ["embed", "plan", "score", "reply"]),
+        ("Retrieve", RETRIEVE, ["embed", "plan", "vector", "keyword", "fuse", "reply"]),
+        ("BuildContext", CONTEXT, ["embed", "plan", "score", "reply", "build"]),
+    ],
+)
+def test_a_call_is_a_span_of_the_caller_s_trace_with_its_stages_below(
+    collector: Collector, channel: grpc.Channel, rpc: str, request_: Any, stages: list[str]
+) -> None:
+    """Name, kind, parent and attributes are the standard's; stages lie in it, as long as told."""
+    trace, metadata = called()
+    ask = getattr(retrieval_pb2_grpc.RetrievalStub(channel), rpc)
+    before = time.time_ns()
+    reply = ask(request_, metadata=metadata, timeout=20)
+    span, below = collector.call(trace)
+    assert span.name == f"{SERVICE}.Retrieval/{rpc}"
+    assert span.parent_span_id.hex() == PARENT
+    assert attributes(span) == as_grpc(span.name, grpc.StatusCode.OK)
+    assert span.status.code == Status.STATUS_CODE_UNSET
+    assert before < span.start_time_unix_nano < span.end_time_unix_nano < time.time_ns()
+    assert [stage.name for stage in below] == stages
+    assert {stage.parent_span_id for stage in below} == {span.span_id}
+    edges = [span.start_time_unix_nano]
+    for stage in sorted(below, key=lambda s: s.start_time_unix_nano):  # one after the other here
+        edges += [stage.start_time_unix_nano, stage.end_time_unix_nano]
+    edges.append(span.end_time_unix_nano)
+    assert edges == sorted(edges)
+    seconds = [s.end_time_unix_nano - s.start_time_unix_nano for s in below]
+    assert seconds == pytest.approx([t.duration.ToNanoseconds() for t in reply.timings], abs=2000)
+
+
+def test_a_batch_has_the_stages_of_each_of_its_queries(
+    collector: Collector, channel: grpc.Channel
+) -> None:
+    """All vectors are made in one stage; the others come once for each query."""
+    trace, metadata = called()
+    retrieval_pb2_grpc.RetrievalStub(channel).BatchFind(
+        retrieval_pb2.BatchFindRequest(requests=[FIND, FIND]), metadata=metadata, timeout=20
+    )
+    _, below = collector.call(trace)
+    assert [stage.name for stage in below] == ["embed", *["plan", "score", "reply"] * 2]
+
+
+def test_only_a_fault_of_the_server_is_an_error_of_the_span(
+    collector: Collector, channel: grpc.Channel
+) -> None:
+    """The code is there in any case; an error says what the caller was told."""
+    retrieve = retrieval_pb2_grpc.RetrievalStub(channel).Retrieve
+    for request, code, is_error in (
+        (retrieval_pb2.RetrieveRequest(), grpc.StatusCode.INVALID_ARGUMENT, False),
+        (retrieval_pb2.RetrieveRequest(query="tea"), grpc.StatusCode.UNAVAILABLE, True),
+    ):
+        trace, metadata = called()
+        with pytest.raises(grpc.RpcError) as caught:
+            retrieve(request, metadata=metadata, timeout=20)
+        assert caught.value.code() is code
+        span, below = collector.call(trace)
+        assert span.parent_span_id.hex() == PARENT
+        assert attributes(span) == as_grpc(f"{SERVICE}.Retrieval/Retrieve", code)
+        assert (span.status.code == Status.STATUS_CODE_ERROR) is is_error
+        assert span.status.message == (caught.value.details() if is_error else "")
+        assert (below, list(span.events)) == ([], [])
+
+
+def test_a_call_that_is_given_up_is_a_span_too(collector: Collector, channel: grpc.Channel) -> None:
+    """Its code is CANCELLED, as in the metrics, and it is no error of the server."""
+    trace, metadata = called()
+    request = contexts_pb2.GetRequest(uri=ROOT, min_revision=1 << 40)
+    call = contexts_pb2_grpc.ContextsStub(channel).Get.future(request, metadata=metadata)
+    time.sleep(0.5)  # it waits there by now
+    call.cancel()
+    span, _ = collector.call(trace)
+    assert attributes(span)["rpc.grpc.status_code"] == grpc.StatusCode.CANCELLED.value[0]
+    assert span.status.code == Status.STATUS_CODE_UNSET
+
+
+def test_what_is_not_asked_for_is_no_span(collector: Collector, channel: grpc.Channel) -> None:
+    """Neither a health check nor a call whose caller does not sample."""
+    checked, metadata = called()
+    health_pb2_grpc.HealthStub(channel).Check(
+        health_pb2.HealthCheckRequest(), metadata=metadata, timeout=20
+    )
+    unsampled, metadata_of_unsampled = called(sampled=False)
+    stub = retrieval_pb2_grpc.RetrievalStub(channel)
+    stub.Find(FIND, metadata=metadata_of_unsampled, timeout=20)
+    last, metadata_of_last = called()
+    stub.Find(FIND, metadata=metadata_of_last, timeout=20)
+    collector.call(last)
+    assert collector.spans(checked) == collector.spans(unsampled) == []
+
+
+def test_what_waits_is_exported_at_the_end_under_the_daemon_s_name(tmp_path: Path) -> None:
+    """A stop does not wait for the next batch to be due, and loses nothing."""
+    with collecting() as collector:
+        environment = tracing_to(collector.url, OTEL_BSP_SCHEDULE_DELAY="600000")
+        with running(tmp_path / "store", "--provider", "none", **environment) as daemon:
+            for _ in range(3):
+                daemon.client.find("harbour")
+            assert not collector.requests
+        spans = [s for r in collector.requests for s in r.resource_spans[0].scope_spans[0].spans]
+        calls = [span for span in spans if span.kind == Span.SPAN_KIND_SERVER]
+        assert len(calls) == 3
+        assert len(spans) == 15
+        assert [span.parent_span_id for span in calls] == [b""] * 3  # the caller has no trace
+        assert len({span.trace_id for span in spans}) == 3
+        said = collector.resource()
+        assert (said["service.name"], said["service.version"]) == ("vikingd", __version__)
+
+
+def test_the_environment_names_the_service(tmp_path: Path) -> None:
+    """OTEL_SERVICE_NAME wins over the daemon's own name."""
+    with collecting() as collector:
+        environment = tracing_to(collector.url, OTEL_SERVICE_NAME="memory")
+        with running(tmp_path / "store", "--provider", "none", **environment) as daemon:
+            daemon.client.find("harbour")
+        assert collector.resource()["service.name"] == "memory"
+
+
+@pytest.mark.parametrize("port", [closed, silent])
+def test_a_dead_collector_is_of_no_consequence(port: Callable[[], Any], tmp_path: Path) -> None:
+    """Finds are answered as ever, more than the buffer holds, and the stop is clean and in time."""
+    with port() as number:
+        environment = tracing_to(
+            f"http://127.0.0.1:{number}", OTEL_BSP_SCHEDULE_DELAY="20",
+            OTEL_BSP_MAX_QUEUE_SIZE="64", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="32",
+        )  # fmt: skip
+        with running(tmp_path / "store", "--provider", "none", **environment) as daemon:
+            slowest = 0.0
+            for _ in range(100):
+                started = time.monotonic()
+                assert daemon.client.find("harbour").total == 0
+                slowest = max(slowest, time.monotonic() - started)
+            stopped = time.monotonic()
+        assert slowest < 1
+        assert time.monotonic() - stopped < 5
+
+
+@contextmanager
+def without_the_packages(store: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A daemon of an install without the extra."""
+    code = "import sys; sys.modules['opentelemetry'] = None; import vikingd.server as s; s.main()"
+    own = {k: v for k, v in os.environ.items() if not k.startswith(("VIKINGD_", "OTEL_"))}
+    daemon = subprocess.Popen(
+        [sys.executable, "-c", code, "serve", "--listen", "127.0.0.1:0", "--path", str(store),
+         "--provider", "none", "--config", os.devnull],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own | environment,
+    )  # fmt: skip
+    try:
+        yield daemon
+    finally:
+        daemon.kill()
+        daemon.communicate()
+
+
+def test_it_is_off_by_default_and_needs_no_packages_then(tmp_path: Path) -> None:
+    """Without the setting the daemon starts where nothing of OpenTelemetry can be imported."""
+    with without_the_packages(tmp_path / "store") as daemon:
+        assert daemon.stdout is not None
+        assert "serving on" in daemon.stdout.readline()
+        daemon.terminate()
+        assert daemon.wait(30) == 0
+
+
+def test_without_the_packages_the_start_is_refused_with_the_install_line(tmp_path: Path) -> None:
+    """One line, code 2, and no store is made."""
+    with without_the_packages(tmp_path / "store", VIKINGD_TRACING="1") as daemon:
+        assert daemon.stderr is not None
+        assert daemon.wait(60) == 2
+        err = daemon.stderr.read()
+    assert err == (
+        "vikingd: tracing: opentelemetry is not installed; install it with: "
+        "pip install 'vikingd[otel]'\n"
+    )
+    assert not (tmp_path / "store").exists()
+
+
+def test_an_exporter_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """The start ends with one line that names it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0", "--path",
+         str(tmp_path / "store"), "--provider", "none", "--config", os.devnull],
+        env={**os.environ, "VIKINGD_TRACING": "1", "OTEL_TRACES_EXPORTER": "pigeon"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == (
+        "vikingd: tracing: no exporter pigeon is installed; vikingd[otel] has otlp and console "
+        "(from OTEL_* in the environment)\n"
+    )
