@@ -33,6 +33,7 @@ from vikingd.client import (
 )
 from vikingd.client import requests as client_requests
 from vikingd.ctl.demo import serving
+from vikingd.model import Entry
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 
 TEA = Draft(
@@ -87,14 +88,18 @@ def test_a_buffer_of_anything_else_is_refused(vector: client_requests.Vector) ->
 
 def test_a_draft_goes_over_the_wire_with_every_field() -> None:
     """No field of Draft or Passage is lost on the way into ContextInput."""
+    entry = Entry(0, 2, 3, 4_000_000, 5_000_000)
     draft = Draft("viking://resources/a.md", True, "abstract", "overview", "content", "title",
-                  {"k": [1, {"deep": None}]}, [Passage("s", 1, 3, b"1234")], b"5678",
+                  {"k": [1, {"deep": None}]}, [Passage("s", 1, 3, b"1234", entry)], b"5678",
                   time=-1_500_000)  # fmt: skip
     sent = context_input(draft)
     assert {f.name for f, _ in sent.ListFields()} == set(sent.DESCRIPTOR.fields_by_name)
     assert {f.name for f, _ in sent.passages[0].ListFields()} == set(
         contexts_pb2.Passage.DESCRIPTOR.fields_by_name
     )
+    memory = sent.passages[0].memory
+    assert (memory.reinforcement, memory.access_count) == (2, 3)
+    assert (memory.time.seconds, memory.created_at.seconds) == (4, 5)
     assert (sent.time.seconds, sent.time.nanos) == (-2, 500_000_000)
     assert MessageToDict(sent.metadata) == draft.metadata
     assert not context_input(Draft("viking://resources/a.md")).HasField("time")

@@ -33,9 +33,10 @@ SENTENCE = "The quick brown fox jumps over the lazy dog beside the river. "
 LONG = SENTENCE * 4  # about 60 tokens
 
 
-def pieces(content: str, name: str = "a.md") -> list[tuple[str, str]]:
+def pieces(content: str, name: str = "a.md", *, entries: bool = False) -> list[tuple[str, str]]:
     """Section and text of each passage."""
-    return [(p.section, content[p.start : p.end]) for p in split(content, name)]
+    passages = split(content, name, entries=entries)
+    return [(p.section, content[p.start : p.end]) for p in passages]
 
 
 def assert_sound(content: str, name: str) -> list[Passage]:
@@ -232,6 +233,74 @@ def test_contents_without_a_word_have_no_passages() -> None:
         assert [split(content, name) for content in ("", " \n\t", "---\n\n***\n", "\ufeff")] == [
             []
         ] * 4
+
+
+# Entries
+
+
+def test_each_list_item_of_a_memory_is_a_passage_of_its_own() -> None:
+    """However short, of any list, without its marker; a nested list belongs to its item."""
+    content = (
+        "---\nk: v\n---\n# T\n\nIntro.\n\n- tea\n- [ ] buy milk\n\n* star  \n  more\n\n"
+        "## S\n\n9. nine\n   - inner\n10) ten\n\n-\n  low\n\n-\n\nOne.\n\nTwo.\n\n> - quoted\n"
+    )
+    assert pieces(content, entries=True) == [
+        ("T", "Intro."), ("T", "tea"), ("T", "[ ] buy milk"), ("T", "star  \n  more"),
+        ("T > S", "nine\n   - inner"), ("T > S", "ten"), ("T > S", "low"),
+        ("T > S", "One.\n\nTwo.\n\n> - quoted"),
+    ]  # fmt: skip
+    found = pieces(content.replace("\n", "\r\n"), entries=True)
+    assert [(s, t.replace("\r\n", "\n")) for s, t in found] == pieces(content, entries=True)
+
+
+def test_a_memory_without_a_list_is_cut_like_any_file() -> None:
+    """Paragraphs, tables and code, and what is no Markdown."""
+    for content in ("# A\n\none\n\n## B\n\ntwo", f"# A\n\n{LONG * 4}\n\n```\n- x\n```\n\n{LONG}"):
+        assert pieces(content, entries=True) == pieces(content)
+    assert pieces("- a\n- b", "a.txt", entries=True) == [("", "- a\n- b")]
+
+
+def test_a_long_item_is_cut_and_joins_no_neighbour() -> None:
+    """Its pieces join each other alone; one that just fits is whole, marker and gaps apart."""
+    fits = "x" * (4 * MAX_TOKENS)
+    content = f"- {fits}\n{' ' * 500}\n\n- a\n- {SENTENCE * 30}\n\n  b\n\n  c\n- d\n"
+    (_, first), (_, second), *cut, (_, last) = pieces(content, entries=True)
+    assert (first, second, last) == (fits, "a", "d")
+    assert len(cut) > 1
+    assert cut[0][1].startswith("The quick")
+    assert cut[-1][1].endswith("b\n\n  c")
+
+
+def test_many_entries_are_cut_soon() -> None:
+    """In linear time, with an item of many lines, and with deep and empty ones."""
+    for content in (
+        "- entry\n" * 30_000,
+        "- " + "line\n  " * 30_000,
+        "- " * 20_000,
+        "-\n\n" * 20_000,
+    ):
+        began = time.process_time()
+        assert len(split(content, "a.md", entries=True)) <= MAX_PASSAGES
+        assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize("uri", ["viking://user/memories/a.md", FILE])
+def test_only_memories_have_entries(uri: str, tmp_path: Path) -> None:
+    """Whether they are put, read from files or from JSON lines."""
+    content = "- likes tea\n- hates noise"
+    is_memory = uris.context_type(uri) is ContextType.MEMORY
+    expected = ["likes tea", "hates noise"] if is_memory else [content]
+    (tmp_path / "a.md").write_text(content)
+    (tmp_path / "a.jsonl").write_text(json.dumps({"uri": uri, "text": content}))
+    for drafts in (
+        [Draft(uri, content=content)],
+        read_tree(tmp_path / "a.md", uri),
+        read_jsonl(tmp_path / "a.jsonl"),
+    ):
+        (draft,) = drafts
+        assert isinstance(draft, Draft)
+        found = [content[t.start : t.end] for t in prepare(draft).texts if t.ordinal]
+        assert found == expected
 
 
 # Titles, abstracts, front matter

@@ -20,6 +20,10 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from vikingd.memory import routes
+from vikingd.memory.model import WEIGHT_TOLERANCE
+from vikingd.memory.routes import DEFAULT_ROUTES, Routes
+
 PREFIX = "VIKINGD_"
 FILE_VARIABLE = "VIKINGD_CONFIG"
 DEFAULT_FILE = "~/.config/vikingd/config.toml"
@@ -88,6 +92,50 @@ class Context(_Section):
         return self
 
 
+class Route(_Section):
+    """A file of memories that a query names by a word; see vikingd.memory.routes.Route."""
+
+    name: str
+    triggers: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+class Recall(_Section):
+    """What a Recall is answered with where the request leaves it open."""
+
+    top_k: int = Field(default=30, ge=1, le=500)
+    max_tokens: int = Field(default=1500, ge=1, le=1_000_000)
+    semantic: float = Field(default=0.5, ge=0, le=1)  # these four are weights that sum to 1
+    reinforcement: float = Field(default=0.2, ge=0, le=1)
+    recency: float = Field(default=0.2, ge=0, le=1)
+    access: float = Field(default=0.1, ge=0, le=1)
+    half_life_days: float = Field(default=30.0, ge=0.001, le=1e6)
+    same_meaning: float = Field(
+        default=0.0, ge=0, le=1
+    )  # cosine from which on two say the same; 0: as calibrated for the model, and by their words
+    routes: tuple[Route, ...] = tuple(
+        Route(name=r.name, triggers=r.triggers, files=r.files) for r in DEFAULT_ROUTES
+    )
+
+    @model_validator(mode="after")
+    def _weights_sum_to_1(self) -> Self:
+        total = self.semantic + self.reinforcement + self.recency + self.access
+        if abs(total - 1) > WEIGHT_TOLERANCE:
+            raise ValueError(
+                f"semantic, reinforcement, recency and access must sum to 1, not {total:g}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _routes_can_be_used(self) -> Self:
+        self.table()
+        return self
+
+    def table(self) -> Routes:
+        """The files by their words."""
+        return Routes([routes.Route(r.name, r.triggers, r.files) for r in self.routes])
+
+
 class Index(_Section):
     """When the tail of new texts is compacted into the base (both must be reached), and how."""
 
@@ -123,6 +171,7 @@ class Settings(BaseSettings):
     find: Find = Find()
     retrieval: Retrieval = Retrieval()
     context: Context = Context()
+    recall: Recall = Recall()
     index: Index = Index()
     limits: Limits = Limits()
 
@@ -156,10 +205,25 @@ class Loaded:
             section, _, name = key.rpartition(".")
             if section and f"[{section}]" not in lines:
                 lines += ["", f"[{section}]"]
+            origin = self.origins.get(key, "default")
+            if isinstance(value, list):
+                lines += _tables(key, value, origin)
+                continue
             text = re.sub(r"//[^/@]*@", "//***@", value) if isinstance(value, str) else value
-            assignment = f"{name} = {json.dumps(text, ensure_ascii=False)}"
-            lines.append(f"{assignment:<60} # {self.origins.get(key, 'default')}")
+            lines.append(f"{f'{name} = {_json(text)}':<60} # {origin}")
         return "\n".join(lines) + "\n"
+
+
+def _tables(key: str, rows: list[dict[str, Any]], origin: str) -> Iterator[str]:
+    """An array of tables."""
+    for row in rows:
+        yield from ("", f"{f'[[{key}]]':<60} # {origin}")
+        yield from (f"{name} = {_json(value)}" for name, value in row.items())
+
+
+def _json(value: Any) -> str:
+    """A string, a number or an array of such, alike in JSON and in TOML."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Loaded:

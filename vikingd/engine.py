@@ -8,7 +8,7 @@ another process writes; all that answers is the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,8 @@ from vikingd.errors import (
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
+from vikingd.memory.accesses import Accesses
+from vikingd.memory.model import Rewrite
 from vikingd.metrics import Metrics
 from vikingd.model import Change, Committed, Prepared, Upsert
 from vikingd.store.reader import StoreReader
@@ -163,8 +165,10 @@ class Engine:
         except BaseException:
             self.store.close()
             raise
+        self._accesses: Accesses | None = None
         if isinstance(self.store, Store):
             self.store.start(self._on_commit)
+            self._accesses = Accesses(self._write_accesses)
         else:
             self.store.start(self._follow)
         if self._worker is not None:
@@ -350,6 +354,40 @@ class Engine:
         """Takes a link back."""
         return self._writable.unlink(uri, other)
 
+    def rewrite(self, rewrites: Mapping[str, Rewrite]) -> Future[Committed]:
+        """Lets each of `rewrites` decide what becomes of the file of memories with its URI."""
+        return self._writable.rewrite(rewrites)
+
+    def reinforce(self, ids: Sequence[int], by: int) -> Future[Committed]:
+        """Raises the reinforcement of memories by their ids."""
+        return self._writable.reinforce(ids, by)
+
+    def count_accesses(self, ids: Iterable[int]) -> bool:
+        """Counts one access of each memory, written within a second; a reader counts none."""
+        if self._accesses is None:
+            return False
+        self._accesses.count(ids)
+        return True
+
+    def _write_accesses(self, accesses: Mapping[int, int]) -> None:
+        self._writable.touch(accesses).result()
+
+    def embed_document(self, text: str) -> F32 | None:
+        """The unit vector of a text as the index would have it; None without an embedder.
+
+        Raises:
+            EmbedderFailed: it did.
+        """
+        if self._provider.dimension is None:
+            return None
+        (vector,) = self._provider.embed_documents([text])
+        return np.asarray(vector, np.float32)
+
+    @property
+    def model(self) -> str:
+        """The embedder's model, by its name."""
+        return self._provider.model
+
     def reembed(self, uri: str) -> Future[Committed]:
         """Drops the vectors of a subtree, so that the worker makes them anew."""
         return self._writable.drop_vectors(uri)
@@ -420,5 +458,7 @@ class Engine:
         """Stops the worker, finishes the writes that were taken, lets the store go."""
         if self._worker is not None:
             self._worker.stop()
+        if self._accesses is not None:
+            self._accesses.close()
         self._index.close()
         self.store.close()

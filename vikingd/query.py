@@ -1,4 +1,4 @@
-"""The domain of Retrieve and of building contexts: what is asked, and what is answered."""
+"""The domain of Retrieve, of contexts and of Recall: what is asked, and what is answered."""
 
 from __future__ import annotations
 
@@ -45,6 +45,14 @@ class ContextOrder(IntEnum):
 
     SCORE = 1
     TREE = 2
+
+
+class RecallPath(IntEnum):
+    """How a recall got its answer."""
+
+    FAST = 1
+    TIMELINE = 2
+    HYBRID = 3
 
 
 class Outcome(IntEnum):

@@ -33,6 +33,8 @@ from vikingd.pb import (
     admin_pb2_grpc,
     contexts_pb2,
     contexts_pb2_grpc,
+    memories_pb2,
+    memories_pb2_grpc,
     retrieval_pb2,
     retrieval_pb2_grpc,
 )
@@ -41,6 +43,8 @@ from vikingd.wire.admin import Admin
 from vikingd.wire.boundary import Boundary
 from vikingd.wire.calls import Threads
 from vikingd.wire.contexts import Contexts
+from vikingd.wire.memories import Memories
+from vikingd.wire.observer import Observer
 from vikingd.wire.retrieval import Retrieval
 
 if TYPE_CHECKING:
@@ -51,6 +55,7 @@ SERVICES = tuple(
     for file, name in (
         (retrieval_pb2, "Retrieval"),
         (contexts_pb2, "Contexts"),
+        (memories_pb2, "Memories"),
         (admin_pb2, "Admin"),
     )
 )
@@ -193,7 +198,7 @@ async def _serve(
     endpoint: Endpoint | None,
     tracing: Tracing | None,
 ) -> None:
-    threads = Threads()
+    threads, observer = Threads(), Observer(metrics, tracing)
     server = grpc.aio.server(
         interceptors=(Boundary(metrics, tracing),),
         options=(
@@ -207,9 +212,12 @@ async def _serve(
         ),
     )
     retrieval_pb2_grpc.add_RetrievalServicer_to_server(
-        Retrieval(engine, threads, metrics, settings, tracing), server
+        Retrieval(engine, threads, observer, settings), server
     )
     contexts_pb2_grpc.add_ContextsServicer_to_server(Contexts(engine, threads), server)
+    memories_pb2_grpc.add_MemoriesServicer_to_server(
+        Memories(engine, threads, observer, settings.recall), server
+    )
     admin_pb2_grpc.add_AdminServicer_to_server(Admin(engine, threads, metrics), server)
     state = _Health(engine)
     health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)

@@ -24,6 +24,7 @@ from vikingd.query import (
     ContextOrder,
     Include,
     Mode,
+    RecallPath,
     Rrf,
     WeightedSum,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "Method",
     "Mode",
     "Passage",
+    "RecallPath",
     "Rrf",
     "WeightedSum",
     "context_input",

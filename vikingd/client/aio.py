@@ -14,6 +14,7 @@ from vikingd.client.errors import from_rpc_error
 from vikingd.pb.admin_pb2_grpc import AdminStub
 from vikingd.pb.contexts_pb2 import Context, ListRequest, TreeRequest
 from vikingd.pb.contexts_pb2_grpc import ContextsStub
+from vikingd.pb.memories_pb2_grpc import MemoriesStub
 from vikingd.pb.retrieval_pb2_grpc import RetrievalStub
 
 P = ParamSpec("P")
@@ -51,12 +52,17 @@ class AsyncClient:
         self._channel = grpc.aio.insecure_channel(address, OPTIONS)
         self._retrieval = RetrievalStub(self._channel)
         self._contexts = ContextsStub(self._channel)
+        self._memories = MemoriesStub(self._channel)
         self._admin = AdminStub(self._channel)
 
     find = _method(requests.find, lambda client: client._retrieval.Find)
     batch_find = _method(requests.batch_find, lambda client: client._retrieval.BatchFind)
     retrieve = _method(requests.retrieve, lambda client: client._retrieval.Retrieve)
     build_context = _method(requests.build_context, lambda client: client._retrieval.BuildContext)
+    recall = _method(requests.recall, lambda client: client._memories.Recall)
+    remember = _method(requests.remember, lambda client: client._memories.Remember)
+    reinforce = _method(requests.reinforce, lambda client: client._memories.Reinforce)
+    forget = _method(requests.forget, lambda client: client._memories.Forget)
     put = _method(requests.put, lambda client: client._contexts.Put)
     delete = _method(requests.delete, lambda client: client._contexts.Delete)
     move = _method(requests.move, lambda client: client._contexts.Move)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import vikingd
-from vikingd.ctl import reading, retrieving, running, writing
+from vikingd.ctl import reading, remembering, retrieving, running, writing
 from vikingd.ctl.demo import demo
 from vikingd.ctl.import_command import import_
 from vikingd.ctl.session import USAGE, Address, AsJson, Common, Timeout, connected
@@ -27,6 +27,10 @@ app.command("import")(connected(import_, deadline=None))
 app.command("find")(connected(reading.find))
 app.command("retrieve")(connected(retrieving.retrieve))
 app.command("context")(connected(retrieving.context))
+app.command("recall")(connected(remembering.recall))
+app.command("remember")(connected(remembering.remember))
+app.command("reinforce")(connected(remembering.reinforce))
+app.command("forget")(connected(remembering.forget))
 app.command("put")(connected(writing.put))
 app.command("get")(connected(reading.get))
 app.command("ls")(connected(reading.ls))

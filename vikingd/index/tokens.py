@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import threading
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +20,7 @@ import numpy.typing as npt
 import Stemmer
 
 from vikingd.model import IndexedText
-from vikingd.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS
+from vikingd.text import CJK_CHARS, normalized
 
 VERSION: int = 2
 """To be raised whenever a text gets other terms than before: an index holds for one version."""
@@ -51,8 +50,6 @@ _STOP_WORDS = frozenset((
 # Particles say nothing alone; their bigrams stay, for 目的 and 了解 are words.
 _STOP_CHARACTERS = frozenset("的了吗呢吧啊呀嘛・ー")
 
-_CJK = f"々〇{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}"
-
 
 def _compound(word: str) -> str:
     """Pattern: words joined into a path, a dotted name or a file name; C++, C#, F#."""
@@ -63,9 +60,9 @@ def _compound(word: str) -> str:
 
 _ASCII_PIECE = re.compile(_compound("[A-Za-z0-9_]"))
 # The lookahead takes two CJK characters where only one is consumed: so bigrams overlap.
-_COMPOUND = _compound(rf"[^\W{_CJK}]")
-_PIECE = re.compile(rf"(?=([{_CJK}]{{1,2}}|{_COMPOUND}))(?:[{_CJK}]|\1)")
-_CJK_START = re.compile(f"[{_CJK}]")
+_COMPOUND = _compound(rf"[^\W{CJK_CHARS}]")
+_PIECE = re.compile(rf"(?=([{CJK_CHARS}]{{1,2}}|{_COMPOUND}))(?:[{CJK_CHARS}]|\1)")
+_CJK_START = re.compile(f"[{CJK_CHARS}]")
 
 # From the outside in: a path, its names, their words. The last one divides camelCase, PascalCase,
 # HTTPServer and sha256, but not the plural of an acronym (URLs).
@@ -94,11 +91,6 @@ _IDENTIFIER = re.compile(
 )
 _TWO_SLASHES = re.compile(r"[/\\].*[/\\]")
 
-# To normalise takes time quadratic in a run of combining marks, so these are cut short. A text of
-# 1,024 characters is harmless (2 ms).
-_LONG_RUN = re.compile(r"([^\w\s]{30})[^\w\s]+")
-_HARMLESS = 1024
-
 _stemmer = Stemmer.Stemmer("english", 0)
 _stemmer_lock = threading.Lock()  # a stemmer works in one buffer
 
@@ -120,7 +112,7 @@ class QueryTerms:
 
 def terms(text: str) -> list[str]:
     """The terms of a text in their order, with repeats."""
-    return list(chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(_normalized(text)))))
+    return list(chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(normalized(text)))))
 
 
 @lru_cache(maxsize=_CACHED)
@@ -136,10 +128,10 @@ def hashes(text: str, name: str = "", heading: str = "") -> bytes:
     A name of digits only is an ordinal and says nothing. The terms of the `heading`, which stands
     in the text too, count HEADING times in all: it says what all of the text is about.
     """
-    found = _hashes(_normalized(text))
+    found = _hashes(normalized(text))
     if heading:
-        found += _hashes(_normalized(heading)) * (HEADING - 1)
-    return found + _hashes(_normalized(name)) if name and not name.isdecimal() else found
+        found += _hashes(normalized(heading)) * (HEADING - 1)
+    return found + _hashes(normalized(name)) if name and not name.isdecimal() else found
 
 
 def heading_of(text: IndexedText, abstract: str) -> str:
@@ -169,7 +161,7 @@ def encode(
 
 def query_terms(text: str) -> QueryTerms:
     """The terms of a query, and whether it consists of identifiers only."""
-    text = _normalized(text)
+    text = normalized(text)
     counts: dict[str, int] = {}
     for term in chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(text))):
         counts[term] = counts.get(term, 0) + 1
@@ -187,14 +179,6 @@ def _hashes(text: str) -> bytes:
     if text.isascii():
         return b"".join(map(_WORD_HASHES.__getitem__, text.split()))
     return b"".join(map(_PIECE_HASHES.__getitem__, _pieces(text)))
-
-
-def _normalized(text: str) -> str:
-    if text.isascii():
-        return text
-    if len(text) > _HARMLESS:
-        text = _LONG_RUN.sub(r"\1 ", text)
-    return unicodedata.normalize("NFKC", text)
 
 
 def _pieces(text: str) -> list[str]:

@@ -24,7 +24,7 @@ from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
-from vikingd.model import Draft
+from vikingd.model import ContextType, Draft
 
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 """Left out with all that is hidden."""
@@ -146,12 +146,13 @@ def _read_file(path: Path, uri: str) -> Draft | Unreadable:
         time = microseconds(str(metadata.get("date", "")))
     except ValueError:
         time = None  # a date in words stays metadata
+    is_memory = uris.context_type(uri) is ContextType.MEMORY
     draft = Draft(
         uri,
         content=content,
         title=derive_title(content, path.name),
         metadata=metadata,
-        passages=tuple(split(content, path.name)) or None,
+        passages=tuple(split(content, path.name, entries=is_memory)) or None,
         time=time,
     )
     return _checked(draft, path)

@@ -12,7 +12,7 @@ from vikingd.errors import InvalidField
 from vikingd.ingest.files import Unreadable, microseconds, printable
 from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import check
-from vikingd.model import Draft
+from vikingd.model import ContextType, Draft
 
 _NAMES = ("directories.jsonl", "documents.jsonl")
 _FIELDS = ("uri", "text", "title", "abstract", "time")
@@ -107,6 +107,7 @@ def _draft(record: dict[str, Any]) -> Draft:
         time = microseconds(texts["time"])
     except ValueError:
         raise InvalidField("time", f"{texts['time']!r} is not ISO 8601") from None
+    is_memory = uris.context_type(uri) is ContextType.MEMORY
     return Draft(
         uri,
         is_directory=is_directory,
@@ -114,6 +115,6 @@ def _draft(record: dict[str, Any]) -> Draft:
         content=content,
         title=texts["title"],
         metadata={key: value for key, value in record.items() if key not in _FIELDS},
-        passages=tuple(split(content, uris.name(uri))) or None,
+        passages=tuple(split(content, uris.name(uri), entries=is_memory)) or None,
         time=time,
     )

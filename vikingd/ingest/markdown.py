@@ -21,9 +21,9 @@ _INLINE = MarkdownIt("commonmark")
 _MAX_INLINE = 4096
 
 _EOL = re.compile(r"\r\n?|\n")  # just what the parser counts as the end of a line
-_CONTAINERS = frozenset(
-    {"bullet_list_open", "ordered_list_open", "list_item_open", "blockquote_open"}
-)
+_LISTS = frozenset({"bullet_list_open", "ordered_list_open"})
+_CONTAINERS = _LISTS | {"list_item_open", "blockquote_open"}
+_MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])")
 _LINEWISE = frozenset({"fence", "code_block", "html_block", "table_open"})
 _ATTRIBUTES = re.compile(r"\s*\{\s*[#.:][^{}]*\}\s*$")
 # Lines that are directions to a site generator: admonitions, includes, tables of contents, imports.
@@ -37,23 +37,41 @@ _TAG = re.compile(r"<[^<>]*+>")
 class Block(NamedTuple):
     """Code points [start, end) of a content below the headings of `section`.
 
-    `linewise` says that lines mean more than sentences there.
+    `linewise` says that lines mean more than sentences there. `item` is where the line of the list
+    item begins that it is, or is a part of, where items are blocks of their own; else -1.
     """
 
     section: str
     start: int
     end: int
     linewise: bool
+    item: int = -1
 
 
-def blocks(content: str, start: int, fits: Callable[[int, int], bool]) -> list[Block]:
+class Part(NamedTuple):
+    """A heading, a list item or another block, none within another: code points [start, end).
+
+    That is its text without white space at the ends, of an item without the marker. A heading has
+    its `level` and its plain text; of an item `item` is where its line begins.
+    """
+
+    start: int
+    end: int
+    level: int = 0
+    heading: str = ""
+    item: int = -1
+
+
+def blocks(
+    content: str, start: int, fits: Callable[[int, int], bool], items: bool = False
+) -> list[Block]:
     """The blocks of a Markdown text from `start` on, in order; headings are in their sections.
 
     A list or a quotation that does not fit comes as its parts. A heading with nothing below it is
-    a block of the section above it.
+    a block of the section above it. With `items` each item of a list outside others is a block,
+    from behind its marker on; one that does not fit comes as its parts.
     """
-    tokens = _BLOCKS.parse(content[start:])
-    lines = [start, *(eol.end() for eol in _EOL.finditer(content, start)), len(content)]
+    tokens, lines = _parse(content, start)
     path: list[tuple[int, str]] = []
     lone: Block | None = None
     found: list[Block] = []
@@ -73,14 +91,38 @@ def blocks(content: str, start: int, fits: Callable[[int, int], bool]) -> list[B
             path.append((level, heading))
         elif token.map is not None and not _is_hidden(token):
             section, lone = _section(path), None
-            found.extend(
-                Block(section, *_span(leaf, lines), leaf.type in _LINEWISE)
-                for leaf in _leaves(tokens, i, close, lambda t: fits(*_span(t, lines)))
-            )
+            apart = items and token.type in _LISTS
+            for j, end in _children(tokens, i, close) if apart else ((i, close),):
+                item, text, stop = _item(tokens[j], lines, content) if apart else (-1, 0, 0)
+                if apart and fits(text, stop):
+                    found.append(Block(section, text, stop, linewise=False, item=item))
+                    continue
+                for leaf in _leaves(tokens, j, end, lambda t: fits(*_span(t, lines))):
+                    first, last = _span(leaf, lines)
+                    linewise = leaf.type in _LINEWISE
+                    found.append(Block(section, max(first, text), last, linewise, item))
         i = close + 1
     if lone:
         found.append(lone)
     return found
+
+
+def outline(content: str, start: int) -> Iterator[Part]:
+    """What a Markdown text consists of from `start` on, in order."""
+    tokens, lines = _parse(content, start)
+    for i, close in _children(tokens, -1, len(tokens)):
+        token = tokens[i]
+        if token.type in _LISTS:
+            for j, _ in _children(tokens, i, close):
+                item, text, stop = _item(tokens[j], lines, content)
+                yield Part(text, stop, item=item)
+        else:
+            begin, end = _span(token, lines)
+            text, stop = _trimmed(content, begin, end)
+            if token.type == "heading_open":
+                yield Part(text, stop, int(token.tag[1]), _heading(tokens[i + 1].content))
+            else:
+                yield Part(text, stop)
 
 
 def title(text: str) -> str:
@@ -109,6 +151,27 @@ def _section(path: Sequence[tuple[int, str]]) -> str:
     return SECTION_SEPARATOR.join(heading for _, heading in path if heading)
 
 
+def _parse(content: str, start: int) -> tuple[list[Token], list[int]]:
+    """The tokens from `start` on, and where each line begins that they are mapped to."""
+    tokens = _BLOCKS.parse(content[start:])
+    return tokens, [start, *(eol.end() for eol in _EOL.finditer(content, start)), len(content)]
+
+
+def _item(token: Token, lines: Sequence[int], content: str) -> tuple[int, int, int]:
+    """Where a list item's line begins, and where its text begins and ends."""
+    begin, end = _span(token, lines)
+    marker = _MARKER.match(content, begin, end)
+    assert marker
+    return begin, *_trimmed(content, marker.end(), end)
+
+
+def _trimmed(content: str, start: int, end: int) -> tuple[int, int]:
+    """The range without white space at its ends."""
+    text = content[start:end].rstrip()
+    end = start + len(text)
+    return end - len(text.lstrip()), end
+
+
 def _span(token: Token, lines: Sequence[int]) -> tuple[int, int]:
     assert token.map is not None
     first, last = token.map
@@ -131,10 +194,16 @@ def _leaves(
     if tokens[i].type not in _CONTAINERS or i + 1 == close or fits(tokens[i]):
         yield tokens[i]
         return
+    for child, end in _children(tokens, i, close):
+        yield from _leaves(tokens, child, end, fits)
+
+
+def _children(tokens: Sequence[Token], i: int, close: int) -> Iterator[tuple[int, int]]:
+    """(first, last) of what stands right between tokens[i] and tokens[close]."""
     i += 1
     while i < close:
         end = _closing(tokens, i)
-        yield from _leaves(tokens, i, end, fits)
+        yield i, end
         i = end + 1
 
 

@@ -37,28 +37,32 @@ _SENTENCEWISE = (_BLANK_LINES, SENTENCE_END, _LINE_END, _CLAUSE_END)
 _LINEWISE = (_BLANK_LINES, _BEFORE_UNINDENTED, _LINE_END, _CLAUSE_END)
 
 _CJK = re.compile(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
-_MEANING = re.compile(r"[^\s!-/:-@\[-`{-~]")  # anything but white space and ASCII punctuation
+MEANING = re.compile(r"[^\s!-/:-@\[-`{-~]")  # anything but white space and ASCII punctuation
 _NO_HEADLINE = re.compile(r"[ \t]*(?:#|//|/\*|\*|--|;|@|\"|'|<!--|$)")
 
 
-def split(content: str, name: str) -> list[Passage]:
+def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     """Cuts a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
     Markdown is cut by its headings, source code by its top-level blocks, other text by paragraphs;
     the file's name says which it is. A short content is one passage. Passages are in order, do not
     overlap, and have no white space at their ends. A content that would make more than
     MAX_PASSAGES has neighbours joined until it does not, beyond MAX_TOKENS if need be.
+
+    With `entries` every list item of a Markdown file is one by itself, from behind its marker on; a
+    nested list belongs to its item, and one beyond MAX_TOKENS is cut.
     """
     tokens = TokenCount(content)
     kind = kind_of(name)
     cut = (
         piece
-        for block in _blocks(content, kind, tokens)
+        for block in _blocks(content, kind, tokens, entries)
         for piece in _cut(block, tokens, _LINEWISE if block.linewise else _SENTENCEWISE)
     )
     pieces = list(_stripped(cut, content))
     whole = MAX_TOKENS if kind is Kind.TEXT else TARGET_TOKENS
-    if pieces and tokens.count(pieces[0].start, pieces[-1].end) <= whole:
+    is_short = pieces and tokens.count(pieces[0].start, pieces[-1].end) <= whole
+    if is_short and all(piece.item < 0 for piece in pieces):
         passages = [reduce(_joined, pieces)]
     else:
         passages = _join(pieces, tokens, across_sections=kind is Kind.CODE)
@@ -89,10 +93,12 @@ class TokenCount:
         )
 
 
-def _blocks(content: str, kind: Kind, tokens: TokenCount) -> Iterable[Block]:
+def _blocks(content: str, kind: Kind, tokens: TokenCount, entries: bool) -> Iterable[Block]:
     if kind is Kind.MARKDOWN and content.count("\n") + content.count("\r") <= MAX_MARKDOWN_LINES:
         start = front_matter(content)[1]
-        return markdown.blocks(content, start, lambda a, b: tokens.count(a, b) <= MAX_TOKENS)
+        return markdown.blocks(
+            content, start, lambda a, b: tokens.count(a, b) <= MAX_TOKENS, items=entries
+        )
     start = 1 if content.startswith("\ufeff") else 0
     whole = Block("", start, len(content), linewise=kind is Kind.CODE)
     return (
@@ -147,7 +153,7 @@ def _stripped(blocks: Iterable[Block], content: str) -> Iterator[Block]:
     """The blocks without white space at their ends; those that say nothing are left out."""
     for block in blocks:
         text = content[block.start : block.end]
-        if _MEANING.search(text):
+        if MEANING.search(text):
             start = block.start + len(text) - len(text.lstrip())
             yield block._replace(start=start, end=start + len(text.strip()))
 
@@ -155,12 +161,15 @@ def _stripped(blocks: Iterable[Block], content: str) -> Iterator[Block]:
 def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) -> list[Block]:
     """Joins neighbours of one section up to TARGET_TOKENS, small ones up to MAX_TOKENS.
 
-    With `across_sections` small ones of different sections join up to TARGET_TOKENS too.
+    With `across_sections` small ones of different sections join up to TARGET_TOKENS too. A list
+    item joins nothing but its own pieces.
     """
     done: list[Block] = []
     current: Block | None = None
 
     def joins(a: Block, b: Block, small: Block) -> bool:
+        if a.item != b.item:
+            return False
         total = tokens.count(a.start, b.end)
         is_small = tokens.count(small.start, small.end) < SMALL_TOKENS
         if a.section == b.section:

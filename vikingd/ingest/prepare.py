@@ -42,14 +42,16 @@ def prepare(draft: Draft) -> Prepared:
         abstract = stated or derive_abstract(draft.content, name)
         passages = draft.passages
         if passages is None:
-            passages = split(draft.content, name)
+            is_memory = uris.context_type(draft.uri) is ContextType.MEMORY
+            passages = split(draft.content, name, entries=is_memory)
         texts = list(_pieces(draft, passages))
         if len(texts) == 1 and not stated:
             if draft.vector and not texts[0].vector:
                 texts = [replace(texts[0], vector=draft.vector)]
         elif draft.title or abstract or not texts:
             texts.insert(0, _head(draft, abstract))
-    return Prepared(draft, abstract, tuple(texts), draft.content_hash())
+    given = {i: p.entry for i, p in enumerate(draft.passages or (), start=1) if p.entry}
+    return Prepared(draft, abstract, tuple(texts), draft.content_hash(), given)
 
 
 def check(draft: Draft, field: str = "") -> Draft:
@@ -76,6 +78,10 @@ def check(draft: Draft, field: str = "") -> Draft:
     if draft.is_directory and draft.passages:
         raise InvalidField(f"{prefix}passages", "must be empty for a directory")
     _check_passages(draft.passages or (), len(draft.content), f"{prefix}passages")
+    if uris.context_type(uri) is not ContextType.MEMORY:
+        for i, passage in enumerate(draft.passages or ()):
+            if passage.entry is not None:
+                raise InvalidField(f"{prefix}passages[{i}].memory", f"{uri} holds no memories")
     if draft.time is not None and not MIN_TIME <= draft.time <= MAX_TIME:
         raise InvalidField(f"{prefix}time", "must lie in the years 1 to 9999")
     return draft if uri == draft.uri else replace(draft, uri=uri)

@@ -7,22 +7,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vikingd import uri as uris
-from vikingd.model import Entry, Prepared
-from vikingd.query import Rrf, WeightedSum
+from vikingd.model import Entry, Prepared, Stage
+from vikingd.query import RecallPath, Rrf, WeightedSum
 
 GLOBAL_ROOTS = ("viking://user/memories", "viking://agent/memories")
 """Where memories are that belong to no project; the user's first."""
 
-DEFAULT_TOP_K = 30
-DEFAULT_MAX_TOKENS = 1500
-
-
-class RecallPath(IntEnum):
-    """How a recall got its answer."""
-
-    FAST = 1
-    TIMELINE = 2
-    HYBRID = 3
+WEIGHT_TOLERANCE = 1e-6
+"""By which weights that sum to 1 may miss it."""
 
 
 class Remembered(IntEnum):
@@ -76,6 +68,10 @@ class Salience:
     half_life_days: float = 30.0
 
 
+RELEVANCE = Salience(0.94, 0.02, 0.02, 0.02)
+"""The profile for questions about facts: of memories that fit alike the newer and stronger one."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
     """One recall, checked; see RecallRequest in the proto for each field.
@@ -87,9 +83,9 @@ class RecallQuery:
     scope: MemoryScope
     now: int
     time_zone: str = "UTC"
-    max_tokens: int = DEFAULT_MAX_TOKENS
-    tokenizer: str = ""
-    top_k: int = DEFAULT_TOP_K
+    max_tokens: int = 1500
+    tokenizer: str = "o200k_base"
+    top_k: int = 30
     without: frozenset[RecallPath] = frozenset()
     fusion: Rrf | WeightedSum = field(default_factory=lambda: WeightedSum(0.5, 0.5))
     salience: Salience = field(default_factory=Salience)
@@ -130,16 +126,19 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """Memories within the budget, and how they were found; timings in seconds."""
+    """Memories within the budget, and how they were found.
+
+    `path` is None where none had an answer and a search was not wanted.
+    """
 
     memories: tuple[Memory, ...]
-    path: RecallPath
+    path: RecallPath | None
     reason: str
     budget: int
     approximate: bool
     revision: int
     candidates: int
-    timings: tuple[tuple[str, float], ...]
+    stages: tuple[Stage, ...]
     degraded: tuple[str, ...] = ()
 
     @property
@@ -188,5 +187,8 @@ class Rewritten:
     counters: tuple[Entry, ...] = ()
 
 
-Rewrite = Callable[[MemoryFile | None], Rewritten]
-"""Decides, within the transaction that writes it, what becomes of a file; None: there is none."""
+Rewrite = Callable[[MemoryFile | None, Callable[[], int]], Rewritten]
+"""Decides, within the transaction that writes it, what becomes of a file; None: there is none.
+
+The second argument gives ids for new entries.
+"""

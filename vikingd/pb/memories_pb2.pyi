@@ -28,7 +28,7 @@ class _RecallPath:
 class _RecallPathEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RecallPath.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     RECALL_PATH_UNSPECIFIED: _RecallPath.ValueType  # 0
-    """Never sent."""
+    """In a reply: no path has an answer, and the search was switched off. Not allowed in a request."""
     RECALL_PATH_FAST: _RecallPath.ValueType  # 1
     """The query names a known file, which was read without a search."""
     RECALL_PATH_TIMELINE: _RecallPath.ValueType  # 2
@@ -40,7 +40,7 @@ class RecallPath(_RecallPath, metaclass=_RecallPathEnumTypeWrapper):
     """How a recall got its answer."""
 
 RECALL_PATH_UNSPECIFIED: RecallPath.ValueType  # 0
-"""Never sent."""
+"""In a reply: no path has an answer, and the search was switched off. Not allowed in a request."""
 RECALL_PATH_FAST: RecallPath.ValueType  # 1
 """The query names a known file, which was read without a search."""
 RECALL_PATH_TIMELINE: RecallPath.ValueType  # 2
@@ -497,7 +497,9 @@ class RememberResponse(_message.Message):
     reinforcement: _builtins.int
     """How often it was reinforced by now."""
     met: _builtins.str
-    """The wording that it met. Empty: none."""
+    """The wording that it met; of a new entry the nearest one in its file that might mean the same,
+    which the words alone cannot tell. Empty: none.
+    """
     similarity: _builtins.float
     """How near that is: 1 equal but for case, punctuation and white space, else the cosine."""
     revision: _builtins.int

@@ -1,4 +1,4 @@
-"""A query bound to the newest snapshot and its scope there: what every way of searching needs."""
+"""A query bound to a snapshot and its scope there: what every way of searching needs."""
 
 from __future__ import annotations
 
@@ -54,16 +54,17 @@ class Bound:
     Args:
         engine: holds the snapshot, which is all that the answer is made of.
         query: checked; its revision has been reached.
+        snapshot: the one to answer from; None is the newest.
 
     Raises:
         NotFound: the target is not there.
         InvalidField: the target is a file, or `where` is malformed.
     """
 
-    def __init__(self, engine: Engine, query: Scoped) -> None:
+    def __init__(self, engine: Engine, query: Scoped, snapshot: Snapshot | None = None) -> None:
         self.exhaustive_texts = engine.settings.exhaustive_texts
         self.where = filters.parse(query.where) if query.where else None
-        self.snapshot = snapshot = engine.snapshot
+        self.snapshot = snapshot = snapshot or engine.snapshot
         root = snapshot.find(query.target_uri)
         if root is None:
             raise NotFound(query.target_uri)

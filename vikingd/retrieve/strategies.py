@@ -22,6 +22,7 @@ from vikingd.engine import Engine
 from vikingd.errors import InvalidField
 from vikingd.index import ivf
 from vikingd.index import where as filters
+from vikingd.index.snapshot import Snapshot
 from vikingd.model import Stage
 from vikingd.query import (
     Boost,
@@ -67,11 +68,13 @@ _EMPTY = Ranked(_NOTHING, np.zeros(0), False)
 
 
 class Strategy(Bound):
-    """A retrieval on the newest snapshot; see Bound."""
+    """A retrieval on one snapshot; see Bound."""
 
-    def __init__(self, engine: Engine, query: RetrieveQuery) -> None:
+    def __init__(
+        self, engine: Engine, query: RetrieveQuery, snapshot: Snapshot | None = None
+    ) -> None:
         started = perf_counter()
-        super().__init__(engine, query)
+        super().__init__(engine, query, snapshot)
         self._engine = engine
         self.query = query
         self._boosts = [self._boost(boost, i) for i, boost in enumerate(query.boosts)]
@@ -117,6 +120,19 @@ class Strategy(Bound):
         """Looks by meaning; `answer` uses what is found."""
         self._ready["vector"] = self._timed("vector", lambda: self._by_meaning(vector, self._depth))
 
+    def lists(self, vector: F32 | None, depth: int) -> tuple[Ranked, ...]:
+        """What there is to be fused, each list of at most `depth` texts.
+
+        By meaning and by words for a fusion by rank; else the one list that is fused already, or
+        has but one side. Without a vector it is that by words.
+        """
+        fusion = self.query.fusion
+        if vector is None or not self.by_meaning:
+            return (self._by_words(depth),)
+        if isinstance(fusion, Rrf):
+            return self._by_meaning(vector, depth), self._by_words(depth)
+        return (self._by_both(vector, (fusion.vector_weight, fusion.keyword_weight), depth),)
+
     def answer(self, vector: F32 | None, degraded: tuple[str, ...] = ()) -> RetrieveResult:
         """The items, or why there are none.
 
@@ -129,7 +145,8 @@ class Strategy(Bound):
         if result.items or not dropped:
             return result
         where = {k: v for k, v in (self.query.where or {}).items() if k not in dropped}
-        again = Strategy(self._engine, replace(self.query, where=where, optional_clauses=()))
+        relaxed = replace(self.query, where=where, optional_clauses=())
+        again = Strategy(self._engine, relaxed, self.snapshot)
         return replace(again.answer(vector, degraded), relaxed_clauses=dropped)
 
     def _search(self, vector: F32 | None, degraded: tuple[str, ...]) -> RetrieveResult:
@@ -233,7 +250,7 @@ class Strategy(Bound):
         for one in self._in_order(found):
             if len(chosen) == wanted or (threshold is not None and one.score <= threshold):
                 break
-            keys: list[object] = [(self._shown(one.row))[1]]
+            keys: list[object] = [(self.shown(one.row))[1]]
             if query.group_by_context:
                 keys.append(self.snapshot.tree.texts.file.item(one.row))
             if seen.isdisjoint(keys):
@@ -289,7 +306,7 @@ class Strategy(Bound):
 
     def _item(self, one: _Candidate, found: Ranked, places: Sequence[_Places]) -> RetrievedItem:
         include = self.query.include
-        section, text, start, end = self._shown(one.row)
+        section, text, start, end = self.shown(one.row)
         item = RetrievedItem(
             one.uri, one.passage, section, text if Include.TEXT in include else "", start, end,
             one.score,
@@ -308,7 +325,7 @@ class Strategy(Bound):
             )
         return item
 
-    def _shown(self, row: int) -> tuple[str, str, int, int]:
+    def shown(self, row: int) -> tuple[str, str, int, int]:
         """(section, text, start, end) of a passage; of an abstract its text alone."""
         if self.snapshot.text_ordinal[row]:
             return self.snapshot.contents.passage(row)

@@ -188,15 +188,22 @@ class Reads:
             )
             return {(uri, ordinal): tuple(rest) for uri, ordinal, *rest in rows}
 
-    def entries(self, text_ids: Sequence[int]) -> dict[int, Entry]:
-        """What is known of memories by the ids of their texts; other texts are left out."""
+    def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:
+        """(what is known of memories by the ids of their texts, the revision that was read).
+
+        Other texts are left out.
+        """
         with self._snapshot() as db:
             rows = db.execute(
                 "SELECT text_id, id, reinforcement, access_count, time, created_at FROM entries "
                 "WHERE text_id IN (SELECT value FROM json_each(?))",
                 (json.dumps(text_ids),),
             )
-            return {text_id: Entry(*entry) for text_id, *entry in rows}
+            found = {text_id: Entry(*entry) for text_id, *entry in rows}
+            (revision,) = db.execute(
+                "SELECT value FROM meta WHERE key = 'store.revision'"
+            ).fetchone()
+            return found, revision
 
     def memories_below(self, root: str) -> list[StoredEntry]:
         """All memories below a directory, by URI and place, without their vectors."""

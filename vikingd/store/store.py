@@ -122,12 +122,12 @@ class Store(Reads):
         """Takes a link back; fails with NotFound."""
         return self._writer.submit(lambda work: work.unlink(uri, other))
 
-    def rewrite(self, uri: str, rewrite: Rewrite) -> Future[Committed]:
-        """Lets `rewrite` decide what becomes of a file of memories, none beside it.
+    def rewrite(self, rewrites: Mapping[str, Rewrite]) -> Future[Committed]:
+        """Lets each of `rewrites` decide what becomes of the file of memories with its URI.
 
-        Fails with what `rewrite` raises, and as `put`.
+        Fails with what one of them raises, and as `put`.
         """
-        return self._writer.submit(lambda work: work.rewrite(uri, rewrite), uris=[uri])
+        return self._writer.submit(lambda work: work.rewrite(rewrites), uris=list(rewrites))
 
     def reinforce(self, ids: Sequence[int], by: int) -> Future[Committed]:
         """Raises the reinforcement of memories by their ids; fails with NotFound."""

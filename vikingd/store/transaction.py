@@ -47,9 +47,6 @@ VALUES """
 _INSERT_ENTRIES = """
 INSERT INTO entries (id, text_id, reinforcement, access_count, time, created_at)
 VALUES """
-_UPDATE_ENTRY = """
-UPDATE entries SET reinforcement = ?, access_count = ?, time = ?, created_at = ? WHERE id = ?
-"""
 _ROWS = 64  # that one statement inserts
 _URI = 10  # where it stands in a row of contexts
 # Two searches of the index: with OR between them SQLite would walk through all of it.
@@ -328,19 +325,24 @@ class Transaction:
         self._emit(*upserts(self._db, context_ids))
         return Committed(self.revision, count=len(rows))
 
-    def rewrite(self, uri: str, rewrite: Rewrite) -> Committed:
-        """Lets `rewrite` decide what becomes of a file of memories, as it stands by now."""
-        new = rewrite(memory_file(self._use_tables(), uri))
-        if new.removed:
-            return self.delete([uri])
-        if new.prepared is not None:
-            return self.put([new.prepared])
-        self._db.executemany(
-            _UPDATE_ENTRY,
-            [(e.reinforcement, e.access_count, e.time, e.created_at, e.id) for e in new.counters],
-        )
-        self.touched = self.touched or bool(new.counters)
-        return Committed(self.revision, count=len(new.counters))
+    def rewrite(self, rewrites: Mapping[str, Rewrite]) -> Committed:
+        """Lets each of `rewrites` decide what becomes of its file of memories, as it stands now."""
+        db, counted = self._use_tables(), 0
+        for uri, rewrite in rewrites.items():
+            new = rewrite(memory_file(db, uri), lambda: next(self._ids.entries))
+            if new.removed:
+                self.delete([uri])
+            elif new.prepared is not None:
+                self.put([new.prepared])
+                self.insert_rows()
+            for entry in new.counters:
+                db.execute(
+                    "UPDATE entries SET reinforcement = ?, access_count = ?, time = ? WHERE id = ?",
+                    (entry.reinforcement, entry.access_count, entry.time, entry.id),
+                )
+            counted += len(new.counters)
+        self.touched = self.touched or counted > 0
+        return Committed(self.revision)
 
     def reinforce(self, ids: Sequence[int], by: int) -> Committed:
         """Raises the reinforcement of entries; `entries` are those that they are then."""
@@ -463,19 +465,17 @@ class Transaction:
         return upsert
 
     def _update(self, context: Prepared, old: _Stored, before: Upsert) -> Upsert:
-        time = old.time if context.draft.time is None else context.draft.time
-        self._known[context.draft.uri] = old._replace(content_hash=context.content_hash, time=time)
+        draft = context.draft
+        time = old.time if draft.time is None else draft.time
+        self._known[draft.uri] = old._replace(content_hash=context.content_hash, time=time)
+        file = memory_file(self._db, draft.uri) if _holds_memories(draft) else None
         self._db.execute(_UPDATE_CONTEXT, (*self._values(context, time), old.id))
         in_place = _unchanged_texts(context, before)
-        ended = [text.text_id for text in before.texts[in_place:]]
-        if not _holds_memories(context.draft):
-            self._drop_texts(ended)
-            return self._write_texts(context, old.id, before, in_place)
-        file = memory_file(self._use_tables(), context.draft.uri)
-        self._drop_texts(ended)
+        self._drop_texts([text.text_id for text in before.texts[in_place:]])
         upsert = self._write_texts(context, old.id, before, in_place)
-        new = self._now if context.draft.time is None else context.draft.time
-        self._write_entries(context, upsert, file.entries if file else (), in_place, new)
+        if file is not None:
+            said = self._now if draft.time is None else draft.time
+            self._write_entries(context, upsert, file.entries, in_place, said)
         return upsert
 
     def _drop_texts(self, text_ids: Sequence[int]) -> None:

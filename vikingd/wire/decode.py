@@ -19,6 +19,7 @@ from vikingd.model import (
     MAX_LIMIT,
     ContextType,
     Draft,
+    Entry,
     FindQuery,
     Levels,
     Method,
@@ -33,6 +34,8 @@ MAX_BATCH = 1000
 MAX_FINDS = 256
 DEFAULT_PAGE = 1000
 MAX_PAGE = 10_000
+
+MAX_COUNTER = 1 << 40  # of a memory
 
 _MAX_EXACT = 1 << 53  # integers up to here are exact as doubles
 
@@ -94,7 +97,7 @@ def find_queries(
     requests: Sequence[retrieval_pb2.FindRequest], dimension: int | None
 ) -> list[tuple[FindQuery, Vector | None]]:
     """The queries of a batch."""
-    _check_count(len(requests), MAX_FINDS, "requests")
+    check_count(len(requests), MAX_FINDS, "requests")
     out = []
     for i, request in enumerate(requests):
         try:
@@ -111,7 +114,7 @@ def target_uri(uri: str, field: str) -> str:
 
 def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
     """What to delete."""
-    _check_count(len(request.uris), MAX_BATCH, "uris")
+    check_count(len(request.uris), MAX_BATCH, "uris")
     return [uris.parse(uri, f"uris[{i}]") for i, uri in enumerate(request.uris)]
 
 
@@ -120,7 +123,7 @@ def put_contexts(request: contexts_pb2.PutRequest, dimension: int | None) -> lis
 
     `dimension` None is taken from the batch's first vector.
     """
-    _check_count(len(request.contexts), MAX_BATCH, "contexts")
+    check_count(len(request.contexts), MAX_BATCH, "contexts")
     seen: dict[str, int] = {}
     drafts = []
     units = _unit_vectors(request, dimension)
@@ -246,20 +249,44 @@ def _draft(
         title=context.title,
         metadata=json_object(context.metadata, "metadata") if context.HasField("metadata") else {},
         passages=[
-            Passage(p.section, p.start, p.end, unit(p.vector, f"passages[{i}].vector"))
+            Passage(
+                p.section,
+                p.start,
+                p.end,
+                unit(p.vector, f"passages[{i}].vector"),
+                _entry(p.memory, f"passages[{i}].memory") if p.HasField("memory") else None,
+            )
             for i, p in enumerate(context.passages)
         ]
         or None,
         vector=unit(context.vector, "vector"),
-        time=_microseconds(context.time) if context.HasField("time") else None,
+        time=microseconds(context.time, "time") if context.HasField("time") else None,
     )
     return prepare.check(draft, ""), dimension
 
 
-def _microseconds(time: timestamp_pb2.Timestamp) -> int:
+def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:
+    """What is given of a memory; its id is the store's own affair."""
+    for name in ("reinforcement", "access_count"):
+        if (value := getattr(state, name)) > MAX_COUNTER:
+            raise InvalidField(f"{field}.{name}", f"is {value:,}, at most {MAX_COUNTER:,}")
+    return Entry(
+        0, state.reinforcement, state.access_count,
+        microseconds(state.time, f"{field}.time") if state.HasField("time") else None,
+        microseconds(state.created_at, f"{field}.created_at")
+        if state.HasField("created_at")
+        else None,
+    )  # fmt: skip
+
+
+def microseconds(time: timestamp_pb2.Timestamp, field: str) -> int:
+    """A time in microseconds since the epoch, of the years 1 to 9999."""
     if not 0 <= time.nanos < 1_000_000_000:
-        raise InvalidField("time", f"has {time.nanos} nanoseconds in the second")
-    return time.seconds * 1_000_000 + time.nanos // 1000
+        raise InvalidField(field, f"has {time.nanos} nanoseconds in the second")
+    micros = time.seconds * 1_000_000 + time.nanos // 1000
+    if not prepare.MIN_TIME <= micros <= prepare.MAX_TIME:
+        raise InvalidField(field, "must lie in the years 1 to 9999")
+    return micros
 
 
 def _json(value: struct_pb2.Value, field: str) -> Any:
@@ -311,6 +338,7 @@ def fraction(value: float, field: str) -> float:
     return value
 
 
-def _check_count(count: int, most: int, field: str) -> None:
+def check_count(count: int, most: int, field: str) -> None:
+    """Refuses an empty list and one that is too long."""
     if not 1 <= count <= most:
         raise InvalidField(field, f"has {count} entries, 1 to {most} are allowed")

@@ -97,7 +97,17 @@ def context(found: Context) -> contexts_pb2.Context:
     if found.metadata:
         message.metadata.update(found.metadata)
     for passage in found.passages:
-        message.passages.add(section=passage.section, start=passage.start, end=passage.end)
+        added = message.passages.add(section=passage.section, start=passage.start, end=passage.end)
+        if (entry := passage.entry) is not None:
+            added.memory.CopyFrom(
+                contexts_pb2.MemoryState(
+                    id=entry.id,
+                    reinforcement=entry.reinforcement,
+                    access_count=entry.access_count,
+                    time=timestamp(entry.time or 0),
+                    created_at=timestamp(entry.created_at or 0),
+                )
+            )
     for relation in found.relations:
         message.relations.add(uri=relation.uri, abstract=relation.abstract, reason=relation.reason)
     return message

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vikingd.config import Settings
 from vikingd.engine import Engine
-from vikingd.errors import EmbedderFailed, EmbedderTimedOut, InvalidField
-from vikingd.metrics import Metrics
-from vikingd.model import FindQuery, FindResult, Stage, seconds_of
+from vikingd.errors import EmbedderFailed, InvalidField
+from vikingd.model import FindQuery, FindResult, Stage
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.query import Include, Mode, RetrieveQuery, RetrieveResult
 from vikingd.retrieve.context import (
@@ -32,31 +31,20 @@ from vikingd.wire.calls import (
     on,
     revision_reached,
 )
-
-if TYPE_CHECKING:
-    from vikingd.tracing import Tracing
-
-_EMBED_SHARE = 0.7  # of the time left: what the embedder may take before text alone answers
-
-_Embedded = tuple[decode.Vector | None, tuple[str, ...]]
+from vikingd.wire.embedding import vector_of, vector_or_note
+from vikingd.wire.observer import Observer
 
 
 class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     """The service Retrieval: light queries are answered on the event loop, others on threads."""
 
     def __init__(
-        self,
-        engine: Engine,
-        threads: Threads,
-        metrics: Metrics,
-        settings: Settings,
-        tracing: Tracing | None,
+        self, engine: Engine, threads: Threads, observer: Observer, settings: Settings
     ) -> None:
         self._engine = engine
         self._threads = threads
-        self._metrics = metrics
+        self._observer = observer
         self._settings = settings
-        self._tracing = tracing
 
     async def Find(
         self, request: retrieval_pb2.FindRequest, context: CallContext
@@ -75,7 +63,9 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         degraded: tuple[str, ...] = ()
         started = time.perf_counter()
         if vector is None:
-            vector, degraded = await self._embed(query.text, deadline)
+            vector, degraded = await vector_or_note(
+                self._engine, self._threads, query.text, deadline
+            )
         embed = Stage("embed", started, time.perf_counter())
         deadline.left()
         search = Search(self._engine, query, vector, degraded)
@@ -93,7 +83,9 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         await revision_reached(self._engine, self._threads, min_revision, deadline)
         started = time.perf_counter()
         texts = list(dict.fromkeys(query.text for query, vector in queries if vector is None))
-        embedded = await asyncio.gather(*(self._embed(text, deadline) for text in texts))
+        embedded = await asyncio.gather(
+            *(vector_or_note(self._engine, self._threads, text, deadline) for text in texts)
+        )
         made = dict(zip(texts, embedded, strict=True))
         embed = Stage("embed", started, time.perf_counter())
         jobs = [
@@ -114,14 +106,14 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         self, rpc: str, results: Sequence[FindResult], embed: Stage
     ) -> list[retrieval_pb2.FindResponse]:
         """The answers of one call, counted; `embed` made all of their vectors."""
-        self._took(rpc, [embed])
+        self._observer.took(rpc, [embed])
         replies = []
         for result in results:
             reply = encode.find_response(result, embed)
-            self._took(rpc, result.stages)
+            self._observer.took(rpc, result.stages)
             # As in the reply, which has no place for what stands above the typed roots.
             top_score = next((m.score for m in result.matches if m.context_type), 0.0)
-            self._metrics.answered(
+            self._observer.answered(
                 rpc, result.method.name, reply.total, top_score, degraded=bool(result.degraded)
             )
             replies.append(reply)
@@ -148,8 +140,8 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         if Include.METADATA in query.include and result.items:
             named = list(dict.fromkeys(item.uri for item in result.items))
             metadata = await on(self._threads.store, deadline, self._engine.store.metadata, named)
-        self._took("Retrieve", (embed, *result.stages))
-        self._metrics.answered(
+        self._observer.took("Retrieve", (embed, *result.stages))
+        self._observer.answered(
             "Retrieve", query.strategy, len(result.items),
             result.items[0].score if result.items else 0.0, degraded=bool(result.degraded),
         )  # fmt: skip
@@ -204,14 +196,8 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             items = wire_context.items_of(request)
             built = await on(store, deadline, context_of_items, engine, items, plan)
         stages = (embed, *stages, Stage("build", started, time.perf_counter()))
-        self._took("BuildContext", stages)
+        self._observer.took("BuildContext", stages)
         return wire_context.response_of(built, revision, stages, degraded)
-
-    def _took(self, rpc: str, stages: Sequence[Stage]) -> None:
-        for stage, seconds in seconds_of(stages).items():
-            self._metrics.took(rpc, stage, seconds)
-        if self._tracing is not None:
-            self._tracing.record(stages)
 
     async def _meaning(
         self, strategy: Strategy, vector: decode.Vector | None, deadline: Deadline
@@ -226,7 +212,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         degraded: tuple[str, ...] = ()
         if vector is None and strategy.by_meaning:
             try:
-                vector = await self._vector(query.text, deadline)
+                vector = await vector_of(self._engine, self._threads, query.text, deadline)
             except EmbedderFailed as error:
                 if not query.degrade:
                     raise
@@ -239,35 +225,3 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         if strategy.has_two_sides and not strategy.is_light and vector is not None:
             await on(self._threads.kernels, deadline, strategy.meaning, vector)
         return vector, degraded, embed
-
-    async def _embed(self, text: str, deadline: Deadline) -> _Embedded:
-        """The vector of a text; without one, what to say about that.
-
-        No note where the daemon is configured to have no embedder.
-        """
-        try:
-            return await self._vector(text, deadline), ()
-        except EmbedderFailed as error:
-            return None, (f"{error}: answered by text alone",)
-
-    async def _vector(self, text: str, deadline: Deadline) -> decode.Vector | None:
-        """The vector of a text; None where the daemon is configured to have no embedder.
-
-        Raises:
-            EmbedderFailed: it failed, or did not answer in its share of the time left.
-        """
-        embedder = self._engine.query_embedder
-        if embedder is None:
-            return None
-        vector = embedder.cached(text)
-        if vector is not None:
-            return vector
-        left = deadline.left()
-        try:
-            async with asyncio.timeout(None if left is None else left * _EMBED_SHARE):
-                return await on(self._threads.embedding, deadline, embedder.embed, text)
-        except EmbedderFailed as error:
-            raise EmbedderFailed(f"the embedder failed ({error})", retryable="true") from None
-        except TimeoutError:
-            why = "the embedder did not answer in time"
-            raise EmbedderTimedOut(why, retryable="true") from None

@@ -11,7 +11,7 @@ from vikingd import uri as uris
 from vikingd.config import Retrieval as Defaults
 from vikingd.errors import InvalidField
 from vikingd.model import Stage
-from vikingd.pb import retrieval_pb2
+from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.query import (
     MAX_BOOST,
     MAX_BOOSTS,
@@ -62,7 +62,7 @@ def query_of(
         top_k=top_k,
         score_threshold=_threshold(request, defaults),
         mode=mode,
-        fusion=_fusion(request),
+        fusion=fusion_of(request),
         include=_include(request.include) if request.include else _TEXT,
         group_by_context=request.group_by_context,
         diversity=decode.fraction(request.diversity, "diversity"),
@@ -146,7 +146,10 @@ def _threshold(request: retrieval_pb2.RetrieveRequest, defaults: Defaults) -> fl
     return request.score_threshold
 
 
-def _fusion(request: retrieval_pb2.RetrieveRequest) -> Rrf | WeightedSum:
+def fusion_of(
+    request: retrieval_pb2.RetrieveRequest | memories_pb2.RecallRequest,
+) -> Rrf | WeightedSum:
+    """How both sides are to be fused, by rank where nothing is said."""
     if request.HasField("weighted"):
         weighted = request.weighted
         both = WeightedSum(

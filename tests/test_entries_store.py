@@ -1,0 +1,268 @@
+"""Memories in the store: ids and counters that outlive edits, moves, restarts and kills."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from store_helpers import file
+
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.errors import NotFound
+from vikingd.memory.accesses import Accesses
+from vikingd.model import Entry
+from vikingd.store import Store
+from vikingd.store.schema import MIGRATIONS, connect
+
+NOTES = "viking://user/memories/notes.md"
+KEPT = "viking://user/memories/kept.md"
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    """An open store without a model."""
+    opened = Store(tmp_path, model="none", dimension=None)
+    opened.start(lambda *_: None)
+    yield opened
+    opened.close()
+
+
+def put(store: Store, content: str, uri: str = NOTES, **fields) -> None:
+    """A file with a passage a line."""
+    store.put([file(uri, content, **fields)]).result()
+
+
+def known(store: Store, uri: str = NOTES) -> dict[str, Entry]:
+    """The entries of a file by their text."""
+    found = store.memory_file(uri)
+    return {s.passage.strip(): s.entry for s in found.entries} if found else {}
+
+
+def test_only_passages_of_memory_files_are_memories(store: Store) -> None:
+    """Each has an id of its own; resources and skills have none."""
+    put(store, "a\nb\n")
+    put(store, "a\nb\n", "viking://resources/notes.md")
+    entries = known(store)
+    assert list(entries) == ["a", "b"]
+    assert len({entry.id for entry in entries.values()}) == 2
+    assert not known(store, "viking://resources/notes.md")
+    assert [p.entry for p in store.get("viking://resources/notes.md").passages] == [None, None]
+
+
+def test_an_edit_keeps_what_is_known_of_unchanged_texts(store: Store) -> None:
+    """Wherever they stand by then; a new text begins with nothing, at the time of the edit."""
+    put(store, "a\nb\nc\n", time=5)
+    before = known(store)
+    store.reinforce([before["b"].id], 3).result()
+    store.touch({before["b"].id: 7, before["c"].id: 1}).result()
+    b = store.get(NOTES).passages[1].entry
+    assert (b.reinforcement, b.access_count, b.time) == (3, 7, 5)
+    put(store, "new\nc\na\nb\n", time=9)
+    after = known(store)
+    assert {text: after[text] for text in "abc"} == {
+        "a": before["a"], "b": b, "c": Entry(before["c"].id, 0, 1, 5, before["c"].created_at),
+    }  # fmt: skip
+    assert (after["new"].reinforcement, after["new"].access_count, after["new"].time) == (0, 0, 9)
+    assert after["new"].id not in {entry.id for entry in before.values()}
+    context = store.get(NOTES)
+    assert (context.reinforcement, context.access_count) == (3, 8)
+
+
+def test_equal_texts_keep_their_entries_in_order(store: Store) -> None:
+    """Two that say the same are two memories."""
+    put(store, "x\nx\ny\n")
+    one, two, _ = (s.entry for s in store.memory_file(NOTES).entries)
+    put(store, "y\nx\nx\n")
+    assert [s.entry.id for s in store.memory_file(NOTES).entries][1:] == [one.id, two.id]
+
+
+def test_what_a_put_brings_of_memories_is_restored(store: Store) -> None:
+    """Also where the content is the same; the id stays."""
+    put(store, "a\nb\n")
+    before = known(store)
+    given = file(NOTES, "a\nb\n")
+    state = Entry(0, 4, 5, 6, 7)
+    store.put([replace(given, entries={2: state})]).result()
+    assert known(store) == {"a": before["a"], "b": replace(state, id=before["b"].id)}
+
+
+def test_a_move_into_the_memories_makes_memories_and_one_within_keeps_them(store: Store) -> None:
+    """Behaviour 26: counters stand under the new name, and nothing under the old one."""
+    put(store, "a\nb\n", "viking://resources/d/notes.md")
+    store.move("viking://resources/d", "viking://user/memories/d").result()
+    moved = known(store, "viking://user/memories/d/notes.md")
+    assert list(moved) == ["a", "b"]
+    store.reinforce([moved["a"].id], 2).result()
+    store.move("viking://user/memories/d/notes.md", KEPT).result()
+    assert known(store, KEPT)["a"].reinforcement == 2
+    assert known(store, KEPT)["a"].id == moved["a"].id
+    assert not known(store, "viking://user/memories/d/notes.md")
+    put(store, "c\n")
+    assert known(store)["c"].id not in {entry.id for entry in moved.values()}
+
+
+def test_reinforcing_what_is_not_there_changes_nothing(store: Store) -> None:
+    """NotFound names it."""
+    put(store, "a\n")
+    (entry,) = known(store).values()
+    with pytest.raises(NotFound, match="no memory 999"):
+        store.reinforce([entry.id, 999], 1).result()
+    assert known(store)["a"].reinforcement == 0
+
+
+def test_an_append_writes_no_text_again(store: Store) -> None:
+    """The texts before it keep their rows, and so their vectors and their place in the index."""
+    put(store, "a\nb\n", abstract="A file.")
+
+    def rows() -> list[int]:
+        with closing(connect(store._database, read_only=True)) as db:
+            return [row for (row,) in db.execute("SELECT id FROM texts ORDER BY ordinal")]
+
+    before = rows()
+    put(store, "a\nb\nc\n", abstract="A file.")
+    assert rows()[:3] == before
+    put(store, "a\nX\nc\n", abstract="A file.")
+    assert rows()[:2] == before[:2]
+    assert set(rows()[2:]).isdisjoint(before)
+
+
+def test_a_store_of_before_gets_its_memories(tmp_path: Path) -> None:
+    """The migration makes an entry of each passage of a memory file, with the times of its file."""
+    tables = MIGRATIONS[0]
+    with closing(connect(tmp_path / "store.sqlite3")) as db:
+        db.executescript(f"{tables}; PRAGMA user_version = 1;")
+    with closing(connect(tmp_path / "store.sqlite3")) as db:
+        for i, uri in enumerate(
+            [NOTES, "viking://resources/r.md", "viking://projects/p/memories/x.md", KEPT], 1
+        ):
+            db.execute(
+                "INSERT INTO contexts (id, uri, is_directory, revision, content_hash, time, "
+                "created_at, updated_at, title, abstract, metadata, overview, content) "
+                "VALUES (?, ?, 0, 1, x'00', ?, 20, 30, '', 'abs', '{}', '', 'one')",
+                (i, uri, 10 + i),
+            )
+            ordinals = (0,) if uri == KEPT else (0, 1)
+            for ordinal in ordinals:
+                db.execute(
+                    'INSERT INTO texts (context_id, ordinal, section, "start", "end", script, '
+                    "embeddable) VALUES (?, ?, '', 0, 3, 1, 1)",
+                    (i, ordinal),
+                )
+    with closing(sqlite3.connect(tmp_path / "store.sqlite3")) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+    opened = Store(tmp_path, model="none", dimension=None)
+    try:
+        assert [
+            (s.uri, s.ordinal, s.passage, s.entry.time, s.entry.created_at)
+            for root in ("viking://projects", "viking://user")
+            for s in opened.memories_below(root)
+        ] == [
+            ("viking://projects/p/memories/x.md", 1, "one", 13, 20),
+            (KEPT, 0, "abs", 14, 20),
+            (NOTES, 1, "one", 11, 20),
+        ]
+    finally:
+        opened.close()
+
+
+# Accesses
+
+
+def settings(path: Path) -> EngineSettings:
+    """A store without an embedder."""
+    return EngineSettings(path, EmbedSettings(provider="none"))
+
+
+def count_until_killed(path: Path, acknowledged) -> None:
+    """Counts accesses for ever; says how many were counted a second ago."""
+    engine = Engine(settings(path))
+    (entry,) = known(engine.store).values()
+    counted: list[tuple[float, int]] = []
+    total = 0
+    while True:
+        total += 1
+        engine.count_accesses([entry.id])
+        counted.append((time.monotonic(), total))
+        if total % 100 == 0:
+            old = [n for at, n in counted if at < time.monotonic() - 1]
+            acknowledged.send((max(old, default=0), total))
+        time.sleep(0.0005)
+
+
+def test_a_kill_loses_no_more_than_the_accesses_of_a_second(tmp_path: Path) -> None:
+    """And reinforcement, which is written when it is answered, not at all."""
+    engine = Engine(settings(tmp_path))
+    engine.put([file(NOTES, "a\n")]).result()
+    (entry,) = known(engine.store).values()
+    engine.reinforce([entry.id], 5).result()
+    engine.close()
+    fork = multiprocessing.get_context("fork")
+    least = 0
+    for _ in range(3):
+        receive, send = fork.Pipe(duplex=False)
+        child = fork.Process(target=count_until_killed, args=(tmp_path, send))
+        child.start()
+        send.close()
+        began, last = least, (0, 0)
+        end = time.monotonic() + 2.5
+        while time.monotonic() < end:
+            if receive.poll(0.05):
+                last = receive.recv()
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+        child.join()
+        while True:
+            try:
+                last = receive.recv()
+            except EOFError:
+                break
+        engine = Engine(settings(tmp_path))
+        (now,) = known(engine.store).values()
+        assert engine.verify().ok
+        engine.close()
+        assert last[0] > 0
+        assert began + last[0] <= now.access_count <= began + last[1] + 200
+        assert now.reinforcement == 5
+        least = now.access_count
+
+
+def test_a_stop_writes_all_accesses(tmp_path: Path) -> None:
+    """Exactly."""
+    engine = Engine(settings(tmp_path))
+    engine.put([file(NOTES, "a\nb\n")]).result()
+    one, two = (s.entry.id for s in engine.store.memory_file(NOTES).entries)
+    for _ in range(37):
+        engine.count_accesses([one, two])
+        engine.count_accesses([two])
+    engine.close()
+    engine = Engine(settings(tmp_path))
+    assert [e.access_count for e in known(engine.store).values()] == [37, 74]
+    engine.close()
+
+
+def test_accesses_that_could_not_be_written_are_tried_again() -> None:
+    """None of them is lost to a disk that is full for a moment."""
+    written: dict[int, int] = {}
+    failures = iter([True, False])
+
+    def write(accesses) -> None:
+        if next(failures, False):
+            raise OSError("full")
+        written.update(accesses)
+
+    accesses = Accesses(write)
+    accesses.count([1, 1, 2])
+    deadline = time.monotonic() + 5
+    while not written:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    accesses.close()
+    assert written == {1: 2, 2: 1}

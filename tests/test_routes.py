@@ -1,0 +1,403 @@
+"""Routes: which files and which days the words of a query name."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vikingd.memory.routes import DEFAULT_ROUTES, Days, Route, Routes, candidates, days_of
+
+relaxed = settings(deadline=None, print_blob=True)
+
+TODAY = date(2024, 3, 1)
+FILE = ("viking://user/memories/a.md",)
+DEFAULTS = Routes(DEFAULT_ROUTES)
+TRIGGERS = [(route.name, trigger) for route in DEFAULT_ROUTES for trigger in route.triggers]
+ENGLISH = [trigger for _, trigger in TRIGGERS if trigger.isascii()]
+CHINESE = [trigger for _, trigger in TRIGGERS if not trigger.isascii()]
+# With what has other forms under NFKC or in another case, but no CJK.
+LETTERS = "azAZ09_éßŠжЯλΣﬁＡſ"
+
+
+def named(query: str, routes: Routes = DEFAULTS) -> str:
+    """The name of the row that a query matches, "" when there is none."""
+    found = routes.match(query)
+    return found[0].name if found else ""
+
+
+def ago(days: Days | None) -> tuple[int, int] | None:
+    """How many days before TODAY the first and the last of the days are."""
+    return ((TODAY - days.first).days, (TODAY - days.last).days) if days else None
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "trigger"),
+    [
+        ("What are my preferences?", "preferences", "preferences"),
+        ("我的偏好是什么", "preferences", "偏好"),
+        ("Which instruction applies here", "instructions", "instruction"),
+        ("编码规则有哪些", "instructions", "规则"),
+        ("編碼規則有哪些", "instructions", "規則"),
+        ("按指令来", "instructions", "指令"),
+        ("open tasks", "tasks", "tasks"),
+        ("还有什么任务", "tasks", "任务"),
+        ("還有什麼任務", "tasks", "任務"),
+        ("who are the people involved", "entities", "people"),
+        ("相关人物", "entities", "人物"),
+        ("哪些實體", "entities", "實體"),
+        ("the decision on storage", "decisions", "decision"),
+        ("为什么做这个决策", "decisions", "决策"),
+        ("為什麼做這個決策", "decisions", "決策"),
+        ("a pattern for retries", "patterns", "pattern"),
+        ("重试模式", "patterns", "模式"),
+    ],
+)
+def test_a_query_that_names_a_known_file_is_routed(query: str, name: str, trigger: str) -> None:
+    """The row of the word is found, with the word, in both languages."""
+    found = DEFAULTS.match(query)
+    assert found is not None
+    assert (found[0].name, found[1]) == (name, trigger)
+
+
+@pytest.mark.parametrize("query", ["", " ", "how do I deploy the daemon", "怎么部署", "persons"])
+def test_other_queries_match_nothing(query: str) -> None:
+    """Without a trigger there is no row."""
+    assert DEFAULTS.match(query) is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["multitasking", "ruler", "rules_engine", "patterned", "taskforce", "task_id", "task2",
+     "3tasks"],
+)  # fmt: skip
+def test_a_part_of_an_english_word_does_not_match(query: str) -> None:
+    """Letters, digits and underscores go on with a word."""
+    assert DEFAULTS.match(query) is None
+
+
+@relaxed
+@given(
+    st.sampled_from(ENGLISH),
+    st.text(LETTERS, max_size=5),
+    st.text(LETTERS, max_size=5),
+    st.sampled_from(["", "see ", "我的"]),
+)
+def test_an_english_trigger_between_letters_never_matches(
+    trigger: str, before: str, after: str, start: str
+) -> None:
+    """It matches just when no letter stands at either side, whatever stands beyond them."""
+    routes = Routes([Route("a", (trigger,), FILE)])
+    query = f"{start}{before}{trigger}{after}。"
+    assert (routes.match(query) is not None) == (not before and not after)
+
+
+@relaxed
+@given(st.sampled_from(CHINESE), st.text(max_size=5), st.text("azAZ09_中カ한", max_size=5))
+def test_a_chinese_trigger_matches_anywhere(trigger: str, before: str, after: str) -> None:
+    """No space divides Chinese words, so what stands around one says nothing."""
+    routes = Routes([Route("a", (trigger,), FILE)])
+    assert routes.match(f"{before}{trigger}{after}") is not None
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["我的task列表", "列出tasks", "々task〇", "タスクtaskする", "할일task목록", "task's", "task’s",
+     "(task)", "task-list", "“task”", "a/task/b", "task"],
+)  # fmt: skip
+def test_a_word_ends_at_cjk_characters_and_punctuation(query: str) -> None:
+    """They are boundaries of an English word as spaces are."""
+    assert named(query) == "tasks"
+
+
+@pytest.mark.parametrize("query", ["TASK", "Task", "ｔａｓｋ", "ＴＡＳＫＳ", "taſk"])
+def test_case_and_compatible_forms_do_not_count(query: str) -> None:
+    """A query is compared after NFKC and case folding."""
+    assert named(query) == "tasks"
+    assert named("\u2f08物") == "entities"  # the radical 人
+
+
+def test_a_trigger_is_folded_as_queries_are_and_told_as_it_is_written() -> None:
+    """What the table has in capitals or wide letters matches, and any white space is one space."""
+    routes = Routes([Route("a", ("ＴＯ  Do", "Straße"), FILE)])
+    for query in ("my to do list", "TO\n\u3000DO"):
+        assert routes.match(query) == (Route("a", ("ＴＯ  Do", "Straße"), FILE), "ＴＯ  Do")
+    assert routes.match("STRASSE")
+    assert routes.match("todo") is None
+
+
+def test_a_trigger_is_no_pattern() -> None:
+    """Its punctuation stands for itself, and has no boundary."""
+    routes = Routes([Route("a", ("c++", "a.b"), FILE)])
+    assert routes.match("c++11")
+    assert routes.match("a.b")
+    assert routes.match("ccc axb") is None
+
+
+def test_the_first_row_of_the_table_wins() -> None:
+    """Not the first word of the query, the longest one, or the one that others overlap."""
+    assert named("people and tasks") == "tasks"
+    assert named("模式和偏好") == "preferences"
+    rows = [Route("a", ("务规则",), FILE), Route("b", ("任务", "任务规则"), FILE)]
+    assert named("任务规则", Routes(rows)) == "a"
+    assert named("任务规则", Routes(rows[::-1])) == "b"
+    rows = [Route("a", ("任务",), FILE), Route("b", ("任务规则",), FILE)]
+    assert named("任务规则", Routes(rows)) == "a"
+    assert named("任务规则", Routes(rows[::-1])) == "b"
+    rows = [Route("a", ("to do list",), FILE), Route("b", ("to do", "list"), FILE)]
+    assert named("to do list", Routes(rows)) == "a"
+    assert named("to do list", Routes(rows[::-1])) == "b"
+
+
+def test_an_empty_table_matches_nothing() -> None:
+    """Without rows, every query is searched for."""
+    assert Routes([]).match("task") is None
+    assert Routes([]).match("") is None
+
+
+USER = "viking://user/memories"
+AGENT = "viking://agent/memories"
+LAMP = "viking://projects/lamp/memories"
+
+
+@pytest.mark.parametrize(
+    ("name", "of_user", "of_project"),
+    [
+        ("preferences", [f"{USER}/preferences.md"], []),
+        ("instructions", [f"{USER}/instructions.md"], []),
+        ("entities", [f"{USER}/entities.md"], []),
+        ("tasks", [], [f"{LAMP}/TASKS.md"]),
+        (
+            "decisions",
+            [f"{AGENT}/decisions.md"],
+            [f"{LAMP}/agent/decisions.md", f"{LAMP}/decisions.md"],
+        ),
+        (
+            "patterns",
+            [f"{AGENT}/patterns.md"],
+            [f"{LAMP}/agent/patterns.md", f"{LAMP}/patterns.md"],
+        ),
+    ],
+)
+def test_the_files_of_a_row_are_those_of_the_scope(
+    name: str, of_user: list[str], of_project: list[str]
+) -> None:
+    """Global files only in the global scope, the project's only with a project, and these first."""
+    (route,) = (route for route in DEFAULT_ROUTES if route.name == name)
+    assert candidates(route, with_global=True, project=None) == of_user
+    assert candidates(route, with_global=False, project="lamp") == of_project
+    assert candidates(route, with_global=True, project="lamp") == of_project + of_user
+    assert candidates(route, with_global=False, project=None) == []
+
+
+def test_the_name_of_a_project_stands_as_it_is() -> None:
+    """Braces in it are not filled in again."""
+    route = Route("a", ("a",), ("viking://projects/{project}/memories/a.md",))
+    assert candidates(route, with_global=False, project="{0}{project}") == [
+        "viking://projects/{0}{project}/memories/a.md"
+    ]
+
+
+GOOD = Route("good", ("good",), FILE)
+
+
+@pytest.mark.parametrize(
+    ("route", "message"),
+    [
+        (Route("", ("a",), FILE), r"route 2 \(''\): a name has"),
+        (Route("Tasks", ("a",), FILE), r"route 2 \('Tasks'\): a name has"),
+        (Route("1st", ("a",), FILE), "a name has"),
+        (Route("tâche", ("a",), FILE), "a name has"),
+        (Route("a\n", ("a",), FILE), "a name has"),
+        (Route("good", ("a",), FILE), r"route 2 \('good'\): another row has the same name"),
+        (Route("a", (), FILE), r"route 2 \('a'\): has no trigger"),
+        (Route("a", ("a", "\u3000 "), FILE), "has a blank trigger"),
+        (Route("a", ("a", "ＧＯＯＤ"), FILE), "the row 'good' has the trigger 'ＧＯＯＤ' too"),
+        (Route("a", ("a",), ()), "has no file"),
+        (Route("a", ("a",), ("notes.md",)), "file 'notes.md' must begin with viking://"),
+        (Route("a", ("a",), ("viking://user/memories//a.md",)), "the segment ''"),
+        (Route("a", ("a",), ("viking://user/memories/a/",)), "ends with a slash"),
+        (Route("a", ("a",), ("viking://user/memories",)), "is not below the memories"),
+        (Route("a", ("a",), ("viking://projects/{project}/memories",)), "is not below the"),
+        (Route("a", ("a",), ("viking://projects/{project}/a.md",)), "is not below the memories"),
+        (Route("a", ("a",), (*FILE, "viking://resources/a.md")), "is not below the memories"),
+        (Route("a", ("a",), ("viking://user/memories/{name}.md",)), "has braces other than"),
+        (Route("a", ("a",), ("viking://user/memories/a}.md",)), "has braces other than"),
+    ],
+)
+def test_a_row_that_is_wrong_is_refused(route: Route, message: str) -> None:
+    """The error names the row by its place and its name, and says what is wrong with it."""
+    with pytest.raises(ValueError, match=message) as error:
+        Routes([GOOD, route])
+    assert str(error.value).startswith(f"route 2 ({route.name!r}): ")
+
+
+def test_a_row_may_say_a_trigger_twice() -> None:
+    """Forms that fold to the same are one trigger, told as it is first written."""
+    routes = Routes([Route("a-1_b", ("Task", "task"), FILE)])
+    assert routes.match("task") == (Route("a-1_b", ("Task", "task"), FILE), "Task")
+
+
+@pytest.mark.parametrize(
+    ("query", "span"),
+    [
+        ("What did I do today?", (0, 0)),
+        ("today's notes", (0, 0)),
+        ("TODAY’S notes", (0, 0)),
+        ("今天做了什么", (0, 0)),
+        ("今日进展", (0, 0)),
+        ("yesterday", (1, 1)),
+        ("昨天的会议", (1, 1)),
+        ("昨日の会議", (1, 1)),
+        ("recent changes", (6, 0)),
+        ("what happened recently", (6, 0)),
+        ("anything lately?", (6, 0)),
+        ("最近的改动", (6, 0)),
+        ("这几天在忙什么", (6, 0)),
+        ("這幾天在忙什麼", (6, 0)),
+        ("last week", (6, 0)),
+        ("Past  Week", (6, 0)),
+        ("上周的决定", (6, 0)),
+        ("上週的決定", (6, 0)),
+        ("上星期", (6, 0)),
+        ("看recent改动", (6, 0)),
+    ],
+)
+def test_a_word_of_time_names_days(query: str, span: tuple[int, int]) -> None:
+    """Today and yesterday are one day, the others the last seven, in both languages."""
+    assert ago(days_of(query, TODAY)) == span
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("past 3 days", 3),
+        ("the last 10 days", 10),
+        ("PAST ３ DAYS", 3),
+        ("past 1 day", 1),
+        ("past 0000000000003 days", 3),
+        ("last twelve days", 12),
+        ("past one day", 1),
+        ("past few days", 7),
+        ("过去3天", 3),
+        ("過去 3 天", 3),
+        ("过去的三天", 3),
+        ("最近１４天", 14),
+        ("近三天的进展", 3),
+        ("最近两天", 2),
+        ("最近兩天", 2),
+        ("过去十天", 10),
+        ("过去十二天", 12),
+        ("过去三十天", 30),
+        ("过去九十九天", 99),
+        ("过去一百天", 100),
+        ("过去百天", 100),
+        ("过去一百零五天", 105),
+        ("过去三百六十五天", 365),
+        ("最近三四天", 4),
+        ("过去几天", 7),
+        ("過去幾天", 7),
+        ("past 5 days, or rather past 3 days", 5),
+    ],
+)
+def test_a_number_of_days_counts_today(query: str, count: int) -> None:
+    """Past three days are today and the two before, however the number is written."""
+    assert ago(days_of(query, TODAY)) == (count - 1, 0)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "how do I deploy", "怎么部署", "todays", "yesterdays", "recentness", "recent_files",
+     "unrecent", "translately", "blast week", "past 3 daystar", "repast 3 days", "past 3 weeks",
+     "past 1.5 days", "past thirteen days", "future 3 days", "past3 days", "last", "三天"],
+)  # fmt: skip
+def test_other_words_name_no_days(query: str) -> None:
+    """English words of time match whole, and a number alone is none."""
+    assert days_of(query, TODAY) is None
+
+
+@pytest.mark.parametrize(
+    "query", ["past 0 days", "最近0天", "过去零天", "最近００天", "recent, past 0 days"]
+)
+def test_of_no_days_there_is_no_timeline(query: str) -> None:
+    """Zero days are none, not the seven that the word alone would mean."""
+    assert days_of(query, TODAY) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "span"),
+    [
+        ("today and yesterday", (1, 0)),
+        ("昨天和今天", (1, 0)),
+        ("yesterday, in the past 3 days", (2, 0)),
+        ("last week and today", (6, 0)),
+        ("最近3天", (2, 0)),
+        ("recent changes of the past 3 days", (2, 0)),
+        ("最近，也就是过去十天", (9, 0)),
+        ("recent notes from yesterday", (1, 1)),
+        ("yesterday and past 0 days", (1, 1)),
+    ],
+)
+def test_several_words_make_one_span(query: str, span: tuple[int, int]) -> None:
+    """From the earliest to the latest; "recent" counts only where nothing says it better."""
+    assert ago(days_of(query, TODAY)) == span
+
+
+def test_the_words_that_say_so_are_told() -> None:
+    """Folded, once each, in their order, and without those that do not count."""
+    found = days_of("Recent: TODAY, Past ３\u3000Days, today", TODAY)
+    assert found == Days(date(2024, 2, 28), TODAY, "today, past 3 days")
+
+
+@relaxed
+@given(st.integers(1, 10**12), st.dates(), st.sampled_from(["past {} days", "近{}天"]))
+def test_any_number_of_days_ends_today_and_begins_in_the_calendar(
+    count: int, today: date, form: str
+) -> None:
+    """N days are N, or as many as there are since the first day of all."""
+    found = days_of(form.format(count), today)
+    assert found is not None
+    assert found.last == today
+    assert (found.last - found.first).days == min(count, today.toordinal()) - 1
+
+
+@relaxed
+@given(st.integers(1, 99))
+def test_chinese_numerals_mean_what_digits_mean(count: int) -> None:
+    """From 一 to 九十九."""
+    digits = " 一二三四五六七八九"
+    tens, ones = divmod(count, 10)
+    numeral = f"{digits[tens] if tens > 1 else ''}{'十' if tens else ''}{digits[ones]}".strip()
+    assert ago(days_of(f"过去{numeral}天", TODAY)) == (count - 1, 0)
+
+
+@pytest.mark.parametrize("count", ["9" * 5000, "1" + "0" * 5000, "百" * 10_000])
+def test_a_number_beyond_all_bounds_is_answered(count: str) -> None:
+    """More digits than Python makes a number of are every day that there was."""
+    found = days_of(f"最近{count}天", TODAY)
+    assert found is not None
+    assert (found.first, found.last) == (date.min, TODAY)
+
+
+def test_yesterday_is_never_before_the_calendar() -> None:
+    """On the first day of all, the day before is that day."""
+    assert days_of("yesterday", date.min) == Days(date.min, date.min, "yesterday")
+    assert days_of("yesterday", date.max) == Days(
+        date.max - timedelta(1), date.max - timedelta(1), "yesterday"
+    )
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["a", "_", " ", "task_", "past ", "past 1", "最近", "近", "过去百", "1", "\ufdfa",
+     "e\u0301\u0316", "\u0301\u0316", "\ud800"],
+)  # fmt: skip
+def test_a_hostile_query_is_answered(hostile: str) -> None:
+    """200,000 characters of anything are read once, where their square would take minutes."""
+    query = "é" + hostile * (200_000 // len(hostile))
+    assert named(f"{query} 任务") == "tasks"
+    assert ago(days_of(f"{query} 昨天 过去{'0' * 100_000}3天", TODAY)) == (2, 0)
+    DEFAULTS.match(f"past {'1' * 200_000}")
+    assert days_of(f"past {'1' * 200_000}", TODAY) is None

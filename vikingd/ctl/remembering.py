@@ -1,0 +1,261 @@
+"""The commands for an agent's memories."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vikingd.client import RecallPath
+from vikingd.ctl.render import degraded_lines, local_time, milliseconds, snippet
+from vikingd.ctl.session import Session
+from vikingd.ctl.writing import Yes
+from vikingd.pb.memories_pb2 import (
+    REMEMBER_OUTCOME_REINFORCED,
+    ForgetResponse,
+    Memory,
+    RecallResponse,
+    RememberOutcome,
+)
+from vikingd.pb.memories_pb2 import RecallPath as PathMessage
+
+_AGE = re.compile(r"(\d+)d")
+
+
+def moment(text: str) -> datetime:
+    """Parses an option that is a date, a time, or an age in days."""
+    if age := _AGE.fullmatch(text):
+        try:
+            return datetime.now(UTC) - timedelta(days=int(age[1]))
+        except OverflowError:
+            raise typer.BadParameter(f"{text} is before all times") from None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no time like 2026-03-01, 2026-03-01T12:00:00+01:00, or 90d for 90 days "
+            "ago"
+        ) from None
+
+
+Project = Annotated[
+    str, typer.Option(metavar="NAME", help="The memories of this project; else those of none.")
+]
+WithGlobal = Annotated[
+    bool, typer.Option("--global", help="Beside a project's, those of no project too.")
+]
+Now = Annotated[
+    datetime | None,
+    typer.Option(parser=moment, metavar="TIME", help="What ages are counted from; else the clock."),
+]
+Zone = Annotated[str, typer.Option(metavar="NAME", help="Time zone, such as Europe/Berlin.")]
+
+
+def recall(
+    session: Session,
+    query: Annotated[str, typer.Argument(help="The question, in any language.")],
+    project: Project = "",
+    with_global: WithGlobal = False,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="The budget; else the daemon's default.")
+    ] = None,
+    tokenizer: Annotated[
+        str, typer.Option(help="Who counts: o200k_base, cl100k_base, qwen3, llama3, approx, ...")
+    ] = "",
+    top_k: Annotated[
+        int, typer.Option(min=0, max=500, help="At most so many; 0: the daemon's default.")
+    ] = 0,
+    profile: Annotated[
+        str, typer.Option(help="Weights by name: salience, or relevance for questions of fact.")
+    ] = "",
+    search: Annotated[
+        bool, typer.Option("--search", help="Search, whatever file or day the query names.")
+    ] = False,
+    skip_oversize: Annotated[
+        bool, typer.Option("--skip-oversize", help="Go on to smaller ones where one does not fit.")
+    ] = False,
+    no_touch: Annotated[
+        bool, typer.Option("--no-touch", help="Do not count what is shown as accessed.")
+    ] = False,
+    now: Now = None,
+    time_zone: Zone = "",
+) -> None:
+    """Recall the memories that matter now, within a budget of tokens.
+
+    RPC: viking.retrieval.v1.Memories/Recall
+
+    Example: vikingctl recall "what does she like to drink?" --max-tokens 500
+    """
+    reply = session.client.recall(
+        query,
+        project=project,
+        with_global=with_global,
+        max_tokens=max_tokens,
+        tokenizer=tokenizer,
+        top_k=top_k,
+        profile=profile,
+        without=(RecallPath.FAST, RecallPath.TIMELINE) if search else (),
+        skip_oversize=skip_oversize,
+        no_touch=no_touch,
+        now=now,
+        time_zone=time_zone,
+    )
+    shown: list[RenderableType] = [_memories(reply.results)] if reply.results else []
+    session.show(reply, *shown, _footer(reply))
+
+
+def remember(
+    session: Session,
+    text: Annotated[str, typer.Argument(help="What to remember; - reads stdin.")],
+    memory_type: Annotated[
+        str,
+        typer.Option("--type", metavar="NAME", help="preferences, tasks, journal, or any name."),
+    ] = "",
+    section: Annotated[str, typer.Option(help="The heading below which it stands.")] = "",
+    project: Project = "",
+    uri: Annotated[
+        str, typer.Option(metavar="URI", help="The file, in place of project and type.")
+    ] = "",
+    time: Annotated[
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="When it was said; else now."),
+    ] = None,
+    time_zone: Zone = "",
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Compare wordings only, not their meaning.")
+    ] = False,
+) -> None:
+    """Remember a text; said again, it is reinforced instead.
+
+    RPC: viking.retrieval.v1.Memories/Remember
+
+    Example: vikingctl remember "Prefers oolong to coffee." --type preferences --section Drinks
+    """
+    if text == "-":
+        text = sys.stdin.read()
+    reply = session.client.remember(
+        text,
+        memory_type,
+        section=section,
+        project=project,
+        uri=uri,
+        time=time,
+        time_zone=time_zone,
+        exact=exact,
+    )
+    done = RememberOutcome.Name(reply.outcome).removeprefix("REMEMBER_OUTCOME_").lower()
+    line = Text(f"{done} {reply.id} in {reply.uri} at revision {reply.revision}")
+    if reply.outcome == REMEMBER_OUTCOME_REINFORCED:
+        line.append(f"\nsaid {reply.reinforcement + 1} times; it met {snippet(reply.met)}", "dim")
+    elif reply.met:
+        line.append(f"\nnear ({reply.similarity:.2f}): {snippet(reply.met)}", "dim")
+    session.show(reply, line, *([degraded_lines(reply.degraded)] if reply.degraded else []))
+
+
+def reinforce(
+    session: Session,
+    ids: Annotated[list[int], typer.Argument(metavar="ID...", help="As recall shows them.")],
+    by: Annotated[int, typer.Option(min=1, help="By how much.")] = 1,
+) -> None:
+    """Reinforce memories that proved true or useful.
+
+    RPC: viking.retrieval.v1.Memories/Reinforce
+
+    Example: vikingctl reinforce 12 40
+    """
+    reply = session.client.reinforce(*ids, by=by)
+    counts = zip(ids, reply.reinforcements, strict=True)
+    listed = ", ".join(f"{one} now {count}" for one, count in counts)
+    session.show(reply, Text(f"reinforced {listed} at revision {reply.revision}"))
+
+
+def forget(
+    session: Session,
+    ids: Annotated[
+        list[int] | None, typer.Argument(metavar="ID...", help="As recall shows them.")
+    ] = None,
+    project: Project = "",
+    with_global: WithGlobal = False,
+    older_than: Annotated[
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="Those last said before; 90d: 90 days."),
+    ] = None,
+    below_salience: Annotated[
+        float | None, typer.Option(help="Those that matter less without a query, in (0, 1].")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Forget memories: by their ids, or all in a scope to which every criterion applies.
+
+    Criteria show what would go and ask first when stdin is a terminal.
+
+    RPC: viking.retrieval.v1.Memories/Forget
+
+    Example: vikingctl forget --older-than 365d --below-salience 0.1 --dry-run
+    """
+
+    def asked(*, dry_run: bool) -> ForgetResponse:
+        return session.client.forget(
+            *(ids or ()),
+            project=project,
+            with_global=with_global,
+            older_than=older_than,
+            below_salience=below_salience,
+            dry_run=dry_run,
+        )
+
+    if not ids and not dry_run and not yes and sys.stdin.isatty():
+        there = asked(dry_run=True).forgotten
+        session.err.print(_memories(there))
+        if there and not typer.confirm("Forget all of these?", err=True):
+            raise typer.Exit(1)
+    reply = asked(dry_run=dry_run)
+    shown: list[RenderableType] = [_memories(reply.forgotten)] if reply.forgotten else []
+    done = "would forget" if dry_run else "forgot"
+    end = Text(f"{done} {len(reply.forgotten):,} memories at revision {reply.revision}")
+    session.show(reply, *shown, end)
+
+
+def _memories(memories: Iterable[Memory]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("id", "score", "tokens", "said", "times"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("memory", overflow="fold")
+    for memory in memories:
+        line = Text(no_wrap=True, overflow="ellipsis")
+        line.append(snippet(memory.content))
+        place = f"{memory.uri}{f' > {memory.section}' if memory.section else ''}"
+        line.append(f"\n{place}", "dim")
+        table.add_row(
+            str(memory.id or ""),
+            f"{memory.score:.3f}",
+            str(memory.token_count or ""),
+            local_time(memory.time)[:10],
+            str(memory.reinforcement + 1),
+            line,
+        )
+    return table
+
+
+def _footer(reply: RecallResponse) -> Text:
+    path = PathMessage.Name(reply.path).removeprefix("RECALL_PATH_").lower()
+    took = sum(milliseconds(timing) for timing in reply.timings)
+    left = f"{reply.budget_remaining:,} left"
+    text = Text(
+        f"{len(reply.results)} memories of {reply.total_tokens:,} tokens, {left}; {path}, "
+        f"{took:.1f} ms, revision {reply.revision}",
+        "dim",
+    )
+    if reply.reason:
+        text.append(f"\n{reply.reason}")
+    if reply.degraded:
+        text.append("\n").append(degraded_lines(reply.degraded))
+    return text

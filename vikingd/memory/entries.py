@@ -1,0 +1,237 @@
+"""The entries of a memory file: what an agent was told to remember, one list item each.
+
+A text is remembered in one form, `clean`, and stands in its file as a list item: it begins behind
+the marker, and its further lines are indented as far as that. So no line of it ends the list or is
+a heading of the file, whatever it begins with. Everything else in a file stays as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from textwrap import dedent
+
+from vikingd.errors import InvalidField
+from vikingd.ingest import markdown
+from vikingd.ingest.frontmatter import front_matter
+from vikingd.ingest.markdown import MAX_HEADING, Part
+from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, MEANING, split
+from vikingd.model import Passage
+from vikingd.text import SECTION_SEPARATOR, approximate_tokens, one_line
+
+_EOL = re.compile(r"\r\n?|\n")
+_BLANK = re.compile(r"[ \t]*(?:\r\n?|\n|\Z)")
+_NEXT_LINE = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))++( *)[^ ]")  # that has text
+_MARKER = re.compile(r"( {0,3})(?:[-+*]|(\d+)([.)]))")
+_RULES = re.compile(r"\A[-*\s]+\n")
+_LAST_NUMBER = 999_999_999  # Markdown knows no longer ones
+
+
+def clean(text: str) -> str:
+    """The one form in which a text is remembered; that of a clean text is itself.
+
+    Lines end with a line feed, and neither they nor the text have white space at their ends. What
+    indentation all lines but the first share goes; several blank lines are one. Lines of nothing
+    but dashes and asterisks in front of the text go: behind a list's marker they are a rule.
+    """
+    text = "\n".join(line.rstrip() for line in _EOL.sub("\n", text).split("\n"))
+    first, newline, rest = _RULES.sub("", text).strip().partition("\n")
+    return re.sub(r"\n{3,}", "\n\n", first + newline + dedent(rest))
+
+
+def shown(passage: str) -> str:
+    """The text of an entry as it was remembered, from its passage."""
+    return clean(passage)
+
+
+def check_text(text: str) -> str:
+    """The clean text.
+
+    Raises:
+        InvalidField: it says nothing, or is longer than one passage holds with its indentation.
+    """
+    text = clean(text)
+    if "\0" in text:
+        raise InvalidField("text", "has a NUL character")
+    if not MEANING.search(text):
+        raise InvalidField("text", "must have a letter or a digit")
+    tokens = approximate_tokens(text.replace("\n", "\n    "))
+    if tokens > MAX_TOKENS:
+        raise InvalidField(
+            "text",
+            f"has some {tokens:,} tokens, an entry at most {MAX_TOKENS}: "
+            "put longer texts as a file of their own",
+        )
+    return text
+
+
+def check_section(section: str) -> str:
+    """The section: "", or a heading that reads in Markdown as it is written.
+
+    Raises:
+        InvalidField: it is none, is longer than a heading or looks like a path of headings.
+    """
+    parts = list(markdown.outline(f"## {section}", 0))
+    if section and [part.heading for part in parts] != [section]:
+        raise InvalidField(
+            "section",
+            f"must be one line of at most {MAX_HEADING} characters without Markdown, "
+            f"not {section[:MAX_HEADING]!r}",
+        )
+    if SECTION_SEPARATOR in section:
+        raise InvalidField("section", f"must be one heading, without {SECTION_SEPARATOR!r}")
+    return section
+
+
+def added(content: str, text: str, section: str, title: str) -> tuple[str, int]:
+    """The content with one more entry, and where the entry's text begins in it.
+
+    It goes behind the last list item below the first heading `section`, before its subsections, in
+    the form of that item; where there is none, behind the last text there, as a list of its own. A
+    heading that is missing is added at the end. The section "" is what stands below the title, the
+    only heading of level 1 where that is the first heading; else what stands above all headings.
+    An empty content becomes a file with the heading `title`.
+
+    Raises:
+        InvalidField: `section` is no section, a code block or a comment above is not closed, or the
+            file has as many passages as a file can.
+    """
+    check_section(section)
+    if len(_passages(content)) >= MAX_PASSAGES:
+        raise InvalidField("text", f"has no place: the file has {MAX_PASSAGES:,} passages already")
+    eol = _eol(content)
+    if not content.strip():
+        content = f"# {one_line(title)}\n" if title.strip() else ""
+    at = front_matter(content)[1]
+    parts = _outline(content)
+    here = _below(parts, section)
+    items = [part for part in here or () if part.item >= 0]
+    above = items or (parts if here is None else here)
+    if above:
+        at = _line_end(content, above[-1].end)
+    before, marker, after = content[:at], "-", content[at:]
+    if items:
+        before += eol
+        marker = _next_marker(content, items[-1].item)
+    elif above or at > 1:  # front matter, more than a byte order mark
+        before += eol * 2
+    else:
+        after = f"{eol}{eol}{after}" if after else eol
+    if here is None:
+        before += f"## {section}{eol}{eol}"
+    following = _NEXT_LINE.match(after)
+    if following:  # it would be part of the item if it were indented as far
+        marker = marker.ljust(min(len(following[1]), len(marker) + 3))
+    before += f"{marker} "
+    return _written(before, text, after, eol), len(before)
+
+
+def replaced(content: str, start: int, end: int, text: str) -> str:
+    """The content with the passage at [start, end) saying `text` instead.
+
+    A passage that is no list item becomes one.
+
+    Raises:
+        InvalidField: the passage is but a piece of a longer text.
+    """
+    before = content[:start]
+    if not any(part.start == start and part.item >= 0 for part in _outline(content)):
+        before = before.rstrip(" \t") + "- "
+    return _written(before, text, content[end:], _eol(content))
+
+
+def removed(content: str, start: int, end: int) -> str:
+    """The content without the passage at [start, end), with its marker and its line.
+
+    A blank line above goes too where one is below or nothing is. Where what stands above and below
+    would become one text, a blank line comes between. Headings stay.
+    """
+    parts = _outline(content)
+    item = next((part for part in parts if part.start == start and part.item >= 0), None)
+    if item and end < item.end:  # a piece of a long one: the marker is the next piece's
+        return content[:start] + content[end:].lstrip()
+    begin = item.item if item else _line_start(content, start)
+    rest = _BLANK.match(content, end)
+    if rest is None or (item is None and content[begin:start].strip()):  # within a line
+        return content[:start] + content[end:].lstrip(" \t")
+    before, after = content[:begin], content[rest.end() :]
+    text_end = len(before.rstrip(" \t\r\n"))
+    above = [eol.end() for eol in _EOL.finditer(before, text_end)]
+    if len(above) > 1 and _BLANK.match(after):
+        before = before[: above[-2]]
+    others = [content[p.start : p.end] for p in parts if not start <= p.start < end]
+    without = before + after
+    if others != [without[p.start : p.end] for p in _outline(without)]:
+        return before + _eol(content) + after
+    return without
+
+
+def is_bare(content: str) -> bool:
+    """Whether nothing but headings, front matter and white space is left."""
+    return all(part.level for part in _outline(content))
+
+
+def _passages(content: str) -> list[Passage]:
+    return split(content, "x.md", entries=True)
+
+
+def _outline(content: str) -> list[Part]:
+    return list(markdown.outline(content, front_matter(content)[1]))
+
+
+def _below(parts: list[Part], section: str) -> list[Part] | None:
+    """The section's heading, if it has one, and what follows up to the next; None without it."""
+    headings = [i for i, part in enumerate(parts) if part.level]
+    top = [i for i in headings if parts[i].level == 1]
+    if section:
+        first = next((i for i in headings if parts[i].heading == section), None)
+        if first is None:
+            return None
+    else:
+        first = top[0] if top and top == headings[:1] else None
+    end = next((i for i in headings if first is None or i > first), len(parts))
+    return parts[first or 0 : end]
+
+
+def _next_marker(content: str, item: int) -> str:
+    """The marker, with its indentation, of an item behind that whose line begins at `item`."""
+    found = _MARKER.match(content, item)
+    assert found
+    indent, number, delimiter = found.groups()
+    return f"{indent}{min(int(number) + 1, _LAST_NUMBER)}{delimiter}" if number else found[0]
+
+
+def _written(before: str, text: str, after: str, eol: str) -> str:
+    """The entry between `before`, which ends with its marker, and `after`.
+
+    Raises:
+        InvalidField: it is no passage of its own there.
+    """
+    text = clean(text)
+    indent = " " * len(before[_line_start(before, len(before)) :].expandtabs(4))
+    entry = eol.join(indent + line if line else "" for line in text.split("\n")).lstrip(" ")
+    for gap in ("", eol):  # a line that follows at once may go on with the entry's last one
+        content = before + entry + gap + after
+        for passage in _passages(content):
+            found = passage.start == len(before)
+            if found and shown(content[passage.start : passage.end]) == text:
+                return content
+    raise InvalidField(
+        "text",
+        "has no place: a code block or comment of the file is not closed, or it would stand "
+        "within a longer text",
+    )
+
+
+def _eol(content: str) -> str:
+    """How the lines of the content end."""
+    found = _EOL.search(content)
+    return found[0] if found else "\n"
+
+
+def _line_start(content: str, at: int) -> int:
+    return max(content.rfind("\n", 0, at), content.rfind("\r", 0, at)) + 1
+
+
+def _line_end(content: str, at: int) -> int:
+    found = _EOL.search(content, at)
+    return found.start() if found else len(content)

@@ -1,0 +1,85 @@
+"""Which memories to forget: by their ids, or all to which some criteria apply."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from viking_kernels import salience as kernel
+
+from vikingd.engine import Engine
+from vikingd.errors import InvalidField, NotFound
+from vikingd.memory import entries
+from vikingd.memory.model import Memory, MemoryScope, Rewrite, Salience, StoredEntry
+from vikingd.memory.remember import Forgetting
+from vikingd.retrieve.recall import known_of, weights_of
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetQuery:
+    """What to forget, checked: `ids`, or what all criteria that are given apply to.
+
+    `older_than` and `now` are in microseconds since the epoch.
+    """
+
+    now: int
+    ids: tuple[int, ...] = ()
+    scope: MemoryScope = field(default_factory=MemoryScope)
+    older_than: int | None = None
+    below_salience: float | None = None
+
+
+def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> list[Memory]:
+    """The memories that would be forgotten, by URI and place; it reads the store.
+
+    Raises:
+        NotFound: one of the ids is not there.
+        InvalidField: a salience is asked for, and all weights but that of meaning are 0.
+    """
+    if query.ids:
+        memories = [_memory(stored) for stored in engine.store.memories(query.ids)]
+        there = {memory.entry.id for memory in memories}
+        for i, wanted in enumerate(query.ids):
+            if wanted not in there:
+                raise NotFound(str(wanted), f"ids[{i}]: there is no memory {wanted}")
+        return memories
+    memories = [
+        _memory(stored)
+        for root in query.scope.roots()
+        for stored in engine.store.memories_below(root)
+    ]
+    if query.below_salience is not None:
+        memories = _rated(memories, query.now, salience)
+        memories = [m for m in memories if m.score < query.below_salience]
+    if query.older_than is not None:
+        memories = [m for m in memories if (m.entry.time or 0) < query.older_than]
+    return memories
+
+
+def rewrites(memories: Sequence[Memory]) -> Mapping[str, Rewrite]:
+    """What forgets them, by the URI of their file."""
+    by_file: dict[str, set[int]] = defaultdict(set)
+    for memory in memories:
+        by_file[memory.uri].add(memory.entry.id)
+    return {uri: Forgetting(ids) for uri, ids in by_file.items()}
+
+
+def _memory(stored: StoredEntry) -> Memory:
+    content = entries.shown(stored.passage)
+    return Memory(stored.uri, content, 0.0, 0, stored.entry, stored.ordinal, stored.section)
+
+
+def _rated(memories: Sequence[Memory], now: int, salience: Salience) -> list[Memory]:
+    """With their salience without a query: the weights of what is left sum to 1."""
+    weights = weights_of(salience)
+    weights[kernel.SEMANTIC] = 0.0
+    total = weights[: kernel.HALF_LIFE].sum()
+    if total == 0:
+        raise InvalidField("below_salience", "without a query every weight in force is 0")
+    weights[: kernel.HALF_LIFE] /= total
+    _, scores, _ = kernel.recall(
+        np.zeros(len(memories)), known_of(memories), weights, now, 0, 0, False
+    )
+    return [replace(m, score=s) for m, s in zip(memories, scores.tolist(), strict=True)]

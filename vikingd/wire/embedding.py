@@ -1,0 +1,52 @@
+"""The vector of a query that came as text, within the time that its call has."""
+
+from __future__ import annotations
+
+import asyncio
+
+from vikingd.engine import Engine
+from vikingd.errors import EmbedderFailed, EmbedderTimedOut
+from vikingd.wire.calls import Deadline, Threads, on
+from vikingd.wire.decode import Vector
+
+_SHARE = 0.7  # of the time left: what the embedder may take before words alone answer
+
+Embedded = tuple[Vector | None, tuple[str, ...]]
+
+
+async def vector_or_note(
+    engine: Engine, threads: Threads, text: str, deadline: Deadline
+) -> Embedded:
+    """The vector of a text; without one, what to say about that.
+
+    No note where the daemon is configured to have no embedder.
+    """
+    try:
+        return await vector_of(engine, threads, text, deadline), ()
+    except EmbedderFailed as error:
+        return None, (f"{error}: answered by text alone",)
+
+
+async def vector_of(
+    engine: Engine, threads: Threads, text: str, deadline: Deadline
+) -> Vector | None:
+    """The vector of a text; None where the daemon is configured to have no embedder.
+
+    Raises:
+        EmbedderFailed: it failed, or did not answer in its share of the time left.
+    """
+    embedder = engine.query_embedder
+    if embedder is None:
+        return None
+    vector = embedder.cached(text)
+    if vector is not None:
+        return vector
+    left = deadline.left()
+    try:
+        async with asyncio.timeout(None if left is None else left * _SHARE):
+            return await on(threads.embedding, deadline, embedder.embed, text)
+    except EmbedderFailed as error:
+        raise EmbedderFailed(f"the embedder failed ({error})", retryable="true") from None
+    except TimeoutError:
+        why = "the embedder did not answer in time"
+        raise EmbedderTimedOut(why, retryable="true") from None

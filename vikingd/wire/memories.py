@@ -1,0 +1,134 @@
+"""What an agent remembers."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from vikingd.config import Recall as Defaults
+from vikingd.engine import Engine
+from vikingd.errors import EmbedderFailed
+from vikingd.memory import same
+from vikingd.memory.remember import Bar, Remembering
+from vikingd.model import Stage
+from vikingd.pb import memories_pb2, memories_pb2_grpc
+from vikingd.query import RecallPath
+from vikingd.retrieve.forget import chosen, rewrites
+from vikingd.retrieve.recall import Recall, nothing, read_known
+from vikingd.wire import recall
+from vikingd.wire.calls import Arrivals, CallContext, Deadline, Threads, on, revision_reached
+from vikingd.wire.embedding import vector_or_note
+from vikingd.wire.observer import Observer
+
+_READER = "accesses are not counted: this process is a reader"
+
+
+class Memories(memories_pb2_grpc.MemoriesServicer):
+    """The service Memories."""
+
+    def __init__(
+        self, engine: Engine, threads: Threads, observer: Observer, defaults: Defaults
+    ) -> None:
+        self._engine = engine
+        self._threads = threads
+        self._observer = observer
+        self._defaults = defaults
+        self._routes = defaults.table()
+        self._writes = Arrivals()
+
+    async def Recall(
+        self, request: memories_pb2.RecallRequest, context: CallContext
+    ) -> memories_pb2.RecallResponse:
+        """The memories that matter now."""
+        engine, threads, deadline = self._engine, self._threads, Deadline(context)
+        query, vector = recall.recall_query(request, engine.dimension, self._defaults)
+        await revision_reached(engine, threads, query.min_revision, deadline)
+        known = await on(threads.store, deadline, read_known, engine, query, self._routes)
+        started = time.perf_counter()
+        embed = Stage("embed", started, started)
+        if not isinstance(known, str):
+            result = known
+        elif RecallPath.HYBRID in query.without:
+            result = nothing(engine, query, known)
+        else:
+            search = Recall(engine, query, known)
+            degraded: tuple[str, ...] = ()
+            if vector is None and search.needs_vector():
+                vector, degraded = await vector_or_note(engine, threads, query.text, deadline)
+            embed = Stage("embed", started, time.perf_counter())
+            result = await on(threads.kernels, deadline, search.answer, vector, degraded)
+        if result.path is RecallPath.HYBRID and result.memories and not query.no_touch:
+            ids = [memory.entry.id for memory in result.memories]
+            if not engine.count_accesses(ids):
+                result = replace(result, degraded=(*result.degraded, _READER))
+        stages = (embed, *result.stages)
+        self._observer.took("Recall", stages)
+        self._observer.answered(
+            "Recall", result.path.name if result.path else "NONE", len(result.memories),
+            result.memories[0].score if result.memories else 0.0, degraded=bool(result.degraded),
+        )  # fmt: skip
+        return recall.recall_response(result, stages)
+
+    async def Remember(
+        self, request: memories_pb2.RememberRequest, context: CallContext
+    ) -> memories_pb2.RememberResponse:
+        """Writes one memory, or reinforces it where it was said before."""
+        deadline = Deadline(context)
+        remembered = recall.remembering(request, self._engine, self._routes)
+        degraded: tuple[str, ...] = ()
+        if not request.exact:
+            degraded = await self._compare_by_meaning(remembered, deadline)
+        deadline.left()
+        done = await self._writes.of(self._engine.rewrite({remembered.uri: remembered}))
+        assert remembered.outcome is not None
+        return recall.remember_response(remembered, remembered.outcome, done.revision, degraded)
+
+    async def _compare_by_meaning(
+        self, remembered: Remembering, deadline: Deadline
+    ) -> tuple[str, ...]:
+        """Embeds what is remembered, unless an entry has its wording; what is done without."""
+        engine, threads = self._engine, self._threads
+        bar = self._bar()
+        if engine.query_embedder is None or bar is None:
+            return ()
+        file = await on(threads.store, deadline, engine.store.memory_file, remembered.uri)
+        text = await on(threads.preparing, deadline, remembered.indexed_text, file)
+        if text is None:
+            return ()
+        try:
+            vector = await on(threads.embedding, deadline, engine.embed_document, text)
+        except EmbedderFailed as error:
+            return (f"the embedder failed ({error}): wordings alone were compared",)
+        if vector is not None:
+            remembered.compare_by_meaning(text, vector, bar)
+        return ()
+
+    def _bar(self) -> Bar | None:
+        """When two entries say the same, by the configuration or by the model."""
+        if self._defaults.same_meaning:
+            return Bar(self._defaults.same_meaning, with_words=False)
+        calibrated = same.threshold(self._engine.model)
+        return None if calibrated is None else Bar(calibrated)
+
+    async def Reinforce(
+        self, request: memories_pb2.ReinforceRequest, context: CallContext
+    ) -> memories_pb2.ReinforceResponse:
+        """Reinforces memories."""
+        Deadline(context).left()
+        done = await self._writes.of(self._engine.reinforce(*recall.reinforcement(request)))
+        return memories_pb2.ReinforceResponse(
+            revision=done.revision, reinforcements=[entry.reinforcement for entry in done.entries]
+        )
+
+    async def Forget(
+        self, request: memories_pb2.ForgetRequest, context: CallContext
+    ) -> memories_pb2.ForgetResponse:
+        """Removes memories."""
+        deadline = Deadline(context)
+        query = recall.forget_query(request)
+        weights = recall.salience_of(self._defaults)
+        found = await on(self._threads.store, deadline, chosen, self._engine, query, weights)
+        revision = self._engine.snapshot.revision
+        if not request.dry_run:
+            revision = (await self._writes.of(self._engine.rewrite(rewrites(found)))).revision
+        return recall.forget_response(found, revision)

@@ -1,0 +1,28 @@
+"""Where the services say what they did: metrics, and spans where they are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from vikingd.metrics import Metrics
+from vikingd.model import Stage, seconds_of
+
+if TYPE_CHECKING:
+    from vikingd.tracing import Tracing
+
+
+class Observer:
+    """Told of every answer and its stages."""
+
+    def __init__(self, metrics: Metrics, tracing: Tracing | None) -> None:
+        self._metrics = metrics
+        self._tracing = tracing
+        self.answered = metrics.answered
+
+    def took(self, rpc: str, stages: Sequence[Stage]) -> None:
+        """The stages of the call in whose task this is said, when they are over."""
+        for stage, seconds in seconds_of(stages).items():
+            self._metrics.took(rpc, stage, seconds)
+        if self._tracing is not None:
+            self._tracing.record(stages)
