@@ -40,6 +40,7 @@ GOALS = (
     Goal("scan_int8", 100_000, "ratio", 8.0, at_least=True, recall=0.999, peer="vector_"),
     Goal("batch_find_32", 10_000, "ratio", 4.0, at_least=True),
     Goal("find_text", 10_000, "ratio", 1.5),
+    Goal("recall", 100_000, "ratio", 1.5),
     Goal("put_batch_500", 100_000, "value", 10_000, at_least=True),
     Goal("put_single_16", 100_000, "value", 2_500, at_least=True),
     Goal("find_during_import_p99", 100_000, "ratio", 2.0),

@@ -935,21 +935,18 @@ def rrf(
 # salience
 
 
-def recall(
+def rank_by_salience(
     semantic: Sequence[float],
-    known: Sequence[tuple[int, int, int | None, int]],
+    known: Sequence[tuple[int, int, int | None]],
     weights: Sequence[float],
     now: int,
-    budget: int,
-    limit: int,
-    skip: bool,
 ) -> tuple[list[int], list[list[float]]]:
-    """(chosen, parts of each): known are reinforced, accessed, said at (None: never), tokens."""
+    """(order, parts of each): known are reinforced, accessed, said at (None: never)."""
     *of_parts, half_life = weights
-    most_reinforced = max((r for r, _, _, _ in known), default=0)
-    most_accessed = max((a for _, a, _, _ in known), default=0)
+    most_reinforced = max((r for r, _, _ in known), default=0)
+    most_accessed = max((a for _, a, _ in known), default=0)
     parts = []
-    for meaning, (reinforced, accessed, said_at, _) in zip(semantic, known, strict=True):
+    for meaning, (reinforced, accessed, said_at) in zip(semantic, known, strict=True):
         recency = 0.0
         if said_at is not None:
             days = max(0, now - said_at) / (24 * 60 * 60 * 1_000_000)
@@ -961,12 +958,17 @@ def recall(
             math.log(accessed + 1) / math.log(most_accessed + 2),
         ])  # fmt: skip
     scores = [sum(w * p for w, p in zip(of_parts, one, strict=True)) for one in parts]
-    chosen: list[int] = []
-    for i in sorted(range(len(scores)), key=lambda i: (-scores[i], i)):
-        if len(chosen) == limit:
+    return sorted(range(len(scores)), key=lambda i: (-scores[i], i)), parts
+
+
+def within_budget(tokens: Sequence[int], budget: int, limit: int, skip: bool) -> list[int]:
+    """Which of some texts, best first, are taken."""
+    taken: list[int] = []
+    for i, one in enumerate(tokens):
+        if len(taken) == limit:
             break
-        if sum(known[j][3] for j in chosen) + known[i][3] <= budget:
-            chosen.append(i)
+        if sum(tokens[j] for j in taken) + one <= budget:
+            taken.append(i)
         elif not skip:
             break
-    return chosen, parts
+    return taken

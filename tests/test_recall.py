@@ -369,11 +369,11 @@ def test_the_search_keeps_to_the_budget(client: Client) -> None:
     assert found(max_tokens=1) == []
     ended = client.recall("harbour", max_tokens=60, no_touch=True, weights=(0, 0, 1, 0))
     assert contents(ended) == [short]
-    assert "the next memory takes" in ended.reason
+    assert "did not fit" in ended.reason
     assert found(max_tokens=60, weights=(0, 0, 1, 0), skip_oversize=True) == [short, middle]
     assert found(top_k=1) == [short]
     tight = client.recall("harbour", max_tokens=1, no_touch=True)
-    assert "tokens, 1 are left" in tight.reason
+    assert "did not fit, 1 are left" in tight.reason
     assert tight.budget_remaining == 1
 
 

@@ -1,4 +1,4 @@
-"""Salience: each part by hand, the order, and the cut of the budget, beside the plain twin."""
+"""Salience: each part by hand, the order, and the budget, beside the plain twins."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from viking_kernels.arrays import NEVER
-from viking_kernels.salience import ACCESS, RECENCY, REINFORCEMENT, recall
+from viking_kernels.salience import ACCESS, RECENCY, REINFORCEMENT, rank
+
+from vikingd.retrieve.recall import within_budget
 
 DAY = 24 * 60 * 60 * 1_000_000
 NOW = 1_760_000_000_000_000
 DEFAULT = (0.5, 0.2, 0.2, 0.1, 30.0)
 
 
-def recalled(semantic, known, weights=DEFAULT, now=NOW, budget=10**6, limit=100, skip=False):
-    """(chosen, saliences, parts) of the kernel; None for a missing time."""
-    rows = [(r, a, NEVER if t is None else t, n) for r, a, t, n in known]
-    chosen, scores, parts = recall(
-        np.array(semantic, np.float64), np.array(rows, np.int64).reshape(-1, 4),
-        np.array(weights, np.float64), now, budget, limit, skip,
+def ranked(semantic, known, weights=DEFAULT, now=NOW):
+    """(order, saliences, parts) of the kernel; None for a missing time."""
+    rows = [(r, a, NEVER if t is None else t) for r, a, t in known]
+    order, scores, parts = rank(
+        np.array(semantic, np.float64), np.array(rows, np.int64).reshape(-1, 3),
+        np.array(weights, np.float64), now,
     )  # fmt: skip
-    return chosen.tolist(), scores, parts
+    return order.tolist(), scores, parts
 
 
 @pytest.mark.parametrize(
@@ -33,19 +35,19 @@ def recalled(semantic, known, weights=DEFAULT, now=NOW, budget=10**6, limit=100,
 )
 def test_recency_halves_with_each_half_life(days: int, recency: float) -> None:
     """At a half-life of 30 days; what lies in the future is of age 0 (behaviour 17)."""
-    _, _, parts = recalled([0.5], [(0, 0, NOW - days * DAY, 1)])
+    _, _, parts = ranked([0.5], [(0, 0, NOW - days * DAY)])
     assert parts[0, RECENCY] == pytest.approx(recency, abs=5e-4)
 
 
 def test_a_missing_time_counts_as_the_oldest() -> None:
     """Behaviour 17."""
-    _, _, parts = recalled([0.5, 0.5], [(0, 0, None, 1), (0, 0, NOW - 400 * DAY, 1)])
+    _, _, parts = ranked([0.5, 0.5], [(0, 0, None), (0, 0, NOW - 400 * DAY)])
     assert parts[0, RECENCY] == 0 < parts[1, RECENCY]
 
 
 def test_reinforcement_and_access_are_shares_of_the_most() -> None:
     """log(r + 1) / log(max r + 2), so that nobody reaches 1, and 0 stays 0."""
-    _, _, parts = recalled([0] * 3, [(0, 63, NOW, 1), (3, 0, NOW, 1), (7, 1, NOW, 1)])
+    _, _, parts = ranked([0] * 3, [(0, 63, NOW), (3, 0, NOW), (7, 1, NOW)])
     assert parts[:, REINFORCEMENT] == pytest.approx(
         [0, math.log(4) / math.log(9), math.log(8) / math.log(9)]
     )
@@ -56,51 +58,77 @@ def test_reinforcement_and_access_are_shares_of_the_most() -> None:
 
 def test_salience_is_the_weighted_sum_of_its_parts() -> None:
     """By the default weights."""
-    _, scores, _ = recalled([0.4], [(1, 0, NOW - 30 * DAY, 1)])
+    _, scores, _ = ranked([0.4], [(1, 0, NOW - 30 * DAY)])
     assert scores[0] == pytest.approx(0.5 * 0.4 + 0.2 * math.log(2) / math.log(3) + 0.2 * 0.5)
 
 
 def test_the_choice_ends_at_the_first_that_does_not_fit() -> None:
     """Unless it is to skip those; a budget that is met exactly is not passed."""
-    semantic, known = [0.9, 0.8, 0.7, 0.6], [(0, 0, NOW, n) for n in (50, 60, 30, 20)]
-    assert recalled(semantic, known, budget=100)[0] == [0]
-    assert recalled(semantic, known, budget=100, skip=True)[0] == [0, 2, 3]
-    assert recalled(semantic, known, budget=110)[0] == [0, 1]
-    assert recalled(semantic, known, budget=49)[0] == []
-    assert recalled(semantic, known, limit=3)[0] == [0, 1, 2]
+    tokens = [50, 60, 30, 20]
+    for budget, skip, taken in (
+        (100, False, [0]), (100, True, [0, 2, 3]), (110, False, [0, 1]), (49, False, []),
+        (49, True, [2]), (1000, False, [0, 1, 2, 3]),
+    ):  # fmt: skip
+        assert list(within_budget(iter(tokens), budget, 10, skip)) == taken
+    assert list(within_budget(iter(tokens), 1000, 3, False)) == [0, 1, 2]
+
+
+def test_no_more_texts_are_counted_than_the_budget_needs() -> None:
+    """To count tokens takes longer than all else of a recall."""
+    asked = []
+
+    def tokens():
+        for one in (50, 60, 30, 20):
+            asked.append(one)
+            yield one
+
+    assert list(within_budget(tokens(), 60, 10, False)) == [0]
+    assert asked == [50, 60]
+    asked.clear()
+    assert list(within_budget(tokens(), 1000, 2, False)) == [0, 1]
+    assert asked == [50, 60]
+
+
+@settings(max_examples=200, deadline=None, print_blob=True)
+@given(st.lists(st.integers(0, 50), max_size=30), st.integers(0, 300), st.integers(1, 40),
+       st.booleans())  # fmt: skip
+def test_any_texts_are_taken_as_by_hand(tokens, budget, limit, skip) -> None:
+    """Never beyond the budget."""
+    taken = list(within_budget(iter(tokens), budget, limit, skip))
+    assert taken == naive.within_budget(tokens, budget, limit, skip)
+    assert sum(tokens[i] for i in taken) <= budget
 
 
 def test_equal_saliences_keep_the_order_in_which_they_came() -> None:
     """So the answer is the same each time; the clock a day off changes nothing among the old."""
-    known = [(2, 3, NOW - 5 * DAY, 1)] * 6
+    known = [(2, 3, NOW - 5 * DAY)] * 6
     for shift in (-DAY, 0, DAY, -10 * DAY):
-        assert recalled([0.3] * 6, known, now=NOW + shift)[0] == list(range(6))
+        assert ranked([0.3] * 6, known, now=NOW + shift)[0] == list(range(6))
 
 
 def test_nothing_makes_nothing() -> None:
     """No candidates, no memories."""
-    chosen, scores, parts = recalled([], [])
+    chosen, scores, parts = ranked([], [])
     assert (chosen, scores.shape, parts.shape) == ([], (0,), (0, 4))
 
 
 times = st.none() | st.integers(-(2**62), 2**62) | st.integers(NOW - 100 * DAY, NOW + DAY)
 candidate = st.tuples(
     st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1),
-    st.tuples(st.integers(0, 2**40) | st.integers(0, 3), st.integers(0, 3), times,
-              st.integers(0, 50)),
-)  # fmt: skip
+    st.tuples(st.integers(0, 2**40) | st.integers(0, 3), st.integers(0, 3), times),
+)
 
 
 @settings(max_examples=200, deadline=None, print_blob=True)
 @given(
-    st.lists(candidate, max_size=30), st.integers(0, 300), st.integers(1, 40), st.booleans(),
+    st.lists(candidate, max_size=30),
     st.sampled_from([DEFAULT, (1.0, 0.0, 0.0, 0.0, 1e-9), (0.0, 0.5, 0.25, 0.25, 1e6)]),
-)  # fmt: skip
-def test_any_candidates_are_chosen_as_by_hand(candidates, budget, limit, skip, weights) -> None:
-    """Parts and order as the plain twin has them, within the budget, without NaN."""
+)
+def test_any_candidates_are_ranked_as_by_hand(candidates, weights) -> None:
+    """Parts and order as the plain twin has them, in [0, 1], without NaN."""
     semantic, known = [s for s, _ in candidates], [k for _, k in candidates]
-    chosen, scores, parts = recalled(semantic, known, weights, NOW, budget, limit, skip)
-    by_hand, wanted = naive.recall(semantic, known, weights, NOW, budget, limit, skip)
+    order, scores, parts = ranked(semantic, known, weights)
+    by_hand, wanted = naive.rank_by_salience(semantic, known, weights, NOW)
     np.testing.assert_allclose(parts, np.reshape(wanted, (-1, 4)), atol=1e-9)
     assert np.isfinite(scores).all()
     assert (scores >= 0).all()
@@ -108,4 +136,4 @@ def test_any_candidates_are_chosen_as_by_hand(candidates, budget, limit, skip, w
     # Rounding may set apart what is equal by hand, and the other way round.
     apart = np.diff(np.sort(scores))
     if not len(apart) or apart.min() > 1e-9:
-        assert chosen == by_hand
+        assert order == by_hand

@@ -1,4 +1,4 @@
-"""Salience of memories, their order, and how many of them a budget of tokens takes."""
+"""Salience: what makes a memory matter, and the order that follows."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from viking_kernels.select import best_rows
 SEMANTIC, REINFORCEMENT, RECENCY, ACCESS, HALF_LIFE = range(5)
 """Columns of the parts, and places of the weights; the last is a half-life in days."""
 
-TIMES_REINFORCED, TIMES_ACCESSED, SAID_AT, TOKENS = range(4)
+TIMES_REINFORCED, TIMES_ACCESSED, SAID_AT = range(3)
 """Columns of what is known of a candidate."""
 
 _MICROSECONDS_A_DAY = 86_400e6
 
 
 @njit
-def recall(
-    semantic: F64, known: I64, weights: F64, now: int, budget: int, limit: int, skip: bool
-) -> tuple[I64, F64, F64]:
-    """The candidates that matter most, within a budget.
+def rank(semantic: F64, known: I64, weights: F64, now: int) -> tuple[I64, F64, F64]:
+    """The candidates by falling salience, ties by index.
 
     salience = weights . (semantic, log(r + 1) / log(max r + 2), 2^(-age / half-life),
     log(a + 1) / log(max a + 2)), with r and a how often a candidate was reinforced and accessed,
@@ -31,16 +29,13 @@ def recall(
 
     Args:
         semantic: [n] in [0, 1].
-        known: [n, 4] how often reinforced and accessed, at least 0; when it was said, in
-            microseconds; its tokens.
+        known: [n, 3] how often reinforced and accessed, at least 0; when it was said, in
+            microseconds.
         weights: [5] of the parts, and the half-life in days, above 0.
         now: in microseconds.
-        budget: tokens that the chosen may have together.
-        limit: how many may be chosen.
-        skip: whether to go on behind one that does not fit; else the choice ends there.
 
     Returns:
-        ([chosen] indices, best first, ties by index; [n] saliences; [n, 4] their parts).
+        ([n] indices, best first; [n] saliences; [n, 4] their parts).
     """
     n = semantic.shape[0]
     parts = np.empty((n, 4), np.float64)
@@ -61,20 +56,7 @@ def recall(
         scores[i] = 0.0
         for part in range(4):
             scores[i] += weights[part] * parts[i, part]
-    order = best_rows(scores, n, -1.0)
-    chosen = np.empty(min(limit, n), np.int64)
-    count = 0
-    left = budget
-    for i in order:
-        if count == limit:
-            break
-        if known[i, TOKENS] <= left:
-            chosen[count] = i
-            count += 1
-            left -= known[i, TOKENS]
-        elif not skip:
-            break
-    return chosen[:count], scores, parts
+    return best_rows(scores, n, -1.0), scores, parts
 
 
 @njit

@@ -79,7 +79,6 @@ def _rated(memories: Sequence[Memory], now: int, salience: Salience) -> list[Mem
     if total == 0:
         raise InvalidField("below_salience", "without a query every weight in force is 0")
     weights[: kernel.HALF_LIFE] /= total
-    _, scores, _ = kernel.recall(
-        np.zeros(len(memories)), known_of(memories), weights, now, 0, 0, False
-    )
+    known = known_of([memory.entry for memory in memories])
+    _, scores, _ = kernel.rank(np.zeros(len(memories)), known, weights, now)
     return [replace(m, score=s) for m, s in zip(memories, scores.tolist(), strict=True)]

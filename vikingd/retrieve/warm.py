@@ -27,7 +27,7 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
-from viking_kernels.salience import recall
+from viking_kernels.salience import rank
 from viking_kernels.scope import place, row_at, tail_directories
 
 from vikingd.index.index import Index, IndexSettings
@@ -159,7 +159,7 @@ def _retrieve(index: Index) -> None:
         scratch,
     )  # fmt: skip
     rrf(rows, np.array([len(rows)]), np.ones(1), 60.0)
-    recall(np.ones(1), np.ones((1, 4), np.int64), np.ones(5), 1, 1, 1, False)
+    rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     prepare(asked, means)
 
 

@@ -14,7 +14,8 @@ from vikingd.model import Stage
 from vikingd.pb import memories_pb2, memories_pb2_grpc
 from vikingd.query import RecallPath
 from vikingd.retrieve.forget import chosen, rewrites
-from vikingd.retrieve.recall import Recall, nothing, read_known
+from vikingd.retrieve.known import nothing, read_known
+from vikingd.retrieve.recall import Recall
 from vikingd.wire import recall
 from vikingd.wire.calls import Arrivals, CallContext, Deadline, Threads, on, revision_reached
 from vikingd.wire.embedding import vector_or_note
@@ -53,7 +54,7 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         else:
             search = Recall(engine, query, known)
             degraded: tuple[str, ...] = ()
-            if vector is None and search.needs_vector():
+            if vector is None and search.needs_vector:
                 vector, degraded = await vector_or_note(engine, threads, query.text, deadline)
             embed = Stage("embed", started, time.perf_counter())
             result = await on(threads.kernels, deadline, search.answer, vector, degraded)

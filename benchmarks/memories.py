@@ -1,0 +1,78 @@
+"""Rows about memories: a recall beside a retrieval and an echo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from benchmarks import daemon
+from benchmarks.bench import QUERIES, RETRIEVE, Bench, echo_of
+from benchmarks.daemon import Server, say, temporary_store
+from benchmarks.data import Query, Tree
+from benchmarks.measure import Load, Row, latency, percentiles
+from vikingd.client import Client, Draft, Passage, WeightedSum, retrieve_request
+from vikingd.client.requests import recall as recall_request
+
+RECALL = "/viking.retrieval.v1.Memories/Recall"
+ROOT = "viking://user/memories"
+ENTRIES = 20  # of a file
+MOST_NODES = 100_000
+_HALVES = WeightedSum(0.5, 0.5)
+
+
+def recall(bench: Bench) -> Iterator[Row]:
+    """What a recall takes beyond a retrieval of as many passages; the baseline is echo."""
+    if bench.tree.nodes > MOST_NODES:
+        return
+    with temporary_store() as store, daemon.serving(store) as server:
+        _load(server, bench.tree)
+        queries = bench.tree.queries(QUERIES)
+        recalls = Load(server, RECALL, [_recall(query) for query in queries])
+        retrievals = Load(server, RETRIEVE, [_retrieve(query) for query in queries])
+        echoed = echo_of(bench.nothing, recalls)
+        own, other, base = latency(bench.seconds, recalls, retrievals, echoed)
+        beyond = float(np.median(own) - np.median(other)) * 1e3
+        yield bench.row("recall", beyond, "ms", float(np.median(base)) * 1e3, **percentiles(own),
+                        remark="beyond a retrieval")  # fmt: skip
+
+
+def _recall(query: Query) -> bytes:
+    request = recall_request(query.text, vector=query.vector, no_touch=True)
+    return request.SerializeToString()
+
+
+def _retrieve(query: Query) -> bytes:
+    request = retrieve_request(query.text, vector=query.vector, target=ROOT, fusion=_HALVES)
+    return request.SerializeToString()
+
+
+def _load(server: Server, tree: Tree) -> None:
+    """The files of a tree as entries of memory files, then a compaction."""
+    files = (draft for draft in tree.drafts() if not draft.is_directory)
+    with Client(server.address, timeout=None) as client:
+        done = 0
+        while drafts := [
+            _memories(number, some)
+            for number in range(done, done + ENTRIES)
+            if (some := list(islice(files, ENTRIES)))
+        ]:
+            client.put(drafts)
+            done += len(drafts)
+            say(f"{tree.nodes:,} nodes: {done * ENTRIES:,} memories are in")
+        client.optimize()
+
+
+def _memories(number: int, texts: Sequence[Draft]) -> Draft:
+    content = ""
+    passages = []
+    for text in texts:
+        start = len(content) + len("- ")
+        content += f"- {text.content}\n"
+        vector = next(iter(text.passages or ())).vector
+        passages.append(Passage("", start, len(content) - 1, vector))
+    return Draft(
+        f"{ROOT}/{number % 100}/m{number}.md", abstract="Some memories.", content=content,
+        passages=passages, vector=passages[0].vector,
+    )  # fmt: skip

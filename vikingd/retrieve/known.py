@@ -1,0 +1,150 @@
+"""Recall without a search: known files that a query names, and the journal of days."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from time import perf_counter
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from vikingd.context.cut import cut
+from vikingd.context.tokenizers import Tokenizer, open_tokenizer
+from vikingd.engine import Engine
+from vikingd.memory.model import Memory, RecallQuery, RecallResult
+from vikingd.memory.routes import Days, Routes, candidates, days_of
+from vikingd.model import Entry, Stage
+from vikingd.query import RecallPath
+
+_JOURNAL = re.compile(r".*/journal/([0-9]{4}-[0-9]{2}-[0-9]{2})\.md", re.DOTALL)
+_HEADINGS_AT_END = re.compile(r"(?:\s*^#{1,6}(?:[ \t][^\n]*)?$)+\s*\Z", re.MULTILINE)
+
+
+class _Read(NamedTuple):
+    """What was read without a search, and why; the files may have been too long."""
+
+    memories: list[Memory]
+    reason: str
+
+
+def read_known(engine: Engine, query: RecallQuery, routes: Routes) -> RecallResult | str:
+    """The answer of the fast path or the timeline; else why neither has one.
+
+    It reads the store, so it belongs on a thread.
+    """
+    started = perf_counter()
+    tokenizer = open_tokenizer(query.tokenizer)
+    revision = engine.snapshot.revision
+    reasons = []
+    for path, look in _PATHS.items():
+        found = "switched off" if path in query.without else look(engine, query, routes, tokenizer)
+        if isinstance(found, _Read):
+            return RecallResult(
+                tuple(found.memories), path, found.reason, query.max_tokens,
+                tokenizer.approximate, revision, 0, (Stage("read", started, perf_counter()),),
+            )  # fmt: skip
+        if found:
+            reasons.append(f"{path.name.lower()}: {found}")
+    return "; ".join(reasons)
+
+
+def _fast(engine: Engine, query: RecallQuery, routes: Routes, tokenizer: Tokenizer) -> _Read | str:
+    matched = routes.match(query.text)
+    if matched is None:
+        return ""
+    route, trigger = matched
+    places = candidates(
+        route, with_global=query.scope.with_global, project=query.scope.project or None
+    )
+    for uri in places:
+        memory = _whole(engine, uri, query.max_tokens, tokenizer)
+        if memory is not None:
+            reason = f"{trigger!r} names {uri}"
+            if not memory.content:
+                return _Read([], f"{reason}, of which nothing fits into {query.max_tokens} tokens")
+            return _Read([memory], reason + (", cut to the budget" if memory.truncated else ""))
+    return f"{trigger!r} names {route.name}, and there is no such file in the scope"
+
+
+def _timeline(engine: Engine, query: RecallQuery, _: Routes, tokenizer: Tokenizer) -> _Read | str:
+    days = days_of(query.text, _today(query))
+    if days is None:
+        return ""
+    files = _journal(engine, query, days)
+    spoken = f"{days.words!r} means {days.first}" + (
+        f" to {days.last}" if days.last != days.first else ""
+    )
+    if not files:
+        return f"{spoken}, and there is no journal of that time in the scope"
+    memories: list[Memory] = []
+    left, passed = query.max_tokens, 0
+    for uri in files:
+        memory = _whole(engine, uri, left, tokenizer)
+        if memory is None:  # gone meanwhile
+            continue
+        if query.skip_oversize and memory.truncated:
+            passed += 1
+            continue
+        if memory.content:
+            memories.append(memory)
+            left -= memory.token_count
+        if memory.truncated:
+            passed = len(files) - len(memories)
+            break
+    end = f"; {passed} of {len(files)} days left out for the budget" if passed else ""
+    return _Read(memories, spoken + end)
+
+
+def _journal(engine: Engine, query: RecallQuery, days: Days) -> list[str]:
+    """The journal's files of some days, newest first; of one day in the order of the scope."""
+    found: list[str] = []
+    for root in query.scope.roots():
+        low, high = (f"{root}/journal/{day}.md" for day in (days.first, days.last))
+        found.extend(uri for uri in engine.store.files_between(low, high) if _day_of(uri))
+    return sorted(found, key=lambda uri: _day_of(uri) or date.min, reverse=True)
+
+
+def _day_of(uri: str) -> date | None:
+    """The day of a journal's file; None of any other."""
+    named = _JOURNAL.fullmatch(uri)
+    try:
+        return date.fromisoformat(named[1]) if named else None
+    except ValueError:
+        return None
+
+
+def _today(query: RecallQuery) -> date:
+    seconds = query.now // 1_000_000
+    return datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(query.time_zone)).date()
+
+
+def _whole(engine: Engine, uri: str, budget: int, tokenizer: Tokenizer) -> Memory | None:
+    """A file within a budget, cut where it is longer; None where there is no such file."""
+    file = engine.store.memory_file(uri)
+    if file is None:
+        return None
+    content = file.content or file.abstract
+    used = tokenizer.count(content)
+    truncated = used > budget
+    if truncated:
+        kept, mark = cut(content, lambda text, mark: tokenizer.count(text + mark) <= budget)
+        # A heading without anything below it says nothing.
+        content = _HEADINGS_AT_END.sub("", kept) + mark if kept else ""
+        used = tokenizer.count(content)
+    reinforcement = sum(stored.entry.reinforcement for stored in file.entries)
+    accesses = sum(stored.entry.access_count for stored in file.entries)
+    return Memory(
+        uri, content, 1.0, used, Entry(0, reinforcement, accesses, file.time), truncated=truncated
+    )
+
+
+def nothing(engine: Engine, query: RecallQuery, why: str) -> RecallResult:
+    """The answer where no path has one and a search is switched off."""
+    reason = f"{why}; hybrid: switched off"
+    approximate = open_tokenizer(query.tokenizer).approximate
+    revision = engine.snapshot.revision
+    return RecallResult((), None, reason, query.max_tokens, approximate, revision, 0, ())
+
+
+_PATHS = {RecallPath.FAST: _fast, RecallPath.TIMELINE: _timeline}
+"""Those without a search, in the order in which they are tried."""
