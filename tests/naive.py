@@ -935,7 +935,7 @@ def rrf(
 # salience
 
 
-def rank_by_salience(
+def rank(
     semantic: Sequence[float],
     known: Sequence[tuple[int, int, int | None]],
     weights: Sequence[float],

@@ -34,7 +34,7 @@ from vikingd.client import (
 from vikingd.client import requests as client_requests
 from vikingd.ctl.demo import serving
 from vikingd.model import Entry
-from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
+from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 TEA = Draft(
     "viking://resources/notes/tea.md",
@@ -121,7 +121,7 @@ def test_both_clients_have_a_method_for_each_rpc() -> None:
     """A new RPC without a method, or a method in one client alone, does not go unnoticed."""
     names = {
         re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
-        for file in (retrieval_pb2, contexts_pb2, admin_pb2)
+        for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2)
         for service in file.DESCRIPTOR.services_by_name.values()
         for method in service.methods
     }

@@ -21,7 +21,7 @@ from rich.console import Console, RenderableType
 import vikingd
 from vikingd.client import Client, Draft
 from vikingd.ctl import main, render, trace
-from vikingd.pb import admin_pb2, admin_pb2_grpc, contexts_pb2, retrieval_pb2
+from vikingd.pb import admin_pb2, admin_pb2_grpc, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.contexts_pb2 import Context, GetResponse
 from vikingd.pb.retrieval_pb2 import FindResponse, ScoreParts
 
@@ -29,7 +29,7 @@ README = Path(vikingd.__file__).parents[1] / "README.md"
 COMMANDS = sorted(command.name or "" for command in main.app.registered_commands)
 RPCS = {
     f"{service.full_name}/{method.name}"
-    for file in (retrieval_pb2, contexts_pb2, admin_pb2)
+    for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2)
     for service in file.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 }

@@ -128,7 +128,7 @@ def test_any_candidates_are_ranked_as_by_hand(candidates, weights) -> None:
     """Parts and order as the plain twin has them, in [0, 1], without NaN."""
     semantic, known = [s for s, _ in candidates], [k for _, k in candidates]
     order, scores, parts = ranked(semantic, known, weights)
-    by_hand, wanted = naive.rank_by_salience(semantic, known, weights, NOW)
+    by_hand, wanted = naive.rank(semantic, known, weights, NOW)
     np.testing.assert_allclose(parts, np.reshape(wanted, (-1, 4)), atol=1e-9)
     assert np.isfinite(scores).all()
     assert (scores >= 0).all()

@@ -295,5 +295,5 @@ def test_migrations_and_their_record_are_one(
         assert db.execute("PRAGMA user_version").fetchone() == (len(schema.MIGRATIONS),)
     db.close()
     monkeypatch.undo()
-    with pytest.raises(StoreMismatch, match="schema 2"):
+    with pytest.raises(StoreMismatch, match=f"schema {len(schema.MIGRATIONS) + 1}"):
         Store(tmp_path, model="m", dimension=2)
