@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numba
+from numba.core.caching import IndexDataCacheFile
 
 from viking_kernels import simd
 
@@ -28,6 +30,20 @@ def _cache_directory() -> Path:
 
 CACHE_DIRECTORY = _cache_directory()
 numba.config.CACHE_DIR = str(CACHE_DIRECTORY)  # type: ignore[attr-defined]  # set by name
+
+_save: Callable[..., None] = IndexDataCacheFile.save
+
+
+def _save_alone(self: Any, key: Any, data: Any) -> None:
+    # numba reads an index, adds to it and writes it. Two processes that compile at the same time
+    # would give different code the same file, and a third one would run what is not its own.
+    CACHE_DIRECTORY.mkdir(parents=True, exist_ok=True)
+    with (CACHE_DIRECTORY / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _save(self, key, data)
+
+
+IndexDataCacheFile.save = _save_alone
 
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
