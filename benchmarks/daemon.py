@@ -16,6 +16,8 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from vikingd.client import Client
+
 _STOP_SECONDS = 30.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -104,6 +106,13 @@ def _wait_until_serving(address: str) -> None:
         serving = health_pb2.HealthCheckResponse.SERVING
         while health.Check(request, wait_for_ready=True, timeout=60.0).status != serving:
             time.sleep(0.01)
+
+
+def wait_for_vectors(client: Client) -> None:
+    """Returns when no text waits for its vector any more; says how many do meanwhile."""
+    while (embedder := client.stats().embedder).backlog:
+        say(f"{embedder.backlog} texts wait for their vector {embedder.last_error}")
+        time.sleep(5)
 
 
 def say(message: str) -> None:

