@@ -339,10 +339,8 @@ def test_weights_are_by_profile_or_by_request(client: Client) -> None:
 
 
 @pytest.mark.parametrize("fusion", [None, Rrf(), Rrf(60, 2.0, 1.0), WeightedSum(0.2, 0.8)])
-def test_the_best_possible_semantic_score_is_1(
-    client: Client, fusion: Rrf | WeightedSum | None
-) -> None:
-    """By every fusion: what is first by words and equal in meaning has it by rank."""
+def test_the_best_semantic_score_is_1(client: Client, fusion: Rrf | WeightedSum | None) -> None:
+    """By score that of the best candidate, by rank that of one which is first on both sides."""
     client.put([
         Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(1, 0, 0)),
         Draft(f"{USER}/b.md", content="- mountain\n", vector=vector(0, 1, 0)),
@@ -351,9 +349,18 @@ def test_the_best_possible_semantic_score_is_1(
     reply = client.recall("harbour", vector=vector(1, 0, 0), fusion=fusion, no_touch=True)
     semantic = [one.parts.semantic for one in reply.results]
     assert contents(reply)[0] == "harbour"
-    assert all(0 <= s <= 1 + 1e-9 for s in semantic)
-    if isinstance(fusion, Rrf):
-        assert semantic[0] == pytest.approx(1)
+    assert semantic[0] == pytest.approx(1)
+    assert all(0 <= s < 1 for s in semantic[1:])
+
+
+def test_by_rank_who_is_first_on_one_side_only_has_half(client: Client) -> None:
+    """The best possible fused score is 1: first by meaning and first by words."""
+    client.put([
+        Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(-1, 0.5, 0)),
+        Draft(f"{USER}/b.md", content="- mountain\n", vector=vector(1, 0, 0)),
+    ])  # fmt: skip
+    reply = client.recall("harbour", vector=vector(1, 0, 0), fusion=Rrf(), no_touch=True)
+    assert [one.parts.semantic for one in reply.results] == pytest.approx([0.5, 0.5])
 
 
 def test_the_search_keeps_to_the_budget(client: Client) -> None:

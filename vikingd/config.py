@@ -103,7 +103,7 @@ class Route(_Section):
 class Recall(_Section):
     """What a Recall is answered with where the request leaves it open."""
 
-    top_k: int = Field(default=30, ge=1, le=500)
+    top_k: int = Field(default=50, ge=1, le=500)
     max_tokens: int = Field(default=1500, ge=1, le=1_000_000)
     semantic: float = Field(default=0.5, ge=0, le=1)  # these four are weights that sum to 1
     reinforcement: float = Field(default=0.2, ge=0, le=1)

@@ -56,9 +56,10 @@ def memory_type(uri: str) -> str:
 class Salience:
     """What makes a memory matter: weights in [0, 1] that sum to 1, and the half-life in days.
 
-    salience = semantic * fused score + reinforcement * log(r + 1) / log(max r + 2)
+    salience = semantic * s + reinforcement * log(r + 1) / log(max r + 2)
     + recency * exp(-ln 2 / half_life_days * age in days) + access * log(a + 1) / log(max a + 2),
-    the maxima of the candidates.
+    the maxima of the candidates; s is the fused score, by score over that of the best candidate, by
+    rank over the best possible one.
     """
 
     semantic: float = 0.5
@@ -85,7 +86,7 @@ class RecallQuery:
     time_zone: str = "UTC"
     max_tokens: int = 1500
     tokenizer: str = "o200k_base"
-    top_k: int = 30
+    top_k: int = 50
     without: frozenset[RecallPath] = frozenset()
     fusion: Rrf | WeightedSum = field(default_factory=lambda: WeightedSum(0.5, 0.5))
     salience: Salience = field(default_factory=Salience)

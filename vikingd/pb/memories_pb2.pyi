@@ -99,11 +99,12 @@ Global___MemoryScope: _TypeAlias = MemoryScope  # noqa: Y015
 @_typing.final
 class SalienceWeights(_message.Message):
     """What makes a memory matter. The score of a memory is
-      semantic * (fused score / best possible one)
+      semantic * s
       + reinforcement * log(r + 1) / log(max r + 2)
       + recency * exp(-ln 2 / half_life_days * days since it was said)
       + access * log(a + 1) / log(max a + 2)
-    with the maxima among the candidates. Each weight is in [0, 1], and all of them sum to 1.
+    with the maxima among the candidates. s is what the search says: fused by score, over the best of
+    the candidates; by rank, over the best that there can be. Each weight is in [0, 1], and all of them sum to 1.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -260,7 +261,7 @@ class SalienceParts(_message.Message):
     RECENCY_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
     semantic: _builtins.float
-    """What the search says: 1 is the best that fusion can give."""
+    """What the search says: by score 1 is the best of the candidates, by rank the best there can be."""
     reinforcement: _builtins.float
     """By how often it was reinforced."""
     recency: _builtins.float

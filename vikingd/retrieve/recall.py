@@ -22,6 +22,7 @@ from vikingd.query import RecallPath, RetrieveQuery, Rrf
 from vikingd.retrieve.strategies import Ranked, Strategy
 
 _SIDES = 2  # times top_k: what each side of a search looks at
+_LEAST = 1e-9  # score that counts as a match
 _ATTEMPTS = 5  # to read index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
 
@@ -118,24 +119,31 @@ class Recall:
             self._engine.wait_for_revision(revision, _PATIENCE)
             return None
         # The others are abstracts, which are no memories of their own.
-        return _Candidates(found[at].tolist(), [known[text_ids[i]] for i in at], semantic[at])
+        found, semantic = found[at], semantic[at]
+        if not self._is_by_rank(vector):
+            # Even the best has seldom half of what a fusion by score can give: beside counters and
+            # age, which have their best at 1, it would hardly count.
+            semantic = semantic / semantic.max(initial=_LEAST)
+        return _Candidates(found.tolist(), [known[text_ids[i]] for i in at], semantic)
+
+    def _is_by_rank(self, vector: F32 | None) -> bool:
+        return isinstance(self._query.fusion, Rrf) and vector is not None and self.needs_vector
 
     def _fused(self, vector: F32 | None) -> tuple[I32, F64]:
-        """Rows of texts with their fused scores in [0, 1], the best possible one being 1."""
-        fusion = self._query.fusion
+        """Rows of texts with their fused scores; by rank the best possible one is 1."""
+        fusion, by_rank = self._query.fusion, self._is_by_rank(vector)
         if not self.needs_vector:
             vector = None
-        by_rank = isinstance(fusion, Rrf) and vector is not None
         # A list that is fused already stands for both sides.
         depth = _SIDES * self._query.top_k * (1 if by_rank or vector is None else 2)
         lists = [
             _merged(sides, depth)
             for sides in zip(*(s.lists(vector, depth) for s in self._strategies), strict=True)
         ]
-        weights = np.array([fusion.vector_weight, fusion.keyword_weight], np.float64)
         if not by_rank or not isinstance(fusion, Rrf):
-            ((rows, scores),) = lists
-            return rows, scores / (1.0 if vector is None else weights.sum())
+            (fused,) = lists
+            return fused
+        weights = np.array([fusion.vector_weight, fusion.keyword_weight], np.float64)
         rows = np.concatenate([rows for rows, _ in lists])
         ends = np.cumsum([len(rows) for rows, _ in lists])
         rows, scores = rrf(rows, ends, weights, float(fusion.k))
