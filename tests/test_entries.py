@@ -13,16 +13,8 @@ from vikingd.errors import InvalidField
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, split
-from vikingd.memory.entries import (
-    added,
-    check_section,
-    check_text,
-    clean,
-    is_bare,
-    removed,
-    replaced,
-    shown,
-)
+from vikingd.memory import entries as memories
+from vikingd.memory.entries import check_section, check_text, clean, is_bare, shown
 from vikingd.model import Passage
 
 ODD = ["# x", "- y", "1. z", "> q", "```", "```py", "~~~", "---", "***", "- - -", "* * *", "===",
@@ -64,6 +56,25 @@ files = st.builds(
     st.sampled_from(["", "\n", "\n\n"]),
     st.sampled_from(["\n", "\n", "\r\n", "\r"]),
 )
+
+
+def added(content: str, text: str, section: str, title: str) -> tuple[str, int]:
+    """The content with one more entry, and where that begins."""
+    written = memories.added(content, text, section, title)
+    assert written.passage in written.cut == passages(written.content)
+    return written.content, written.passage.start
+
+
+def replaced(content: str, start: int, end: int, text: str) -> str:
+    """The content with another text in this place."""
+    return memories.replaced(content, start, end, text).content
+
+
+def removed(content: str, *places: int) -> str:
+    """The content without what stands from one place to the next."""
+    result, edits = memories.removed(content, list(zip(places[::2], places[1::2], strict=True)))
+    assert memories.edited(content, edits) == result
+    return result
 
 
 def passages(content: str) -> list[Passage]:
@@ -304,6 +315,40 @@ def test_a_forgotten_entry_leaves_no_trace(content: str, gone: str, result: str)
     """Its marker, its line and a blank line too many go; what stands around it stays apart."""
     start = content.index(gone)
     assert removed(content, start, start + len(gone)) == result
+
+
+@settings(max_examples=150, deadline=None)
+@given(files.filter(lambda content: not re.search(r"^  (##|-) ", content, re.MULTILINE)), st.data())
+def test_entries_that_go_together_leave_the_others(content: str, data: st.DataObject) -> None:
+    """Each as it was and in its place, however many go."""
+    there = items(content)
+    gone = [p for p in there if data.draw(st.booleans())]
+    kept = [p for p in there if p not in gone]
+    places = [(p.start, p.end) for p in gone]
+    result, edits = memories.removed(content, places)
+    assert memories.edited(content, edits) == result
+    said = [shown(content[p.start : p.end]) for p in kept]
+    assert [text for _, text in entries(result)] == said
+    at = memories.moved([p.start for p in kept], edits)
+    assert at == [p.start for p in items(result)]
+
+
+def test_all_pieces_of_a_long_item_take_its_marker_along() -> None:
+    """Nothing of it is left."""
+    content = f"- a\n- {'First part. ' * 120}\n\n  {'Second part. ' * 120}\n- b\n"
+    pieces = passages(content)[1:-1]
+    assert len(pieces) > 2
+    assert removed(content, *(at for p in pieces for at in (p.start, p.end))) == "- a\n- b\n"
+
+
+def test_a_thousand_entries_go_in_one_reading() -> None:
+    """So forgetting what is old takes no longer than writing the file."""
+    content = "# T\n\n" + "".join(f"- entry {i}\n" for i in range(2000))
+    places = [(p.start, p.end) for p in passages(content)[::2]]
+    began = time.process_time()
+    result, _ = memories.removed(content, places)
+    assert time.process_time() - began < 5
+    assert result == "# T\n\n" + "".join(f"- entry {i}\n" for i in range(1, 2000, 2))
 
 
 def test_a_piece_of_a_long_item_goes_alone() -> None:

@@ -358,6 +358,16 @@ class Engine:
         """Lets each of `rewrites` decide what becomes of the file of memories with its URI."""
         return self._writable.rewrite(rewrites)
 
+    def check_writable(self) -> None:
+        """Raises ReadOnly where this is a reader."""
+        assert self._writable is not None
+
+    def rewrite_holders(
+        self, ids: Sequence[int], rewrite: Rewrite, *, all_there: bool
+    ) -> Future[Committed]:
+        """Lets `rewrite` decide what becomes of each file in which one of these memories stands."""
+        return self._writable.rewrite_holders(ids, rewrite, all_there=all_there)
+
     def reinforce(self, ids: Sequence[int], by: int) -> Future[Committed]:
         """Raises the reinforcement of memories by their ids."""
         return self._writable.reinforce(ids, by)

@@ -8,7 +8,11 @@ a heading of the file, whatever it begins with. Everything else in a file stays 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
 from textwrap import dedent
+from typing import NamedTuple
 
 from vikingd.errors import InvalidField
 from vikingd.ingest import markdown
@@ -82,8 +86,24 @@ def check_section(section: str) -> str:
     return section
 
 
-def added(content: str, text: str, section: str, title: str) -> tuple[str, int]:
-    """The content with one more entry, and where the entry's text begins in it.
+class Written(NamedTuple):
+    """A content with an entry in it: its passage, and all passages that the content is cut into."""
+
+    content: str
+    passage: Passage
+    cut: list[Passage]
+
+
+class Edit(NamedTuple):
+    """Instead of the code points [start, end) of a content stands `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def added(content: str, text: str, section: str, title: str) -> Written:
+    """The content with one more entry.
 
     It goes behind the last list item below the first heading `section`, before its subsections, in
     the form of that item; where there is none, behind the last text there, as a list of its own. A
@@ -96,7 +116,7 @@ def added(content: str, text: str, section: str, title: str) -> tuple[str, int]:
             file has as many passages as a file can.
     """
     check_section(section)
-    if len(_passages(content)) >= MAX_PASSAGES:
+    if _most_passages(content) >= MAX_PASSAGES and len(_passages(content)) >= MAX_PASSAGES:
         raise InvalidField("text", f"has no place: the file has {MAX_PASSAGES:,} passages already")
     eol = _eol(content)
     if not content.strip():
@@ -121,11 +141,10 @@ def added(content: str, text: str, section: str, title: str) -> tuple[str, int]:
     following = _NEXT_LINE.match(after)
     if following:  # it would be part of the item if it were indented as far
         marker = marker.ljust(min(len(following[1]), len(marker) + 3))
-    before += f"{marker} "
-    return _written(before, text, after, eol), len(before)
+    return _written(f"{before}{marker} ", text, after, eol)
 
 
-def replaced(content: str, start: int, end: int, text: str) -> str:
+def replaced(content: str, start: int, end: int, text: str) -> Written:
     """The content with the passage at [start, end) saying `text` instead.
 
     A passage that is no list item becomes one.
@@ -139,35 +158,125 @@ def replaced(content: str, start: int, end: int, text: str) -> str:
     return _written(before, text, content[end:], _eol(content))
 
 
-def removed(content: str, start: int, end: int) -> str:
-    """The content without the passage at [start, end), with its marker and its line.
+def removed(content: str, places: Sequence[tuple[int, int]]) -> tuple[str, list[Edit]]:
+    """The content without the passages at `places`, with their markers and lines, and how.
 
     A blank line above goes too where one is below or nothing is. Where what stands above and below
     would become one text, a blank line comes between. Headings stay.
+
+    Args:
+        content: of a memory file.
+        places: [start, end) of each passage, in order.
     """
     parts = _outline(content)
-    item = next((part for part in parts if part.start == start and part.item >= 0), None)
-    if item and end < item.end:  # a piece of a long one: the marker is the next piece's
-        return content[:start] + content[end:].lstrip()
-    begin = item.item if item else _line_start(content, start)
-    rest = _BLANK.match(content, end)
-    if rest is None or (item is None and content[begin:start].strip()):  # within a line
-        return content[:start] + content[end:].lstrip(" \t")
-    before, after = content[:begin], content[rest.end() :]
-    text_end = len(before.rstrip(" \t\r\n"))
-    above = [eol.end() for eol in _EOL.finditer(before, text_end)]
-    if len(above) > 1 and _BLANK.match(after):
-        before = before[: above[-2]]
-    others = [content[p.start : p.end] for p in parts if not start <= p.start < end]
-    without = before + after
-    if others != [without[p.start : p.end] for p in _outline(without)]:
-        return before + _eol(content) + after
-    return without
+    kept = [content[p.start : p.end] for p in parts if not _within(places, p.start, p.end)]
+    for apart in ("", _eol(content)):
+        edits = _removals(content, parts, places, apart)
+        result = edited(content, edits)
+        texts = set(kept)
+        if [t for p in _outline(result) if (t := result[p.start : p.end]) in texts] == kept:
+            break
+    return result, edits
+
+
+def edited(content: str, edits: Sequence[Edit]) -> str:
+    """The content after edits of some of its places, in order."""
+    pieces: list[str] = []
+    at = 0
+    for edit in edits:
+        pieces += content[at : edit.start], edit.text
+        at = edit.end
+    return "".join([*pieces, content[at:]])
+
+
+def moved(at: Sequence[int], edits: Sequence[Edit]) -> list[int]:
+    """Where places in order, that no edit has changed, are after the edits."""
+    shifts = [0, *accumulate(len(edit.text) - (edit.end - edit.start) for edit in edits)]
+    found, passed = [], 0
+    for place in at:
+        while passed < len(edits) and edits[passed].end <= place:
+            passed += 1
+        found.append(place + shifts[passed])
+    return found
 
 
 def is_bare(content: str) -> bool:
     """Whether nothing but headings, front matter and white space is left."""
     return all(part.level for part in _outline(content))
+
+
+def _removals(
+    content: str, parts: Sequence[Part], places: Sequence[tuple[int, int]], apart: str
+) -> list[Edit]:
+    """What removes passages; `apart` comes in place of lines that go whole."""
+    edits: list[Edit] = []
+    for start, end, whole in _spans(content, parts, places):
+        text = ""
+        if whole:
+            text, floor = apart, edits[-1].end if edits else 0
+            above = [e.end() for e in _EOL.finditer(content, _text_end(content, start), start)]
+            if len(above) > 1 and _BLANK.match(content, end):
+                start = max(floor, above[-2])
+        edits.append(Edit(start, end, text))
+    return edits
+
+
+def _spans(
+    content: str, parts: Sequence[Part], places: Sequence[tuple[int, int]]
+) -> list[tuple[int, int, bool]]:
+    """[start, end) of what goes, in order, and whether that is lines without anything else."""
+    items = {part.start: part for part in parts if part.item >= 0}
+    spans: list[tuple[int, int, bool]] = []
+    for start, end in places:
+        item = items.get(start)
+        floor = spans[-1][1] if spans else 0
+        if end <= floor:
+            continue
+        # The rest of a long item keeps the marker, unless it goes too.
+        piece = item is not None and bool(_left(content, places, end, item.end))
+        if item and not piece:
+            end = max(end, item.end)
+        begin = item.item if item else max(floor, _line_start(content, start))
+        rest = _BLANK.match(content, end)
+        if piece or rest is None or (item is None and content[begin:start].strip()):
+            gap = content[end:]
+            gap = gap[: len(gap) - len(gap.lstrip(None if piece else " \t"))]
+            spans.append((max(floor, start), end + len(gap), False))
+            continue
+        begin, stop = max(floor, begin), max(floor, rest.end())
+        if spans and spans[-1][2] and not content[floor:begin].strip():
+            begin = spans.pop()[0]
+        spans.append((begin, stop, True))
+    return spans
+
+
+def _left(content: str, places: Sequence[tuple[int, int]], start: int, end: int) -> str:
+    """What of a text at [start, end) does not go."""
+    for low, high in places[bisect_left(places, (start, start)) :]:
+        if low >= end:
+            break
+        if content[start:low].strip():
+            return content[start:low]
+        start = max(start, high)
+    return content[start:end].strip()
+
+
+def _within(places: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether one of the places has something of the text at [start, end)."""
+    at = bisect_left(places, (end, end))
+    return at > 0 and places[at - 1][1] > start
+
+
+def _text_end(content: str, end: int) -> int:
+    """Where the text before `end` ends, without white space."""
+    while end and content[end - 1] in " \t\r\n":
+        end -= 1
+    return end
+
+
+def _most_passages(content: str) -> int:
+    """Passages that a content can't have more of: one a line, else a hundred characters each."""
+    return content.count("\n") + content.count("\r") + len(content) // 100 + 1
 
 
 def _passages(content: str) -> list[Passage]:
@@ -200,7 +309,7 @@ def _next_marker(content: str, item: int) -> str:
     return f"{indent}{min(int(number) + 1, _LAST_NUMBER)}{delimiter}" if number else found[0]
 
 
-def _written(before: str, text: str, after: str, eol: str) -> str:
+def _written(before: str, text: str, after: str, eol: str) -> Written:
     """The entry between `before`, which ends with its marker, and `after`.
 
     Raises:
@@ -211,10 +320,11 @@ def _written(before: str, text: str, after: str, eol: str) -> str:
     entry = eol.join(indent + line if line else "" for line in text.split("\n")).lstrip(" ")
     for gap in ("", eol):  # a line that follows at once may go on with the entry's last one
         content = before + entry + gap + after
-        for passage in _passages(content):
+        cut = _passages(content)
+        for passage in cut:
             found = passage.start == len(before)
             if found and shown(content[passage.start : passage.end]) == text:
-                return content
+                return Written(content, passage, cut)
     raise InvalidField(
         "text",
         "has no place: a code block or comment of the file is not closed, or it would stand "

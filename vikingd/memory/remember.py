@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from vikingd import uri as uris
+from vikingd.errors import InvalidField
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
-from vikingd.ingest.prepare import prepare
+from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.ingest.passages import MEANING
+from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
 from vikingd.memory import entries
+from vikingd.memory.entries import Written
 from vikingd.memory.model import MemoryFile, Remembered, Rewritten, StoredEntry
 from vikingd.memory.same import differs, normalized
-from vikingd.model import Draft, Entry, Prepared
+from vikingd.model import Draft, Entry, Passage, Prepared
 
 F32 = npt.NDArray[np.float32]
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
@@ -33,13 +37,14 @@ class Outcome:
     """What remembering came to.
 
     `met` is the wording that it met, or of what was added the nearest one that might mean the same;
-    "" for none.
+    "" for none. `notes` say what it had to do without.
     """
 
     did: Remembered
     entry: Entry
     met: str = ""
     similarity: float = 0.0
+    notes: tuple[str, ...] = ()
 
 
 class Remembering:
@@ -62,6 +67,10 @@ class Remembering:
         self.outcome: Outcome | None = None
         self._embedded, self._vector = "", _NO_VECTOR
         self._bar = Bar(2.0)
+        # What `_written` made last, and of what.
+        self._last: (
+            tuple[tuple[MemoryFile | None, StoredEntry | None], tuple[Prepared, int]] | None
+        ) = None
 
     def indexed_text(self, file: MemoryFile | None) -> str | None:
         """What will be embedded of it in this file; None where an entry has its wording already."""
@@ -79,15 +88,29 @@ class Remembering:
         met, near = self._met(file.entries if file else ())
         if met is None:
             entry = Entry(new_id(), time=self.time, created_at=self.now)
-            self.outcome = Outcome(Remembered.ADDED, entry, *near)
+            notes = self._not_compared(file.entries if file else ())
+            self.outcome = Outcome(Remembered.ADDED, entry, *near, notes)
             return Rewritten(self._with_entry(*self._written(file, None), entry))
         old = met.entry
-        said_before = old.time or 0
+        said_before = self.time if old.time is None else old.time
         entry = replace(old, reinforcement=old.reinforcement + 1, time=max(said_before, self.time))
         self.outcome = Outcome(Remembered.REINFORCED, entry, *near)
         if entries.shown(met.passage) == self.text or self.time < said_before:
             return Rewritten(counters=(entry,))
-        return Rewritten(self._with_entry(*self._written(file, met), entry))
+        try:
+            return Rewritten(self._with_entry(*self._written(file, met), entry))
+        except InvalidField:
+            notes = ("the older wording stays in the file: it is no entry of a list",)
+            self.outcome = Outcome(Remembered.REINFORCED, entry, *near, notes)
+            return Rewritten(counters=(entry,))
+
+    def _not_compared(self, stored: Sequence[StoredEntry]) -> tuple[str, ...]:
+        """What to say of entries whose meaning is not known yet."""
+        waiting = sum(1 for one in stored if one.ordinal and not one.vector)
+        if not waiting or not len(self._vector):
+            return ()
+        return (f"of {waiting:,} entries of the file, which have no vector yet, the wordings alone "
+                "were compared",)  # fmt: skip
 
     def _met(self, stored: Sequence[StoredEntry]) -> tuple[StoredEntry | None, tuple[str, float]]:
         """The entry that says the same, and the wording and the cosine of the nearest one."""
@@ -111,27 +134,65 @@ class Remembering:
 
     def _equal(self, stored: Sequence[StoredEntry]) -> StoredEntry | None:
         wanted = normalized(self.text)
-        return next(
-            (s for s in stored if s.ordinal and normalized(entries.shown(s.passage)) == wanted),
-            None,
-        )
+        return next((s for s in stored if normalized(entries.shown(s.passage)) == wanted), None)
 
     def _written(
         self, file: MemoryFile | None, instead_of: StoredEntry | None
     ) -> tuple[Prepared, int]:
-        """The file with the text, as a new entry or instead of one; which passage it is."""
-        content = file.content if file else ""
-        if instead_of is None:
-            content, start = entries.added(content, self.text, self.section, self.title)
+        """The file with the text, as a new entry or instead of one; which passage it is.
+
+        All others stay cut as they are, so that each keeps its entry.
+        """
+        key = (file, instead_of)
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
+        content, others = (file.content, list(file.entries)) if file else ("", [])
+        if others and not others[0].ordinal:
+            # Its only text so far is its abstract: that becomes an entry like others.
+            first = others.pop()
+            if first is not instead_of:
+                content, listed = self._listed(content, first)
+                others.append(listed)
+        if instead_of is None or not instead_of.ordinal:
+            written = entries.added(content, self.text, self.section, self.title)
         else:
-            start = instead_of.start
-            content = entries.replaced(content, start, instead_of.end, self.text)
-        prepared = prepare(
-            draft_of(file, content)
+            others.remove(instead_of)
+            written = entries.replaced(content, instead_of.start, instead_of.end, self.text)
+        if len(written.content.encode()) > MAX_CONTENT_BYTES:
+            raise InvalidField(
+                "text", f"has no place: the file would have more than {MAX_CONTENT_BYTES:,} bytes"
+            )
+        cut, kept = _cut(others, len(content), written)
+        draft = (
+            replace(draft_of(file, written.content), passages=cut)
             if file
-            else Draft(self.uri, content=content, title=self.title, time=self.time)
+            else Draft(self.uri, content=written.content, title=self.title, time=self.time)
         )
-        return prepared, next(t.ordinal for t in prepared.texts if t.ordinal and t.start == start)
+        prepared = replace(prepare(draft), entries=kept)
+        at = written.passage.start
+        ordinal = next(t.ordinal for t in prepared.texts if t.ordinal and t.start == at)
+        self._last = key, (prepared, ordinal)
+        return prepared, ordinal
+
+    def _listed(self, content: str, abstract: StoredEntry) -> tuple[str, StoredEntry]:
+        """The content with what was an abstract only as an entry, and where that stands.
+
+        Raises:
+            InvalidField: it is too long for one.
+        """
+        try:
+            text = entries.check_text(abstract.passage)
+        except InvalidField:
+            raise InvalidField(
+                "text",
+                "has no place: the file has an abstract without a content, too long for an entry; "
+                "put it as the content first",
+            ) from None
+        content, at, _ = entries.added(content, text, "", self.title)
+        passage = content[at.start : at.end]
+        return content, replace(
+            abstract, section=at.section, start=at.start, end=at.end, passage=passage
+        )
 
     def _with_entry(self, prepared: Prepared, ordinal: int, entry: Entry) -> Prepared:
         """With its entry, and with its vector where that is of just this text."""
@@ -142,34 +203,90 @@ class Remembering:
             else text
             for text in prepared.texts
         )
-        return replace(prepared, texts=texts, entries={ordinal: entry})
+        return replace(prepared, texts=texts, entries={**prepared.entries, ordinal: entry})
+
+
+def _cut(
+    stored: Sequence[StoredEntry], length: int, written: Written
+) -> tuple[list[Passage], dict[int, Entry]]:
+    """The passages of a content of `length` with one more or another entry.
+
+    Entries by ordinal come with them: that of what was an abstract, and where a passage is cut
+    anew, its own for the first piece.
+    """
+    start, grown = written.passage.start, len(written.content) - length
+    found: list[tuple[Passage, Entry | None]] = [(written.passage, None)]
+    for one in stored:
+        for at in (one.start, one.start + grown):
+            end = at + one.end - one.start
+            apart = end <= start or at >= written.passage.end
+            if apart and written.content[at:end] == one.passage:
+                found.append((Passage(one.section, at, end), None if one.ordinal else one.entry))
+                break
+        else:
+            pieces = [
+                p
+                for p in written.cut
+                if p != written.passage and one.start <= p.start and p.end <= one.end + grown
+            ]
+            found += zip(pieces, [one.entry, *[None] * len(pieces)], strict=False)
+    found.sort(key=lambda one: one[0].start)
+    kept = {i: entry for i, (_, entry) in enumerate(found, start=1) if entry is not None}
+    return [passage for passage, _ in found], kept
 
 
 class Forgetting:
-    """Takes entries out of a memory file; one that says nothing any more goes itself."""
+    """Takes entries out of memory files; a file that says nothing any more goes itself.
 
-    def __init__(self, ids: Collection[int]) -> None:
-        self._ids = ids
+    Args:
+        wanted: them by id; with `unchanged` one that was said again meanwhile stays.
+
+    Attributes:
+        gone: the ids of those that were taken out, by the call that was committed.
+    """
+
+    def __init__(self, wanted: Mapping[int, Entry], *, unchanged: bool) -> None:
+        self._wanted = wanted
+        self._unchanged = unchanged
+        self.gone: set[int] = set()
 
     def __call__(self, file: MemoryFile | None, _: Callable[[], int]) -> Rewritten:
         """What becomes of the file as it stands now."""
-        gone = [s for s in file.entries if s.entry.id in self._ids] if file else []
+        stored = file.entries if file else ()
+        gone = [one for one in stored if self._goes(one.entry)]
         if file is None or not gone:
             return Rewritten()
-        content = file.content
-        for stored in reversed(gone):
-            content = entries.removed(content, stored.start, stored.end)
-        if entries.is_bare(content):
+        self.gone.update(one.entry.id for one in gone)
+        content, edits = entries.removed(
+            file.content, [(s.start, s.end) for s in gone if s.ordinal]
+        )
+        left = [one for one in stored if one.entry.id not in self.gone]
+        if not left and (not gone[0].ordinal or self._says_nothing(file.uri, content)):
             return Rewritten(removed=True)
-        prepared = prepare(draft_of(file, content))
-        # One for one, so that equal texts keep their own.
-        left = [s for s in file.entries if s.entry.id not in self._ids]
-        held = [text for text in prepared.texts if text.ordinal]
-        said = [content[text.start : text.end] for text in held]
-        if said == [stored.passage for stored in left]:
-            kept = {t.ordinal: s.entry for t, s in zip(held, left, strict=True)}
-            prepared = replace(prepared, entries=kept)
-        return Rewritten(prepared)
+        at = entries.moved([one.start for one in left], edits)
+        cut = [
+            Passage(one.section, start, start + len(one.passage))
+            for one, start in zip(left, at, strict=True)
+        ]
+        # One for one, so that equal texts keep their own. Only passages that overlap are cut anew.
+        if any(content[p.start : p.end] != one.passage for p, one in zip(cut, left, strict=True)):
+            return Rewritten(prepare(draft_of(file, content)))
+        prepared = prepare(replace(draft_of(file, content), passages=cut or None))
+        kept = {i: one.entry for i, one in enumerate(left, start=1)}
+        return Rewritten(replace(prepared, entries=kept))
+
+    def _goes(self, entry: Entry) -> bool:
+        wanted = self._wanted.get(entry.id)
+        if wanted is None:
+            return False
+        said = (entry.reinforcement, entry.time)
+        return not self._unchanged or said == (wanted.reinforcement, wanted.time)
+
+    @staticmethod
+    def _says_nothing(uri: str, content: str) -> bool:
+        if kind_of(uris.name(uri)) is Kind.MARKDOWN:
+            return entries.is_bare(content)
+        return not MEANING.search(content)
 
 
 def draft_of(file: MemoryFile, content: str) -> Draft:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from viking_kernels import salience as kernel
 
+from vikingd import uri as uris
 from vikingd.engine import Engine
 from vikingd.errors import InvalidField, NotFound
 from vikingd.memory import entries
-from vikingd.memory.model import Memory, MemoryScope, Rewrite, Salience, StoredEntry
+from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry
 from vikingd.memory.remember import Forgetting
+from vikingd.model import ContextType
 from vikingd.retrieve.recall import known_of, weights_of
 
 
@@ -39,7 +40,11 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> list[Memor
         InvalidField: a salience is asked for, and all weights but that of meaning are 0.
     """
     if query.ids:
-        memories = [_memory(stored) for stored in engine.store.memories(query.ids)]
+        memories = [
+            _memory(stored)
+            for stored in engine.store.memories(query.ids)
+            if uris.context_type(stored.uri) is ContextType.MEMORY  # and was not moved away
+        ]
         there = {memory.entry.id for memory in memories}
         for i, wanted in enumerate(query.ids):
             if wanted not in there:
@@ -58,12 +63,10 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> list[Memor
     return memories
 
 
-def rewrites(memories: Sequence[Memory]) -> Mapping[str, Rewrite]:
-    """What forgets them, by the URI of their file."""
-    by_file: dict[str, set[int]] = defaultdict(set)
-    for memory in memories:
-        by_file[memory.uri].add(memory.entry.id)
-    return {uri: Forgetting(ids) for uri, ids in by_file.items()}
+def forgetting(query: ForgetQuery, memories: Sequence[Memory]) -> Forgetting:
+    """What forgets them; those that criteria chose stay where they are said again meanwhile."""
+    wanted = {memory.entry.id: memory.entry for memory in memories}
+    return Forgetting(wanted, unchanged=not query.ids)
 
 
 def _memory(stored: StoredEntry) -> Memory:

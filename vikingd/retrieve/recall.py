@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from time import perf_counter
@@ -15,6 +16,7 @@ from viking_kernels.fusion import rrf
 
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.engine import Engine
+from vikingd.errors import RevisionNotReached
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, RecallQuery, RecallResult, Salience, SalienceParts
 from vikingd.model import Entry, Stage
@@ -28,11 +30,15 @@ _PATIENCE = 1.0  # seconds for the index to follow the store
 
 
 class _Candidates(NamedTuple):
-    """Texts that a search found and that are memories; `semantic` [n] in [0, 1]."""
+    """Texts that a search found and that are memories; `semantic` [n] in [0, 1].
+
+    Beside them `changed` ones were rewritten or removed since.
+    """
 
     rows: list[int]
     entries: list[Entry]
     semantic: F64
+    changed: int = 0
 
 
 _NO_CANDIDATES = _Candidates([], [], np.zeros(0))
@@ -73,10 +79,12 @@ class Recall:
         started, query = perf_counter(), self._query
         for _ in range(_ATTEMPTS):
             found = self._candidates(vector)
-            if found is not None:
+            if not found.changed:
                 break
             self._bind()
-        rows, known, semantic = found or _NO_CANDIDATES
+        rows, known, semantic, changed = found
+        if changed:
+            degraded += (f"{changed:,} memories were being rewritten and are left out: ask again",)
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             semantic, known_of(known), weights_of(query.salience), query.now
@@ -103,8 +111,8 @@ class Recall:
             tokenizer.approximate, self._snapshot.revision, len(rows), stages, degraded,
         )  # fmt: skip
 
-    def _candidates(self, vector: F32 | None) -> _Candidates | None:
-        """What a search finds; None where the store is ahead of the snapshot that was searched."""
+    def _candidates(self, vector: F32 | None) -> _Candidates:
+        """What a search finds; where some of that has changed, the index has followed by then."""
         if not self._strategies:
             return _NO_CANDIDATES
         snapshot = self._snapshot
@@ -112,19 +120,22 @@ class Recall:
         text_ids = snapshot.text_id[found].tolist()
         known, revision = self._engine.store.entries(text_ids)
         at = [i for i, text_id in enumerate(text_ids) if text_id in known]
-        if revision > snapshot.revision and any(
-            text_id not in known and snapshot.text_ordinal.item(row)
-            for text_id, row in zip(text_ids, found.tolist(), strict=True)
-        ):
-            self._engine.wait_for_revision(revision, _PATIENCE)
-            return None
+        changed = 0
+        if revision > snapshot.revision:
+            changed = sum(
+                text_id not in known and bool(snapshot.text_ordinal.item(row))
+                for text_id, row in zip(text_ids, found.tolist(), strict=True)
+            )
+        if changed:
+            with suppress(RevisionNotReached):
+                self._engine.wait_for_revision(revision, _PATIENCE)
         # The others are abstracts, which are no memories of their own.
         found, semantic = found[at], semantic[at]
         if not self._is_by_rank(vector):
             # Even the best has seldom half of what a fusion by score can give: beside counters and
             # age, which have their best at 1, it would hardly count.
             semantic = semantic / semantic.max(initial=_LEAST)
-        return _Candidates(found.tolist(), [known[text_ids[i]] for i in at], semantic)
+        return _Candidates(found.tolist(), [known[text_ids[i]] for i in at], semantic, changed)
 
     def _is_by_rank(self, vector: F32 | None) -> bool:
         return isinstance(self._query.fusion, Rrf) and vector is not None and self.needs_vector

@@ -129,6 +129,17 @@ class Store(Reads):
         """
         return self._writer.submit(lambda work: work.rewrite(rewrites), uris=list(rewrites))
 
+    def rewrite_holders(
+        self, ids: Sequence[int], rewrite: Rewrite, *, all_there: bool
+    ) -> Future[Committed]:
+        """Lets `rewrite` decide what becomes of each file in which one of these memories stands.
+
+        Fails as `rewrite`, and with NotFound when they must be `all_there` and one is not.
+        """
+        return self._writer.submit(
+            lambda work: work.rewrite_holders(ids, rewrite, all_there=all_there)
+        )
+
     def reinforce(self, ids: Sequence[int], by: int) -> Future[Committed]:
         """Raises the reinforcement of memories by their ids; fails with NotFound."""
         return self._writer.submit(lambda work: work.reinforce(ids, by))

@@ -344,8 +344,28 @@ class Transaction:
         self.touched = self.touched or counted > 0
         return Committed(self.revision)
 
+    def rewrite_holders(
+        self, ids: Sequence[int], rewrite: Rewrite, *, all_there: bool
+    ) -> Committed:
+        """As `rewrite`, for each file in which one of these memories stands now."""
+        holders = self._holders(ids)
+        if all_there:
+            _check_there(ids, holders)
+        return self.rewrite(dict.fromkeys(sorted(set(holders.values())), rewrite))
+
+    def _holders(self, ids: Sequence[int]) -> dict[int, str]:
+        """The URIs of the files of memories by id, of those that are there."""
+        rows = self._use_tables().execute(
+            "SELECT entries.id, uri FROM entries JOIN texts ON texts.id = text_id "
+            "JOIN contexts ON contexts.id = context_id "
+            "WHERE entries.id IN (SELECT value FROM json_each(?))",
+            (json.dumps(ids),),
+        )
+        return {i: uri for i, uri in rows if context_type(uri) is ContextType.MEMORY}
+
     def reinforce(self, ids: Sequence[int], by: int) -> Committed:
         """Raises the reinforcement of entries; `entries` are those that they are then."""
+        _check_there(ids, self._holders(ids))
         db = self._use_tables()
         rows = db.execute(
             "UPDATE entries SET reinforcement = reinforcement + ? "
@@ -354,9 +374,6 @@ class Transaction:
             (by, json.dumps(ids)),
         ).fetchall()
         found = {entry_id: Entry(entry_id, *rest) for entry_id, *rest in rows}
-        for i, entry_id in enumerate(ids):
-            if entry_id not in found:
-                raise NotFound(str(entry_id), f"ids[{i}]: there is no memory {entry_id}")
         self.touched = True
         return Committed(self.revision, entries=tuple(found[entry_id] for entry_id in ids))
 
@@ -550,14 +567,14 @@ class Transaction:
         loose: dict[str, list[Entry]] = defaultdict(list)  # by their text
         for stored in before:
             if stored.ordinal not in staying and stored.entry.id not in taken:
-                loose[stored.passage].append(stored.entry)
+                loose[_same_text(stored.passage)].append(stored.entry)
         held = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
         for text in held:
             known, given = there.pop(text.ordinal, None), context.entries.get(text.ordinal)
             in_table = known is not None
             if in_table and given is None:
                 continue
-            piece = text.passage if text.ordinal else context.abstract
+            piece = _same_text(text.passage if text.ordinal else context.abstract)
             if not in_table and loose[piece]:
                 known = loose[piece].pop(0)
             entry = _merged(given, known, time, self._now)
@@ -584,6 +601,17 @@ def _merged(given: Entry | None, known: Entry | None, time: int, now: int) -> En
         time=next((t for t in (given.time, known.time) if t is not None), time),
         created_at=next((t for t in (given.created_at, known.created_at) if t is not None), now),
     )
+
+
+def _check_there(ids: Sequence[int], there: Mapping[int, str]) -> None:
+    for i, entry_id in enumerate(ids):
+        if entry_id not in there:
+            raise NotFound(str(entry_id), f"ids[{i}]: there is no memory {entry_id}")
+
+
+def _same_text(passage: str) -> str:
+    """What stays of a passage where only its lines are broken or indented otherwise."""
+    return " ".join(passage.split())
 
 
 def _holds_memories(draft: Draft) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
 from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed, EmbedderTimedOut
@@ -11,6 +13,7 @@ from vikingd.wire.decode import Vector
 
 _SHARE = 0.7  # of the time left: what the embedder may take before words alone answer
 
+_T = TypeVar("_T")
 Embedded = tuple[Vector | None, tuple[str, ...]]
 
 
@@ -41,10 +44,21 @@ async def vector_of(
     vector = embedder.cached(text)
     if vector is not None:
         return vector
+    return await in_share(threads, deadline, embedder.embed, text)
+
+
+async def in_share(
+    threads: Threads, deadline: Deadline, embed: Callable[[str], _T], text: str
+) -> _T:
+    """What embedding a text comes to, within its share of the time left.
+
+    Raises:
+        EmbedderFailed: the embedder failed, or did not answer in time.
+    """
     left = deadline.left()
     try:
         async with asyncio.timeout(None if left is None else left * _SHARE):
-            return await on(threads.embedding, deadline, embedder.embed, text)
+            return await on(threads.embedding, deadline, embed, text)
     except EmbedderFailed as error:
         raise EmbedderFailed(f"the embedder failed ({error})", retryable="true") from None
     except TimeoutError:

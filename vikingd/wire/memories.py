@@ -7,18 +7,18 @@ from dataclasses import replace
 
 from vikingd.config import Recall as Defaults
 from vikingd.engine import Engine
-from vikingd.errors import EmbedderFailed
+from vikingd.errors import EmbedderFailed, InvalidField
 from vikingd.memory import same
 from vikingd.memory.remember import Bar, Remembering
 from vikingd.model import Stage
 from vikingd.pb import memories_pb2, memories_pb2_grpc
 from vikingd.query import RecallPath
-from vikingd.retrieve.forget import chosen, rewrites
+from vikingd.retrieve.forget import chosen, forgetting
 from vikingd.retrieve.known import nothing, read_known
 from vikingd.retrieve.recall import Recall
 from vikingd.wire import recall
 from vikingd.wire.calls import Arrivals, CallContext, Deadline, Threads, on, revision_reached
-from vikingd.wire.embedding import vector_or_note
+from vikingd.wire.embedding import in_share, vector_or_note
 from vikingd.wire.observer import Observer
 
 _READER = "accesses are not counted: this process is a reader"
@@ -76,11 +76,18 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         """Writes one memory, or reinforces it where it was said before."""
         deadline = Deadline(context)
         remembered = recall.remembering(request, self._engine, self._routes)
+        self._engine.check_writable()
         degraded: tuple[str, ...] = ()
         if not request.exact:
             degraded = await self._compare_by_meaning(remembered, deadline)
         deadline.left()
-        done = await self._writes.of(self._engine.rewrite({remembered.uri: remembered}))
+        try:
+            done = await self._writes.of(self._engine.rewrite({remembered.uri: remembered}))
+        except InvalidField as error:
+            if error.field != "contexts[0].uri":
+                raise
+            field = "uri" if request.uri else "memory_type"
+            raise InvalidField(field, f"{remembered.uri} {error.description}") from None
         assert remembered.outcome is not None
         return recall.remember_response(remembered, remembered.outcome, done.revision, degraded)
 
@@ -90,16 +97,21 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         """Embeds what is remembered, unless an entry has its wording; what is done without."""
         engine, threads = self._engine, self._threads
         bar = self._bar()
-        if engine.query_embedder is None or bar is None:
+        if engine.query_embedder is None:
             return ()
+        if bar is None:
+            return (
+                f"from which cosine on texts say the same is not known of the model {engine.model} "
+                "(recall.same_meaning sets it): wordings alone were compared",
+            )
         file = await on(threads.store, deadline, engine.store.memory_file, remembered.uri)
         text = await on(threads.preparing, deadline, remembered.indexed_text, file)
         if text is None:
             return ()
         try:
-            vector = await on(threads.embedding, deadline, engine.embed_document, text)
+            vector = await in_share(threads, deadline, engine.embed_document, text)
         except EmbedderFailed as error:
-            return (f"the embedder failed ({error}): wordings alone were compared",)
+            return (f"{error}: wordings alone were compared",)
         if vector is not None:
             remembered.compare_by_meaning(text, vector, bar)
         return ()
@@ -127,9 +139,15 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         """Removes memories."""
         deadline = Deadline(context)
         query = recall.forget_query(request)
+        if not request.dry_run:
+            self._engine.check_writable()
         weights = recall.salience_of(self._defaults)
         found = await on(self._threads.store, deadline, chosen, self._engine, query, weights)
-        revision = self._engine.snapshot.revision
-        if not request.dry_run:
-            revision = (await self._writes.of(self._engine.rewrite(rewrites(found)))).revision
-        return recall.forget_response(found, revision)
+        if request.dry_run:
+            return recall.forget_response(found, self._engine.snapshot.revision)
+        forgotten, ids = forgetting(query, found), [memory.entry.id for memory in found]
+        done = await self._writes.of(
+            self._engine.rewrite_holders(ids, forgotten, all_there=bool(query.ids))
+        )
+        gone = [memory for memory in found if memory.entry.id in forgotten.gone]
+        return recall.forget_response(gone, done.revision)

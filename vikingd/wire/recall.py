@@ -139,7 +139,7 @@ def remember_response(
         met=outcome.met,
         similarity=outcome.similarity,
         revision=revision,
-        degraded=degraded,
+        degraded=[*degraded, *outcome.notes],
     )
 
 

@@ -1,0 +1,94 @@
+"""vikingctl recall, remember, reinforce and forget on a real daemon."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from vikingd.client import Client
+
+Ctl = Callable[..., tuple[int, str, str]]
+NOTES = ("--type", "notes")
+
+
+def test_a_memory_from_first_to_last(client: Client, ctl: Ctl) -> None:
+    """Each command says what it did; what is remembered, recalled and forgotten is the same."""
+    code, out, err = ctl("remember", "Likes tea.", *NOTES, "--section", "Drinks")
+    assert (code, err) == (0, "")
+    assert "added" in out
+    assert "viking://user/memories/notes.md" in out
+    code, out, _ = ctl("remember", "likes TEA", *NOTES)
+    assert (code, "said 2 times; it met Likes tea." in out) == (0, True)
+    code, out, _ = ctl("recall", "tea", "--no-touch")
+    assert (code, "likes TEA" in out, "hybrid" in out) == (0, True, True)
+    (found,) = client.recall("tea", no_touch=True).results
+    code, out, _ = ctl("reinforce", str(found.id), "--by", "3")
+    assert (code, f"{found.id} now 4" in out) == (0, True)
+    code, out, _ = ctl("forget", str(found.id), "--dry-run")
+    assert (code, "would forget 1 memories" in out) == (0, True)
+    assert client.recall("tea", no_touch=True).results
+    code, out, _ = ctl("forget", str(found.id))
+    assert (code, "forgot 1 memories" in out) == (0, True)
+    assert not client.recall("tea", no_touch=True).results
+
+
+def test_each_speaks_json(client: Client, ctl: Ctl) -> None:
+    """The reply as it came, and nothing else on stdout."""
+    _, out, _ = ctl("remember", "Likes tea.", *NOTES, "--json")
+    said = json.loads(out)
+    assert said["outcome"] == "REMEMBER_OUTCOME_ADDED"
+    _, out, _ = ctl("recall", "tea", "--no-touch", "--json")
+    assert [memory["id"] for memory in json.loads(out)["results"]] == [said["id"]]
+    _, out, _ = ctl("reinforce", said["id"], "--json")
+    assert json.loads(out)["reinforcements"] == ["1"]
+    _, out, _ = ctl("forget", said["id"], "--json")
+    assert [memory["content"] for memory in json.loads(out)["forgotten"]] == ["Likes tea."]
+    assert not client.recall("tea", no_touch=True).results
+
+
+def test_an_age_is_in_days(client: Client, ctl: Ctl) -> None:
+    """So is the time of what is remembered; only what is older goes."""
+    assert ctl("remember", "Old news.", *NOTES, "--time", "100d")[0] == 0
+    assert ctl("remember", "New plans.", *NOTES, "--time", "2d")[0] == 0
+    code, out, _ = ctl("forget", "--older-than", "90d", "--dry-run")
+    assert (code, "Old news." in out, "New plans." in out) == (0, True, False)
+    code, out, _ = ctl("forget", "--older-than", "90d", "--yes")
+    assert (code, "forgot 1 memories" in out) == (0, True)
+    assert "New plans." in client.get("viking://user/memories/notes.md").context.content
+    for wrong in ("90 days", "ninety", "999999999999d"):
+        assert ctl("forget", "--older-than", wrong, "--dry-run")[0] == 2
+
+
+def test_stdin_is_remembered(client: Client, ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all of its lines."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("one\ntwo\n"))
+    assert ctl("remember", "-", *NOTES)[0] == 0
+    assert "- one\n  two\n" in client.get("viking://user/memories/notes.md").context.content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("remember", "x"), 2, "memory_type: "),
+        (("remember", "...", "--type", "notes"), 2, "text: "),
+        (("remember",), 2, "Usage"),
+        (("reinforce", "987654321"), 4, "there is no memory 987654321"),
+        (("reinforce", "x"), 2, "Usage"),
+        (("reinforce", "1", "--by", "0"), 2, "by"),
+        (("forget", "987654321"), 4, "there is no memory 987654321"),
+        (("forget",), 2, "older_than"),
+        (("forget", "--below-salience", "2", "--dry-run"), 2, "below_salience: "),
+        (("recall", "x", "--tokenizer", "nobody"), 2, "tokenizer: "),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_exit_code(
+    ctl: Ctl, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    """2 for what can't be asked so, 4 for what is not there; stdout stays empty."""
+    ended, out, err = ctl(*arguments)
+    assert (ended, out) == (code, "")
+    assert said in err
