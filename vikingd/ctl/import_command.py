@@ -19,7 +19,7 @@ from vikingd.ctl.session import INTERRUPTED, OTHER, Session
 from vikingd.errors import InvalidField
 from vikingd.ingest.files import SKIPPED_DIRECTORIES, Unreadable, read_tree
 from vikingd.ingest.jsonl import is_jsonl, read_jsonl
-from vikingd.model import Draft
+from vikingd.model import Draft, Linked
 
 _ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
 
@@ -30,7 +30,8 @@ def import_(
         Path,
         typer.Argument(
             exists=True,
-            help="A directory of Markdown, text and source code, one such file, or JSON lines.",
+            help="A directory of Markdown, text and source code, one such file, or JSON lines; "
+            "what `vikingctl export` wrote comes back whole.",
         ),
     ],
     uri: Annotated[
@@ -53,10 +54,11 @@ def import_(
     """Import files; what did not change since the last time is left alone.
 
     JSON lines are a .jsonl file, or a directory with documents.jsonl and maybe directories.jsonl;
-    each line is an object with uri and text, or uri and abstract. Ctrl-C leaves what is in, and
-    the next import goes on from there.
+    each line is an object with uri and text, or uri and abstract. A memory whose text is unchanged
+    keeps what is known of it. Ctrl-C leaves what is in, and the next import goes on from there.
 
-    RPC: viking.retrieval.v1.Contexts/Tree, .../Put, .../Delete; viking.retrieval.v1.Admin/Stats
+    RPC: viking.retrieval.v1.Contexts/Tree, .../Get, .../Put, .../Delete, .../Link;
+    viking.retrieval.v1.Admin/Stats
 
     Example: vikingctl import ./docs viking://resources/docs
     """
@@ -69,7 +71,10 @@ def import_(
         top = uris.parse(uri or uris.ROOT)
     except InvalidField as error:
         raise typer.BadParameter(error.description, param_hint="URI") from None
-    items = _read_lines(path, top) if lines else read_tree(path, uri)
+    try:
+        items = _read_lines(path, top) if lines else read_tree(path, uri)
+    except InvalidField as error:
+        raise typer.BadParameter(str(error), param_hint="PATH") from None
     if path.is_file() and not lines:
         only = next(items)
         top, items = only.uri or top, iter([only])  # what else is there need not be read
@@ -90,7 +95,7 @@ def import_(
         raise typer.Exit(OTHER)
 
 
-def _read_lines(path: Path, top: str) -> Iterator[Draft | Unreadable]:
+def _read_lines(path: Path, top: str) -> Iterator[Draft | Unreadable | Linked]:
     """JSON lines; one that cannot be read may stand for anything below the top."""
     for item in read_jsonl(path):
         lost = isinstance(item, Unreadable) and not item.uri
@@ -123,7 +128,7 @@ def _report(session: Session, summary: Summary) -> None:
     counts = (
         f"{summary.created:,} {would}created, {summary.updated:,} {would}updated, "
         f"{summary.unchanged:,} unchanged, {summary.deleted:,} {would}deleted"
-    )
+    ) + (f", {summary.linked:,} links" if summary.linked else "")
     state = "compared in" if summary.dry_run else _ENDS[summary.end]
     revision = f", revision {summary.revision}" if summary.revision else ""
     session.out.print(Text(f"{state} {summary.seconds:.1f} s: {counts}{revision}"))

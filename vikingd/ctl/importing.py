@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import grpc
 
 from vikingd import uri as uris
 from vikingd.client import Client, ClientError, context_input
+from vikingd.ctl.messages import entry_of, micros
 from vikingd.ingest.files import Unreadable
-from vikingd.model import Draft
+from vikingd.ingest.records import stands
+from vikingd.model import Draft, Entry, Linked
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutResponse
 
 MAX_COUNT = 100  # the daemon takes more; small ones keep reading and writing side by side
 MAX_BYTES = 4 << 20
 IN_FLIGHT = 3
 _MAX_DELETES = 1000
-_MAX_EXACT = 1 << 53  # whole numbers up to here survive the wire, which has doubles only
 _FAULTY = re.compile(r"contexts\[(\d+)\]")
 
 
@@ -39,7 +40,8 @@ class Summary:
 
     Attributes:
         end: "done", "interrupted" or "failed".
-        revision: from which on it is seen; 0 when nothing changed.
+        linked: links that hold now, whether they are new or not.
+        revision: from which on it is seen; 0 when nothing was sent.
         planned: (change, URI) for each that a dry run would make.
     """
 
@@ -49,6 +51,7 @@ class Summary:
     updated: int = 0
     unchanged: int = 0
     deleted: int = 0
+    linked: int = 0
     revision: int = 0
     seconds: float = 0.0
     unreadable: list[Unreadable] = field(default_factory=list)
@@ -60,6 +63,7 @@ class Summary:
 class _Present:
     is_directory: bool
     content_hash: bytes
+    time: int
 
 
 @dataclass(slots=True)
@@ -97,9 +101,12 @@ class Importer:
         self._advance: Callable[[int], None]
         self._present: dict[str, _Present] = {}
         self._seen: set[str] = set()
+        self._links: list[Linked] = []
         self._pending: set[Future[_Sent]] = set()
 
-    def run(self, items: Iterable[Draft | Unreadable], advance: Callable[[int], None]) -> None:
+    def run(
+        self, items: Iterable[Draft | Unreadable | Linked], advance: Callable[[int], None]
+    ) -> None:
         """Imports all items; Ctrl-C ends it after the batches that are in flight.
 
         Args:
@@ -121,6 +128,7 @@ class Importer:
                 self._collect(wait(self._pending).done)
                 if self._delete:
                     self._remove(self._gone())
+                self._link()
                 self.summary.end = "done"
             except KeyboardInterrupt:
                 self.summary.end = "interrupted"
@@ -131,20 +139,55 @@ class Importer:
     def _read_present(self) -> Iterator[tuple[str, _Present]]:
         try:
             for context in self._client.tree(self._top):
-                yield context.uri, _Present(context.is_directory, context.content_hash)
+                yield (
+                    context.uri,
+                    _Present(context.is_directory, context.content_hash, micros(context.time)),
+                )
         except ClientError as error:
             if error.code is not grpc.StatusCode.NOT_FOUND:
                 raise
 
-    def _changed(self, items: Iterable[Draft | Unreadable]) -> Iterator[ContextInput]:
+    def _changed(self, items: Iterable[Draft | Unreadable | Linked]) -> Iterator[ContextInput]:
         """What must be sent; the rest is dealt with here."""
         for item in items:
-            if isinstance(item, Draft) and self._must_send(item):
-                yield context_input(item)
+            if isinstance(item, Linked):
+                self._links.append(item)
                 continue
-            if isinstance(item, Unreadable):
+            if isinstance(item, Draft):
+                draft = self._with_news(item) if item.uri in self._present else item
+                if self._must_send(draft):
+                    yield context_input(draft)
+                    continue
+            else:
                 self.summary.unreadable.append(item)
             self._advance(1)
+
+    def _with_news(self, draft: Draft) -> Draft:
+        """The draft of what stands already, with those memories only that say more than the store.
+
+        What was counted since an export stays counted, and nothing is sent for what is known.
+        """
+        if draft.passages is None or not any(p.entry for p in draft.passages):
+            return draft
+        try:
+            context = self._client.get(draft.uri).context
+        except ClientError as error:
+            if error.code is not grpc.StatusCode.NOT_FOUND:
+                raise
+            return draft
+        known: dict[str, deque[Entry]] = defaultdict(deque)
+        for passage in context.passages:
+            if passage.HasField("memory"):
+                text = context.content[passage.start : passage.end]
+                known[text].append(entry_of(passage.memory))
+        passages = []
+        for one in draft.passages:
+            of_text = known[draft.content[one.start : one.end]]
+            if of_text and (old := of_text.popleft()) and one.entry:
+                more = _more(one.entry, old)
+                one = replace(one, entry=None if more == replace(old, id=0) else more)
+            passages.append(one)
+        return replace(draft, passages=tuple(passages))
 
     def _must_send(self, draft: Draft) -> bool:
         summary = self.summary
@@ -155,7 +198,8 @@ class Importer:
         if not self._makes_way(draft):
             return False
         present = self._present.get(draft.uri)
-        if present and present.content_hash == _hash_as_sent(draft):
+        has_news = any(passage.entry for passage in draft.passages or ())
+        if present and not has_news and stands(draft, present.content_hash, present.time):
             summary.unchanged += 1
             return False
         if not summary.dry_run:
@@ -210,6 +254,21 @@ class Importer:
                 self.summary.revision = max(self.summary.revision, reply.revision)
             for uri in below:
                 del self._present[uri]
+
+    def _link(self) -> None:
+        """Makes the links whose ends both are among the drafts."""
+        for link in self._links:
+            if self.summary.dry_run or not {link.uri, link.other} <= self._seen:
+                continue
+            try:
+                reply = self._client.link(link.uri, link.other, link.reason)
+            except ClientError as error:
+                if error.code is grpc.StatusCode.UNAVAILABLE:
+                    raise
+                self.summary.failed.append(Failure(link.uri, error.message))
+            else:
+                self.summary.linked += 1
+                self.summary.revision = max(self.summary.revision, reply.revision)
 
     def _put(self, contexts: list[ContextInput]) -> _Sent:
         """Sends a batch; what the daemon finds fault with is left out, the others go in."""
@@ -279,18 +338,14 @@ def _faulty(error: ClientError) -> int | None:
     return None
 
 
-def _hash_as_sent(draft: Draft) -> bytes:
-    """The draft's hash as the daemon makes it, which knows numbers by their value only."""
-    metadata = {key: _as_sent(value) for key, value in draft.metadata.items()}
-    return replace(draft, metadata=metadata, passages=draft.passages or None).content_hash()
-
-
-def _as_sent(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _as_sent(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_sent(item) for item in value]
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        number = float(value)
-        return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number
-    return value
+def _more(given: Entry, known: Entry) -> Entry:
+    """What is known of a memory from both: counters only rise, and it was first when it was."""
+    times = [time for time in (given.time, known.time) if time is not None]
+    created = [time for time in (given.created_at, known.created_at) if time is not None]
+    return Entry(
+        0,
+        max(given.reinforcement, known.reinforcement),
+        max(given.access_count, known.access_count),
+        max(times, default=None),
+        min(created, default=None),
+    )

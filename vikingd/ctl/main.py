@@ -11,6 +11,7 @@ import typer
 import vikingd
 from vikingd.ctl import reading, remembering, retrieving, running, writing
 from vikingd.ctl.demo import demo
+from vikingd.ctl.export_command import export
 from vikingd.ctl.import_command import import_
 from vikingd.ctl.session import USAGE, Address, AsJson, Common, Timeout, connected
 
@@ -24,6 +25,7 @@ app = typer.Typer(
 
 app.command("demo")(demo)
 app.command("import")(connected(import_, deadline=None))
+app.command("export")(connected(export))
 app.command("find")(connected(reading.find))
 app.command("retrieve")(connected(retrieving.retrieve))
 app.command("context")(connected(retrieving.context))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import codecs
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from pathlib import Path
 
@@ -22,9 +21,17 @@ from vikingd.ingest.abstracts import (
 )
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.kinds import Kind, kind_of
-from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
-from vikingd.model import ContextType, Draft
+from vikingd.ingest.records import (
+    Record,
+    links_of,
+    microseconds,
+    own_cut,
+    read_sidecar,
+    restored,
+    with_mark,
+)
+from vikingd.model import Draft, Linked
 
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 """Left out with all that is hidden."""
@@ -32,8 +39,6 @@ SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 _DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
 _LISTED = 40
 """Files of a directory that its abstract may name."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class _FaultyFileError(Exception):
     """The message says why a file cannot be imported."""
 
 
-def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable]:
+def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable | Linked]:
     """Reads a directory with all below it, or one file; every draft is checked.
 
     Order: a directory, its files by name, then its subdirectories by name. Hidden files and
@@ -60,53 +65,66 @@ def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable]:
     are left out. A typed root or a directory above one is a draft only if a README describes it,
     since many imports share it.
 
+    A directory that was exported has a sidecar (see vikingd.ingest.records): what that has records
+    of is restored, whatever its name, the links last; where it has none of the top, the top is no
+    draft.
+
     Args:
         path: the directory or file.
         root_uri: what `path` becomes. A single file goes into it if it ends in "/" or can only
             be a directory.
 
     Raises:
-        InvalidField: `root_uri` is none.
+        InvalidField: `root_uri` is none, or the sidecar has a line that is no record.
     """
     uri = uris.parse(root_uri)
     if path.is_dir():
-        yield from _read_directory(path, uri)
-        return
+        records = read_sidecar(path, uri)
+        links = (links_of(at, record, uri) for at, record in records.items())
+        return chain(_read_directory(path, uri, records, is_top=True), chain.from_iterable(links))
     if root_uri.endswith("/") or is_shared(uri):
         uri = uris.join(uri, path.name)
-    yield _read_file(path, uri)
+    return iter([_read_file(path, uri, None)])
 
 
-def _read_directory(path: Path, uri: str) -> Iterator[Draft | Unreadable]:
+def _read_directory(
+    path: Path, uri: str, records: Mapping[str, Record], *, is_top: bool = False
+) -> Iterator[Draft | Unreadable]:
     try:
         uris.parse(uri)
         with os.scandir(path) as entries:
-            wanted = sorted((e for e in entries if _is_wanted(e)), key=lambda entry: entry.name)
+            wanted = [e for e in entries if _is_wanted(e, uris.join(uri, e.name) in records)]
     except InvalidField as error:
         yield Unreadable(printable(path), str(error))
         return
     except OSError as error:
         yield Unreadable(printable(path), error.strerror or str(error), uri)
         return
+    wanted.sort(key=lambda entry: entry.name)
     subdirectories = [path / entry.name for entry in wanted if entry.is_dir()]
     files = (path / entry.name for entry in wanted if not entry.is_dir())
-    drafts = (_read_file(file, uris.join(uri, file.name)) for file in files)
+    named = ((file, uris.join(uri, file.name)) for file in files)
+    drafts = (_read_file(file, at, records.get(at)) for file, at in named)
     first = list(islice(drafts, _LISTED))
-    title, abstract = _description(path)
-    if not abstract and not is_shared(uri):
-        abstract = _listing(first, subdirectories)
-    if abstract:
-        yield _checked(Draft(uri, is_directory=True, title=title, abstract=abstract), path)
+    if uri in records:
+        yield _checked(restored(Draft(uri, is_directory=True), records[uri]), path)
+    elif not (records and is_top):
+        title, abstract = _description(path)
+        if not abstract and not is_shared(uri):
+            abstract = _listing(first, subdirectories)
+        if abstract:
+            yield _checked(Draft(uri, is_directory=True, title=title, abstract=abstract), path)
     yield from first
     yield from drafts
     for subdirectory in subdirectories:
-        yield from _read_directory(subdirectory, uris.join(uri, subdirectory.name))
+        yield from _read_directory(subdirectory, uris.join(uri, subdirectory.name), records)
 
 
-def _is_wanted(entry: os.DirEntry[str]) -> bool:
-    if entry.name.startswith(".") or entry.is_symlink():
+def _is_wanted(entry: os.DirEntry[str], is_recorded: bool) -> bool:
+    if entry.is_symlink():
         return False
-    return entry.name not in SKIPPED_DIRECTORIES or not entry.is_dir()
+    is_skipped = entry.name in SKIPPED_DIRECTORIES and entry.is_dir()
+    return is_recorded or not (entry.name.startswith(".") or is_skipped)
 
 
 def _description(directory: Path) -> tuple[str, str]:
@@ -134,28 +152,29 @@ def _listing(first: Iterable[Draft | Unreadable], subdirectories: Iterable[Path]
     return listing
 
 
-def _read_file(path: Path, uri: str) -> Draft | Unreadable:
+def _read_file(path: Path, uri: str, record: Record | None) -> Draft | Unreadable:
     try:
         content = _read_text(path)
     except _FaultyFileError as error:
         return Unreadable(printable(path), str(error), uri)
     except OSError as error:
         return Unreadable(printable(path), error.strerror or str(error), uri)
+    if record is not None:
+        content = with_mark(content, record)
     metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
     try:
         time = microseconds(str(metadata.get("date", "")))
     except ValueError:
         time = None  # a date in words stays metadata
-    is_memory = uris.context_type(uri) is ContextType.MEMORY
     draft = Draft(
         uri,
         content=content,
         title=derive_title(content, path.name),
         metadata=metadata,
-        passages=tuple(split(content, path.name, entries=is_memory)) or None,
+        passages=own_cut(uri, content),
         time=time,
     )
-    return _checked(draft, path)
+    return _checked(draft if record is None else restored(draft, record), path)
 
 
 def _read_text(path: Path) -> str:
@@ -193,13 +212,3 @@ def _checked(draft: Draft, path: Path) -> Draft | Unreadable:
 def printable(path: Path) -> str:
     """The path with what cannot be shown, such as control characters, as escapes."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))
-
-
-def microseconds(text: str) -> int | None:
-    """ISO 8601 as microseconds since the epoch, UTC where it names no zone; None for ""."""
-    if not text:
-        return None
-    time = datetime.fromisoformat(text)
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return (time - _EPOCH) // timedelta(microseconds=1)

@@ -9,40 +9,52 @@ from typing import Any
 
 from vikingd import uri as uris
 from vikingd.errors import InvalidField
-from vikingd.ingest.files import Unreadable, microseconds, printable
-from vikingd.ingest.passages import split
+from vikingd.ingest.files import Unreadable, printable
 from vikingd.ingest.prepare import check
-from vikingd.model import ContextType, Draft
+from vikingd.ingest.records import SIDECAR, links_of, microseconds, own_cut, parse, restored
+from vikingd.model import Draft, Linked
 
 _NAMES = ("directories.jsonl", "documents.jsonl")
 _FIELDS = ("uri", "text", "title", "abstract", "time")
 
 
 def is_jsonl(path: Path) -> bool:
-    """Whether read_jsonl reads this: a .jsonl file, or a directory with documents.jsonl."""
-    return (path / _NAMES[1]).is_file() if path.is_dir() else path.suffix == ".jsonl"
+    """Whether read_jsonl reads this: a .jsonl file, or a directory with documents.jsonl.
+
+    In an exported directory that is a file like any other.
+    """
+    if not path.is_dir():
+        return path.suffix == ".jsonl"
+    return (path / _NAMES[1]).is_file() and not (path / SIDECAR).exists()
 
 
-def read_jsonl(path: Path) -> Iterator[Draft | Unreadable]:
+def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
     """Reads one .jsonl file, or directories.jsonl and documents.jsonl of a directory.
 
     A line is an object with an absolute `uri`; with `text` it is a file, with `abstract` alone a
     directory. `title`, `abstract` and `time` (ISO 8601) are optional, all other keys are metadata.
+
+    A line with an object as `metadata` is one as an export writes it (see
+    vikingd.ingest.records): that is all its metadata, without `text` it is a directory, and
+    `overview`, `passages`, `memories` and `relations` are fields as well.
+
     Every draft is checked, and no two in one reading contradict each other; a line that is at
-    fault is reported by its number and left out.
+    fault is reported by its number and left out. Links come last.
     """
+    links: list[Linked] = []
     tree = _Tree()
     for file in [path / name for name in _NAMES] if path.is_dir() else [path]:
         try:
             with file.open("rb") as lines:
                 for number, line in enumerate(lines, start=1):
                     if line.strip():
-                        yield _read_line(line, f"{printable(file)}:{number}", tree)
+                        yield _read_line(line, f"{printable(file)}:{number}", tree, links)
         except FileNotFoundError:
             if file == path:
                 raise
         except OSError as error:
             yield Unreadable(printable(file), error.strerror or str(error))
+    yield from links
 
 
 class _Tree:
@@ -72,13 +84,14 @@ class _Tree:
         (self._directories if draft.is_directory else self._files).add(draft.uri)
 
 
-def _read_line(line: bytes, where: str, tree: _Tree) -> Draft | Unreadable:
+def _read_line(line: bytes, where: str, tree: _Tree, links: list[Linked]) -> Draft | Unreadable:
     uri = ""
     try:
         record = json.loads(line.decode("utf-8-sig"))
         if not isinstance(record, dict):
             return Unreadable(where, "is no JSON object")
-        draft = check(_draft(record))
+        is_whole = isinstance(record.get("metadata"), dict)
+        draft = check(_whole(record, links) if is_whole else _draft(record))
         uri = draft.uri
         tree.add(draft)
     except InvalidField as error:
@@ -90,6 +103,17 @@ def _read_line(line: bytes, where: str, tree: _Tree) -> Draft | Unreadable:
     except ValueError as error:
         return Unreadable(where, f"is not JSON: {error}")
     return draft
+
+
+def _whole(record: dict[str, Any], links: list[Linked]) -> Draft:
+    known = parse(record)
+    uri, content = record.get("uri", ""), record.get("text")
+    if content is None:
+        draft = Draft(uri, is_directory=True)
+    else:
+        draft = Draft(uri, content=content, passages=own_cut(uri, content))
+    links += links_of(uri, known)
+    return restored(draft, known)
 
 
 def _draft(record: dict[str, Any]) -> Draft:
@@ -107,7 +131,6 @@ def _draft(record: dict[str, Any]) -> Draft:
         time = microseconds(texts["time"])
     except ValueError:
         raise InvalidField("time", f"{texts['time']!r} is not ISO 8601") from None
-    is_memory = uris.context_type(uri) is ContextType.MEMORY
     return Draft(
         uri,
         is_directory=is_directory,
@@ -115,6 +138,6 @@ def _draft(record: dict[str, Any]) -> Draft:
         content=content,
         title=texts["title"],
         metadata={key: value for key, value in record.items() if key not in _FIELDS},
-        passages=tuple(split(content, uris.name(uri), entries=is_memory)) or None,
+        passages=own_cut(uri, content),
         time=time,
     )

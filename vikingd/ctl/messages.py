@@ -1,0 +1,53 @@
+"""Replies of the daemon as the domain has them."""
+
+from __future__ import annotations
+
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from vikingd.ingest.records import as_sent
+from vikingd.model import Context, Entry, Passage, Relation
+from vikingd.pb import contexts_pb2
+
+
+def context_of(message: contexts_pb2.Context) -> Context:
+    """A context as Get returns it."""
+    return Context(
+        message.uri,
+        message.is_directory,
+        message.abstract,
+        message.title,
+        as_sent(MessageToDict(message.metadata)),
+        micros(message.time),
+        micros(message.created_at),
+        micros(message.updated_at),
+        message.reinforcement,
+        message.access_count,
+        message.content_hash,
+        message.revision,
+        message.overview,
+        message.content,
+        tuple(
+            Passage(
+                p.section,
+                p.start,
+                p.end,
+                entry=entry_of(p.memory) if p.HasField("memory") else None,
+            )
+            for p in message.passages
+        ),
+        tuple(Relation(r.uri, r.abstract, r.reason) for r in message.relations),
+    )
+
+
+def entry_of(message: contexts_pb2.MemoryState) -> Entry:
+    """What is known of a memory."""
+    return Entry(
+        message.id, message.reinforcement, message.access_count,
+        micros(message.time), micros(message.created_at),
+    )  # fmt: skip
+
+
+def micros(time: Timestamp) -> int:
+    """A time in microseconds since the epoch."""
+    return time.seconds * 1_000_000 + time.nanos // 1000
