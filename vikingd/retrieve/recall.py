@@ -77,11 +77,12 @@ class Recall:
     def answer(self, vector: F32 | None, degraded: tuple[str, ...] = ()) -> RecallResult:
         """The memories that matter most, within the budget."""
         started, query = perf_counter(), self._query
+        found = self._candidates(vector)
         for _ in range(_ATTEMPTS):
-            found = self._candidates(vector)
             if not found.changed:
                 break
             self._bind()
+            found = self._candidates(vector)
         rows, known, semantic, changed = found
         if changed:
             degraded += (f"{changed:,} memories were being rewritten and are left out: ask again",)
