@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain, count
 from typing import Any, NamedTuple
 
@@ -18,7 +16,6 @@ from vikingd.model import (
     Committed,
     ContextType,
     Draft,
-    Entry,
     Filled,
     IndexedText,
     Linked,
@@ -28,6 +25,7 @@ from vikingd.model import (
     Unlinked,
     Upsert,
 )
+from vikingd.store.entries import assigned, holders_of, reinforced
 from vikingd.store.rows import links, memory_file, upserts
 from vikingd.text import text_to_index
 from vikingd.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
@@ -348,34 +346,14 @@ class Transaction:
         self, ids: Sequence[int], rewrite: Rewrite, *, all_there: bool
     ) -> Committed:
         """As `rewrite`, for each file in which one of these memories stands now."""
-        holders = self._holders(ids)
-        if all_there:
-            _check_there(ids, holders)
+        holders = holders_of(self._use_tables(), ids, all_there=all_there)
         return self.rewrite(dict.fromkeys(sorted(set(holders.values())), rewrite))
-
-    def _holders(self, ids: Sequence[int]) -> dict[int, str]:
-        """The URIs of the files of memories by id, of those that are there."""
-        rows = self._use_tables().execute(
-            "SELECT entries.id, uri FROM entries JOIN texts ON texts.id = text_id "
-            "JOIN contexts ON contexts.id = context_id "
-            "WHERE entries.id IN (SELECT value FROM json_each(?))",
-            (json.dumps(ids),),
-        )
-        return {i: uri for i, uri in rows if context_type(uri) is ContextType.MEMORY}
 
     def reinforce(self, ids: Sequence[int], by: int) -> Committed:
         """Raises the reinforcement of entries; `entries` are those that they are then."""
-        _check_there(ids, self._holders(ids))
-        db = self._use_tables()
-        rows = db.execute(
-            "UPDATE entries SET reinforcement = reinforcement + ? "
-            "WHERE id IN (SELECT value FROM json_each(?)) "
-            "RETURNING id, reinforcement, access_count, time, created_at",
-            (by, json.dumps(ids)),
-        ).fetchall()
-        found = {entry_id: Entry(entry_id, *rest) for entry_id, *rest in rows}
+        entries = reinforced(self._use_tables(), ids, by)
         self.touched = True
-        return Committed(self.revision, entries=tuple(found[entry_id] for entry_id in ids))
+        return Committed(self.revision, entries=tuple(entries))
 
     def touch(self, accesses: Mapping[int, int]) -> Committed:
         """Counts accesses by the id of the entry; of those that are gone none."""
@@ -554,64 +532,15 @@ class Transaction:
         in_place: int,
         time: int,
     ) -> None:
-        """Writes the entries of a file's texts; those whose text is unchanged stay what they are.
-
-        Args:
-            before: as they stood.
-            in_place: so many texts at the beginning have their entries still.
-            time: that of new ones.
-        """
-        staying = {text.ordinal: text for text in upsert.texts[:in_place]}
-        there = {stored.ordinal: stored.entry for stored in before if stored.ordinal in staying}
-        taken = {entry.id for entry in context.entries.values()}
-        loose: dict[str, list[Entry]] = defaultdict(list)  # by their text
-        for stored in before:
-            if stored.ordinal not in staying and stored.entry.id not in taken:
-                loose[_same_text(stored.passage)].append(stored.entry)
-        held = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
-        for text in held:
-            known, given = there.pop(text.ordinal, None), context.entries.get(text.ordinal)
-            in_table = known is not None
-            if in_table and given is None:
-                continue
-            piece = _same_text(text.passage if text.ordinal else context.abstract)
-            if not in_table and loose[piece]:
-                known = loose[piece].pop(0)
-            entry = _merged(given, known, time, self._now)
-            if not entry.id:
-                entry = replace(entry, id=next(self._ids.entries))
-            if in_table:
-                self._db.execute("DELETE FROM entries WHERE text_id = ?", (text.text_id,))
+        """Writes the entries of a file's texts; see `assigned`."""
+        ended, entries = assigned(context, upsert, before, in_place, time, self._now)
+        if ended:
+            self._db.executemany("DELETE FROM entries WHERE text_id = ?", [(i,) for i in ended])
+        for text_id, entry in entries:
             self._entries.append(
-                (entry.id, text.text_id, entry.reinforcement, entry.access_count, entry.time,
-                 entry.created_at)
+                (entry.id or next(self._ids.entries), text_id, entry.reinforcement,
+                 entry.access_count, entry.time, entry.created_at)
             )  # fmt: skip
-        for ordinal in there:  # an abstract that stands for its file no longer
-            self._db.execute("DELETE FROM entries WHERE text_id = ?", (staying[ordinal].text_id,))
-
-
-def _merged(given: Entry | None, known: Entry | None, time: int, now: int) -> Entry:
-    """What is given of an entry, else what is known of it; `time` and `now` for a new one."""
-    if given is None:
-        return known or Entry(time=time, created_at=now)
-    known = known or Entry()
-    return replace(
-        given,
-        id=given.id or known.id,
-        time=next((t for t in (given.time, known.time) if t is not None), time),
-        created_at=next((t for t in (given.created_at, known.created_at) if t is not None), now),
-    )
-
-
-def _check_there(ids: Sequence[int], there: Mapping[int, str]) -> None:
-    for i, entry_id in enumerate(ids):
-        if entry_id not in there:
-            raise NotFound(str(entry_id), f"ids[{i}]: there is no memory {entry_id}")
-
-
-def _same_text(passage: str) -> str:
-    """What stays of a passage where only its lines are broken or indented otherwise."""
-    return " ".join(passage.split())
 
 
 def _holds_memories(draft: Draft) -> bool:
