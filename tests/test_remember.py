@@ -208,6 +208,8 @@ def test_what_an_abstract_alone_said_stays_a_memory(client: Client) -> None:
         (NOTES, "Likes rowing.", [("Likes tea.", 2), ("Likes rowing.", 0)]),
         (f"{USER}/b.md", "likes tea", [("likes tea", 3)]),
     ):
+        for there_already in list(client.list()):
+            client.delete(there_already.uri)
         client.put([Draft(uri, abstract="Likes tea.")])
         (found,) = (m for m in client.recall("tea", no_touch=True).results if m.uri == uri)
         client.reinforce(found.id, by=2)
@@ -827,7 +829,7 @@ def test_any_sequence_leaves_what_a_dict_would(tmp_path: Path) -> None:
     seen: set[int] = set()
     for part in range(3):
         with on_store(tmp_path) as daemon:
-            for _ in range(80):
+            for _ in range(45):
                 step(daemon.client, draw, files, seen)
             for uri in (*NAMES, AWAY):
                 assert known(daemon.client, uri) == files.get(uri, {}), uri
