@@ -351,9 +351,10 @@ def test_a_thousand_entries_go_in_one_reading() -> None:
     assert result == "# T\n\n" + "".join(f"- entry {i}\n" for i in range(1, 2000, 2))
 
 
-def test_a_piece_of_a_long_item_goes_alone() -> None:
+@pytest.mark.parametrize("sentences", [100, 120])  # a paragraph is one passage, or several
+def test_a_piece_of_a_long_item_goes_alone(sentences: int) -> None:
     """The rest of the item stays the item it was."""
-    content = f"- a\n- {'First part. ' * 120}\n\n  {'Second part. ' * 120}\n- b\n"
+    content = f"- a\n- {'First part. ' * sentences}\n\n  {'Second part. ' * sentences}\n- b\n"
     mark = passages(content)[1:-1]
     for gone in mark:
         left = removed(content, gone.start, gone.end)
@@ -361,6 +362,7 @@ def test_a_piece_of_a_long_item_goes_alone() -> None:
         kept = (content[p.start : p.end] for p in mark if p != gone)
         assert " ".join(found).split() == " ".join(kept).split()
         assert (first, last) == ("a", "b")
+        assert len(list(markdown.outline(left, 0))) == 3
 
 
 def test_a_file_is_bare_when_nobody_would_miss_it() -> None:
