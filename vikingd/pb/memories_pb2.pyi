@@ -169,8 +169,8 @@ class RecallRequest(_message.Message):
     tokenizer: _builtins.str
     """Who counts, as in BuildContextRequest."""
     top_k: _builtins.int
-    """The search looks at twice as many candidates by meaning and by words, and returns at most so
-    many; up to 500. 0: the daemon's default.
+    """At most so many, up to 500; the search weighs twice as many, by rank twice as many of each side.
+    0: the daemon's default.
     """
     profile: _builtins.str
     """Weights by name: "salience" (.5, .2, .2, .1) or "relevance" (.94, .02, .02, .02). Empty: the

@@ -23,7 +23,7 @@ from vikingd.model import Entry, Stage
 from vikingd.query import RecallPath, RetrieveQuery, Rrf
 from vikingd.retrieve.strategies import Ranked, Strategy
 
-_SIDES = 2  # times top_k: what each side of a search looks at
+_DEEPER = 2  # times top_k: how many each list of a search has
 _LEAST = 1e-9  # score that counts as a match
 _ATTEMPTS = 5  # to read index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
@@ -146,8 +146,7 @@ class Recall:
         fusion, by_rank = self._query.fusion, self._is_by_rank(vector)
         if not self.needs_vector:
             vector = None
-        # A list that is fused already stands for both sides.
-        depth = _SIDES * self._query.top_k * (1 if by_rank or vector is None else 2)
+        depth = _DEEPER * self._query.top_k
         lists = [
             _merged(sides, depth)
             for sides in zip(*(s.lists(vector, depth) for s in self._strategies), strict=True)

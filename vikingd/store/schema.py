@@ -69,23 +69,25 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 """
 
 # A memory is a passage of a memory file. Its id is its own, for a text has another one as soon as
-# its file is written anew.
+# its file is written anew; the last one given is kept, so that none is given twice. By text, for a
+# recall asks for hundreds of texts.
 _ENTRIES = """
 CREATE TABLE entries (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    text_id INTEGER NOT NULL UNIQUE REFERENCES texts (id) ON DELETE CASCADE,
+    text_id INTEGER PRIMARY KEY REFERENCES texts (id) ON DELETE CASCADE,
+    id INTEGER NOT NULL UNIQUE,
     reinforcement INTEGER NOT NULL DEFAULT 0,
     access_count INTEGER NOT NULL DEFAULT 0,
     time INTEGER NOT NULL,
     created_at INTEGER NOT NULL
 );
-INSERT INTO entries (text_id, time, created_at)
-SELECT texts.id, contexts.time, contexts.created_at
+INSERT INTO entries (text_id, id, time, created_at)
+SELECT texts.id, texts.id, contexts.time, contexts.created_at
 FROM contexts JOIN texts ON context_id = contexts.id
 WHERE NOT is_directory AND (uri GLOB 'viking://user/memories/*'
     OR uri GLOB 'viking://agent/memories/*' OR uri GLOB 'viking://projects/*/memories/*')
 AND (ordinal > 0 OR NOT EXISTS (
     SELECT 1 FROM texts AS other WHERE other.context_id = contexts.id AND other.ordinal > 0));
+INSERT INTO meta SELECT 'entries.last', ifnull(max(id), 0) FROM entries;
 ALTER TABLE contexts DROP COLUMN reinforcement;
 ALTER TABLE contexts DROP COLUMN access_count;
 """

@@ -72,7 +72,8 @@ class Ids:
         last = dict(db.execute("SELECT name, seq FROM sqlite_sequence"))
         self.contexts = count(last.get("contexts", 0) + 1)
         self.texts = count(last.get("texts", 0) + 1)
-        self.entries = count(last.get("entries", 0) + 1)
+        (entry,) = db.execute("SELECT value FROM meta WHERE key = 'entries.last'").fetchone()
+        self.entries = count(entry + 1)
 
 
 class _Stored(NamedTuple):
@@ -137,6 +138,11 @@ class Transaction:
                 some = rows[at : at + _ROWS]
                 row = f"({', '.join('?' * len(some[0]))})"
                 self._db.execute(sql + ", ".join([row] * len(some)), list(chain(*some)))
+        if self._entries:
+            last = max(row[0] for row in self._entries)
+            self._db.execute(
+                "UPDATE meta SET value = max(value, ?) WHERE key = 'entries.last'", (last,)
+            )
         self._contexts, self._texts, self._entries = [], [], []
 
     @contextmanager
