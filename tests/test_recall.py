@@ -260,7 +260,7 @@ def test_each_path_can_be_switched_off(journal: Client) -> None:
     assert path(*SEARCH) == RECALL_PATH_HYBRID
     nothing = journal.recall("a word", without=[RecallPath.HYBRID])
     assert (nothing.path, list(nothing.results)) == (RECALL_PATH_UNSPECIFIED, [])
-    assert "switched off" in nothing.reason
+    assert nothing.reason == "hybrid: switched off"
 
 
 # The search

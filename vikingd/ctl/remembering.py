@@ -236,7 +236,7 @@ def _memories(memories: Iterable[Memory]) -> Table:
         line.append(f"\n{place}", "dim")
         table.add_row(
             str(memory.id or ""),
-            f"{memory.score:.3f}",
+            f"{memory.score:.3f}" if memory.score else "",
             str(memory.token_count or ""),
             local_time(memory.time)[:10],
             str(memory.reinforcement + 1),

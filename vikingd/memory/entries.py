@@ -24,7 +24,7 @@ from vikingd.text import SECTION_SEPARATOR, approximate_tokens, one_line
 
 _EOL = re.compile(r"\r\n?|\n")
 _BLANK = re.compile(r"[ \t]*(?:\r\n?|\n|\Z)")
-_NEXT_LINE = re.compile(r"(?:[ \t]*+(?:\r\n?|\n))++( *)[^ ]")  # that has text
+_NEXT_LINE = re.compile(r"(?>[ \t]*+(?>\r\n?|\n))+( *)[^ ]")  # that has text
 _MARKER = re.compile(r"( {0,3})(?:[-+*]|(\d+)([.)]))")
 _RULES = re.compile(r"\A[-*\s]+\n")
 _LAST_NUMBER = 999_999_999  # Markdown knows no longer ones

@@ -140,7 +140,7 @@ def _whole(engine: Engine, uri: str, budget: int, tokenizer: Tokenizer) -> Memor
 
 def nothing(engine: Engine, query: RecallQuery, why: str) -> RecallResult:
     """The answer where no path has one and a search is switched off."""
-    reason = f"{why}; hybrid: switched off"
+    reason = "; ".join(filter(None, (why, "hybrid: switched off")))
     approximate = open_tokenizer(query.tokenizer).approximate
     revision = engine.snapshot.revision
     return RecallResult((), None, reason, query.max_tokens, approximate, revision, 0, ())
