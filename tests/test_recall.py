@@ -81,7 +81,7 @@ FAST = [
 def test_a_query_that_names_a_known_file_gets_it_whole(
     client: Client, query: str, uri: str, project: str
 ) -> None:
-    """Without a search, as one result with its tokens; it does not count as an access."""
+    """Without a search, as one result with its tokens."""
     body = "# Known\n\n- one thing\n- 另一件事\n"
     client.put([Draft(uri, content=body)])
     reply = client.recall(query, project=project, with_global=bool(project))
@@ -90,8 +90,6 @@ def test_a_query_that_names_a_known_file_gets_it_whole(
     (memory,) = reply.results
     assert (memory.uri, memory.id, memory.truncated) == (uri, 0, False)
     assert uri in reply.reason
-    time.sleep(0.7)
-    assert client.get(uri).context.access_count == 0
 
 
 @pytest.mark.parametrize(
@@ -419,6 +417,15 @@ def test_what_a_search_returns_counts_as_accessed_within_a_second(client: Client
     counts = [p.memory.access_count for p in client.get(f"{USER}/notes.md").context.passages]
     assert counts == [20, 0]
     assert client.recall("harbour", no_touch=True).results[0].parts.access > 0
+
+
+def test_what_is_read_without_a_search_is_not_counted(journal: Client) -> None:
+    """Neither by the fast path nor by the timeline."""
+    journal.put([Draft(f"{USER}/preferences.md", content="- tea\n")])
+    assert contents(journal.recall("preference"))
+    assert contents(journal.recall("today", now=NOW))
+    time.sleep(0.7)
+    assert [c.access_count for c in journal.tree(USER)] == [0] * 13
 
 
 # Refusals
