@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from viking_kernels._jit import njit
+from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import F64, I64, NEVER
 from viking_kernels.select import best_rows
 
@@ -17,6 +17,11 @@ TIMES_REINFORCED, TIMES_ACCESSED, SAID_AT = range(3)
 """Columns of what is known of a candidate."""
 
 _MICROSECONDS_A_DAY = 86_400e6
+
+
+@inlined
+def _share(times: int, most: int) -> float:
+    return math.log(times + 1.0) / math.log(most + 2.0)
 
 
 @njit
@@ -57,8 +62,3 @@ def rank(semantic: F64, known: I64, weights: F64, now: int) -> tuple[I64, F64, F
         for part in range(4):
             scores[i] += weights[part] * parts[i, part]
     return best_rows(scores, n, -1.0), scores, parts
-
-
-@njit
-def _share(times: int, most: int) -> float:
-    return math.log(times + 1.0) / math.log(most + 2.0)

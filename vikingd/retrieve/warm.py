@@ -142,6 +142,7 @@ def _find(index: Index) -> None:
     # What is asked of rows beside the find itself, from Python.
     index.snapshot.has_term(int(terms.key[0]), scope)
     place(row_at(0, 0, 1, 1), 0, 1, 1)
+    rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
         kernel.find(
@@ -159,7 +160,6 @@ def _retrieve(index: Index) -> None:
         scratch,
     )  # fmt: skip
     rrf(rows, np.array([len(rows)]), np.ones(1), 60.0)
-    rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     prepare(asked, means)
 
 
