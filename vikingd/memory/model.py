@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vikingd import uri as uris
+from vikingd.errors import NotFound
 from vikingd.model import Entry, Prepared, Stage
 from vikingd.query import RecallPath, Rrf, WeightedSum
 
@@ -83,16 +84,16 @@ class RecallQuery:
     text: str
     scope: MemoryScope
     now: int
-    time_zone: str = "UTC"
-    max_tokens: int = 1500
-    tokenizer: str = "o200k_base"
-    top_k: int = 50
-    without: frozenset[RecallPath] = frozenset()
-    fusion: Rrf | WeightedSum = field(default_factory=lambda: WeightedSum(0.5, 0.5))
-    salience: Salience = field(default_factory=Salience)
-    skip_oversize: bool = False
-    no_touch: bool = False
-    min_revision: int = 0
+    time_zone: str
+    max_tokens: int
+    tokenizer: str
+    top_k: int
+    without: frozenset[RecallPath]
+    fusion: Rrf | WeightedSum
+    salience: Salience
+    skip_oversize: bool
+    no_touch: bool
+    min_revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,17 @@ class StoredEntry:
     end: int
     passage: str
     vector: bytes = b""
+
+
+def check_there(ids: Sequence[int], there: Collection[int]) -> None:
+    """Fails unless all memories that a request names are there.
+
+    Raises:
+        NotFound: for the first that is not.
+    """
+    for i, wanted in enumerate(ids):
+        if wanted not in there:
+            raise NotFound(str(wanted), f"ids[{i}]: there is no memory {wanted}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from viking_kernels import salience as kernel
 
 from vikingd import uri as uris
 from vikingd.engine import Engine
-from vikingd.errors import InvalidField, NotFound
+from vikingd.errors import InvalidField
 from vikingd.memory import entries
-from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry
+from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry, check_there
 from vikingd.memory.remember import Forgetting
 from vikingd.model import ContextType
 from vikingd.retrieve.recall import known_of, weights_of
@@ -45,10 +45,7 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> list[Memor
             for stored in engine.store.memories(query.ids)
             if uris.context_type(stored.uri) is ContextType.MEMORY  # and was not moved away
         ]
-        there = {memory.entry.id for memory in memories}
-        for i, wanted in enumerate(query.ids):
-            if wanted not in there:
-                raise NotFound(str(wanted), f"ids[{i}]: there is no memory {wanted}")
+        check_there(query.ids, {memory.entry.id for memory in memories})
         return memories
     memories = [
         _memory(stored)

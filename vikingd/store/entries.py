@@ -8,8 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vikingd.errors import NotFound
-from vikingd.memory.model import StoredEntry
+from vikingd.memory.model import StoredEntry, check_there
 from vikingd.model import ContextType, Entry, Prepared, Upsert
 from vikingd.uri import context_type
 
@@ -75,9 +74,8 @@ def holders_of(db: sqlite3.Connection, ids: Sequence[int], *, all_there: bool) -
     """
     rows = db.execute(_HOLDERS, (json.dumps(ids),))
     there = {i: uri for i, uri in rows if context_type(uri) is ContextType.MEMORY}
-    for i, entry_id in enumerate(ids if all_there else ()):
-        if entry_id not in there:
-            raise NotFound(str(entry_id), f"ids[{i}]: there is no memory {entry_id}")
+    if all_there:
+        check_there(ids, there)
     return there
 
 
