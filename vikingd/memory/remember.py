@@ -58,13 +58,15 @@ class Remembering:
         time: when it was said; `now` when it is written, both in microseconds.
 
     Attributes:
-        outcome: set by the call that was committed.
+        outcome: set by the call that was committed; None after it: the wording that `indexed_text`
+            saw in the file was gone, and nothing was written. To be compared and tried again.
     """
 
     def __init__(self, uri: str, title: str, text: str, section: str, time: int, now: int) -> None:
         self.uri, self.title, self.text, self.section = uri, title, text, section
         self.time, self.now = time, now
         self.outcome: Outcome | None = None
+        self._stood = False
         self._embedded, self._vector = "", _NO_VECTOR
         self._bar = Bar(2.0)
         # What `_written` made last, and of what.
@@ -74,7 +76,8 @@ class Remembering:
 
     def indexed_text(self, file: MemoryFile | None) -> str | None:
         """What will be embedded of it in this file; None where an entry has its wording already."""
-        if file is not None and self._equal(file.entries) is not None:
+        self._stood = file is not None and self._equal(file.entries) is not None
+        if self._stood:
             return None
         prepared, ordinal = self._written(file, None)
         return next(text.text for text in prepared.texts if text.ordinal == ordinal)
@@ -86,6 +89,8 @@ class Remembering:
     def __call__(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
         """What becomes of the file as it stands now."""
         met, near = self._met(file.entries if file else ())
+        if met is None and self._stood:  # so its meaning is not known
+            return Rewritten()
         if met is None:
             entry = Entry(new_id(), time=self.time, created_at=self.now)
             notes = self._not_compared(file.entries if file else ())

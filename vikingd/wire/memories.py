@@ -78,17 +78,17 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         remembered = recall.remembering(request, self._engine, self._routes)
         self._engine.check_writable()
         degraded: tuple[str, ...] = ()
-        if not request.exact:
-            degraded = await self._compare_by_meaning(remembered, deadline)
-        deadline.left()
-        try:
-            done = await self._writes.of(self._engine.rewrite({remembered.uri: remembered}))
-        except InvalidField as error:
-            if error.field != "contexts[0].uri":
-                raise
-            field = "uri" if request.uri else "memory_type"
-            raise InvalidField(field, f"{remembered.uri} {error.description}") from None
-        assert remembered.outcome is not None
+        while remembered.outcome is None:
+            if not request.exact:
+                degraded = await self._compare_by_meaning(remembered, deadline)
+            deadline.left()
+            try:
+                done = await self._writes.of(self._engine.rewrite({remembered.uri: remembered}))
+            except InvalidField as error:
+                if error.field != "contexts[0].uri":
+                    raise
+                field = "uri" if request.uri else "memory_type"
+                raise InvalidField(field, f"{remembered.uri} {error.description}") from None
         return recall.remember_response(remembered, remembered.outcome, done.revision, degraded)
 
     async def _compare_by_meaning(

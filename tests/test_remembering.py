@@ -1,0 +1,42 @@
+"""What remembering decides where the file is written, when others have written it meanwhile."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vikingd.memory.model import MemoryFile, Remembered, StoredEntry
+from vikingd.memory.remember import Bar, Remembering
+from vikingd.model import Entry
+
+URI = "viking://user/memories/tea.md"
+VECTOR = np.array([1, 0], np.float32)
+
+
+def holding(text: str) -> MemoryFile:
+    """A file with one entry."""
+    content = f"- {text}\n"
+    entry = StoredEntry(URI, Entry(7), 1, "", 2, 2 + len(text), text, VECTOR.tobytes())
+    return MemoryFile(URI, text, "", content, "", {}, 1, (entry,))
+
+
+def test_a_wording_that_is_gone_meanwhile_is_compared_by_meaning() -> None:
+    """Nothing is written before; else what means the same would be there twice."""
+    remembering = Remembering(URI, "", "Likes tea.", "", 1, 1)
+    assert remembering.indexed_text(holding("likes tea")) is None
+    done = remembering(holding("Enjoys tea."), lambda: 8)
+    assert (done.prepared, done.counters, remembering.outcome) == (None, (), None)
+    text = remembering.indexed_text(holding("Enjoys tea."))
+    assert text is not None
+    remembering.compare_by_meaning(text, VECTOR, Bar(0.9, with_words=False))
+    remembering(holding("Enjoys tea."), lambda: 8)
+    assert remembering.outcome is not None
+    assert (remembering.outcome.did, remembering.outcome.entry.id) == (Remembered.REINFORCED, 7)
+
+
+def test_a_wording_that_still_stands_is_reinforced_without_a_vector() -> None:
+    """Nobody is asked for one."""
+    remembering = Remembering(URI, "", "Likes tea.", "", 1, 1)
+    assert remembering.indexed_text(holding("likes tea")) is None
+    remembering(holding("likes tea"), lambda: 8)
+    assert remembering.outcome is not None
+    assert remembering.outcome.did is Remembered.REINFORCED
