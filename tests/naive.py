@@ -829,6 +829,14 @@ def find(
     return Found(texts, directories, above, own, best, final, icc, told)
 
 
+def score_rows(contexts: Iterable[Directory | File], found: Found) -> list[float]:
+    """The final score of each."""
+    return [
+        found.final[context.id] if isinstance(context, File) else found.directory_final[context.id]
+        for context in contexts
+    ]
+
+
 # flat
 
 

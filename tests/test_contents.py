@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trees import linked_with
 from viking_kernels import find as kernel
 
 from vikingd.embed.provider import EmbedSettings
@@ -75,10 +76,10 @@ def abstract(snapshot: Snapshot, uri: str) -> str:
 
 
 def relations(snapshot: Snapshot, uri: str) -> tuple[Relation, ...]:
-    """The relations of a URI."""
+    """What a URI is linked with, by URI."""
     row = snapshot.find(uri)
     assert row is not None
-    return snapshot.relations(row)
+    return linked_with(snapshot, row)
 
 
 @pytest.mark.parametrize("is_directory", [False, True])

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from trees import linked_with
 
 from benchmarks.recompute import Recomputation, compare, read_store
 from vikingd import uri as uris
@@ -26,7 +27,6 @@ from vikingd.model import (
     FindQuery,
     FindResult,
     Levels,
-    Match,
     Method,
     Passage,
     Prepared,
@@ -65,7 +65,7 @@ def shown(result: FindResult) -> tuple[object, ...]:
 
 
 Shown = dict[str, tuple[str, list[tuple[str, str, int, int]], tuple[Relation, ...]]]
-"""Of each URI the abstract, its passages (section, text, start, end), its relations."""
+"""Of each URI the abstract, its passages (section, text, start, end), its links by URI."""
 
 
 def shown_by(snapshot: Snapshot) -> Shown:
@@ -78,7 +78,7 @@ def shown_by(snapshot: Snapshot) -> Shown:
         own = (tree.texts.file == -1 - row) & (tree.texts.died > snapshot.revision)
         texts = np.flatnonzero(own & (snapshot.text_ordinal > 0)).tolist() if row < 0 else []
         passages = [snapshot.contents.passage(text) for text in texts]
-        out[snapshot.uri(row)] = snapshot.abstract(row), passages, snapshot.relations(row)
+        out[snapshot.uri(row)] = snapshot.abstract(row), passages, linked_with(snapshot, row)
     return out
 
 
@@ -134,7 +134,7 @@ class EngineMachine(RuleBasedStateMachine):
                 Relation(
                     other, self.prepared[other].abstract if other in self.prepared else "", reason
                 )
-                for other, reason in ends[:MAX_RELATIONS]
+                for other, reason in ends
             )
             if prepared is None:
                 out[uri] = "", [], relations
@@ -258,7 +258,7 @@ class EngineMachine(RuleBasedStateMachine):
         before = self.everything()
         self.engine.optimize()
         after = self.everything()
-        assert [m.uri for m in after] == [m.uri for m in before]
+        assert [m.uri for m in after.matches] == [m.uri for m in before.matches]
         assert shown_by(self.engine.snapshot) == self.expected()
 
     @rule()
@@ -303,10 +303,10 @@ class EngineMachine(RuleBasedStateMachine):
             compared = compare([(m.uri, m.score) for m in matches], expected, ALL)
             assert max(compared.difference, compared.misplaced) <= tolerance, compared
 
-    def everything(self) -> tuple[Match, ...]:
-        """Matches of a query that many files answer."""
-        query = FindQuery("harbour 港口 status", limit=ALL, levels=Levels.BOTH)
-        return find(self.engine, query, None).matches
+    def everything(self) -> FindResult:
+        """What is found for a query that many files answer."""
+        query = FindQuery("harbour 港口 status", limit=ALL, levels=Levels.BOTH, trace=True)
+        return find(self.engine, query, None)
 
     @invariant()
     def the_store_holds_what_the_dict_holds(self) -> None:
@@ -331,8 +331,14 @@ class EngineMachine(RuleBasedStateMachine):
         assert shown_by(self.engine.snapshot) == expected
         for snapshot, shown in self.held:
             assert shown_by(snapshot) == shown
-        for match in self.everything():
-            abstract, passages, relations = expected[match.uri]
+        found = self.everything()
+        assert found.trace is not None
+        scores = {match.uri: match.score for match in found.matches}
+        scores |= {directory.uri: directory.parts.final for directory in found.trace.directories}
+        for match in found.matches:
+            abstract, passages, linked = expected[match.uri]
+            best = sorted(linked, key=lambda end: (-scores.get(end.uri, 0.0), end.uri))
+            relations = tuple(best[:MAX_RELATIONS])
             assert (match.abstract, match.relations) == (abstract, relations)
             shown = {(p.section, p.text, p.start, p.end) for p in match.passages}
             assert shown <= set(passages)

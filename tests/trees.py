@@ -14,14 +14,14 @@ from naive import Directory, File, Query, Text, files_below, walk
 from viking_kernels import dense, hierarchy
 from viking_kernels import find as kernel
 from viking_kernels import walk as walks
-from viking_kernels.arrays import FILES, SCRIPTS, Asked, Means, Scope, Scratch, Terms
+from viking_kernels.arrays import FILES, SCRIPTS, Asked, Means, Numbers, Scope, Scratch, Terms
 from viking_kernels.arrays import Query as Compared
 
 from vikingd import uri as uris
 from vikingd.index import tokens
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot
-from vikingd.model import Change, Filled, IndexedText, Remove, Upsert
+from vikingd.model import Change, Filled, IndexedText, Relation, Remove, Upsert
 from vikingd.text import HAN, LATIN, NONE, script_of
 
 DIMENSION = 16
@@ -267,6 +267,15 @@ def check_contents(snapshot: Snapshot) -> None:
         assert int(revision) <= snapshot.revision
 
 
+def linked_with(snapshot: Snapshot, row: int) -> tuple[Relation, ...]:
+    """What directory d as d, file f as -1 - f is linked with, by URI."""
+    links = snapshot.links.get(row, {})
+    alive = {uri: end for end in links if snapshot.find(uri := snapshot.uri(end)) == end}
+    return tuple(
+        Relation(uri, snapshot.abstract(end), links[end]) for uri, end in sorted(alive.items())
+    )
+
+
 def asked(query: Query) -> Asked:
     """The query as `find` takes it."""
     vector = np.zeros(0, np.float32) if query.vector is None else query.vector.astype(np.float32)
@@ -303,6 +312,15 @@ def terms_of(snapshot: Snapshot, query: Query) -> Terms:
     return snapshot.terms(keys, weights)
 
 
+def sampled(snapshot: Snapshot, root: int, sample: float) -> Numbers:
+    """The numbers by which only this share of the directories below one is sampled, if below 1."""
+    numbers = snapshot.numbers
+    if sample < 1:
+        numbers = numbers._replace(counts=numbers.counts.copy())
+        numbers.counts[numbers.slot[root], FILES] = int(hierarchy.SAMPLE_FILES / sample)
+    return numbers
+
+
 def search(
     snapshot: Snapshot,
     uri: str,
@@ -329,10 +347,7 @@ def search(
     row = snapshot.find(uri)
     assert row is not None
     scope, mean, _ = snapshot.scope(row)
-    numbers = snapshot.numbers
-    if sample < 1:
-        numbers = numbers._replace(counts=numbers.counts.copy())
-        numbers.counts[numbers.slot[row], FILES] = int(hierarchy.SAMPLE_FILES / sample)
+    numbers = sampled(snapshot, row, sample)
     plan = kernel.Plan(
         method, threshold, alpha, starts, passages, all_directories, walks.Limits(k, *limits)
     )

@@ -53,6 +53,7 @@ class Plan(NamedTuple):
     passages: int  # best passages to show of each file
     all_directories: bool  # BEST_FIRST: exact scores of all, not only of those around files
     limits: walk.Limits  # k is at least 1 in every method
+    keeps_words: bool = False  # leaves scratch.lexical for score_rows: the caller forgets it then
 
 
 class Found(NamedTuple):
@@ -198,12 +199,65 @@ def find(
             trio[kept[i], 0], tree, vectors, query, scratch.lexical, scope, passages[i],
             passage_own[i],
         )  # fmt: skip
-    bm25.forget(terms, scope, scratch.lexical)
+    if not plan.keeps_words:
+        bm25.forget(terms, scope, scratch.lexical)
     return Found(
         trio[kept, 0], parts[kept], best_text[kept], passages, passage_own,
         scratch.directories[:, :d], starts, scratch.opened[:opened].copy(), lift, icc, gate,
         weights, sample_files, texts, trio.shape[0], rounds, stop,
     )  # fmt: skip
+
+
+@njit
+def score_rows(
+    rows: I32,
+    tree: Tree,
+    vectors: Vectors,
+    numbers: Numbers,
+    means: Means,
+    asked: Asked,
+    scope: Scope,
+    weights: tuple[float, float, float],
+    scratch: Scratch,
+) -> F64:
+    """Final scores of living rows of the scope, whatever `find` made of them by whichever method.
+
+    Args:
+        rows: directory d as d, file f as -1 - f.
+        means: like `asked`, those of the find.
+        weights: Found.weights.
+        scratch: as the find left it, with the words kept.
+
+    Returns:
+        [n] exact scores in [0, 1].
+    """
+    query = prepare(asked, means)
+    coded = weights[0] < 0  # never; see `find` for constants
+    scores = np.empty(rows.shape[0], np.float64)
+    files = np.empty(rows.shape[0], np.int32)
+    count = 0
+    for i in range(rows.shape[0]):
+        directory = np.int64(rows[i])
+        if directory < 0:
+            files[count] = scopes.place(
+                -1 - rows[i], scope.file_low, scope.file_high, scope.base_files
+            )
+            count += 1
+            directory = np.int64(tree.files.directory[-1 - rows[i]])
+        hierarchy.settle(directory, weights, tree.directories, numbers, query, scope, scratch)
+        at = scopes.place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
+        scores[i] = scratch.directories[4, at]
+    trio = hierarchy.with_neighbours(files[:count], tree.files, scope)
+    _score_again(trio, weights[2] > 0, tree, vectors, query, scope, coded, scratch)
+    parts, _ = hierarchy.parts_of_files(
+        trio, tree.files.directory, tree.texts, scope, query, weights, scratch
+    )
+    count = 0
+    for i in range(rows.shape[0]):
+        if rows[i] < 0:
+            scores[i] = parts[count, 7]
+            count += 1
+    return scores
 
 
 @njit

@@ -33,7 +33,7 @@ from vikingd.index import tokens
 from vikingd.index.base import Base
 from vikingd.index.columns import Columns
 from vikingd.index.contents import Contents, Strings
-from vikingd.model import MAX_RELATIONS, Linked, Relation
+from vikingd.model import Linked
 
 Links = Mapping[int, Mapping[int, str]]
 """The reason of each link by both of its ends, directory d as d, file f as -1 - f.
@@ -148,18 +148,6 @@ class Snapshot:
         if row >= 0:
             return self.contents.directories.at(row, self.revision)
         return self.contents.files.at(-1 - row, self.revision)
-
-    def relations(self, row: int) -> tuple[Relation, ...]:
-        """The first `MAX_RELATIONS` links by URI of directory d as d, file f as -1 - f."""
-        ends = self.links.get(row)
-        if not ends:
-            return ()
-        # An end that is gone or has moved is a dead row.
-        found = [(self.uri(end), end) for end in ends if self._is_alive(end)]
-        return tuple(
-            Relation(uri, self.abstract(end), ends[end])
-            for uri, end in sorted(found)[:MAX_RELATIONS]
-        )
 
     def linked(self) -> list[Linked]:
         """All links, each once."""

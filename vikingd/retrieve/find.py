@@ -10,6 +10,7 @@ from viking_kernels import find as kernel
 from viking_kernels.arrays import (
     DIRECTORIES,
     F32,
+    F64,
     FILES,
     I32,
     TEXTS,
@@ -18,7 +19,7 @@ from viking_kernels.arrays import (
     Scratch,
     Terms,
 )
-from viking_kernels.bm25 import postings
+from viking_kernels.bm25 import forget, postings
 from viking_kernels.scope import row_at
 
 from vikingd.engine import Engine
@@ -37,6 +38,7 @@ from vikingd.model import (
     Stage,
 )
 from vikingd.retrieve.bound import ALL, Bound, keep_scratch, take_scratch
+from vikingd.retrieve.relations import Relations, relations
 from vikingd.retrieve.trace import Chosen, Scored, directory_parts, explain
 from vikingd.text import NONE
 
@@ -94,7 +96,7 @@ class Search(Bound):
         scratch = take_scratch(self.snapshot)
         scored = self._run(scratch)
         done = perf_counter()
-        matches = _matches(self, scored)
+        matches = _matches(self, scored, self._relations(scored, scratch))
         trace = explain(self.snapshot, scored) if self.query.trace else None
         keep_scratch(scratch)
         stages = (
@@ -126,6 +128,7 @@ class Search(Bound):
             int(method), float(threshold), self._alpha(), starts, MAX_PASSAGES_SHOWN,
             query.levels != Levels.FILES,
             walk.Limits(query.limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
+            bool(snapshot.links),
         )  # fmt: skip
         wants_files = query.levels != Levels.DIRECTORIES
         terms = snapshot.terms(self.terms.hashes, self.terms.weights)
@@ -146,8 +149,25 @@ class Search(Bound):
         return Scored(
             method, scope, self.terms.terms, self._script, self.identifiers, self.means, found,
             tuple(chosen[: query.limit]), int(counts[DIRECTORIES]), int(counts[FILES]),
-            int(counts[TEXTS]), IN_ROUND,
+            int(counts[TEXTS]), IN_ROUND, terms,
         )  # fmt: skip
+
+    def _relations(self, scored: Scored, scratch: Scratch) -> Relations:
+        """Those of the results; ends the use of the words that the find left in `scratch`."""
+        snapshot, scope = self.snapshot, self.scope
+        if not snapshot.links:
+            return {}
+
+        def score(rows: I32) -> F64:
+            scores: F64 = kernel.score_rows(
+                rows, snapshot.tree, snapshot.vectors, snapshot.numbers, self.coded, self._asked,
+                scope, scored.found.weights, scratch,
+            )  # fmt: skip
+            return scores
+
+        found = relations(snapshot, scope, [row for _, _, row, _, _ in scored.chosen], score)
+        forget(scored.postings, scope, scratch.lexical)
+        return found
 
     def _near(self, method: Method, terms: Terms) -> I32:
         """What a large base's inverted file proposes, for a walk that no words point the way."""
@@ -201,7 +221,7 @@ class Search(Bound):
         return out
 
 
-def _matches(search: Search, scored: Scored) -> tuple[Match, ...]:
+def _matches(search: Search, scored: Scored, linked: Relations) -> tuple[Match, ...]:
     """The results with what is shown of them."""
     snapshot = search.snapshot
     directory_of, type_of = snapshot.tree.files.directory.item, snapshot.dir_type.item
@@ -216,7 +236,7 @@ def _matches(search: Search, scored: Scored) -> tuple[Match, ...]:
                 2 if best >= 0 and ordinal_of(best) > 0 else 0,
                 snapshot.abstract(row),
                 score,
-                snapshot.relations(row),
+                linked.get(row, ()),
                 tuple([MatchedPassage(*passage_of(text), own) for text, own in shown.get(row, ())]),
                 ScoreParts(*parts.tolist()) if search.query.trace else None,
             )

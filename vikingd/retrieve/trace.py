@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from viking_kernels import find as kernel
 from viking_kernels import walk
-from viking_kernels.arrays import Scope
+from viking_kernels.arrays import Scope, Terms
 from viking_kernels.scope import place, row_at
 
 from vikingd.index.snapshot import Mean, Snapshot
@@ -49,6 +49,7 @@ class Scored:
     files: int
     texts: int
     in_round: int
+    postings: Terms
 
 
 def directory_parts(

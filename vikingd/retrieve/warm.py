@@ -25,6 +25,7 @@ from viking_kernels.arrays import (
     Tree,
     Vectors,
 )
+from viking_kernels.bm25 import forget
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
 from viking_kernels.salience import rank
@@ -145,9 +146,14 @@ def _find(index: Index) -> None:
     rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
-        kernel.find(
+        found = kernel.find(
             tree, vectors, numbers, means, asked, scope, terms, _NOTHING, _NO_ROWS, plan, scratch
         )
+        kernel.score_rows(
+            _NO_ROWS, tree, vectors, numbers, means, asked, scope, found.weights, scratch
+        )
+    tail_directories(tree.directories, scope)
+    forget(terms, scope, scratch.lexical)
 
 
 def _retrieve(index: Index) -> None:

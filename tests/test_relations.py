@@ -1,0 +1,285 @@
+"""Relations of what is found: the linked contexts that the query scores best."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from trees import LARGE, asked, build, room, sampled, shapes, terms_of
+from viking_kernels import find as kernel
+from viking_kernels import walk
+from viking_kernels.bm25 import forget
+
+from vikingd.client import Client, Draft, Levels, Method
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.model import MAX_RELATIONS, ContextType, FindQuery, Match, Prepared
+from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext
+from vikingd.retrieve.find import find
+
+TOP = "viking://resources/r"
+HUB = f"{TOP}/hub.md"
+SKILL = "viking://agent/skills/s.md"
+ALL = 1000
+
+
+def matches(reply: FindResponse) -> dict[str, MatchedContext]:
+    """All that was found, by URI."""
+    return {found.uri: found for found in (*reply.memories, *reply.resources, *reply.skills)}
+
+
+def shown(client: Client, uri: str = HUB, query: str = "harbour", **fields: object) -> list[str]:
+    """The URIs of the relations that a find shows of a context."""
+    reply = client.find(query, **({"limit": ALL, "levels": Levels.BOTH} | fields))  # type: ignore[arg-type]
+    return [relation.uri for relation in matches(reply)[uri].relations]
+
+
+def put(client: Client, contents: dict[str, str]) -> None:
+    """Writes files, by their path below TOP or their URI."""
+    client.put(
+        [
+            Draft(path if "://" in path else f"{TOP}/{path}", content=content)
+            for path, content in contents.items()
+        ]
+    )
+
+
+def best_of(ends: Iterable[str], scores: Mapping[str, float]) -> list[str]:
+    """The order of relations, of ends whose scores are known where they are above 0."""
+    return sorted(ends, key=lambda uri: (-scores.get(uri, 0.0), uri))[:MAX_RELATIONS]
+
+
+@pytest.fixture
+def linked(client: Client) -> Client:
+    """A hub with nine links: the later the name, the more words of the query."""
+    put(client, {"hub.md": "harbour ship"})
+    for i, words in enumerate((1, 2, 2, 2, 3, 4, 5)):
+        put(client, {f"{i}/{i}.md": "harbour " * words + "ship " * (6 - words)})
+        client.link(HUB, f"{TOP}/{i}/{i}.md", f"reason {i}")
+    put(client, {"none.md": "tea", SKILL: "harbour " * 6})
+    client.link(f"{TOP}/none.md", HUB)
+    client.link(SKILL, HUB)
+    return client
+
+
+def test_the_best_for_the_query_come_first(linked: Client) -> None:
+    """By the score that a find of everything gives each, then by URI; with abstract and reason."""
+    ends = [relation.uri for relation in linked.get(HUB).context.relations]
+    assert len(ends) == 9
+    orders = []
+    for query in ("harbour", "ship", "harbour ship"):
+        for alpha in (None, 0.5, 1.0):
+            found = matches(linked.find(query, limit=ALL, alpha=alpha))
+            best = best_of(ends, {uri: match.score for uri, match in found.items()})
+            assert [relation.uri for relation in found[HUB].relations] == best, (query, alpha)
+            orders.append(best)
+    assert orders[2][0] == SKILL
+    assert orders[5][:4] == [f"{TOP}/{i}/{i}.md" for i in range(4)]
+    first = matches(linked.find("harbour", alpha=1.0, target=TOP))[HUB].relations[0]
+    assert (first.uri, first.reason) == (f"{TOP}/6/6.md", "reason 6")
+    assert first.abstract.startswith("harbour harbour")
+
+
+def test_equal_scores_are_ordered_by_uri(client: Client) -> None:
+    """Of eight that say the same the first five, whichever order they came and were linked in."""
+    put(client, {"hub.md": "harbour"})
+    names = [f"{TOP}/{name}.txt" for name in "gchbfaed"]
+    for at, name in enumerate(names):
+        put(client, {name: "ship"})
+        client.link(*((HUB, name) if at % 2 else (name, HUB)))
+    assert shown(client, alpha=1.0) == sorted(names)[:MAX_RELATIONS]
+    client.optimize()
+    assert shown(client, alpha=1.0) == sorted(names)[:MAX_RELATIONS]
+
+
+def test_what_is_out_of_scope_is_not_shown(linked: Client) -> None:
+    """Neither beside the target nor one whose name only begins alike; the target itself is."""
+    put(linked, {"viking://resources/r2/x.md": "harbour harbour", "in/x.md": "harbour"})
+    linked.link(HUB, "viking://resources/r2/x.md")
+    linked.link(f"{TOP}/in/x.md", HUB)
+    linked.link(f"{TOP}/in/x.md", TOP)
+    linked.link(f"{TOP}/in/x.md", f"{TOP}/in")
+    wide, below = f"{TOP}/in/x.md", f"{TOP}/in"
+    assert all(uri.startswith(f"{TOP}/") for uri in shown(linked, target=TOP))
+    assert set(shown(linked, wide, target=TOP)) == {HUB, TOP, below}
+    assert shown(linked, wide, target=below) == [below]
+    linked.optimize()
+    assert set(shown(linked, wide, target=TOP)) == {HUB, TOP, below}
+    assert shown(linked, wide, target=below) == [below]
+
+
+def test_filters_do_not_hide_relations(linked: Client) -> None:
+    """Nor do types, levels, a threshold or the limit: they choose results, not what is linked."""
+    everything = shown(linked)
+    assert SKILL in everything
+    linked.put([Draft(HUB, content="harbour", metadata={"n": 1})])
+    score = matches(linked.find("harbour", limit=ALL))[HUB].score
+    for fields in (
+        {"where": {"n": 1}},
+        {"context_types": [ContextType.RESOURCE]},
+        {"levels": Levels.FILES},
+        {"where": {"n": 1}, "limit": 1},
+        {"score_threshold": score - 1e-9},
+    ):
+        assert shown(linked, **fields) == everything, fields
+
+
+def test_links_follow_a_move_and_end_with_a_removal(linked: Client) -> None:
+    """Of either end, and of a directory above one."""
+
+    def seen(hub: str) -> list[str]:
+        return [uri.removeprefix(f"{TOP}/") for uri in shown(linked, hub, target=TOP, alpha=1.0)]
+
+    assert seen(HUB) == ["6/6.md", "5/5.md", "4/4.md", "1/1.md", "2/2.md"]
+    linked.move(f"{TOP}/6/6.md", f"{TOP}/6/z.md")
+    linked.move(f"{TOP}/5", f"{TOP}/a/b")
+    linked.move(f"{TOP}/1", f"{TOP}/z")
+    assert seen(HUB) == ["6/z.md", "a/b/5.md", "4/4.md", "2/2.md", "3/3.md"]
+    hub = f"{TOP}/h/hub.md"
+    linked.move(HUB, hub)
+    assert seen(hub) == ["6/z.md", "a/b/5.md", "4/4.md", "2/2.md", "3/3.md"]
+    linked.delete(f"{TOP}/6/z.md", f"{TOP}/a")
+    assert seen(hub) == ["4/4.md", "2/2.md", "3/3.md", "z/1.md", "0/0.md"]
+    linked.unlink(f"{TOP}/4/4.md", hub)
+    put(linked, {"6/z.md": "harbour"})
+    assert seen(hub) == ["2/2.md", "3/3.md", "z/1.md", "0/0.md", "none.md"]
+
+
+def test_directories_are_ends_too(client: Client) -> None:
+    """Scored as a find of directories scores them; found themselves, they show theirs."""
+    client.put(
+        [
+            Draft(f"{TOP}/{name}", is_directory=True, abstract=words)
+            for name, words in (("a", "ship"), ("b", "harbour harbour"), ("c", "harbour ship"))
+        ]
+    )
+    put(client, {"hub.md": "harbour", "a/1.md": "ship", "b/1.md": "tea", "c/1.md": "harbour"})
+    for name in ("a", "b", "c", "c/1.md"):
+        client.link(HUB, f"{TOP}/{name}", name)
+    client.link(f"{TOP}/b", f"{TOP}/a")
+    found = matches(client.find("harbour", levels=Levels.BOTH, limit=ALL))
+    ends = [f"{TOP}/{name}" for name in ("a", "b", "c", "c/1.md")]
+    scores = {uri: found[uri].score if uri in found else 0.0 for uri in ends}
+    best = sorted(ends, key=lambda uri: (-scores[uri], uri))
+    assert [relation.uri for relation in found[HUB].relations] == best
+    assert best[0] != ends[0]
+    assert {r.uri: r.abstract for r in found[HUB].relations}[f"{TOP}/c"] == "harbour ship"
+    assert set(shown(client, f"{TOP}/b")) == {HUB, f"{TOP}/a"}
+    assert shown(client, f"{TOP}/b", levels=Levels.DIRECTORIES) == shown(client, f"{TOP}/b")
+
+
+def test_the_order_hangs_on_no_method_limit_compaction_or_restart(tmp_path: Path) -> None:
+    """With vectors, half of them in the tail: it is that of exact scores, whatever was opened."""
+    rng = np.random.default_rng(7)
+    near = rng.normal(size=16)
+
+    def prepared(uri: str, words: str, noise: float) -> Prepared:
+        drawn = near + noise * rng.normal(size=16)
+        vector = (drawn / np.linalg.norm(drawn)).astype("<f4").tobytes()
+        return prepare(Draft(uri, content=words, vector=vector))
+
+    hubs = [f"{TOP}/hub{i}.md" for i in range(3)]
+    ends = [f"{TOP}/{i % 7}/{i}.md" for i in range(60)]
+
+    def check(engine: Engine) -> dict[str, list[str]]:
+        def ask(limit: int, method: Method) -> dict[str, Match]:
+            query = FindQuery("harbour", TOP, limit=limit, method=method, max_directories=1)
+            found = find(engine, query, near.astype(np.float32))
+            return {match.uri: match for match in found.matches}
+
+        scores = {uri: match.score for uri, match in ask(ALL, Method.EXACT).items()}
+        assert len(scores) == 63
+        expected = {hub: best_of(ends[i::3], scores) for i, hub in enumerate(hubs)}
+        for method in (Method.EXHAUSTIVE, Method.EXACT, Method.BEST_FIRST):
+            for limit in (5, ALL):
+                found = ask(limit, method)
+                seen = {hub: [r.uri for r in found[hub].relations] for hub in hubs if hub in found}
+                assert seen
+                assert seen == {hub: expected[hub] for hub in seen}, (method, limit)
+        return expected
+
+    settings = EngineSettings(tmp_path, EmbedSettings(provider="none"))
+    with closing(Engine(settings)) as engine:
+        engine.put([prepared(hub, "harbour harbour", 0.1) for hub in hubs]).result()
+        engine.put([prepared(end, "ship in a harbour", 2.0) for end in ends[:30]]).result()
+        engine.optimize()
+        engine.put([prepared(end, "ship in a harbour", 2.0) for end in ends[30:]]).result()
+        for link in [engine.link(hubs[i % 3], end, "") for i, end in enumerate(ends)]:
+            link.result()
+        before = check(engine)
+        engine.optimize()
+        assert check(engine) == before
+    with closing(Engine(settings)) as engine:
+        assert check(engine) == before
+
+
+@settings(max_examples=30, deadline=None, print_blob=True)
+@given(shapes, st.sampled_from([-1.0, 0.0, 0.3, 1.0]), st.sampled_from([1.0, 0.5, 0.001]))
+@example(LARGE, 0.3, 0.001)
+@example(replace(LARGE, seed=24), 0.3, 0.5)  # directories that a walk leaves scored from codes
+@example(replace(LARGE, seed=6), -1.0, 0.5)  # an open gate
+def test_rows_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
+    """All rows of a scope, after a find of one result by any method that scored some from codes."""
+    world = build(shape)
+    world.compact()
+    world.step(4)
+    top, query, snapshot = world.random_directory(), world.query(), world.snapshot
+    scope, means, _ = snapshot.scope(snapshot.find(top.uri))
+    terms, scratch = terms_of(snapshot, query), room(snapshot)
+    numbers = sampled(snapshot, scope.root, sample)
+
+    def ask(method: int, k: int) -> kernel.Found:
+        plan = kernel.Plan(
+            method, 0.0, alpha, 1, 1, False, walk.Limits(k, 1, 10**6, 1), keeps_words=True
+        )
+        return kernel.find(
+            snapshot.tree, snapshot.vectors, numbers, means, asked(query), scope, terms,
+            np.zeros(0, np.uint8), np.zeros(0, np.int32), plan, scratch,
+        )  # fmt: skip
+
+    whole = ask(kernel.EXACT, 10**4)
+    forget(terms, scope, scratch.lexical)
+    plain = naive.find(
+        top, query, world.prior.astype(float), None if alpha < 0 else alpha, whole.gate
+    )
+    contexts = [*naive.walk(top), *naive.files_below(top)]
+    expected = naive.score_rows(contexts, plain)
+    rows = np.array([snapshot.find(context.uri) for context in contexts], np.int32)
+    for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
+        found = ask(method, 1)
+        scores = kernel.score_rows(
+            rows, snapshot.tree, snapshot.vectors, numbers, means, asked(query), scope,
+            found.weights, scratch,
+        )  # fmt: skip
+        forget(terms, scope, scratch.lexical)
+        assert not scratch.lexical.any()
+        assert scores.tolist() == pytest.approx(expected, abs=1e-5)
+    world.close()
+
+
+def test_a_hub_with_5000_links_is_found_at_once(tmp_path: Path) -> None:
+    """Whether the links have scores or all have none."""
+    ends = [f"{TOP}/{i % 50}/{i}.md" for i in range(5000)]
+    with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
+        drafts = [Draft(end, content="ship " * (i % 7) + "harbour") for i, end in enumerate(ends)]
+        engine.put([prepare(draft) for draft in [Draft(HUB, content="zebra"), *drafts]]).result()
+        for link in [engine.link(HUB, end, "") for end in ends]:
+            link.result()
+        for query, first in (("zebra harbour", ends[::7]), ("zebra", ends)):
+            taken = []
+            for _ in range(5):
+                started = time.perf_counter()
+                (found, *_) = find(engine, FindQuery(query, alpha=1.0), None).matches
+                taken.append(time.perf_counter() - started)
+                assert found.uri == HUB
+                assert [r.uri for r in found.relations] == sorted(first)[:MAX_RELATIONS]
+            assert min(taken) < 0.1
