@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import socket
 import subprocess
@@ -12,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from vikingd.config import ConfigError, Embedding, load
+from vikingd.config import ConfigError, Embedding, RerankBackend, load
 from vikingd.embed.provider import EmbedSettings
+from vikingd.rerank.settings import FORMS, BackendSettings
 
 
 @pytest.fixture(autouse=True)
@@ -175,6 +177,113 @@ def test_printed_settings_hide_passwords_in_urls() -> None:
 def test_embedding_section_is_that_of_the_embedder() -> None:
     """Each setting of the embedder can be set, with the same name and default."""
     assert Embedding().model_dump() == dataclasses.asdict(EmbedSettings())
+
+
+BGE = {"kind": "http", "form": "tei", "url": "http://127.0.0.1:8080"}
+
+
+def test_rerank_backends_are_those_of_the_rerankers() -> None:
+    """Each setting of a backend can be set, with the same name and default, and every form."""
+    given = BackendSettings(**BGE)  # type: ignore[arg-type]
+    assert RerankBackend(**BGE).model_dump() == dataclasses.asdict(given)
+    assert load(None, {"rerank": {"backends": [BGE]}}).settings.rerank.table() == (given,)
+    assert load().settings.rerank.table() == ()
+    for form in FORMS:
+        url = {"url": "http://127.0.0.1"}
+        key = {"key_env": "HOME"}
+        RerankBackend(**{"kind": "http", "form": form, "model": "m"} | url | key)
+
+
+def test_rerank_backends_come_from_file_and_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables in the file, JSON in the environment; printed, they are read again."""
+    monkeypatch.setenv("VIKINGD_RERANK_KEY", "sk-secret")  # ours by its prefix, named as the key's
+    text = """
+        [[rerank.backends]]
+        kind = "http"
+        form = "jina"
+        model = "jina-reranker"
+        key_env = "VIKINGD_RERANK_KEY"
+        [[rerank.backends]]
+        kind = "http"
+        form = "tei"
+        url = "http://me:hunter2@127.0.0.1:8080"
+        scripts = ["han", "kana"]
+    """
+    loaded = load(write(tmp_path / "c.toml", text))
+    others, han = loaded.settings.rerank.table()
+    assert (others.scripts, han.scripts) == ((), ("han", "kana"))
+    printed = loaded.toml()
+    assert "sk-secret" not in printed
+    assert "hunter2" not in printed
+    again = load(write(tmp_path / "again.toml", printed)).settings.rerank.backends
+    url = "http://***@127.0.0.1:8080"
+    assert again == (
+        loaded.settings.rerank.backends[0],
+        loaded.settings.rerank.backends[1].model_copy(update={"url": url}),
+    )
+    monkeypatch.delenv("VIKINGD_RERANK_KEY")  # the environment wins whole, and names none
+    monkeypatch.setenv("VIKINGD_RERANK__BACKENDS", json.dumps([BGE]))
+    loaded = load(tmp_path / "c.toml")
+    assert [backend.form for backend in loaded.settings.rerank.table()] == ["tei"]
+    assert loaded.origins["rerank.backends"] == "VIKINGD_RERANK__BACKENDS"
+
+
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [
+        ({"kind": "grpc"}, "kind: Input should be 'http', 'volcengine' or 'onnx'"),
+        (BGE | {"form": "voyage"}, "form: Input should be"),
+        (BGE | {"scores": "rank"}, "scores: Input should be"),
+        (BGE | {"timeout": 0}, "timeout: "),
+        (BGE | {"lang": "zh"}, "lang: there is no such setting"),
+        (BGE | {"scripts": ["han", "klingon"]}, "scripts: 'klingon' is not one of none, latin"),
+        (BGE | {"path": "/m"}, "the kind http takes no path"),
+        ({"kind": "http"}, "needs a form: one of cohere, jina, tei, vllm, xinference"),
+        ({"kind": "http", "form": "tei"}, "needs the server's address: set url"),
+        (BGE | {"form": "vllm"}, "needs a model: set model"),
+        ({"kind": "http", "form": "cohere", "model": "m"}, "name the environment variable"),
+        ({"kind": "http", "form": "jina", "model": "m"}, "with key_env"),
+        (BGE | {"key_env": "NO_SUCH_KEY"}, "variable NO_SUCH_KEY is not set"),
+        (BGE | {"key_env": "ODD_KEY"}, "key_env: ODD_KEY holds characters that are in no key"),
+        (BGE | {"url": "127.0.0.1:8080"}, "url: this is no http:// or https:// address"),
+        (BGE | {"url": "http://"}, "url: this is no"),
+        (BGE | {"url": "http://a:b/hunter2@x"}, "url: this is no"),
+        (BGE | {"url": "http://x?key=hunter2"}, "url: it must end with its path"),
+        (BGE | {"url": "http://a:hunter2@x", "key_env": "HOME"}, "leave one of them out"),
+        ({"kind": "volcengine"}, "with access_key_env and secret_key_env"),
+        ({"kind": "volcengine", "access_key_env": "HOME"}, "access_key_env and secret_key_env"),
+        (
+            {"kind": "volcengine", "access_key_env": "HOME", "secret_key_env": "NO_SUCH_KEY"},
+            "secret_key_env: the environment variable NO_SUCH_KEY is not set",
+        ),
+        ({"kind": "onnx"}, "set path to a directory with model.onnx and tokenizer.json"),
+        ({"kind": "onnx", "path": "/m", "url": "http://x"}, "the kind onnx takes no url"),
+    ],
+)
+def test_rerank_backends_that_cant_work_are_refused(
+    monkeypatch: pytest.MonkeyPatch, backend: dict[str, object], reason: str
+) -> None:
+    """Each with its place, what is wrong, and no secret."""
+    monkeypatch.setenv("ODD_KEY", "hunter2\u2026")
+    monkeypatch.setenv(
+        "VIKINGD_RERANK__BACKENDS", json.dumps([BGE | {"scripts": ["han"]}, backend])
+    )
+    message = refusal()
+    assert message.startswith("rerank.backends.1")
+    assert reason in message
+    assert message.endswith("(from VIKINGD_RERANK__BACKENDS)")
+    assert "hunter2" not in message
+
+
+@pytest.mark.parametrize("scripts", [[], ["han"], ["latin", "han"]])
+def test_a_rerank_backend_that_is_never_asked_is_refused(scripts: list[str]) -> None:
+    """Two for one script, or two for all others."""
+    first = BGE | {"scripts": scripts[-1:]}
+    message = refusal(rerank={"backends": [first, BGE | {"scripts": scripts}]})
+    assert message.startswith("rerank: two backends are for ")
+    assert ("'han'" in message) == bool(scripts)
 
 
 def vikingd(*args: str) -> subprocess.CompletedProcess[str]:

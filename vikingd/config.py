@@ -23,6 +23,7 @@ from pydantic_settings import (
 from vikingd.memory import routes
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Routes
+from vikingd.rerank.settings import BackendSettings, check_backend, check_backends
 
 PREFIX = "VIKINGD_"
 FILE_VARIABLE = "VIKINGD_CONFIG"
@@ -136,6 +137,52 @@ class Recall(_Section):
         return Routes([routes.Route(r.name, r.triggers, r.files) for r in self.routes])
 
 
+class RerankBackend(_Section):
+    """One reranker; see vikingd.rerank.settings.BackendSettings."""
+
+    kind: Literal["http", "volcengine", "onnx"]
+    scripts: tuple[str, ...] = ()  # of the queries that it is for; none: all others
+    url: str = ""
+    form: Literal["", "cohere", "jina", "tei", "vllm", "xinference"] = ""
+    model: str = ""
+    model_version: str = "251028"
+    region: str = "cn-beijing"
+    path: str = ""  # directory with model.onnx and tokenizer.json
+    key_env: str = ""
+    access_key_env: str = ""
+    secret_key_env: str = ""
+    timeout: float = Field(default=2.0, gt=0, le=60)  # seconds, of one call
+    batch: int = Field(default=0, ge=0, le=10_000)  # documents of one request; 0: the form's
+    max_chars: int = Field(default=2000, ge=1, le=100_000)  # of one document
+    scores: Literal["", "probability", "logit"] = ""  # "": the form's
+    concurrency: int = Field(default=8, ge=1, le=1024)
+    threads: int = Field(default=2, ge=1, le=256)
+
+    @model_validator(mode="after")
+    def _can_work(self) -> Self:
+        check_backend(self.settings())
+        return self
+
+    def settings(self) -> BackendSettings:
+        """The same for the rerankers."""
+        return BackendSettings(**self.model_dump())
+
+
+class Rerank(_Section):
+    """Who reads abstracts again in THINKING mode; nobody, unless set."""
+
+    backends: tuple[RerankBackend, ...] = ()
+
+    @model_validator(mode="after")
+    def _each_can_be_asked(self) -> Self:
+        check_backends(self.table())
+        return self
+
+    def table(self) -> tuple[BackendSettings, ...]:
+        """The backends, in order."""
+        return tuple(backend.settings() for backend in self.backends)
+
+
 class Index(_Section):
     """When the tail of new texts is compacted into the base (both must be reached), and how."""
 
@@ -172,6 +219,7 @@ class Settings(BaseSettings):
     retrieval: Retrieval = Retrieval()
     context: Context = Context()
     recall: Recall = Recall()
+    rerank: Rerank = Rerank()
     index: Index = Index()
     limits: Limits = Limits()
 
@@ -209,8 +257,7 @@ class Loaded:
             if isinstance(value, list):
                 lines += _tables(key, value, origin)
                 continue
-            text = re.sub(r"//[^/@]*@", "//***@", value) if isinstance(value, str) else value
-            lines.append(f"{f'{name} = {_json(text)}':<60} # {origin}")
+            lines.append(f"{f'{name} = {_json(value)}':<60} # {origin}")
         return "\n".join(lines) + "\n"
 
 
@@ -222,8 +269,9 @@ def _tables(key: str, rows: list[dict[str, Any]], origin: str) -> Iterator[str]:
 
 
 def _json(value: Any) -> str:
-    """A string, a number or an array of such, alike in JSON and in TOML."""
-    return json.dumps(value, ensure_ascii=False)
+    """A string, a number or an array of such, alike in JSON and in TOML; no password of a URL."""
+    text = re.sub(r"//[^/?#]*@", "//***@", value) if isinstance(value, str) else value
+    return json.dumps(text, ensure_ascii=False)
 
 
 def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Loaded:
@@ -315,16 +363,24 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
     """Variables with our prefix that name no setting, as settings, so that they are refused."""
-    section = merged.get("embedding")
-    key_variable = section.get("openai_key_env") if isinstance(section, Mapping) else None
+    keys = set(_key_variables(merged))
     out = {}
     for variable, value in os.environ.items():
         name = variable.upper()
-        if name.startswith(PREFIX) and name != FILE_VARIABLE and variable != key_variable:
+        if name.startswith(PREFIX) and name != FILE_VARIABLE and variable not in keys:
             setting = name.removeprefix(PREFIX).lower()
             if setting.split("__")[0] not in Settings.model_fields:
                 out[setting] = value
     return out
+
+
+def _key_variables(merged: Mapping[str, Any]) -> Iterator[str]:
+    """What the settings name as holding keys; they have not been checked yet."""
+    embedding, rerank = merged.get("embedding"), merged.get("rerank")
+    backends = rerank.get("backends") if isinstance(rerank, Mapping) else None
+    for section in [embedding, *(backends if isinstance(backends, list) else ())]:
+        if isinstance(section, Mapping):
+            yield from (str(value) for name, value in section.items() if name.endswith("key_env"))
 
 
 def _flag(key: str) -> str:
@@ -339,7 +395,12 @@ def _describe(error: ValidationError, origins: Mapping[str, str]) -> str:
         if fault["type"] == "extra_forbidden":
             what = "there is no such setting"
         where = origins.get(key) or next(
-            (origin for name, origin in origins.items() if name.startswith(key + ".")), ""
+            (
+                origin
+                for name, origin in origins.items()
+                if name.startswith(key + ".") or key.startswith(name + ".")
+            ),
+            "",
         )
         lines.append(f"{key}: {what}" + (f" (from {where})" if where else ""))
     return "\n".join(lines)

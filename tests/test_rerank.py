@@ -1,0 +1,487 @@
+"""Rerankers: which backend is asked, with what, for how long, and what is remembered of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted import Reply, Request, ScriptedServer
+
+from vikingd import breaker
+from vikingd.rerank import rerankers
+from vikingd.rerank.backends import RerankFailed
+from vikingd.rerank.rerankers import Reranked, Rerankers
+from vikingd.rerank.settings import BackendSettings
+
+SCORES = {"a": 0.9, "b": 0.5, "c": 0.1}
+
+
+def answer(request: Request) -> Reply:
+    """Scores by SCORES, in TEI's form."""
+    return Reply(
+        [
+            {"index": i, "score": SCORES.get(text, 0.0)}
+            for i, text in enumerate(request.json["texts"])
+        ]
+    )
+
+
+def tei(url: str, **other: Any) -> BackendSettings:
+    """A backend."""
+    return BackendSettings("http", url=url, form="tei", **other)
+
+
+def play(
+    script: Callable[[Request], Reply],
+    scene: Callable[[Rerankers, ScriptedServer], Awaitable[None]],
+    took: Callable[[str, str, float], None] = lambda *_: None,
+    **other: Any,
+) -> ScriptedServer:
+    """Plays a scene with one backend, whose server follows the script."""
+
+    async def run(server: ScriptedServer) -> None:
+        made = Rerankers([tei(server.url, **other)], took)
+        try:
+            await scene(made, server)
+        finally:
+            await made.close()
+
+    with ScriptedServer(script) as server:
+        asyncio.run(run(server))
+    return server
+
+
+async def reason(
+    made: Rerankers, documents: Sequence[str] = ("a",), seconds: float | None = None
+) -> str:
+    """Why a call fails."""
+    with pytest.raises(RerankFailed) as caught:
+        await made.rerank("query", documents, seconds)
+    return str(caught.value)
+
+
+def test_known_scores_are_not_asked_for_again() -> None:
+    """Only documents that are new for the query are sent; none new, no call."""
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        assert await made.rerank("query", ["a", "b"], None) == Reranked((0.9, 0.5), 2, 0)
+        assert await made.rerank("query", ["b", "c", "a"], None) == Reranked((0.5, 0.1, 0.9), 1, 2)
+        assert await made.rerank("query", ["a", "c"], 0.0) == Reranked((0.9, 0.1), 0, 2)
+        assert await made.rerank("other", ["a"], None) == Reranked((0.9,), 1, 0)
+
+    server = play(answer, scene)
+    assert [request.json["texts"] for request in server.requests] == [["a", "b"], ["c"], ["a"]]
+
+
+def test_equal_documents_are_sent_once() -> None:
+    """Also those that are equal only as they are cut."""
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        reranked = await made.rerank("query", ["a1", "b", "a2", "b"], None)
+        assert reranked == Reranked((0.9, 0.5, 0.9, 0.5), 2, 0)
+        assert await made.rerank("query", ["a3", "a4"], None) == Reranked((0.9, 0.9), 0, 1)
+
+    server = play(answer, scene, max_chars=1)
+    assert [request.json["texts"] for request in server.requests] == [["a", "b"]]
+
+
+def test_no_documents_are_no_call() -> None:
+    """Nothing to read is nothing to ask."""
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        assert await made.rerank("query", [], None) == Reranked((), 0, 0)
+
+    assert not play(answer, scene).requests
+
+
+def test_cache_forgets_what_was_longest_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds so many scores; being used again keeps one in it."""
+    monkeypatch.setattr(rerankers, "CACHE_SIZE", 2)
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        await made.rerank("query", ["a", "b"], None)
+        await made.rerank("query", ["a"], None)
+        await made.rerank("query", ["c"], None)
+        assert (await made.rerank("query", ["a"], None)).cached == 1
+        assert (await made.rerank("query", ["b"], None)).cached == 0
+
+    play(answer, scene)
+
+
+def test_failed_calls_leave_nothing_in_the_cache() -> None:
+    """Scores of a reply that was refused, or of one part of a call, are not remembered."""
+    replies = iter([Reply([{"index": 0, "score": 0.9}, {"index": 1, "score": 7}])])
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        await reason(made, ["a", "b"])
+        assert (await made.rerank("query", ["a", "b"], None)).asked == 2
+
+    play(lambda request: next(replies, None) or answer(request), scene)
+
+
+def test_long_queries_are_cut() -> None:
+    """The server is sent 2,000 characters of a query."""
+
+    async def scene(made: Rerankers, server: ScriptedServer) -> None:
+        await made.rerank("q" * 5000, ["a"], None)
+        assert server.requests[0].json["query"] == "q" * 2000
+
+    play(answer, scene)
+
+
+def test_script_of_the_query_chooses_the_backend() -> None:
+    """The first that names it, else the first that names none, else nobody; each has its cache."""
+    long = "hello" * 400  # as far as it is sent; what follows makes it Chinese
+    with ScriptedServer(answer) as latin, ScriptedServer(answer) as others:
+
+        async def ask() -> None:
+            made = Rerankers(
+                [
+                    tei(others.url, model="others"),
+                    tei(latin.url, model="latin", scripts=("latin", "cyrillic")),
+                    tei(latin.url, model="same", scripts=("han",)),
+                ]
+            )
+            assert made.named("hello") == "http/latin"
+            assert made.named("привет") == "http/latin"
+            assert made.named("部署") == "http/same"
+            assert made.named("안녕") == "http/others"
+            assert made.named("123") == "http/others"
+            await made.rerank("hello", ["a"], None)
+            await made.rerank("안녕", ["a"], None)
+            assert (await made.rerank("部署", ["a"], None)).cached == 0
+            await made.rerank(long, ["a"], None)
+            assert (await made.rerank(long + "部署" * 900, ["a"], None)).cached == 0
+            await made.close()
+            only = Rerankers([tei(latin.url, scripts=("han",))])
+            assert only.named("hello") == ""
+            with pytest.raises(RerankFailed, match="no reranker for a query in latin"):
+                await only.rerank("hello", ["a"], None)
+            await only.close()
+
+        asyncio.run(ask())
+        asked = [request.json["query"] for request in latin.requests]
+        assert asked == ["hello", "部署", long, long]
+        assert [request.json["query"] for request in others.requests] == ["안녕"]
+
+
+def test_no_backends_are_no_reranker() -> None:
+    """Without settings nobody is named."""
+    assert Rerankers([]).named("hello") == ""
+
+
+@pytest.mark.parametrize(("seconds", "timeout"), [(0.2, 30.0), (None, 0.2), (9.0, 0.2)])
+def test_time_is_kept_when_the_server_is_slow(seconds: float | None, timeout: float) -> None:
+    """The caller's seconds or the backend's own, whichever is less, and 50 ms at most."""
+    spent = []
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        # The machine may be busy: the best of three counts.
+        while len(spent) < 3 and not (spent and spent[-1] < 0.25):
+            started = time.monotonic()
+            told = await reason(made, seconds=seconds)
+            spent.append(time.monotonic() - started)
+            assert told == "http/tei did not answer within 0.2 s"
+
+    play(lambda _: Reply(after=5), scene, timeout=timeout)
+    assert 0.2 <= min(spent) < 0.25
+
+
+@pytest.mark.parametrize("where", ["head", "body"])
+def test_time_is_kept_when_the_server_drips(where: str) -> None:
+    """A byte every now and then, which resets the time-outs of many a client."""
+    spent = []
+
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if where == "body":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        else:
+            writer.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+        try:
+            while not writer.is_closing():
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        except ConnectionError:
+            return
+
+    async def ask() -> None:
+        server = await asyncio.start_server(drip, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        made = Rerankers([tei(f"http://127.0.0.1:{port}")])
+        while len(spent) < 3 and not (spent and spent[-1] < 0.25):
+            started = time.monotonic()
+            assert "within 0.2 s" in await reason(made, seconds=0.2)
+            spent.append(time.monotonic() - started)
+        await made.close()
+        server.close()
+
+    asyncio.run(ask())
+    assert 0.2 <= min(spent) < 0.25
+
+
+def test_waiting_for_a_place_counts() -> None:
+    """No more requests at once than set, and the time in the queue is the call's own."""
+    lock, full, release = threading.Lock(), threading.Event(), threading.Event()
+    running, most = 0, 0
+
+    def hold(request: Request) -> Reply:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+            if running == 2:
+                full.set()
+        release.wait(10)
+        with lock:
+            running -= 1
+        return answer(request)
+
+    async def scene(made: Rerankers, server: ScriptedServer) -> None:
+        first = asyncio.create_task(made.rerank("query", ["a", "b", "c", "d", "e"], None))
+        await asyncio.to_thread(full.wait, 10)
+        assert "within 0.2 s" in await reason(made, ["f"], 0.2)
+        assert len(server.requests) == 2
+        release.set()
+        assert (await first).asked == 5
+
+    play(hold, scene, concurrency=2, batch=1, timeout=10.0)
+    assert most == 2
+
+
+def test_parts_of_a_failed_call_are_not_waited_for() -> None:
+    """With one part missing the others are of no use, and their places are free."""
+    came, lost, both = threading.Event(), threading.Event(), threading.Barrier(2)
+
+    def script(request: Request) -> Reply:
+        if lost.is_set():
+            both.wait(1)  # a place that is still taken would let only one come
+            return answer(request)
+        if request.json["texts"] == ["a"]:
+            came.set()
+            return Reply(after=30)
+        came.wait(10)
+        lost.set()
+        return Reply(b"", 500)
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        assert await reason(made, ["a", "b"]) == "http/tei answered 500"
+        assert (await made.rerank("query", ["a", "b"], None)).scores == (0.9, 0.5)
+
+    play(script, scene, concurrency=2, batch=1)
+
+
+def test_a_call_that_took_too_long_gives_its_place_back() -> None:
+    """What nobody waits for any more does not keep others waiting."""
+    replies = iter([Reply(after=5)])
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        await reason(made, seconds=0.1)
+        assert (await made.rerank("query", ["a"], None)).scores == (0.9,)
+
+    play(lambda request: next(replies, None) or answer(request), scene, concurrency=1)
+
+
+def test_no_time_left_is_no_call() -> None:
+    """A caller whose deadline has passed does not make the server work."""
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        for seconds in (0.0, -1.0):
+            assert await reason(made, seconds=seconds) == (
+                "http/tei was not asked: no time is left"
+            )
+
+    assert not play(answer, scene).requests
+
+
+def test_cancellation_passes_through() -> None:
+    """A caller that goes away gets no other error, and the server's connection is closed."""
+    came, hold = threading.Event(), threading.Event()
+
+    def wait(_: Request) -> Reply:
+        came.set()
+        hold.wait(10)
+        return Reply()
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        task = asyncio.create_task(made.rerank("query", ["a"], None))
+        await asyncio.to_thread(came.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        hold.set()
+
+    play(wait, scene, timeout=30.0)
+
+
+def test_each_call_is_told_with_its_time() -> None:
+    """Name, DONE or FAILED, seconds: of calls that were made, not of those that weren't needed."""
+    told: list[tuple[str, str, float]] = []
+    replies = iter([Reply(b"", 500)])
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        await reason(made)
+        await made.rerank("query", ["a"], None)
+        await made.rerank("query", ["a"], None)
+
+    play(
+        lambda request: next(replies, None) or answer(request),
+        scene,
+        took=lambda *call: told.append(call),
+        model="m",
+    )
+    assert [(name, how) for name, how, _ in told] == [("http/m", "FAILED"), ("http/m", "DONE")]
+    assert all(0 < seconds < 2 for *_, seconds in told)
+
+
+def test_breaker_opens_tries_with_one_call_and_closes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Three failures in a row; then fast failures, one call that tries, and all is well again."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(breaker, "MIN_PAUSE", 0.3)
+    works, came, hold = threading.Event(), threading.Event(), threading.Event()
+
+    def script(request: Request) -> Reply:
+        if not works.is_set():
+            return Reply(b"broken", 500)
+        came.set()
+        hold.wait(10)
+        return answer(request)
+
+    async def scene(made: Rerankers, server: ScriptedServer) -> None:
+        for _ in range(3):
+            assert await reason(made) == "http/tei answered 500: broken"
+        told = await reason(made)
+        assert told == (
+            "http/tei failed 3 times in a row (answered 500: broken); asked again in 1 s"
+        )
+        assert len(server.requests) == 3
+        works.set()
+        await asyncio.sleep(0.31)
+        trial = asyncio.create_task(made.rerank("query", ["a"], None))
+        await asyncio.to_thread(came.wait, 10)
+        for _ in range(5):
+            assert "being asked again now" in await reason(made)
+        assert len(server.requests) == 4
+        hold.set()
+        assert (await trial).scores == (0.9,)
+        assert (await made.rerank("query", ["b"], None)).scores == (0.5,)
+
+    play(script, scene, timeout=10.0)
+    messages = [r.message for r in caplog.records if r.name.startswith("vikingd.rerank")]
+    assert messages == [
+        "the reranker http/tei fails: it answered 500: broken",
+        "the reranker http/tei works again",
+    ]
+
+
+def test_known_scores_are_given_while_the_breaker_is_open() -> None:
+    """What needs no call does not fail for one."""
+
+    async def scene(made: Rerankers, server: ScriptedServer) -> None:
+        await made.rerank("query", ["a"], None)
+        server.answer = lambda _: Reply(b"", 500)
+        for _ in range(4):
+            await reason(made, ["b"])
+        assert (await made.rerank("query", ["a"], None)).cached == 1
+        assert len(server.requests) == 4
+
+    play(answer, scene)
+
+
+def test_a_callers_small_time_is_no_failure_of_the_backend() -> None:
+    """It may run out as often as it likes; the backend's own time-outs open the breaker."""
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        for _ in range(4):
+            assert "did not answer" in await reason(made, seconds=0.02)
+        for _ in range(3):
+            assert "did not answer" in await reason(made)
+        told = await reason(made)
+        assert "failed 3 times in a row (did not answer within 0.1 s)" in told
+
+    play(lambda _: Reply(after=5), scene, timeout=0.1)
+
+
+def test_a_cancelled_trial_lets_the_next_call_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller that goes away while it tries leaves the breaker to the next one."""
+    monkeypatch.setattr(breaker, "MIN_PAUSE", 0.0)
+    came, fails, hold = threading.Event(), threading.Event(), threading.Event()
+    fails.set()
+
+    def script(request: Request) -> Reply:
+        if fails.is_set():
+            return Reply(b"", 500)
+        came.set()
+        hold.wait(10)
+        return answer(request)
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        for _ in range(3):
+            await reason(made)
+        fails.clear()
+        trial = asyncio.create_task(made.rerank("query", ["a"], None))
+        await asyncio.to_thread(came.wait, 10)
+        trial.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await trial
+        hold.set()
+        assert (await made.rerank("query", ["a"], None)).asked == 1
+
+    play(script, scene, timeout=10.0)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_opens_the_breaker(status: int) -> None:
+    """One such answer is enough, and nobody asks before that time."""
+
+    async def scene(made: Rerankers, server: ScriptedServer) -> None:
+        assert await reason(made) == f"http/tei answered {status}"
+        assert f"failed once (answered {status}); asked again in 30 s" in await reason(made)
+        assert len(server.requests) == 1
+
+    play(lambda _: Reply(b"", status, {"Retry-After": "30"}), scene)
+
+
+def test_429_without_retry_after_is_one_failure() -> None:
+    """The breaker stays closed for the next call."""
+    replies = iter([Reply(b"", 429)])
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        assert await reason(made) == "http/tei answered 429"
+        assert (await made.rerank("query", ["a"], None)).asked == 1
+
+    play(lambda request: next(replies, None) or answer(request), scene)
+
+
+def test_close_ends_what_still_runs() -> None:
+    """A call in flight ends with a reason, and nothing is left behind."""
+    came, hold = threading.Event(), threading.Event()
+
+    def wait(_: Request) -> Reply:
+        came.set()
+        hold.wait(10)
+        return Reply()
+
+    async def scene(made: Rerankers, _: ScriptedServer) -> None:
+        call = asyncio.create_task(reason(made))
+        await asyncio.to_thread(came.wait, 10)
+        await made.close()
+        assert await call == "http/tei was closed"
+        assert not made._running
+        hold.set()
+
+    play(wait, scene, timeout=30.0)
+
+
+def test_a_backend_that_cant_work_is_told_when_it_is_opened(tmp_path: Path) -> None:
+    """The name of the backend and what is missing, before any call."""
+    with pytest.raises(RerankFailed, match=r"the reranker onnx/bge: .*tokenizer.json is not there"):
+        Rerankers([BackendSettings("onnx", path=str(tmp_path / "bge"))])
