@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from vikingd.config import ConfigError, Embedding, RerankBackend, load
+from vikingd.config import ConfigError, Embedding, Planner, RerankBackend, load
 from vikingd.embed.provider import EmbedSettings
+from vikingd.intent.settings import PlannerSettings
 from vikingd.rerank.settings import FORMS, BackendSettings
 
 
@@ -153,6 +154,27 @@ def test_openai_is_refused_without_its_key(monkeypatch: pytest.MonkeyPatch) -> N
     load(None, {"embedding": section})
 
 
+def test_a_planner_is_refused_without_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that is not on this machine needs the key that the settings name."""
+    assert load().settings.planner.model == ""  # rules need none
+    monkeypatch.setenv("VIKINGD_PLANNER_KEY", "sk-secret")  # ours by its prefix, but named
+    section = {"model": "small", "key_env": "VIKINGD_PLANNER_KEY"}
+    assert "sk-secret" not in load(None, {"planner": section}).toml()
+    monkeypatch.delenv("VIKINGD_PLANNER_KEY")
+    for url in ("", "https://models.example/v1", "http://127.0.0.1.example/v1"):
+        message = refusal(planner={**section, "base_url": url})
+        assert message.startswith("planner: the model is asked with the key in the environment")
+        assert "VIKINGD_PLANNER_KEY" in message
+    load(None, {"planner": {**section, "base_url": "http://localhost:8080/v1"}})
+    assert "base_url must be a URL" in refusal(planner={**section, "base_url": "localhost:8080"})
+
+
+def test_bounds_of_the_planner_are_kept() -> None:
+    """No time, no call at a time and unknown keys are refused, naming the setting."""
+    for name, value in {"timeout": 0, "concurrency": 0, "temperature": 1}.items():
+        assert refusal(planner={name: value}).startswith(f"planner.{name}: ")
+
+
 def test_printed_settings_are_toml_with_origins(tmp_path: Path) -> None:
     """What `vikingd config` prints gives the same settings when read, and names each origin."""
     file = write(tmp_path / "c.toml", "[embedding]\nprovider = 'none'\ntimeout = 1.5\n")
@@ -168,10 +190,12 @@ def test_printed_settings_are_toml_with_origins(tmp_path: Path) -> None:
 
 def test_printed_settings_hide_passwords_in_urls() -> None:
     """A password in the endpoint's URL is not printed."""
-    flags = {"embedding": {"openai_base_url": "http://me:hunter2@127.0.0.1/v1"}}
+    url = "http://me:hunter2@127.0.0.1/v1"
+    flags = {"embedding": {"openai_base_url": url}, "planner": {"base_url": url}}
     printed = load(None, flags).toml()
     assert "hunter2" not in printed
     assert tomllib.loads(printed)["embedding"]["openai_base_url"] == "http://***@127.0.0.1/v1"
+    assert tomllib.loads(printed)["planner"]["base_url"] == "http://***@127.0.0.1/v1"
 
 
 def test_embedding_section_is_that_of_the_embedder() -> None:
@@ -284,6 +308,11 @@ def test_a_rerank_backend_that_is_never_asked_is_refused(scripts: list[str]) -> 
     message = refusal(rerank={"backends": [first, BGE | {"scripts": scripts}]})
     assert message.startswith("rerank: two backends are for ")
     assert ("'han'" in message) == bool(scripts)
+
+
+def test_planner_section_is_that_of_the_planner() -> None:
+    """Each setting of the planner can be set, with the same name and default."""
+    assert Planner().model_dump() == dataclasses.asdict(PlannerSettings())
 
 
 def vikingd(*args: str) -> subprocess.CompletedProcess[str]:

@@ -20,6 +20,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from vikingd.intent.settings import PlannerSettings
 from vikingd.memory import routes
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Routes
@@ -62,6 +63,22 @@ class Embedding(_Section):
                 f"the provider openai takes its key from the environment variable "
                 f"{self.openai_key_env}, which is not set"
             )
+        return self
+
+
+class Planner(_Section):
+    """Which model plans a Search; without one rules do."""
+
+    base_url: str = ""  # of an OpenAI-compatible endpoint; empty: OpenAI's own
+    model: str = ""  # empty: none
+    key_env: str = "OPENAI_API_KEY"
+    timeout: float = Field(default=10.0, gt=0, le=3600)  # seconds, of one plan with its retries
+    concurrency: int = Field(default=8, ge=1, le=1024)  # calls to the model at a time
+
+    @model_validator(mode="after")
+    def _model_can_be_asked(self) -> Self:
+        if self.model:
+            PlannerSettings(**self.model_dump()).key()
         return self
 
 
@@ -215,6 +232,7 @@ class Settings(BaseSettings):
     path: Path = Path("~/.local/share/vikingd")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     embedding: Embedding = Embedding()
+    planner: Planner = Planner()
     find: Find = Find()
     retrieval: Retrieval = Retrieval()
     context: Context = Context()
@@ -376,9 +394,10 @@ def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
 
 def _key_variables(merged: Mapping[str, Any]) -> Iterator[str]:
     """What the settings name as holding keys; they have not been checked yet."""
-    embedding, rerank = merged.get("embedding"), merged.get("rerank")
+    rerank = merged.get("rerank")
     backends = rerank.get("backends") if isinstance(rerank, Mapping) else None
-    for section in [embedding, *(backends if isinstance(backends, list) else ())]:
+    sections = [merged.get("embedding"), merged.get("planner")]
+    for section in [*sections, *(backends if isinstance(backends, list) else ())]:
         if isinstance(section, Mapping):
             yield from (str(value) for name, value in section.items() if name.endswith("key_env"))
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 MAX_RELATIONS = 5
 MAX_PASSAGES_SHOWN = 3
 MAX_LIMIT = 1000
+MAX_THINKING_LIMIT = 100
 DEFAULT_LIMIT = 10
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -44,6 +45,14 @@ class Method(IntEnum):
     EXHAUSTIVE = 1
     BEST_FIRST = 2
     EXACT = 3
+
+
+class RerankStatus(IntEnum):
+    """What became of reranking."""
+
+    DONE = 1
+    FAILED = 2
+    OFF = 3
 
 
 class PutOutcome(IntEnum):
@@ -159,11 +168,12 @@ class FindQuery:
     min_revision: int = 0
     method: Method = Method.AUTO
     max_directories: int = 0
+    thinking: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreParts:
-    """How a score came about; every part in [0, 1]."""
+    """How a score came about; every part in [0, 1]. `rerank` is None where no reranker decided."""
 
     dense: float
     lexical: float
@@ -173,6 +183,7 @@ class ScoreParts:
     parent: float
     parent_weight: float
     final: float
+    rerank: float | None = None
 
 
 # A find makes dozens of the next two, and a frozen one takes four times as long to make.
@@ -249,6 +260,29 @@ class FindTrace:
     lexical_lift: float
 
 
+@dataclass(frozen=True, slots=True)
+class RerankRound:
+    """One call of the reranker; see RerankRound in the proto for each field."""
+
+    round: int
+    opened: int
+    documents: int
+    cached: int
+    without_abstract: int
+    left_out: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    """What the reranker did; `reason` says why the status is not DONE."""
+
+    status: RerankStatus
+    reason: str = ""
+    model: str = ""
+    rounds: tuple[RerankRound, ...] = ()
+
+
 class Stage(NamedTuple):
     """A part of the work on an answer; from when to when, by `time.perf_counter`."""
 
@@ -269,7 +303,7 @@ def seconds_of(stages: Iterable[Stage]) -> dict[str, float]:
 class FindResult:
     """Matches by falling score, ties by URI, and how they came about.
 
-    `method` is the one that was used, never AUTO.
+    `method` is the one that was used, never AUTO; `rerank` is None in QUICK.
     """
 
     matches: tuple[Match, ...]
@@ -278,6 +312,7 @@ class FindResult:
     stages: tuple[Stage, ...]
     degraded: tuple[str, ...] = ()
     trace: FindTrace | None = None
+    rerank: Rerank | None = None
 
 
 @dataclass(frozen=True, slots=True)

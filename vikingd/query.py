@@ -1,4 +1,4 @@
-"""The domain of Retrieve, of contexts and of Recall: what is asked, and what is answered."""
+"""The domain of Search, of Retrieve, of contexts and of Recall: what is asked, what is answered."""
 
 from __future__ import annotations
 
@@ -7,13 +7,28 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from vikingd.model import ContextType, Stage
+from vikingd.model import ContextType, FindQuery, FindResult, Match, Rerank, Stage
 
 DEFAULT_TOP_K = 30
 MAX_TOP_K = 1000
 MAX_BOOSTS = 32
 MAX_BOOST = 100.0
 RRF_K = 60
+
+
+class SearchMode(IntEnum):
+    """Who has the last word on the order: scores by meaning and words, or a reranker."""
+
+    QUICK = 1
+    THINKING = 2
+
+
+class PlanSource(IntEnum):
+    """Who planned a search."""
+
+    MODEL = 1
+    RULES = 2
+    NONE = 3
 
 
 class Mode(IntEnum):
@@ -61,6 +76,71 @@ class Outcome(IntEnum):
     FOUND = 1
     NO_MATCH = 2
     BELOW_THRESHOLD = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMessage:
+    """One message of a session."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSession:
+    """What was said before a search."""
+
+    summary: str = ""
+    messages: tuple[SessionMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuery:
+    """One query of a plan; UNSPECIFIED looks everywhere, priority 1 is the most important of 5."""
+
+    query: str
+    context_type: ContextType
+    intent: str = ""
+    priority: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """What a task needs to know, by priority; without queries there is nothing to look up.
+
+    `notes` say what was left out of the session and of the plan; `model` is "" when none was asked.
+    """
+
+    source: PlanSource
+    reason: str
+    queries: tuple[TypedQuery, ...]
+    notes: tuple[str, ...] = ()
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A task with its session, checked; see SearchRequest in the proto for each field."""
+
+    text: str
+    session: SearchSession
+    find: FindQuery  # what each query of the plan has from the request, with an empty text
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What a task needs to know: one result a URI, by falling score, ties by URI.
+
+    `found` are the answers to the plan's queries, in its order.
+    """
+
+    plan: QueryPlan
+    found: tuple[FindResult, ...]
+    matches: tuple[Match, ...]
+    revision: int
+    rerank: Rerank
+    stages: tuple[Stage, ...]
+    degraded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
