@@ -71,7 +71,7 @@ class Questions:
     def retrievals(self, mode: Mode) -> Load:
         """The same queries to Retrieve, its ten best passages."""
         requests = [
-            retrieve_request(q.text, vector=q.vector, target=self._target, mode=mode, top_k=10)
+            retrieve_request(q.text, vector=q.vector, target_uri=self._target, mode=mode, top_k=10)
             for q in self.queries
         ]
         return Load(self.server, RETRIEVE, [request.SerializeToString() for request in requests])
@@ -87,7 +87,9 @@ class Questions:
         return list(map(uris, self.load(Method.EXACT).replies()))
 
     def _request(self, query: Query, method: Method) -> bytes:
-        request = find_request(query.text, vector=query.vector, target=self._target, method=method)
+        request = find_request(
+            query.text, vector=query.vector, target_uri=self._target, method=method
+        )
         return request.SerializeToString()
 
 

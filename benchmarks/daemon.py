@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from vikingd.client import Client
+from vikingd.client.messages import MessageClient
 
 _STOP_SECONDS = 30.0
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -73,13 +73,14 @@ def running(*arguments: str) -> Iterator[Server]:
 
 @contextmanager
 def serving(
-    store: Path, provider: str = "none", listen: str = "127.0.0.1:0", reader: bool = False
-) -> Iterator[Server]:
-    """A daemon with default settings on a store, ready to be asked."""
+    store: Path, provider: str = "none", listen: str = "127.0.0.1:0", reader: bool = False,
+    config: Path = Path(os.devnull),
+) -> Iterator[Server]:  # fmt: skip
+    """A daemon on a store, ready to be asked; with default settings but for those of `config`."""
     started = time.perf_counter()
     with running(
         "-m", "vikingd.server", "serve", "--listen", listen, "--path", str(store),
-        "--config", os.devnull, "--log-level", "warning", "--provider", provider,
+        "--config", str(config), "--log-level", "warning", "--provider", provider,
         *(["--reader"] if reader else []),
     ) as server:  # fmt: skip
         _wait_until_serving(server.address)
@@ -108,7 +109,7 @@ def _wait_until_serving(address: str) -> None:
             time.sleep(0.01)
 
 
-def wait_for_vectors(client: Client) -> None:
+def wait_for_vectors(client: MessageClient) -> None:
     """Returns when no text waits for its vector any more; says how many do meanwhile."""
     while (embedder := client.stats().embedder).backlog:
         say(f"{embedder.backlog} texts wait for their vector {embedder.last_error}")

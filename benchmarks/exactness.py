@@ -18,8 +18,9 @@ from typing import Any
 from benchmarks.daemon import say, serving, temporary_store
 from benchmarks.recompute import F64, Comparison, Recomputation, compare, read_store
 from vikingd import uri as uris
-from vikingd.client import Client, Method
-from vikingd.ctl.importing import Importer
+from vikingd.client import Method
+from vikingd.client.importing import Importer
+from vikingd.client.messages import MessageClient
 from vikingd.embed.provider import EmbedSettings, open_provider
 from vikingd.ingest.jsonl import read_jsonl
 from vikingd.pb.retrieval_pb2 import FindResponse
@@ -83,7 +84,7 @@ def _ask(
 ) -> dict[Method, list[FindResponse]]:
     """The answers of a daemon on a fresh store, its index compacted so that codes are in use."""
     say("starting the daemon")
-    with serving(store, provider) as server, Client(server.address, timeout=None) as client:
+    with serving(store, provider) as server, MessageClient(server.address, timeout=None) as client:
         importer = Importer(client, uris.ROOT)
         importer.run(read_jsonl(source), lambda _: None)
         if importer.summary.failed or importer.summary.unreadable:
@@ -96,7 +97,7 @@ def _ask(
         say(f"asking {len(queries)} queries")
         return {
             method: [
-                client.find(q["text"], target=q["scope"], limit=LIMIT, method=method)
+                client.find(q["text"], target_uri=q["scope"], limit=LIMIT, method=method)
                 for q in queries
             ]
             for method in TOLERANCES

@@ -14,7 +14,8 @@ from benchmarks.daemon import Server, say, temporary_store
 from benchmarks.data import HARD, MEDIUM, TOP
 from benchmarks.measure import Load, Row, drive, interleaved, latency, percentiles, throughput
 from benchmarks.writes import load_tree
-from vikingd.client import Client, Draft, Method, find_request
+from vikingd.client import Draft, Method, find_request
+from vikingd.client.messages import MessageClient
 from vikingd.embed.provider import EmbedSettings, open_provider
 from vikingd.errors import EmbedderFailed
 from vikingd.pb.retrieval_pb2 import BatchFindRequest, BatchFindResponse, FindRequest
@@ -199,8 +200,8 @@ def reader_lag(bench: Bench) -> Iterator[Row]:
     with (
         bench.serving() as server,
         daemon.serving(bench.store, reader=True) as other,
-        Client(server.address) as writer,
-        Client(other.address) as reader,
+        MessageClient(server.address) as writer,
+        MessageClient(other.address) as reader,
     ):
         writer.put([Draft(below, is_directory=True)])
         end = time.perf_counter() + bench.seconds

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks import data, echo, finds, flat, memories, real, writes
+from benchmarks import data, echo, finds, flat, memories, real, thinking, writes
 from benchmarks.bench import Bench
 from benchmarks.daemon import say, serving, temporary_store
 from benchmarks.measure import Row, number, table, write
@@ -31,6 +31,7 @@ MEASUREMENTS: tuple[Callable[[Bench], Iterator[Row]], ...] = (
     finds.batch_find_32,
     finds.find_text,
     memories.recall,
+    thinking.thinking,
     finds.resident_bytes,
     finds.two_processes,
     writes.find_during_import_p99,

@@ -12,8 +12,9 @@ from benchmarks.bench import QUERIES, RETRIEVE, Bench, echo_of
 from benchmarks.daemon import Server, say, temporary_store
 from benchmarks.data import Query, Tree
 from benchmarks.measure import Load, Row, latency, percentiles
-from vikingd.client import Client, Draft, Passage, WeightedSum, retrieve_request
-from vikingd.client.requests import recall as recall_request
+from vikingd.client import Draft, Passage, WeightedSum, retrieve_request
+from vikingd.client.memory_requests import recall as recall_request
+from vikingd.client.messages import MessageClient
 
 RECALL = "/viking.retrieval.v1.Memories/Recall"
 ROOT = "viking://user/memories"
@@ -44,14 +45,14 @@ def _recall(query: Query) -> bytes:
 
 
 def _retrieve(query: Query) -> bytes:
-    request = retrieve_request(query.text, vector=query.vector, target=ROOT, fusion=_HALVES)
+    request = retrieve_request(query.text, vector=query.vector, target_uri=ROOT, fusion=_HALVES)
     return request.SerializeToString()
 
 
 def _load(server: Server, tree: Tree) -> None:
     """The files of a tree as entries of memory files, then a compaction."""
     files = (draft for draft in tree.drafts() if not draft.is_directory)
-    with Client(server.address, timeout=None) as client:
+    with MessageClient(server.address, timeout=None) as client:
         done = 0
         while drafts := [
             _memories(number, some)

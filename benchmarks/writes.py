@@ -17,7 +17,8 @@ from benchmarks.bench import Bench, Questions
 from benchmarks.daemon import Server, say
 from benchmarks.data import TOP, Tree
 from benchmarks.measure import Load, Row, Samples, drive, interleaved, percentiles
-from vikingd.client import Client, Method, context_input
+from vikingd.client import Method, context_input
+from vikingd.client.messages import MessageClient
 from vikingd.model import Draft
 from vikingd.pb.contexts_pb2 import ContextInput, PutRequest
 
@@ -48,7 +49,7 @@ def load_tree(server: Server, tree: Tree) -> float:
             taken += time.perf_counter() - started
             done = min(done + _BATCHES_MADE * BATCH, tree.nodes)
             say(f"{tree.nodes:,} nodes: {done:,} are in")
-    with Client(server.address, timeout=None) as client:
+    with MessageClient(server.address, timeout=None) as client:
         client.optimize()
     return tree.nodes / taken
 
@@ -141,7 +142,7 @@ def _while_running(other: Future[Any], find: Callable[[int], object]) -> Samples
 def _compact(address: str, seconds: float) -> None:
     """Compacts the index over and over."""
     end = time.perf_counter() + seconds
-    with Client(address, timeout=None) as client:
+    with MessageClient(address, timeout=None) as client:
         for i in itertools.count():
             client.put([Draft(f"{TOP}-compaction/n{i}.md", content=str(time.time()))])
             client.optimize()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vikingd.client import Client
+from vikingd.client.messages import MessageClient
 from vikingd.ctl import main
 from vikingd.ctl.demo import serving
 
@@ -34,9 +34,9 @@ def daemon() -> Iterator[str]:
 
 
 @pytest.fixture
-def client(daemon: str) -> Iterator[Client]:
+def client(daemon: str) -> Iterator[MessageClient]:
     """A client of the daemon, whose tree is empty."""
-    with Client(daemon) as made:
+    with MessageClient(daemon) as made:
         for context in list(made.list()):
             made.delete(context.uri)
         yield made

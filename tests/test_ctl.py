@@ -19,7 +19,8 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 import vikingd
-from vikingd.client import Client, Draft
+from vikingd.client import Draft
+from vikingd.client.messages import MessageClient
 from vikingd.ctl import main, render, trace
 from vikingd.pb import admin_pb2, admin_pb2_grpc, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.contexts_pb2 import Context, GetResponse
@@ -340,7 +341,7 @@ def test_an_unreachable_daemon_is_told_with_the_way_to_start_it(ctl: Ctl) -> Non
 
 
 def test_rm_asks_before_it_removes_a_full_directory(
-    ctl: Ctl, client: Client, monkeypatch: pytest.MonkeyPatch
+    ctl: Ctl, client: MessageClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a terminal, no removes nothing, and --yes does not ask."""
 
@@ -376,7 +377,7 @@ def test_verify_fails_when_index_and_store_differ(ctl: Ctl) -> None:
     server.stop(None)
 
 
-def test_a_prompt_is_on_stdout_and_its_sources_beside_it(client: Client, ctl: Ctl) -> None:
+def test_a_prompt_is_on_stdout_and_its_sources_beside_it(client: MessageClient, ctl: Ctl) -> None:
     """So that it can be piped; with --json all of the reply is."""
     said = "Green tea wants water of 80 degrees."
     client.put([Draft("viking://resources/p/tea.md", content=said)])
@@ -389,7 +390,7 @@ def test_a_prompt_is_on_stdout_and_its_sources_beside_it(client: Client, ctl: Ct
     assert reply.citations[0].uri == "viking://resources/p/tea.md"
 
 
-def test_passages_are_shown_with_what_the_answer_came_to(client: Client, ctl: Ctl) -> None:
+def test_passages_are_shown_with_what_the_answer_came_to(client: MessageClient, ctl: Ctl) -> None:
     """Items and scores, or why there are none."""
     client.put([Draft("viking://resources/p/tea.md", content="Green tea")])
     code, out, _ = ctl("retrieve", "tea", "--debug", "--weights", "0", "2")

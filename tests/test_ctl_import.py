@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import Parse
 
-from vikingd.client import Client, Draft
-from vikingd.ctl import importing, main, progress
+from vikingd.client import Draft, importing
+from vikingd.client.importing import Importer
+from vikingd.client.messages import MessageClient
+from vikingd.ctl import main, progress
 from vikingd.ctl.demo import serving
-from vikingd.ctl.importing import Importer
 from vikingd.ingest.files import Unreadable
 from vikingd.pb import contexts_pb2
 from vikingd.pb.retrieval_pb2 import BatchFindResponse
@@ -65,7 +66,7 @@ def _import(ctl: Ctl, *arguments: str) -> dict[str, Any]:
 
 
 def test_an_import_sends_what_changed_and_nothing_else(
-    ctl: Ctl, client: Client, docs: Path
+    ctl: Ctl, client: MessageClient, docs: Path
 ) -> None:
     """The second import of the same files writes nothing; an edit touches its file alone."""
     top = "viking://resources/docs"
@@ -84,7 +85,7 @@ def test_an_import_sends_what_changed_and_nothing_else(
 
 
 def test_delete_removes_what_is_gone_and_keeps_what_could_not_be_read(
-    ctl: Ctl, client: Client, docs: Path
+    ctl: Ctl, client: MessageClient, docs: Path
 ) -> None:
     """Only with --delete; the unreadable, the top and what lies beside it stay."""
     top = "viking://resources/docs"
@@ -105,7 +106,9 @@ def test_delete_removes_what_is_gone_and_keeps_what_could_not_be_read(
     ]  # fmt: skip
 
 
-def test_a_dry_run_lists_the_changes_and_makes_none(ctl: Ctl, client: Client, docs: Path) -> None:
+def test_a_dry_run_lists_the_changes_and_makes_none(
+    ctl: Ctl, client: MessageClient, docs: Path
+) -> None:
     """Every change is named, and the revision stays."""
     revision = client.stats().revision
     code, out, err = ctl("import", str(docs), "viking://resources/docs", "--dry-run")
@@ -116,7 +119,9 @@ def test_a_dry_run_lists_the_changes_and_makes_none(ctl: Ctl, client: Client, do
     assert client.stats().revision == revision
 
 
-def test_a_file_becomes_a_directory_with_delete_only(ctl: Ctl, client: Client, docs: Path) -> None:
+def test_a_file_becomes_a_directory_with_delete_only(
+    ctl: Ctl, client: MessageClient, docs: Path
+) -> None:
     """Where a file stands in the way of a directory, the rest goes in and it is said."""
     top = "viking://resources/docs"
     client.put([Draft(f"{top}/guide", content="a file once")])
@@ -131,7 +136,7 @@ def test_a_file_becomes_a_directory_with_delete_only(ctl: Ctl, client: Client, d
     assert client.get(f"{top}/guide/one.md")
 
 
-def test_json_lines_bring_their_own_uris(ctl: Ctl, client: Client, tmp_path: Path) -> None:
+def test_json_lines_bring_their_own_uris(ctl: Ctl, client: MessageClient, tmp_path: Path) -> None:
     """A directory of documents and directories is imported without a URI, faults by line."""
     uri = "viking://resources/laws/tea.txt"
     (tmp_path / "documents.jsonl").write_text(
@@ -149,7 +154,7 @@ def test_json_lines_bring_their_own_uris(ctl: Ctl, client: Client, tmp_path: Pat
 
 
 def test_json_lines_delete_only_what_is_surely_gone(
-    ctl: Ctl, client: Client, tmp_path: Path
+    ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
     """A line that cannot be read may be any context, and directories need no line."""
     lines = tmp_path / "a.jsonl"
@@ -166,7 +171,7 @@ def test_json_lines_delete_only_what_is_surely_gone(
     ]
 
 
-def test_one_refused_context_does_not_spoil_its_batch(client: Client) -> None:
+def test_one_refused_context_does_not_spoil_its_batch(client: MessageClient) -> None:
     """The daemon's fault-finding costs the faulty context alone."""
     drafts = [Draft(f"viking://resources/{i}.md", content="x") for i in range(20)]
     drafts[7] = Draft("viking://resources/7.md", vector=b"123")
@@ -178,7 +183,7 @@ def test_one_refused_context_does_not_spoil_its_batch(client: Client) -> None:
 
 
 def test_ctrl_c_leaves_what_is_in_and_the_next_import_goes_on(
-    ctl: Ctl, client: Client, daemon: str, tmp_path: Path
+    ctl: Ctl, client: MessageClient, daemon: str, tmp_path: Path
 ) -> None:
     """An interrupted import ends with 130 and a consistent store, and is completed later."""
     count = 6000
@@ -272,7 +277,7 @@ def test_the_demo_says_how_to_install_the_daemon(ctl: Ctl, monkeypatch: pytest.M
 
 
 def test_one_file_is_imported_by_its_uri_or_into_a_directory(
-    ctl: Ctl, client: Client, docs: Path
+    ctl: Ctl, client: MessageClient, docs: Path
 ) -> None:
     """A URI that ends in a slash takes the file's name."""
     one = docs / "guide" / "one.md"

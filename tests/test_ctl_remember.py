@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from vikingd.client import Client
+from vikingd.client.messages import MessageClient
 
 Ctl = Callable[..., tuple[int, str, str]]
 NOTES = ("--type", "notes")
 
 
-def test_a_memory_from_first_to_last(client: Client, ctl: Ctl) -> None:
+def test_a_memory_from_first_to_last(client: MessageClient, ctl: Ctl) -> None:
     """Each command says what it did; what is remembered, recalled and forgotten is the same."""
     code, out, err = ctl("remember", "Likes tea.", *NOTES, "--section", "Drinks")
     assert (code, err) == (0, "")
@@ -36,7 +36,7 @@ def test_a_memory_from_first_to_last(client: Client, ctl: Ctl) -> None:
     assert not client.recall("tea", no_touch=True).results
 
 
-def test_each_speaks_json(client: Client, ctl: Ctl) -> None:
+def test_each_speaks_json(client: MessageClient, ctl: Ctl) -> None:
     """The reply as it came, and nothing else on stdout."""
     _, out, _ = ctl("remember", "Likes tea.", *NOTES, "--json")
     said = json.loads(out)
@@ -50,7 +50,7 @@ def test_each_speaks_json(client: Client, ctl: Ctl) -> None:
     assert not client.recall("tea", no_touch=True).results
 
 
-def test_an_age_is_in_days(client: Client, ctl: Ctl) -> None:
+def test_an_age_is_in_days(client: MessageClient, ctl: Ctl) -> None:
     """So is the time of what is remembered; only what is older goes."""
     assert ctl("remember", "Old news.", *NOTES, "--time", "100d")[0] == 0
     assert ctl("remember", "New plans.", *NOTES, "--time", "2d")[0] == 0
@@ -63,7 +63,9 @@ def test_an_age_is_in_days(client: Client, ctl: Ctl) -> None:
         assert ctl("forget", "--older-than", wrong, "--dry-run")[0] == 2
 
 
-def test_stdin_is_remembered(client: Client, ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_is_remembered(
+    client: MessageClient, ctl: Ctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With all of its lines."""
     monkeypatch.setattr(sys, "stdin", io.StringIO("one\ntwo\n"))
     assert ctl("remember", "-", *NOTES)[0] == 0

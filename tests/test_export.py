@@ -19,9 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vikingd import uri as uris
-from vikingd.client import Client, Draft, Passage
+from vikingd.client import Draft, Passage
+from vikingd.client.importing import Importer, ImportSummary
+from vikingd.client.messages import MessageClient
 from vikingd.ctl.exporting import Exporter
-from vikingd.ctl.importing import Importer, Summary
 from vikingd.ingest.abstracts import derive_abstract
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.jsonl import read_jsonl
@@ -36,7 +37,9 @@ NOTES = f"{TOP}/notes.md"
 MOVING = {"revision", "updatedAt", "createdAt", "contentHash"}
 
 
-def snapshot(client: Client, top: str = uris.ROOT, *, hashes: bool = False) -> dict[str, Any]:
+def snapshot(
+    client: MessageClient, top: str = uris.ROOT, *, hashes: bool = False
+) -> dict[str, Any]:
     """All contexts below a top by URI, without what a Put cannot give."""
     found = {}
     for node in client.tree(top):
@@ -48,13 +51,13 @@ def snapshot(client: Client, top: str = uris.ROOT, *, hashes: bool = False) -> d
     return found
 
 
-def clear(client: Client) -> None:
+def clear(client: MessageClient) -> None:
     """Empties the tree."""
     for context in list(client.list()):
         client.delete(context.uri)
 
 
-def written(client: Client, top: str, path: Path) -> dict[str, bytes]:
+def written(client: MessageClient, top: str, path: Path) -> dict[str, bytes]:
     """Exports to `path`: the files by their relative paths."""
     Exporter(client, top).write(path, lambda _: None)
     if path.is_file():
@@ -62,7 +65,7 @@ def written(client: Client, top: str, path: Path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
-def brought_back(client: Client, path: Path, top: str = uris.ROOT) -> Summary:
+def brought_back(client: MessageClient, path: Path, top: str = uris.ROOT) -> ImportSummary:
     """Imports `path`; nothing of it may fail."""
     importer = Importer(client, top)
     items = read_jsonl(path) if path.suffix == ".jsonl" else read_tree(path, top)
@@ -156,7 +159,7 @@ def trees(draw: st.DrawFn) -> tuple[list[Draft], list[tuple[str, str, str]]]:
 )
 @given(tree=trees())
 def test_every_tree_survives_both_forms(
-    client: Client, tree: tuple[list[Draft], list[tuple[str, str, str]]]
+    client: MessageClient, tree: tuple[list[Draft], list[tuple[str, str, str]]]
 ) -> None:
     """Files, then JSON lines, then files again: equal contexts and links, equal bytes."""
     drafts, links = tree
@@ -185,7 +188,7 @@ def test_every_tree_survives_both_forms(
 EDITED = "# Me\n\n- likes oolong\n- drives a bike\n- likes oolong\n"
 
 
-def counted(client: Client, uri: str = NOTES) -> list[tuple[str, int, int, int, int]]:
+def counted(client: MessageClient, uri: str = NOTES) -> list[tuple[str, int, int, int, int]]:
     """(text, reinforcement, accesses, time, creation) of each memory of a file."""
     context = client.get(uri).context
     return [
@@ -195,7 +198,7 @@ def counted(client: Client, uri: str = NOTES) -> list[tuple[str, int, int, int, 
     ]  # fmt: skip
 
 
-def lived(client: Client) -> None:
+def lived(client: MessageClient) -> None:
     """A file of memories that were reinforced and recalled."""
     client.put([Draft(NOTES, content=EDITED)])
     first, _, third = (p.memory.id for p in client.get(NOTES).context.passages)
@@ -224,7 +227,7 @@ def edited_lines(path: Path, *lines: str) -> None:
 
 
 def test_a_file_edited_by_hand_and_imported_keeps_what_is_known_of_its_memories(
-    ctl: Ctl, client: Client, tmp_path: Path
+    ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
     """Reinforcement, accesses and creation stay with the unchanged texts, without an export too."""
     lived(client)
@@ -239,7 +242,7 @@ def test_a_file_edited_by_hand_and_imported_keeps_what_is_known_of_its_memories(
 
 
 def test_an_edited_export_keeps_what_is_known_of_unchanged_texts(
-    ctl: Ctl, client: Client, tmp_path: Path
+    ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
     """Into an empty store; equal texts keep their states in order, new files are plain imports."""
     lived(client)
@@ -258,7 +261,7 @@ def test_an_edited_export_keeps_what_is_known_of_unchanged_texts(
 
 
 def test_an_import_never_takes_back_what_was_counted_since_the_export(
-    ctl: Ctl, client: Client, tmp_path: Path
+    ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
     """Counters only rise, a forgotten memory comes back, and what is known is not sent again."""
     lived(client)
@@ -282,7 +285,7 @@ def test_an_import_never_takes_back_what_was_counted_since_the_export(
 
 
 def test_an_edited_file_says_by_its_front_matter_what_the_record_said(
-    client: Client, tmp_path: Path
+    client: MessageClient, tmp_path: Path
 ) -> None:
     """Else title, metadata, abstract, overview and time stay, and it is cut anew."""
     head = "---\ntitle: Own\nlang: de\n---\n"
@@ -315,7 +318,7 @@ def test_an_edited_file_says_by_its_front_matter_what_the_record_said(
 
 
 def test_a_file_removed_from_an_export_is_not_brought_back(
-    ctl: Ctl, client: Client, tmp_path: Path
+    ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
     """Neither is a link to it; with --delete it goes from the store."""
     other = f"{TOP}/other.md"
@@ -329,7 +332,7 @@ def test_a_file_removed_from_an_export_is_not_brought_back(
 
 
 def test_one_file_is_exported_and_leaves_its_directory_alone(
-    ctl: Ctl, client: Client, tmp_path: Path
+    ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
     """The summary says where it belongs; the directory there keeps what was said of it."""
     client.put([Draft(f"{TOP}/d", True, "Kept.", "L1"), Draft(f"{TOP}/d/README.md", content="x")])
@@ -343,7 +346,7 @@ def test_one_file_is_exported_and_leaves_its_directory_alone(
     assert client.get(f"{TOP}/d").context.abstract == "Kept."
 
 
-def test_an_export_can_become_another_subtree(client: Client, tmp_path: Path) -> None:
+def test_an_export_can_become_another_subtree(client: MessageClient, tmp_path: Path) -> None:
     """Links go with it; outside the memories nothing is known of them, and they are cut anew."""
     lived(client)
     client.put([Draft(f"{TOP}/b.md", content="b")])
@@ -359,7 +362,7 @@ def test_an_export_can_become_another_subtree(client: Client, tmp_path: Path) ->
 
 
 def test_json_lines_go_to_stdout_and_are_read_as_before(
-    ctl: Ctl, client: Client, tmp_path: Path
+    ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
     """In a line without an object `metadata` all other keys are metadata, `overview` among them."""
     lived(client)
@@ -394,7 +397,7 @@ def test_json_lines_go_to_stdout_and_are_read_as_before(
     ],
 )
 def test_a_record_at_fault_is_named_and_nothing_is_guessed(
-    ctl: Ctl, client: Client, tmp_path: Path, line: dict[str, Any], fault: str
+    ctl: Ctl, client: MessageClient, tmp_path: Path, line: dict[str, Any], fault: str
 ) -> None:
     """A line of JSON lines is left out; a sidecar refuses the import of its directory."""
     client.put([Draft(NOTES, content="- a\n", title="Given")])
@@ -412,7 +415,7 @@ def test_a_record_at_fault_is_named_and_nothing_is_guessed(
     assert fault in unreadable["reason"]
 
 
-def test_what_is_there_is_not_overwritten(ctl: Ctl, client: Client, tmp_path: Path) -> None:
+def test_what_is_there_is_not_overwritten(ctl: Ctl, client: MessageClient, tmp_path: Path) -> None:
     """Neither a file nor a directory with something in it; an empty directory is taken."""
     client.put([Draft(NOTES, content="- a\n"), Draft(f"{TOP}/d/b.md", content="- b\n")])
     lines, full, empty = tmp_path / "x.jsonl", tmp_path / "full", tmp_path / "empty"
@@ -433,7 +436,7 @@ def test_what_is_there_is_not_overwritten(ctl: Ctl, client: Client, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["x" * 300, SIDECAR])
 def test_a_name_that_no_file_can_have_leaves_nothing_behind(
-    ctl: Ctl, client: Client, tmp_path: Path, name: str
+    ctl: Ctl, client: MessageClient, tmp_path: Path, name: str
 ) -> None:
     """The error names the context; JSON lines take any name."""
     client.put([Draft(NOTES, content="- a\n"), Draft(f"{TOP}/{name}", content="- b\n")])
@@ -446,7 +449,7 @@ def test_a_name_that_no_file_can_have_leaves_nothing_behind(
 
 
 def test_an_export_without_a_daemon_or_a_context_says_so(
-    ctl: Ctl, client: Client, tmp_path: Path
+    ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
     """By the exit codes of every command, and no file is made."""
     del client
@@ -457,7 +460,9 @@ def test_an_export_without_a_daemon_or_a_context_says_so(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_leaves_no_half_an_export(client: Client, daemon: str, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_no_half_an_export(
+    client: MessageClient, daemon: str, tmp_path: Path
+) -> None:
     """It ends with 130 and says that nothing was written."""
     client.put([Draft(f"{TOP}/{i}.md", content=f"- note {i}\n") for i in range(1000)])
     command = [sys.executable, "-m", "vikingd.ctl.main", "--address", daemon, "export", TOP,
@@ -473,7 +478,7 @@ def test_ctrl_c_leaves_no_half_an_export(client: Client, daemon: str, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_goes_while_it_is_exported_is_left_out(client: Client, tmp_path: Path) -> None:
+def test_what_goes_while_it_is_exported_is_left_out(client: MessageClient, tmp_path: Path) -> None:
     """A context that was listed and is gone by now is no error."""
     client.put([Draft(NOTES, content="- a\n"), Draft(f"{TOP}/zz.md", content="- b\n")])
     exporter = Exporter(client, TOP)
@@ -485,7 +490,7 @@ def test_what_goes_while_it_is_exported_is_left_out(client: Client, tmp_path: Pa
 
 
 def test_a_text_that_the_daemon_made_goes_on_following_its_content(
-    client: Client, tmp_path: Path
+    client: MessageClient, tmp_path: Path
 ) -> None:
     """A derived abstract and the daemon's own cut are in no record; given ones are."""
     prose = "The user drinks oolong tea in the morning, and only then.\n"
@@ -501,7 +506,7 @@ def test_a_text_that_the_daemon_made_goes_on_following_its_content(
 
 
 def test_a_file_documents_jsonl_in_an_export_is_a_file(
-    ctl: Ctl, client: Client, tmp_path: Path
+    ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
     """The directory around it is not read as JSON lines."""
     client.put([Draft(f"{TOP}/documents.jsonl", content="{}\n"), Draft(NOTES, content="- a\n")])
@@ -514,7 +519,7 @@ def test_a_file_documents_jsonl_in_an_export_is_a_file(
 
 
 def test_metadata_that_only_look_like_the_front_matter_are_kept(
-    client: Client, tmp_path: Path
+    client: MessageClient, tmp_path: Path
 ) -> None:
     """A number is no truth value; but a whole number is what it is with a point."""
     head = "---\na: 1\nb: 2.0\n---\n"

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.utils import floatToGoString
 
-from vikingd.client import Client, ClientError, Draft, Method, find_request
+from vikingd.client import ClientError, Draft, Method, find_request
+from vikingd.client.messages import MessageClient
 from vikingd.ctl import render
 from vikingd.metrics import Metrics
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
@@ -48,7 +49,7 @@ class Daemon:
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[-1]
         (self.url, *_) = re.findall(r'event="serving metrics" url=(\S+)', self.stderr) or [""]
-        self.client = Client(self.address)
+        self.client = MessageClient(self.address)
 
     @property
     def stderr(self) -> str:
@@ -155,7 +156,7 @@ def test_counts_move_by_what_was_asked_and_stats_says_the_same(tmp_path: Path) -
         client.find("harbour", score_threshold=1.0)
         for target in ("viking://resources//x", "viking://resources/x"):
             with pytest.raises(ClientError):
-                client.find("harbour", target=target)
+                client.find("harbour", target_uri=target)
         asked = [find_request("harbour", limit=limit) for limit in (1, 2, 3)]
         top_of_batch = [r.resources[0].score for r in client.batch_find(asked).responses]
         client.optimize()

@@ -20,7 +20,8 @@ import grpc
 import numpy as np
 import pytest
 
-from vikingd.client import Client, ClientError, Draft, Method
+from vikingd.client import ClientError, Draft, Method
+from vikingd.client.messages import MessageClient
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import StoreMismatch
@@ -64,7 +65,7 @@ class Daemon:
         self.address = self.alone = words[-1]
         if "--writer-listen" in options and "--reader" not in options:
             self.alone = self.process.stdout.readline().split()[-1]
-        self.client = Client(self.alone, timeout=SECONDS)
+        self.client = MessageClient(self.alone, timeout=SECONDS)
 
     def ended(self) -> tuple[int, str]:
         """Exit code and stderr of a process that ends by itself."""
@@ -96,7 +97,7 @@ def serving(store: Path, *options: str, **environment: str) -> Iterator[Daemon]:
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[Client, Client]]:
+def pair(tmp_path: Path) -> Iterator[tuple[MessageClient, MessageClient]]:
     """Clients of a writer and of a reader on a new store."""
     with serving(tmp_path, **SMALL) as writer, serving(tmp_path, "--reader") as reader:
         yield writer.client, reader.client
@@ -107,7 +108,7 @@ def uris(reply: FindResponse) -> list[str]:
     return [match.uri for match in reply.resources]
 
 
-def answer(client: Client, number: int, revision: int, method: Method) -> bytes:
+def answer(client: MessageClient, number: int, revision: int, method: Method) -> bytes:
     """All that is answered to a query but how long it took."""
     reply = client.find(
         f"harbour word{number}", vector=vector(number), limit=20, min_revision=revision,
@@ -127,7 +128,9 @@ def eventually(holds: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def test_a_reader_follows_within_a_fraction_of_a_second(pair: tuple[Client, Client]) -> None:
+def test_a_reader_follows_within_a_fraction_of_a_second(
+    pair: tuple[MessageClient, MessageClient],
+) -> None:
     """Also without being asked for a revision; who asks for one is not kept any longer."""
     writer, reader = pair
     lags, waits = [], []
@@ -141,7 +144,7 @@ def test_a_reader_follows_within_a_fraction_of_a_second(pair: tuple[Client, Clie
 
 
 def test_what_was_acknowledged_holds_at_the_reader_with_its_revision(
-    pair: tuple[Client, Client],
+    pair: tuple[MessageClient, MessageClient],
 ) -> None:
     """Writes, moves, links and deletes are seen, and nothing of what was deleted, not once."""
     writer, reader = pair
@@ -289,7 +292,9 @@ def test_a_killed_writer_is_followed_again_when_it_comes_back(tmp_path: Path) ->
         assert reader.client.verify().ok
 
 
-def test_a_killed_reader_harms_nothing(pair: tuple[Client, Client], tmp_path: Path) -> None:
+def test_a_killed_reader_harms_nothing(
+    pair: tuple[MessageClient, MessageClient], tmp_path: Path
+) -> None:
     """Neither the writer nor the other reader notices; another one starts at once."""
     writer, reader = pair
     with serving(tmp_path, "--reader") as other:
@@ -305,7 +310,9 @@ def test_a_killed_reader_harms_nothing(pair: tuple[Client, Client], tmp_path: Pa
     assert writer.verify().ok
 
 
-def test_a_reader_at_an_empty_store_learns_the_dimension(pair: tuple[Client, Client]) -> None:
+def test_a_reader_at_an_empty_store_learns_the_dimension(
+    pair: tuple[MessageClient, MessageClient],
+) -> None:
     """The first vector comes with a commit, as it comes to the writer."""
     writer, reader = pair
     assert not reader.find("nothing").resources

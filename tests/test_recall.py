@@ -9,15 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from vikingd.client import (
-    Client,
-    ClientError,
-    Draft,
-    Passage,
-    RecallPath,
-    Rrf,
-    WeightedSum,
-)
+from vikingd.client import ClientError, Draft, Passage, RecallPath, Rrf, WeightedSum
+from vikingd.client.messages import MessageClient
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.ctl.demo import serving
 from vikingd.model import Entry
@@ -79,7 +72,7 @@ FAST = [
 
 @pytest.mark.parametrize(("query", "uri", "project"), FAST)
 def test_a_query_that_names_a_known_file_gets_it_whole(
-    client: Client, query: str, uri: str, project: str
+    client: MessageClient, query: str, uri: str, project: str
 ) -> None:
     """Without a search, as one result with its tokens."""
     body = "# Known\n\n- one thing\n- 另一件事\n"
@@ -95,7 +88,9 @@ def test_a_query_that_names_a_known_file_gets_it_whole(
 @pytest.mark.parametrize(
     "query", ["multitasking tips", "the ruler of the land", "patterned cloth", "task_id of it"]
 )
-def test_a_word_that_only_contains_a_trigger_names_nothing(client: Client, query: str) -> None:
+def test_a_word_that_only_contains_a_trigger_names_nothing(
+    client: MessageClient, query: str
+) -> None:
     """English words match whole."""
     for name in ("TASKS", "agent/patterns"):
         client.put([Draft(f"{LAMP}/{name}.md", content="- never shown\n")])
@@ -105,7 +100,7 @@ def test_a_word_that_only_contains_a_trigger_names_nothing(client: Client, query
 
 
 @pytest.mark.parametrize("query", ["我的偏好", "what is my preference?"])
-def test_without_the_file_the_next_path_is_taken(client: Client, query: str) -> None:
+def test_without_the_file_the_next_path_is_taken(client: MessageClient, query: str) -> None:
     """And the reply says so."""
     client.put([Draft(f"{USER}/notes.md", content="- A preference for windows seats. 偏好靠窗\n")])
     reply = client.recall(query)
@@ -114,7 +109,7 @@ def test_without_the_file_the_next_path_is_taken(client: Client, query: str) -> 
     assert contents(reply)
 
 
-def test_a_projects_file_is_not_read_for_another_scope(client: Client) -> None:
+def test_a_projects_file_is_not_read_for_another_scope(client: MessageClient) -> None:
     """Nor a global one for a project alone."""
     client.put([Draft(f"{LAMP}/TASKS.md", content="- a task of lamp\n")])
     client.put([Draft(f"{USER}/preferences.md", content="- a preference\n")])
@@ -125,7 +120,7 @@ def test_a_projects_file_is_not_read_for_another_scope(client: Client) -> None:
 
 
 def test_a_known_file_beyond_the_budget_is_cut_where_a_sentence_or_section_ends(
-    client: Client,
+    client: MessageClient,
 ) -> None:
     """In both languages, and marked; no heading is left hanging at the end."""
     sections = "".join(f"## Part {i}\n\nOne sentence here. 这是另一句话。\n\n" for i in range(40))
@@ -140,7 +135,7 @@ def test_a_known_file_beyond_the_budget_is_cut_where_a_sentence_or_section_ends(
         assert "cut" in reply.reason
 
 
-def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: Client) -> None:
+def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: MessageClient) -> None:
     """The file is there: no other path is taken for it."""
     client.put([Draft(f"{USER}/preferences.md", content="𓀀𓀁𓀂𓀃𓀄𓀅𓀆𓀇𓀈𓀉")])
     reply = client.recall("preference", max_tokens=1)
@@ -167,7 +162,7 @@ DAYS = [
 
 
 @pytest.fixture
-def journal(client: Client) -> Client:
+def journal(client: MessageClient) -> MessageClient:
     """Some days of March have a journal; beside it lie files that are none."""
     days = (1, 3, 4, 6, 8, 9, 10, 11)
     client.put(
@@ -180,7 +175,7 @@ def journal(client: Client) -> Client:
 
 @pytest.mark.parametrize(("query", "days"), DAYS)
 def test_words_for_days_read_the_journal_newest_first(
-    journal: Client, query: str, days: list[int]
+    journal: MessageClient, query: str, days: list[int]
 ) -> None:
     """Days without a file are passed over; what lies in the future is not read."""
     reply = journal.recall(query, now=NOW)
@@ -189,7 +184,7 @@ def test_words_for_days_read_the_journal_newest_first(
     assert reply.results[0].memory_type == "journal"
 
 
-def test_the_day_is_that_of_the_callers_time_zone(journal: Client) -> None:
+def test_the_day_is_that_of_the_callers_time_zone(journal: MessageClient) -> None:
     """At noon UTC it is the next day in Kiritimati and the day before nowhere."""
     for zone, day in (("", 10), ("Pacific/Kiritimati", 11), ("Europe/Berlin", 10)):
         assert contents(journal.recall("today", now=NOW, time_zone=zone)) == [
@@ -201,7 +196,7 @@ def test_the_day_is_that_of_the_callers_time_zone(journal: Client) -> None:
     ]
 
 
-def test_the_timeline_of_both_scopes_is_one(journal: Client) -> None:
+def test_the_timeline_of_both_scopes_is_one(journal: MessageClient) -> None:
     """Newest first, of one day the global one first."""
     journal.put([Draft(f"{LAMP}/journal/2026-03-{d:02}.md", content=f"lamp {d}") for d in (7, 9)])
     assert contents(journal.recall("past 4 days", now=NOW, project="lamp")) == ["lamp 9", "lamp 7"]
@@ -211,7 +206,7 @@ def test_the_timeline_of_both_scopes_is_one(journal: Client) -> None:
     ]  # fmt: skip
 
 
-def test_the_timeline_keeps_to_the_budget(journal: Client) -> None:
+def test_the_timeline_keeps_to_the_budget(journal: MessageClient) -> None:
     """What does not fit is cut at a sentence, or passed over where that is wanted."""
     long = "It rained. " * 200
     journal.put([Draft(f"{USER}/journal/2026-03-09.md", content=long)])
@@ -225,7 +220,7 @@ def test_the_timeline_keeps_to_the_budget(journal: Client) -> None:
     assert contents(skipped) == ["- note of day 10\n", "- note of day 8\n"]
 
 
-def test_an_empty_journal_leads_to_the_next_path(client: Client) -> None:
+def test_an_empty_journal_leads_to_the_next_path(client: MessageClient) -> None:
     """With the days in the reason."""
     client.put([Draft(f"{USER}/notes.md", content="- seen yesterday\n")])
     reply = client.recall("yesterday", now=NOW)
@@ -234,7 +229,7 @@ def test_an_empty_journal_leads_to_the_next_path(client: Client) -> None:
     assert contents(reply) == ["seen yesterday"]
 
 
-def test_a_journals_blank_file_is_a_day_without_a_word(client: Client) -> None:
+def test_a_journals_blank_file_is_a_day_without_a_word(client: MessageClient) -> None:
     """It is there, and says nothing."""
     client.put([Draft(f"{USER}/journal/2026-03-09.md", content="")])
     reply = client.recall("yesterday", now=NOW)
@@ -245,7 +240,7 @@ def test_a_journals_blank_file_is_a_day_without_a_word(client: Client) -> None:
 # Paths
 
 
-def test_each_path_can_be_switched_off(journal: Client) -> None:
+def test_each_path_can_be_switched_off(journal: MessageClient) -> None:
     """The fast path goes first, then the timeline, then the search; not all three are off."""
     journal.put([Draft(f"{USER}/preferences.md", content="- recent preference\n")])
 
@@ -274,7 +269,7 @@ def entries(*texts: str, of: Callable[[int], Entry | None] = lambda _: None, **f
     return Draft(f"{USER}/notes.md", content=content, passages=passages, **fields)
 
 
-def test_a_search_finds_entries_within_the_scope(client: Client) -> None:
+def test_a_search_finds_entries_within_the_scope(client: MessageClient) -> None:
     """Entries, not files; abstracts, resources and other projects are none of them."""
     client.put([
         entries("Harbour tea at noon.", "Mountain coffee.", abstract="harbour harbour"),
@@ -295,7 +290,7 @@ def test_a_search_finds_entries_within_the_scope(client: Client) -> None:
     assert not empty.results
 
 
-def test_salience_orders_what_fits_alike(client: Client) -> None:
+def test_salience_orders_what_fits_alike(client: MessageClient) -> None:
     """Reinforced, accessed and new memories first; each part is told."""
     known = [
         Entry(0, 0, 0, micros(NOW - timedelta(days=60))),
@@ -319,7 +314,7 @@ def test_salience_orders_what_fits_alike(client: Client) -> None:
     assert fast_fading.results[3].parts.recency == pytest.approx(2**-60)
 
 
-def test_weights_are_by_profile_or_by_request(client: Client) -> None:
+def test_weights_are_by_profile_or_by_request(client: MessageClient) -> None:
     """Relevance lets what the search says decide, where salience prefers what is strong."""
     strong = Entry(0, 50, 50, micros(NOW))
     weak = Entry(0, 0, 0, micros(NOW - timedelta(days=900)))
@@ -337,7 +332,9 @@ def test_weights_are_by_profile_or_by_request(client: Client) -> None:
 
 
 @pytest.mark.parametrize("fusion", [None, Rrf(), Rrf(60, 2.0, 1.0), WeightedSum(0.2, 0.8)])
-def test_the_best_semantic_score_is_1(client: Client, fusion: Rrf | WeightedSum | None) -> None:
+def test_the_best_semantic_score_is_1(
+    client: MessageClient, fusion: Rrf | WeightedSum | None
+) -> None:
     """By score that of the best candidate, by rank that of one which is first on both sides."""
     client.put([
         Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(1, 0, 0)),
@@ -351,7 +348,7 @@ def test_the_best_semantic_score_is_1(client: Client, fusion: Rrf | WeightedSum 
     assert all(0 <= s < 1 for s in semantic[1:])
 
 
-def test_by_rank_who_is_first_on_one_side_only_has_half(client: Client) -> None:
+def test_by_rank_who_is_first_on_one_side_only_has_half(client: MessageClient) -> None:
     """The best possible fused score is 1: first by meaning and first by words."""
     client.put([
         Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(-1, 0.5, 0)),
@@ -361,7 +358,7 @@ def test_by_rank_who_is_first_on_one_side_only_has_half(client: Client) -> None:
     assert [one.parts.semantic for one in reply.results] == pytest.approx([0.5, 0.5])
 
 
-def test_the_search_keeps_to_the_budget(client: Client) -> None:
+def test_the_search_keeps_to_the_budget(client: MessageClient) -> None:
     """It ends at the first that does not fit, unless it is to skip that; top_k bounds it too."""
     texts = ["harbour " + "and more words " * n for n in (0, 30, 1)]
     client.put([entries(*(text.strip() for text in texts))])
@@ -382,7 +379,7 @@ def test_the_search_keeps_to_the_budget(client: Client) -> None:
     assert tight.budget_remaining == 1
 
 
-def test_equal_texts_are_recalled_once(client: Client) -> None:
+def test_equal_texts_are_recalled_once(client: MessageClient) -> None:
     """The same said in two files takes the budget once."""
     client.put([Draft(f"{USER}/{n}.md", content="- The harbour opens at six.\n") for n in "ab"])
     reply = client.recall("harbour", no_touch=True)
@@ -390,7 +387,7 @@ def test_equal_texts_are_recalled_once(client: Client) -> None:
     assert reply.results[0].uri == f"{USER}/a.md"
 
 
-def test_an_identifier_is_found_by_words_alone(client: Client) -> None:
+def test_an_identifier_is_found_by_words_alone(client: MessageClient) -> None:
     """Behaviour 28."""
     client.put([
         Draft(f"{USER}/a.md", content="- error E4711 means empty\n", vector=vector(0, 1, 0)),
@@ -403,7 +400,7 @@ def test_an_identifier_is_found_by_words_alone(client: Client) -> None:
 # Accesses
 
 
-def test_what_a_search_returns_counts_as_accessed_within_a_second(client: Client) -> None:
+def test_what_a_search_returns_counts_as_accessed_within_a_second(client: MessageClient) -> None:
     """Once for each answer, exactly, from many callers; not with no_touch, nor what did not fit."""
     client.put([entries("harbour one", "harbour two " + "and more " * 50)])
     client.recall("harbour", no_touch=True)
@@ -419,7 +416,7 @@ def test_what_a_search_returns_counts_as_accessed_within_a_second(client: Client
     assert client.recall("harbour", no_touch=True).results[0].parts.access > 0
 
 
-def test_what_is_read_without_a_search_is_not_counted(journal: Client) -> None:
+def test_what_is_read_without_a_search_is_not_counted(journal: MessageClient) -> None:
     """Neither by the fast path nor by the timeline."""
     journal.put([Draft(f"{USER}/preferences.md", content="- tea\n")])
     assert contents(journal.recall("preference"))
@@ -455,14 +452,16 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("fields", "field"), WRONG)
-def test_a_bad_request_is_refused_by_its_field(client: Client, fields: dict, field: str) -> None:
+def test_a_bad_request_is_refused_by_its_field(
+    client: MessageClient, fields: dict, field: str
+) -> None:
     """With INVALID_ARGUMENT, whatever path it would have taken."""
     with pytest.raises(ClientError) as refused:
         client.recall(**{"query": "preference", **fields})
     assert [v.field for v in refused.value.field_violations] == [field]
 
 
-def test_a_daemon_without_its_embedder_answers_by_words(client: Client) -> None:
+def test_a_daemon_without_its_embedder_answers_by_words(client: MessageClient) -> None:
     """One that is configured to have none says nothing of it."""
     client.put([entries("harbour one")])
     reply = client.recall("harbour", no_touch=True)
@@ -479,7 +478,7 @@ def test_the_table_of_the_fast_path_is_configuration(tmp_path) -> None:
     )
     with (
         serving("--provider", "none", "--config", str(config), quiet=True) as where,
-        Client(where) as client,
+        MessageClient(where) as client,
     ):
         client.put([Draft(f"{USER}/cook.md", content="- soup\n")])
         client.put([Draft(f"{USER}/preferences.md", content="- tea\n")])

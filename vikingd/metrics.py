@@ -87,6 +87,14 @@ class AnswerFigures:
     )
 
 
+@dataclass(slots=True)
+class ModelFigures:
+    """The calls of one model: how many ended well (DONE) or not (FAILED), what all of them took."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    seconds: Distribution = field(default_factory=lambda: Distribution(_SECONDS))
+
+
 class Metrics(Collector):
     """The figures, safe to record and to read from several threads."""
 
@@ -95,6 +103,9 @@ class Metrics(Collector):
         self._compaction_lock = Lock()  # its own: no answer waits for one who writes
         self._calls: dict[str, CallFigures] = defaultdict(CallFigures)
         self._answers: dict[str, AnswerFigures] = defaultdict(AnswerFigures)
+        self._plans: Counter[str] = Counter()
+        self._reranks: Counter[str] = Counter()
+        self._models: dict[tuple[str, str], ModelFigures] = defaultdict(ModelFigures)
         self._query_embedding = Distribution(_SECONDS)
         self._compaction = Distribution(_BUILD_SECONDS)
         self._backlog: Callable[[], int] | None = None
@@ -126,6 +137,23 @@ class Metrics(Collector):
             figures.results.observe(results)
             if results:
                 figures.top_score.observe(top_score)
+
+    def planned(self, source: str) -> None:
+        """A search has its plan, by MODEL, RULES or NONE."""
+        with self._lock:
+            self._plans[source] += 1
+
+    def reranked(self, status: str) -> None:
+        """An answer in THINKING is given: its scores are the reranker's (DONE), or not."""
+        with self._lock:
+            self._reranks[status] += 1
+
+    def model_called(self, role: str, name: str, outcome: str, seconds: float) -> None:
+        """A planner or a reranker was called and answered (DONE), or FAILED."""
+        with self._lock:
+            figures = self._models[role, name]
+            figures.outcomes[outcome] += 1
+            figures.seconds.observe(seconds)
 
     def embedded(self, seconds: float) -> None:
         """The embedder was given a query, and answered or failed."""
@@ -165,6 +193,24 @@ class Metrics(Collector):
                     stages={stage: took.copy() for stage, took in figures.stages.items()},
                 )
                 for rpc, figures in sorted(self._answers.items())
+            }
+
+    def plans(self) -> dict[str, int]:
+        """Searches by who planned them."""
+        with self._lock:
+            return dict(sorted(self._plans.items()))
+
+    def reranks(self) -> dict[str, int]:
+        """Answers in THINKING by what became of reranking."""
+        with self._lock:
+            return dict(sorted(self._reranks.items()))
+
+    def models(self) -> dict[tuple[str, str], ModelFigures]:
+        """The calls of each planner and reranker, by (role, name)."""
+        with self._lock:
+            return {
+                key: ModelFigures(figures.outcomes.copy(), figures.seconds.copy())
+                for key, figures in sorted(self._models.items())
             }
 
     def query_embedding(self) -> Distribution:
@@ -211,6 +257,24 @@ class Metrics(Collector):
         yield _histogram(
             "vikingd_stage_seconds", "Stages of answers.", ("rpc", "stage"),
             {(rpc, stage): s for rpc, of in answers.items() for stage, s in of.stages.items()},
+        )  # fmt: skip
+        yield _counter(
+            "vikingd_plans", "Searches, by who planned them.", ("source",),
+            {(source,): n for source, n in self.plans().items()},
+        )  # fmt: skip
+        yield _counter(
+            "vikingd_reranks", "Answers in THINKING, by what became of reranking.", ("status",),
+            {(status,): n for status, n in self.reranks().items()},
+        )  # fmt: skip
+        models = self.models()
+        yield _counter(
+            "vikingd_model_calls", "Calls of planner and rerankers.", ("role", "name", "outcome"),
+            {(*key, outcome): n for key, of in models.items()
+             for outcome, n in of.outcomes.items()},
+        )  # fmt: skip
+        yield _histogram(
+            "vikingd_model_call_seconds", "What these calls took.", ("role", "name"),
+            {key: of.seconds for key, of in models.items()},
         )  # fmt: skip
         yield _histogram(
             "vikingd_query_embedding_seconds", "The embedder, for each query that it was given.",

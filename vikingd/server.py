@@ -27,6 +27,8 @@ from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import VikingError
 from vikingd.index.index import IndexSettings
+from vikingd.intent.planner import Planner
+from vikingd.intent.settings import PlannerSettings
 from vikingd.metrics import Endpoint, Metrics
 from vikingd.pb import (
     admin_pb2,
@@ -38,6 +40,8 @@ from vikingd.pb import (
     retrieval_pb2,
     retrieval_pb2_grpc,
 )
+from vikingd.rerank.backends import RerankFailed
+from vikingd.rerank.rerankers import Rerankers
 from vikingd.retrieve.warm import warm_up
 from vikingd.wire.admin import Admin
 from vikingd.wire.boundary import Boundary
@@ -46,6 +50,7 @@ from vikingd.wire.contexts import Contexts
 from vikingd.wire.memories import Memories
 from vikingd.wire.observer import Observer
 from vikingd.wire.retrieval import Retrieval
+from vikingd.wire.search import Models
 
 if TYPE_CHECKING:
     from vikingd.tracing import Tracing
@@ -137,6 +142,7 @@ def serve(
             _check_port(address, settings.path)
         endpoint = _expose(metrics, settings.metrics_listen)
         _stop_at_once_while_loading()
+        models = _models(settings, metrics)
         warm_up(_log.info)
         engine = Engine(_engine_settings(settings, reembed, reader), _log.info, metrics)
     except ConfigError as error:
@@ -150,7 +156,7 @@ def serve(
     gc.freeze()  # what is loaded stays: collections need not look at it again
     gc.set_threshold(*_GC_THRESHOLDS)
     try:
-        asyncio.run(_serve(engine, settings, addresses, metrics, endpoint, tracing))
+        asyncio.run(_serve(engine, settings, addresses, metrics, endpoint, tracing, models))
     except OSError as error:
         _fail(str(error))
     lost = reader and engine.failure()
@@ -197,6 +203,7 @@ async def _serve(
     metrics: Metrics,
     endpoint: Endpoint | None,
     tracing: Tracing | None,
+    models: Models,
 ) -> None:
     threads, observer = Threads(), Observer(metrics, tracing)
     server = grpc.aio.server(
@@ -212,7 +219,7 @@ async def _serve(
         ),
     )
     retrieval_pb2_grpc.add_RetrievalServicer_to_server(
-        Retrieval(engine, threads, observer, settings), server
+        Retrieval(engine, threads, observer, settings, models), server
     )
     contexts_pb2_grpc.add_ContextsServicer_to_server(Contexts(engine, threads), server)
     memories_pb2_grpc.add_MemoriesServicer_to_server(
@@ -242,6 +249,7 @@ async def _serve(
     watch.cancel()
     await state.servicer.enter_graceful_shutdown()
     await server.stop(_GRACE)
+    await models.close()
     threads.shutdown()
     if endpoint is not None:
         await asyncio.to_thread(endpoint.close)  # it asks the engine
@@ -326,6 +334,22 @@ def _trace() -> Tracing:
         return Tracing()
     except ValueError as error:
         raise ConfigError(f"tracing: {error} (from OTEL_* in the environment)") from None
+
+
+def _models(settings: Settings, metrics: Metrics) -> Models:
+    """The planner and the rerankers, none of which is asked yet."""
+    planner = PlannerSettings(**settings.planner.model_dump())
+
+    def planned(outcome: str, seconds: float) -> None:
+        metrics.model_called("planner", planner.model, outcome, seconds)
+
+    def reranked(name: str, outcome: str, seconds: float) -> None:
+        metrics.model_called("reranker", name, outcome, seconds)
+
+    try:
+        return Models(Planner(planner, planned), Rerankers(settings.rerank.table(), reranked))
+    except RerankFailed as error:
+        raise ConfigError(f"rerank: {error}") from None
 
 
 def _expose(metrics: Metrics, address: str) -> Endpoint | None:

@@ -2,120 +2,57 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+import asyncio
+import os
+import threading
+from collections.abc import Callable
 
-import grpc
-
-from vikingd.client import requests
-from vikingd.client.channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, OPTIONS, documented_as
-from vikingd.client.errors import from_rpc_error
-from vikingd.pb.admin_pb2_grpc import AdminStub
-from vikingd.pb.contexts_pb2 import Context, ListRequest, TreeRequest
-from vikingd.pb.contexts_pb2_grpc import ContextsStub
-from vikingd.pb.memories_pb2_grpc import MemoriesStub
-from vikingd.pb.retrieval_pb2_grpc import RetrievalStub
-
-P = ParamSpec("P")
-Request = TypeVar("Request")
-Reply = TypeVar("Reply")
+from vikingd.client.connection import AsyncConnection
+from vikingd.client.files import import_path
+from vikingd.client.importing import ImportSummary
+from vikingd.client.messages import MessageClient
 
 
-def _method(
-    build: Callable[P, Request],
-    rpc: Callable[[AsyncClient], grpc.aio.UnaryUnaryMultiCallable[Request, Reply]],
-) -> Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, Reply]]:
-    """The coroutine method that builds a request, sends it and waits for the reply."""
-
-    async def call(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> Reply:
-        return await self._send(rpc(self), build(*args, **kwargs))
-
-    documented_as(build, call)
-    return call
-
-
-class AsyncClient:
+class AsyncClient(AsyncConnection):
     """A connection to a daemon within one event loop; usable as an async context manager.
 
-    It connects with the first call. Every method returns the reply's protobuf message and raises
-    ClientError.
-
-    Attributes:
-        timeout: deadline of each call in seconds; None for none.
+    Otherwise as Client: arguments, attributes, what methods return and raise.
     """
 
-    def __init__(
-        self, address: str = DEFAULT_ADDRESS, timeout: float | None = DEFAULT_TIMEOUT
-    ) -> None:
-        self.timeout = timeout
-        self._channel = grpc.aio.insecure_channel(address, OPTIONS)
-        self._retrieval = RetrievalStub(self._channel)
-        self._contexts = ContextsStub(self._channel)
-        self._memories = MemoriesStub(self._channel)
-        self._admin = AdminStub(self._channel)
+    _converts = True
 
-    find = _method(requests.find, lambda client: client._retrieval.Find)
-    batch_find = _method(requests.batch_find, lambda client: client._retrieval.BatchFind)
-    retrieve = _method(requests.retrieve, lambda client: client._retrieval.Retrieve)
-    build_context = _method(requests.build_context, lambda client: client._retrieval.BuildContext)
-    recall = _method(requests.recall, lambda client: client._memories.Recall)
-    remember = _method(requests.remember, lambda client: client._memories.Remember)
-    reinforce = _method(requests.reinforce, lambda client: client._memories.Reinforce)
-    forget = _method(requests.forget, lambda client: client._memories.Forget)
-    put = _method(requests.put, lambda client: client._contexts.Put)
-    delete = _method(requests.delete, lambda client: client._contexts.Delete)
-    move = _method(requests.move, lambda client: client._contexts.Move)
-    get = _method(requests.get, lambda client: client._contexts.Get)
-    link = _method(requests.link, lambda client: client._contexts.Link)
-    unlink = _method(requests.unlink, lambda client: client._contexts.Unlink)
-    stats = _method(requests.stats, lambda client: client._admin.Stats)
-    verify = _method(requests.verify, lambda client: client._admin.Verify)
-    optimize = _method(requests.optimize, lambda client: client._admin.Optimize)
-    reembed = _method(requests.reembed, lambda client: client._admin.Reembed)
+    async def import_path(
+        self,
+        path: str | os.PathLike[str],
+        uri: str = "",
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> ImportSummary:
+        """Imports files, on a thread; see Client.import_path.
 
-    def list(self, uri: str = "", *, min_revision: int = 0) -> AsyncIterator[Context]:
-        """The direct children of a directory: files before directories, each by name."""
-        return self._pages(self._contexts.List, ListRequest(uri=uri, min_revision=min_revision))
+        `progress` is called on the event loop. Cancelled, it ends after the batches that are in
+        flight.
+        """
+        loop = asyncio.get_running_loop()
+        cancelled = threading.Event()
 
-    def tree(
-        self, uri: str = "", *, depth: int = 0, min_revision: int = 0
-    ) -> AsyncIterator[Context]:
-        """A subtree by URI, its top first; `depth` levels below the top, 0 for all."""
-        request = TreeRequest(uri=uri, depth=depth, min_revision=min_revision)
-        return self._pages(self._contexts.Tree, request)
+        def advance(count: int) -> None:
+            if progress is not None:
+                loop.call_soon_threadsafe(progress, count)
 
-    def with_timeout(self, timeout: float | None) -> Self:
-        """The same connection with another deadline for each call."""
-        other = copy.copy(self)
-        other.timeout = timeout
-        return other
+        def run() -> ImportSummary:
+            with MessageClient(self.address, self.timeout, retries=self.retries) as messages:
+                return import_path(
+                    messages, path, uri,
+                    delete=delete, dry_run=dry_run, progress=advance, cancelled=cancelled,
+                )  # fmt: skip
 
-    async def close(self) -> None:
-        """Ends the connection; calls under way fail."""
-        await self._channel.close(None)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def _send(
-        self, rpc: grpc.aio.UnaryUnaryMultiCallable[Request, Reply], request: Request
-    ) -> Reply:
+        running = asyncio.ensure_future(asyncio.to_thread(run))
         try:
-            return await rpc(request, timeout=self.timeout)
-        except grpc.RpcError as error:
-            raise from_rpc_error(error) from None
-
-    async def _pages(
-        self, rpc: grpc.aio.UnaryUnaryMultiCallable[Any, Any], request: ListRequest | TreeRequest
-    ) -> AsyncIterator[Context]:
-        while True:
-            page = await self._send(rpc, request)
-            for context in page.contexts:
-                yield context
-            request.page_token = page.next_page_token
-            if not request.page_token:
-                return
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.wait([running])
+            raise

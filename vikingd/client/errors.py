@@ -1,4 +1,8 @@
-"""What a client raises, made from the status that the daemon sends."""
+"""What a client raises, made from the status that the daemon sends.
+
+There is one class for each of the daemon's reasons, named like it: NOT_FOUND is NotFound. All are
+ClientErrors, and a reason that is not known here is one as well.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +51,93 @@ class ClientError(Exception):
         self.field_violations = field_violations
 
 
+class InvalidField(ClientError):
+    """A request field has a value that is not allowed; `field_violations` name it."""
+
+
+class NotFound(ClientError):
+    """A URI or a memory that the request names does not exist."""
+
+
+class AlreadyExists(ClientError):
+    """A URI that must be new stands already."""
+
+
+class RevisionNotReached(ClientError):
+    """The minimum revision did not come within the deadline."""
+
+
+class DeadlinePassed(ClientError):
+    """The daemon saw the call's deadline pass before the work was done."""
+
+
+class Stopping(ClientError):
+    """The daemon is shutting down and takes no more work."""
+
+
+class EmbedderFailed(ClientError):
+    """The embedding provider failed; the message says how."""
+
+
+class EmbedderTimedOut(EmbedderFailed):
+    """The embedding provider did not answer in the time that the call leaves it."""
+
+
+class StoreMismatch(ClientError):
+    """The store on disk does not fit the daemon's configuration."""
+
+
+class StoreInUse(ClientError):
+    """Another daemon holds the store."""
+
+
+class ReadOnly(ClientError):
+    """This daemon only reads the store; `metadata` says where the one is that writes it."""
+
+
+class StoreFailed(ClientError):
+    """The disk or the database refused a write; nothing of it was kept."""
+
+
+class Corrupt(ClientError):
+    """Index and store disagree or a file is damaged."""
+
+
+class Internal(ClientError):
+    """A bug in the daemon; its log has the rest."""
+
+
+class Unreachable(ClientError):
+    """No daemon answers at the address."""
+
+
+class TimedOut(ClientError):
+    """The client's deadline passed without an answer; what was asked for may be done or not."""
+
+
+_BY_REASON: dict[str, type[ClientError]] = {
+    "INVALID_FIELD": InvalidField,
+    "NOT_FOUND": NotFound,
+    "ALREADY_EXISTS": AlreadyExists,
+    "REVISION_NOT_REACHED": RevisionNotReached,
+    "DEADLINE_PASSED": DeadlinePassed,
+    "STOPPING": Stopping,
+    "EMBEDDER_FAILED": EmbedderFailed,
+    "EMBEDDER_TIMED_OUT": EmbedderTimedOut,
+    "STORE_MISMATCH": StoreMismatch,
+    "STORE_IN_USE": StoreInUse,
+    "READ_ONLY": ReadOnly,
+    "STORE_FAILED": StoreFailed,
+    "CORRUPT": Corrupt,
+    "INTERNAL": Internal,
+}
+
+_WITHOUT_REASON: dict[grpc.StatusCode, type[ClientError]] = {
+    grpc.StatusCode.UNAVAILABLE: Unreachable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: TimedOut,
+}
+
+
 def from_rpc_error(error: grpc.RpcError) -> ClientError:
     """The ClientError for what a stub raised, whether sync or async."""
     # What stubs raise is a grpc.Call as well; its declared type does not say so.
@@ -64,4 +155,6 @@ def from_rpc_error(error: grpc.RpcError) -> ClientError:
             violations += [
                 FieldViolation(v.field, v.description) for v in bad_request.field_violations
             ]
-    return ClientError(call.code(), call.details() or "", reason, metadata, tuple(violations))
+    code = call.code()
+    kind = _BY_REASON.get(reason) if reason else _WITHOUT_REASON.get(code)
+    return (kind or ClientError)(code, call.details() or "", reason, metadata, tuple(violations))

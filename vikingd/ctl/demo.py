@@ -22,8 +22,8 @@ from rich.text import Text
 
 from vikingd import uri as uris
 from vikingd.client import DEFAULT_TIMEOUT, ClientError
+from vikingd.client.importing import Importer
 from vikingd.ctl import render
-from vikingd.ctl.importing import Importer
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.session import AsJson, Common, Session, console, failures_told, opened
 from vikingd.ctl.trace import reason
@@ -100,7 +100,7 @@ def _show_answer(out: Console, question: str, about: str, reply: FindResponse) -
     out.print(Text.assemble("\n", (question, "bold underline"), (f"  {about}", "dim")))
     out.print(render.find_table(reply))
     out.print(render.find_footer(reply))
-    out.print(render.timings_line(reply))
+    out.print(render.timings_line(reply.timings))
     for best in render.by_score(reply)[:1]:
         why = reason(best, identifiers=reply.trace.identifiers)
         out.print(Text.assemble(("why the first: ", "bold"), why))

@@ -16,8 +16,9 @@ from typing import Any, BinaryIO
 import grpc
 
 from vikingd import uri as uris
-from vikingd.client import Client, ClientError
-from vikingd.ctl.messages import context_of
+from vikingd.client import ClientError
+from vikingd.client.domain import context_of
+from vikingd.client.messages import MessageClient
 from vikingd.ingest.records import SIDECAR, line_of, sidecar_line_of
 from vikingd.model import Context
 
@@ -52,7 +53,7 @@ class Exporter:
         ClientError: there is no such context, or no daemon.
     """
 
-    def __init__(self, client: Client, uri: str) -> None:
+    def __init__(self, client: MessageClient, uri: str) -> None:
         self._client = client
         nodes = [(node.uri, node.is_directory) for node in client.tree(uri)]
         self.uris = dict.fromkeys(uri for uri, _ in nodes)

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from vikingd import uri as uris
-from vikingd.ctl.importing import Importer, Summary
+from vikingd.client.files import items_of
+from vikingd.client.importing import Importer, ImportSummary
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.session import INTERRUPTED, OTHER, Session
 from vikingd.errors import InvalidField
-from vikingd.ingest.files import SKIPPED_DIRECTORIES, Unreadable, read_tree
-from vikingd.ingest.jsonl import is_jsonl, read_jsonl
-from vikingd.model import Draft, Linked
+from vikingd.ingest.files import SKIPPED_DIRECTORIES
+from vikingd.ingest.jsonl import is_jsonl
 
 _ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
+_OPTIONS = {"uri": "URI", "path": "PATH", "delete": "--delete"}
 
 
 def import_(
@@ -62,22 +61,10 @@ def import_(
 
     Example: vikingctl import ./docs viking://resources/docs
     """
-    lines = is_jsonl(path)
-    if not uri and not lines:
-        raise typer.BadParameter("is needed, as these are no JSON lines", param_hint="URI")
-    if delete and (not uri or (path.is_file() and not lines)):
-        raise typer.BadParameter("--delete needs a directory or JSON lines, and a URI")
     try:
-        top = uris.parse(uri or uris.ROOT)
+        top, items = items_of(path, uri, delete=delete)
     except InvalidField as error:
-        raise typer.BadParameter(error.description, param_hint="URI") from None
-    try:
-        items = _read_lines(path, top) if lines else read_tree(path, uri)
-    except InvalidField as error:
-        raise typer.BadParameter(str(error), param_hint="PATH") from None
-    if path.is_file() and not lines:
-        only = next(items)
-        top, items = only.uri or top, iter([only])  # what else is there need not be read
+        raise typer.BadParameter(error.description, param_hint=_OPTIONS[error.field]) from None
     importer = Importer(session.client, top, delete=delete, dry_run=dry_run)
     try:
         with meter(session, "text", _count(path)) as shown:
@@ -95,13 +82,6 @@ def import_(
         raise typer.Exit(OTHER)
 
 
-def _read_lines(path: Path, top: str) -> Iterator[Draft | Unreadable | Linked]:
-    """JSON lines; one that cannot be read may stand for anything below the top."""
-    for item in read_jsonl(path):
-        lost = isinstance(item, Unreadable) and not item.uri
-        yield replace(item, uri=top) if lost else item
-
-
 def _count(path: Path) -> int:
     """About how many drafts there will be."""
     if path.is_file():
@@ -117,7 +97,7 @@ def _count(path: Path) -> int:
     return count
 
 
-def _report(session: Session, summary: Summary) -> None:
+def _report(session: Session, summary: ImportSummary) -> None:
     """Tells what an import did."""
     if session.as_json:
         session.show_json(json.dumps(asdict(summary), ensure_ascii=False, indent=2))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import vikingd
-from vikingd.ctl import reading, remembering, retrieving, running, writing
+from vikingd.ctl import reading, remembering, retrieving, running, searching, writing
 from vikingd.ctl.demo import demo
 from vikingd.ctl.export_command import export
 from vikingd.ctl.import_command import import_
@@ -27,6 +27,7 @@ app.command("demo")(demo)
 app.command("import")(connected(import_, deadline=None))
 app.command("export")(connected(export))
 app.command("find")(connected(reading.find))
+app.command("search")(connected(searching.search))
 app.command("retrieve")(connected(retrieving.retrieve))
 app.command("context")(connected(retrieving.context))
 app.command("recall")(connected(remembering.recall))

@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 
 from vikingd import uri as uris
-from vikingd.client import ContextType, Levels, Method
+from vikingd.client import ContextType, Levels, Method, SearchMode
 from vikingd.ctl import render
 from vikingd.ctl.session import Session
 from vikingd.ctl.trace import trace_tree
@@ -84,6 +84,9 @@ def find(
         ),
     ] = None,
     method: Annotated[MethodName, typer.Option(help="How to search.")] = MethodName.AUTO,
+    think: Annotated[
+        bool, typer.Option("--think", help="Let the daemon's reranker decide the order.")
+    ] = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="Show how the answer and each score came about.")
     ] = False,
@@ -97,7 +100,7 @@ def find(
     """
     reply = session.client.find(
         query,
-        target=target,
+        target_uri=target,
         context_types=[ContextType[kind.name] for kind in kinds or ()],
         levels=Levels[levels.name],
         limit=limit,
@@ -106,13 +109,14 @@ def find(
         alpha=alpha,
         trace=trace,
         method=Method[method.name],
+        mode=SearchMode.THINKING if think else SearchMode.QUICK,
     )
     shown: list[RenderableType] = [render.find_table(reply)] if reply.total else []
     shown.append(render.find_footer(reply))
     if trace:
         shown.append(trace_tree(reply, target))
     elif timings:
-        shown.append(render.timings_line(reply))
+        shown.append(render.timings_line(reply.timings))
     session.show(reply, *shown)
 
 

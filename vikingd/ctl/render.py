@@ -15,7 +15,13 @@ from rich.tree import Tree
 from vikingd import uri as uris
 from vikingd.pb.admin_pb2 import AnswerStats, CallStats, Distribution, StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
-from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext, StageTiming
+from vikingd.pb.retrieval_pb2 import (
+    RERANK_STATUS_OFF,
+    FindResponse,
+    MatchedContext,
+    SearchResponse,
+    StageTiming,
+)
 
 _SNIPPET = 160
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
@@ -34,7 +40,7 @@ def type_name(value: ContextType.ValueType) -> str:
     return ContextType.Name(value).removeprefix("CONTEXT_TYPE_").lower() if value else ""
 
 
-def by_score(reply: FindResponse) -> list[MatchedContext]:
+def by_score(reply: FindResponse | SearchResponse) -> list[MatchedContext]:
     """The three buckets as one list: by falling score, ties by URI."""
     matches = [*reply.memories, *reply.resources, *reply.skills]
     return sorted(matches, key=lambda match: (-match.score, match.uri))
@@ -45,7 +51,7 @@ def milliseconds(timing: StageTiming) -> float:
     return timing.duration.seconds * 1e3 + timing.duration.nanos / 1e6
 
 
-def find_table(reply: FindResponse) -> Table:
+def find_table(reply: FindResponse | SearchResponse) -> Table:
     """Rank, score, type and URI of each result, below the URI what matched."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)
@@ -70,11 +76,13 @@ def _matched(match: MatchedContext) -> Text:
     return line.append(snippet(best.text))
 
 
-def find_footer(reply: FindResponse) -> Text:
+def find_footer(reply: FindResponse | SearchResponse) -> Text:
     """How many results, from which revision, how long it took; what the answer did without."""
     took = sum(map(milliseconds, reply.timings))
     results = f"{reply.total} result{'' if reply.total == 1 else 's'}"
     footer = Text(f"{results} · revision {reply.revision} · {took:.1f} ms", "dim")
+    if reply.rerank.status == RERANK_STATUS_OFF:
+        footer.append(f" · not reranked: {reply.rerank.reason}")
     return footer.append_text(degraded_lines(reply.degraded))
 
 
@@ -83,9 +91,9 @@ def degraded_lines(degraded: Iterable[str]) -> Text:
     return Text("".join(f"\ndegraded: {lack}" for lack in degraded), "yellow")
 
 
-def timings_line(reply: FindResponse) -> Text:
+def timings_line(timings: Iterable[StageTiming]) -> Text:
     """What each stage took."""
-    stages = " · ".join(f"{t.stage} {milliseconds(t):.2f} ms" for t in reply.timings)
+    stages = " · ".join(f"{t.stage} {milliseconds(t):.2f} ms" for t in timings)
     return Text(stages, "dim")
 
 
@@ -192,6 +200,10 @@ def stats_table(stats: StatsResponse) -> Table:
         "problem": index.problem,
         "calls": "\n".join(map(_calls_line, stats.calls)),
         "answers": "\n".join(line for answers in stats.answers for line in _answer_lines(answers)),
+        "plans": _counts(stats.plans),
+        "reranks": _counts(stats.reranks),
+        "models": "\n".join(f"{model.role} {model.name} {_counts(model.outcomes)}, "
+                            f"{took(model.seconds)}" for model in stats.models),
     }  # fmt: skip
     return fields(rows)
 
@@ -204,12 +216,15 @@ def _calls_line(calls: CallStats) -> str:
 
 def _answer_lines(answers: AnswerStats) -> Iterator[str]:
     count, top_score = answers.results.count, answers.top_score
-    methods = ", ".join(f"{n:,} {method}" for method, n in sorted(answers.methods.items()))
-    yield (f"{answers.rpc} {count:,} ({methods}), {answers.empty:,} empty, "
+    yield (f"{answers.rpc} {count:,} ({_counts(answers.methods)}), {answers.empty:,} empty, "
            f"{answers.degraded:,} degraded, {mean(answers.results):.1f} results each"
            + (f", top score {mean(top_score):.3f}" if top_score.count else ""))  # fmt: skip
     stages = (f"{s.stage} {duration(mean(s.seconds))}" for s in answers.stages)
     yield f"  {' · '.join(stages)}"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
 
 
 def mean(values: Distribution) -> float:

@@ -98,7 +98,7 @@ def retrieve(
         query,
         mode=Mode[mode.name],
         fusion=WeightedSum(*weights) if weights else Rrf(),
-        target=target,
+        target_uri=target,
         where=where,
         top_k=top_k,
         score_threshold=threshold,
@@ -145,10 +145,10 @@ def context(
     """
     find = retrieval = None
     if strategy is StrategyName.FIND:
-        find = find_request(query, target=target, where=where, limit=30)
+        find = find_request(query, target_uri=target, where=where, limit=30)
     else:
         retrieval = retrieve_request(
-            query, target=target, where=where, mode=Mode[strategy.name], degrade=True
+            query, target_uri=target, where=where, mode=Mode[strategy.name], degrade=True
         )
     reply = session.client.build_context(
         find=find,

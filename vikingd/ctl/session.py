@@ -17,7 +17,8 @@ from google.protobuf.message import Message
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, Client, ClientError
+from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, ClientError
+from vikingd.client.messages import MessageClient
 
 OTHER, USAGE, UNREACHABLE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 4, 130
 """Exit codes beside 0; 130 is a shell's 128 + SIGINT."""
@@ -74,7 +75,7 @@ class Common:
 class Session:
     """A run of one command."""
 
-    client: Client
+    client: MessageClient
     as_json: bool
     out: Console
     err: Console
@@ -145,7 +146,7 @@ def connected(
 @contextmanager
 def opened(address: str, timeout: float | None, as_json: bool) -> Iterator[Session]:
     """A session that lasts as long as the context, and tells failures at its end."""
-    with failures_told(as_json, address), Client(address, timeout) as client:
+    with failures_told(as_json, address), MessageClient(address, timeout) as client:
         yield Session(client, as_json, console(), console(stderr=True))
 
 

@@ -1,4 +1,4 @@
-"""Why a Find answered as it did: the trace as a tree, the best result in a sentence."""
+"""Why a Find or a Search answered as it did: a tree; the best result in a sentence."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from rich.text import Text
 from rich.tree import Tree
 
 from vikingd import uri as uris
-from vikingd.ctl.render import add_by_uri, by_score, timings_line
+from vikingd.ctl.render import add_by_uri, by_score, timings_line, type_name
 from vikingd.pb.retrieval_pb2 import (
     FindResponse,
     FindTrace,
     MatchedContext,
     Method,
+    PlanSource,
+    QueryPlan,
+    Rerank,
+    RerankStatus,
     ScoreParts,
+    SearchResponse,
     TracedDirectory,
+    TypedQuery,
 )
 
 _DIRECTORIES_SHOWN = 40
@@ -25,6 +31,11 @@ _VISIBLE = 5e-4  # differences below it vanish in three digits
 def formula(parts: ScoreParts) -> str:
     """How a score came about, in the form of the formula that makes it."""
     b, w = parts.parent_weight, parts.dense_weight
+    if parts.HasField("rerank"):
+        return (
+            f"{_n(parts.final)} = {1 - b:.2f}·rerank {_n(parts.rerank)} "
+            f"+ {b:.2f}·parent {_n(parts.parent)}; by meaning and words {_n(parts.own)}"
+        )
     return (
         f"{_n(parts.final)} = {1 - b:.2f}·smoothed {_n(parts.smoothed)} "
         f"+ {b:.2f}·parent {_n(parts.parent)}; own {_n(parts.own)} = "
@@ -34,8 +45,75 @@ def formula(parts: ScoreParts) -> str:
 
 def trace_tree(reply: FindResponse, target: str = "") -> Tree:
     """The way of one Find from its scope to its results."""
-    trace = reply.trace
-    tree = Tree(Text(f"{_method(trace)} over {target or uris.ROOT}", "bold"), guide_style="dim")
+    title = f"{_method(reply.trace)} over {target or uris.ROOT}"
+    tree = Tree(Text(title, "bold"), guide_style="dim")
+    _add_walk(tree, reply.trace)
+    if reply.HasField("rerank"):
+        add_rerank(tree, reply.rerank)
+    results = tree.add(f"results: {reply.total}")
+    for match in by_score(reply):
+        results.add(Text(match.uri, "bold", overflow="fold")).add(formula(match.parts))
+    tree.add(timings_line(reply.timings))
+    return tree
+
+
+def search_tree(query: str, reply: SearchResponse) -> Tree:
+    """The way of one Search: the plan, the walk of each query and its reranking, the merge."""
+    tree = Tree(Text(query, "bold", overflow="fold"), guide_style="dim")
+    add_plan(tree, reply.query_plan)
+    for result in reply.query_results:
+        found = tree.add(Text(typed(result.query), "bold", overflow="fold"))
+        if result.HasField("trace"):
+            _add_walk(found, result.trace)
+        if result.HasField("rerank"):
+            add_rerank(found, result.rerank)
+        hits = found.add(f"found: {len(result.hits)}")
+        for hit in result.hits:
+            hits.add(Text(f"{_n(hit.score)}  {hit.uri}", overflow="fold"))
+        found.add(timings_line(result.timings))
+    merged = tree.add(f"merge: {reply.total} of {sum(len(r.hits) for r in reply.query_results)}, "
+                      "each once, with its best score")  # fmt: skip
+    for match in by_score(reply):
+        below = merged.add(Text(f"{_n(match.score)}  {match.uri}", "bold", overflow="fold"))
+        if match.HasField("parts"):
+            below.add(formula(match.parts))
+    tree.add(timings_line(reply.timings))
+    return tree
+
+
+def add_plan(tree: Tree, plan: QueryPlan) -> None:
+    """What is looked for, and who said so."""
+    source = PlanSource.Name(plan.source).removeprefix("PLAN_SOURCE_").lower()
+    by = f"plan by {plan.model or source}" if source == "model" else f"plan: {source}"
+    node = tree.add(Text(f"{by}; {plan.reason}" if plan.reason else by, overflow="fold"))
+    for query in plan.queries:
+        intent = f"; {query.intent}" if query.intent else ""
+        node.add(Text(f"{query.priority}  {typed(query)}{intent}", overflow="fold"))
+    for note in plan.notes:
+        node.add(Text(note, "yellow", overflow="fold"))
+
+
+def add_rerank(tree: Tree, rerank: Rerank) -> None:
+    """What the reranker did, call by call."""
+    status = RerankStatus.Name(rerank.status).removeprefix("RERANK_STATUS_").lower()
+    about = "; ".join(filter(None, (f"rerank: {status}", rerank.model, rerank.reason)))
+    node = tree.add(Text(about, "yellow" if status == "failed" else "", overflow="fold"))
+    for one in rerank.rounds:
+        what = f"round {one.round}: {one.opened:,} opened" if one.round else "start points"
+        rest = {"known from before": one.cached, "without an abstract": one.without_abstract,
+                "left out": one.left_out}  # fmt: skip
+        counts = "".join(f", {count:,} {name}" for name, count in rest.items() if count)
+        node.add(f"{what}; {one.documents:,} abstracts read{counts}; "
+                 f"{one.duration.seconds * 1e3 + one.duration.nanos / 1e6:.1f} ms")  # fmt: skip
+
+
+def typed(query: TypedQuery) -> str:
+    """A query of a plan with the type that it looks for."""
+    return f"{type_name(query.context_type) or 'everything'}: {query.query}"
+
+
+def _add_walk(tree: Tree, trace: FindTrace) -> None:
+    """The scope, the query, the means, the gate and the directories, and why it stopped."""
     tree.add(f"scope: {trace.scope_directories:,} directories, {trace.scope_files:,} files, "
              f"{trace.scope_texts:,} texts; {trace.scored_texts:,} scored, "
              f"{trace.rescored:,} of them again in fp32")  # fmt: skip
@@ -50,13 +128,8 @@ def trace_tree(reply: FindResponse, target: str = "") -> Tree:
              f"{trace.gate:.2f}: {_gate_says(trace.gate)}")  # fmt: skip
     if trace.directories:
         _add_directories(tree, trace)
-    results = tree.add(f"results: {reply.total}")
-    for match in by_score(reply):
-        results.add(Text(match.uri, "bold", overflow="fold")).add(formula(match.parts))
     if trace.stop_reason:
         tree.add(f"stopped: {trace.stop_reason}")
-    tree.add(timings_line(reply))
-    return tree
 
 
 def reason(match: MatchedContext, *, identifiers: bool = False) -> str:

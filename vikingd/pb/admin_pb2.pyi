@@ -349,10 +349,108 @@ class IndexStats(_message.Message):
 Global___IndexStats: _TypeAlias = IndexStats  # noqa: Y015
 
 @_typing.final
+class ModelStats(_message.Message):
+    """The calls of one model since the start."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class OutcomesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """planner or reranker."""
+    name: _builtins.str
+    """As in QueryPlan.model and Rerank.model."""
+    @_builtins.property
+    def outcomes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """How many ended well (DONE) or not (FAILED)."""
+
+    @_builtins.property
+    def seconds(self) -> Global___Distribution:
+        """What they took, in seconds."""
+
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        name: _builtins.str = ...,
+        outcomes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        seconds: Global___Distribution | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "outcomes", b"outcomes", "role", b"role", "seconds", b"seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ModelStats: _TypeAlias = ModelStats  # noqa: Y015
+
+@_typing.final
 class StatsResponse(_message.Message):
     """The daemon in numbers."""
 
     DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class PlansEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class ReranksEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     VERSION_FIELD_NUMBER: _builtins.int
     STARTED_AT_FIELD_NUMBER: _builtins.int
@@ -369,6 +467,9 @@ class StatsResponse(_message.Message):
     READER_FIELD_NUMBER: _builtins.int
     CALLS_FIELD_NUMBER: _builtins.int
     ANSWERS_FIELD_NUMBER: _builtins.int
+    PLANS_FIELD_NUMBER: _builtins.int
+    RERANKS_FIELD_NUMBER: _builtins.int
+    MODELS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Its version."""
     revision: _builtins.int
@@ -409,6 +510,18 @@ class StatsResponse(_message.Message):
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnswerStats]:
         """The RPCs that answered queries, by name."""
 
+    @_builtins.property
+    def plans(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Searches by who planned them: MODEL, RULES, NONE."""
+
+    @_builtins.property
+    def reranks(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Answers in THINKING by what became of reranking: DONE, FAILED, OFF."""
+
+    @_builtins.property
+    def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelStats]:
+        """The planner and the rerankers that were called."""
+
     def __init__(
         self,
         *,
@@ -427,10 +540,13 @@ class StatsResponse(_message.Message):
         reader: _builtins.bool = ...,
         calls: _abc.Iterable[Global___CallStats] | None = ...,
         answers: _abc.Iterable[Global___AnswerStats] | None = ...,
+        plans: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        reranks: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        models: _abc.Iterable[Global___ModelStats] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "index", b"index", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "calls", b"calls", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "reader", b"reader", "relations", b"relations", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "calls", b"calls", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "models", b"models", "plans", b"plans", "reader", b"reader", "relations", b"relations", "reranks", b"reranks", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

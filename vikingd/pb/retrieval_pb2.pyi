@@ -86,6 +86,92 @@ METHOD_EXACT: Method.ValueType  # 3
 """Every file is scored with fp32 vectors throughout: the reference."""
 Global___Method: _TypeAlias = Method  # noqa: Y015
 
+class _SearchMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SearchModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEARCH_MODE_UNSPECIFIED: _SearchMode.ValueType  # 0
+    """The call's default: QUICK for Find, THINKING for Search."""
+    SEARCH_MODE_QUICK: _SearchMode.ValueType  # 1
+    """Scores by meaning and words alone; no model but the embedder is called."""
+    SEARCH_MODE_THINKING: _SearchMode.ValueType  # 2
+    """A reranker reads the abstracts of the start points, then of what each round opens: one call
+    each, at most three rounds, within the call's deadline. What QUICK finds is always among what
+    is scored. Where there is no reranker, or it fails, the answer is QUICK's and `rerank` says so.
+    """
+
+class SearchMode(_SearchMode, metaclass=_SearchModeEnumTypeWrapper):
+    """Who has the last word on the order."""
+
+SEARCH_MODE_UNSPECIFIED: SearchMode.ValueType  # 0
+"""The call's default: QUICK for Find, THINKING for Search."""
+SEARCH_MODE_QUICK: SearchMode.ValueType  # 1
+"""Scores by meaning and words alone; no model but the embedder is called."""
+SEARCH_MODE_THINKING: SearchMode.ValueType  # 2
+"""A reranker reads the abstracts of the start points, then of what each round opens: one call
+each, at most three rounds, within the call's deadline. What QUICK finds is always among what
+is scored. Where there is no reranker, or it fails, the answer is QUICK's and `rerank` says so.
+"""
+Global___SearchMode: _TypeAlias = SearchMode  # noqa: Y015
+
+class _RerankStatus:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RerankStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RerankStatus.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RERANK_STATUS_UNSPECIFIED: _RerankStatus.ValueType  # 0
+    """Never sent."""
+    RERANK_STATUS_DONE: _RerankStatus.ValueType  # 1
+    """The scores are the reranker's."""
+    RERANK_STATUS_FAILED: _RerankStatus.ValueType  # 2
+    """It failed: all scores of the reply are by meaning and words."""
+    RERANK_STATUS_OFF: _RerankStatus.ValueType  # 3
+    """There is none, or it was not asked for."""
+
+class RerankStatus(_RerankStatus, metaclass=_RerankStatusEnumTypeWrapper):
+    """What became of reranking."""
+
+RERANK_STATUS_UNSPECIFIED: RerankStatus.ValueType  # 0
+"""Never sent."""
+RERANK_STATUS_DONE: RerankStatus.ValueType  # 1
+"""The scores are the reranker's."""
+RERANK_STATUS_FAILED: RerankStatus.ValueType  # 2
+"""It failed: all scores of the reply are by meaning and words."""
+RERANK_STATUS_OFF: RerankStatus.ValueType  # 3
+"""There is none, or it was not asked for."""
+Global___RerankStatus: _TypeAlias = RerankStatus  # noqa: Y015
+
+class _PlanSource:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PlanSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PlanSource.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PLAN_SOURCE_UNSPECIFIED: _PlanSource.ValueType  # 0
+    """Never sent."""
+    PLAN_SOURCE_MODEL: _PlanSource.ValueType  # 1
+    """A language model."""
+    PLAN_SOURCE_RULES: _PlanSource.ValueType  # 2
+    """Fixed rules: there is no model, or it failed."""
+    PLAN_SOURCE_NONE: _PlanSource.ValueType  # 3
+    """Nobody: without a session the query is searched as it stands."""
+
+class PlanSource(_PlanSource, metaclass=_PlanSourceEnumTypeWrapper):
+    """Who planned."""
+
+PLAN_SOURCE_UNSPECIFIED: PlanSource.ValueType  # 0
+"""Never sent."""
+PLAN_SOURCE_MODEL: PlanSource.ValueType  # 1
+"""A language model."""
+PLAN_SOURCE_RULES: PlanSource.ValueType  # 2
+"""Fixed rules: there is no model, or it failed."""
+PLAN_SOURCE_NONE: PlanSource.ValueType  # 3
+"""Nobody: without a session the query is searched as it stands."""
+Global___PlanSource: _TypeAlias = PlanSource  # noqa: Y015
+
 class _Mode:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -241,6 +327,7 @@ class FindRequest(_message.Message):
     MIN_REVISION_FIELD_NUMBER: _builtins.int
     METHOD_FIELD_NUMBER: _builtins.int
     MAX_DIRECTORIES_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, at most 16 KiB. Empty: the vector alone counts."""
     vector: _builtins.bytes
@@ -270,6 +357,10 @@ class FindRequest(_message.Message):
     """How to search."""
     max_directories: _builtins.int
     """BEST_FIRST: open at most so many directories, up to 65,536. 0: as many as recall needs."""
+    mode: Global___SearchMode.ValueType
+    """Unset: QUICK. THINKING takes a query with text, a limit up to 100, and neither `method` nor
+    `max_directories`.
+    """
     @_builtins.property
     def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
         """Return these types only. Empty: all."""
@@ -296,10 +387,11 @@ class FindRequest(_message.Message):
         min_revision: _builtins.int = ...,
         method: Global___Method.ValueType = ...,
         max_directories: _builtins.int = ...,
+        mode: Global___SearchMode.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_score_threshold", b"_score_threshold", "alpha", b"alpha", "score_threshold", b"score_threshold", "where", b"where"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_score_threshold", b"_score_threshold", "alpha", b"alpha", "context_types", b"context_types", "levels", b"levels", "limit", b"limit", "max_directories", b"max_directories", "method", b"method", "min_revision", b"min_revision", "query", b"query", "score_threshold", b"score_threshold", "target_uri", b"target_uri", "trace", b"trace", "vector", b"vector", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_score_threshold", b"_score_threshold", "alpha", b"alpha", "context_types", b"context_types", "levels", b"levels", "limit", b"limit", "max_directories", b"max_directories", "method", b"method", "min_revision", b"min_revision", "mode", b"mode", "query", b"query", "score_threshold", b"score_threshold", "target_uri", b"target_uri", "trace", b"trace", "vector", b"vector", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
@@ -379,7 +471,9 @@ class MatchedContext(_message.Message):
     """In (0, 1], comparable from query to query."""
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[_contexts_pb2.Relation]:
-        """At most 5."""
+        """What it is linked with in the scope of the search: the 5 with the best scores for this query,
+        ties by URI.
+        """
 
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedPassage]:
@@ -413,7 +507,8 @@ Global___MatchedContext: _TypeAlias = MatchedContext  # noqa: Y015
 @_typing.final
 class ScoreParts(_message.Message):
     """How a score came about: final = (1 - b) * smoothed + b * parent, where smoothed is own with a
-    share of the neighbours', and own = w * dense + (1 - w) * lexical of the best text.
+    share of the neighbours', and own = w * dense + (1 - w) * lexical of the best text. Where the
+    reranker has decided: final = (1 - b) * (rerank, or own where that is unset) + b * parent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -426,6 +521,7 @@ class ScoreParts(_message.Message):
     PARENT_FIELD_NUMBER: _builtins.int
     PARENT_WEIGHT_FIELD_NUMBER: _builtins.int
     FINAL_FIELD_NUMBER: _builtins.int
+    RERANK_FIELD_NUMBER: _builtins.int
     dense: _builtins.float
     """The closeness of meaning, max(0, cosine) after centring by language. 0 without a vector."""
     lexical: _builtins.float
@@ -444,6 +540,10 @@ class ScoreParts(_message.Message):
     """The weight b of the parent's score."""
     final: _builtins.float
     """The result."""
+    rerank: _builtins.float
+    """What the reranker gave the abstract, in [0, 1]. Unset in QUICK, and where there is no abstract:
+    such a context keeps its score by meaning and words, the one place where two scales meet.
+    """
     def __init__(
         self,
         *,
@@ -455,12 +555,15 @@ class ScoreParts(_message.Message):
         parent: _builtins.float = ...,
         parent_weight: _builtins.float = ...,
         final: _builtins.float = ...,
+        rerank: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dense", b"dense", "dense_weight", b"dense_weight", "final", b"final", "lexical", b"lexical", "own", b"own", "parent", b"parent", "parent_weight", b"parent_weight", "smoothed", b"smoothed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "dense", b"dense", "dense_weight", b"dense_weight", "final", b"final", "lexical", b"lexical", "own", b"own", "parent", b"parent", "parent_weight", b"parent_weight", "rerank", b"rerank", "smoothed", b"smoothed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__rerank: _TypeAlias = _typing.Literal["rerank"]  # noqa: Y015
+    _WhichOneofArgType__rerank: _TypeAlias = _typing.Literal["_rerank", b"_rerank"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rerank) -> _WhichOneofReturnType__rerank | None: ...
 
 Global___ScoreParts: _TypeAlias = ScoreParts  # noqa: Y015
 
@@ -637,6 +740,90 @@ class FindTrace(_message.Message):
 Global___FindTrace: _TypeAlias = FindTrace  # noqa: Y015
 
 @_typing.final
+class RerankRound(_message.Message):
+    """One call of the reranker."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUND_FIELD_NUMBER: _builtins.int
+    OPENED_FIELD_NUMBER: _builtins.int
+    DOCUMENTS_FIELD_NUMBER: _builtins.int
+    CACHED_FIELD_NUMBER: _builtins.int
+    WITHOUT_ABSTRACT_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    round: _builtins.int
+    """0: the start points. 1 to 3: what was opened."""
+    opened: _builtins.int
+    """Directories opened."""
+    documents: _builtins.int
+    """Abstracts that it read now."""
+    cached: _builtins.int
+    """Abstracts whose scores were known from before."""
+    without_abstract: _builtins.int
+    """Contexts without an abstract, which keep their score by meaning and words."""
+    left_out: _builtins.int
+    """Children for which there was no room: those with the least scores by meaning and words."""
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """What the call took."""
+
+    def __init__(
+        self,
+        *,
+        round: _builtins.int = ...,
+        opened: _builtins.int = ...,
+        documents: _builtins.int = ...,
+        cached: _builtins.int = ...,
+        without_abstract: _builtins.int = ...,
+        left_out: _builtins.int = ...,
+        duration: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached", b"cached", "documents", b"documents", "duration", b"duration", "left_out", b"left_out", "opened", b"opened", "round", b"round", "without_abstract", b"without_abstract"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RerankRound: _TypeAlias = RerankRound  # noqa: Y015
+
+@_typing.final
+class Rerank(_message.Message):
+    """What the reranker did."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    ROUNDS_FIELD_NUMBER: _builtins.int
+    status: Global___RerankStatus.ValueType
+    """What became of it."""
+    reason: _builtins.str
+    """Why it is not DONE, for people and logs. Empty: it is."""
+    model: _builtins.str
+    """Backend and model that were chosen. Empty: none."""
+    @_builtins.property
+    def rounds(self) -> _containers.RepeatedCompositeFieldContainer[Global___RerankRound]:
+        """Its calls, in order; those before a failure too."""
+
+    def __init__(
+        self,
+        *,
+        status: Global___RerankStatus.ValueType = ...,
+        reason: _builtins.str = ...,
+        model: _builtins.str = ...,
+        rounds: _abc.Iterable[Global___RerankRound] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "reason", b"reason", "rounds", b"rounds", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rerank: _TypeAlias = Rerank  # noqa: Y015
+
+@_typing.final
 class StageTiming(_message.Message):
     """What a stage took."""
 
@@ -645,7 +832,7 @@ class StageTiming(_message.Message):
     STAGE_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
-    """embed, plan, score, rescore, reply."""
+    """embed, plan, score, rerank, reply, ..."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
         """How long."""
@@ -678,6 +865,7 @@ class FindResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
+    RERANK_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """How many there are in the three together."""
     revision: _builtins.int
@@ -708,6 +896,10 @@ class FindResponse(_message.Message):
     def trace(self) -> Global___FindTrace:
         """Only when asked for."""
 
+    @_builtins.property
+    def rerank(self) -> Global___Rerank:
+        """Only in THINKING."""
+
     def __init__(
         self,
         *,
@@ -719,14 +911,386 @@ class FindResponse(_message.Message):
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
         degraded: _abc.Iterable[_builtins.str] | None = ...,
         trace: Global___FindTrace | None = ...,
+        rerank: Global___Rerank | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["trace", b"trace"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["rerank", b"rerank", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "memories", b"memories", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "memories", b"memories", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FindResponse: _TypeAlias = FindResponse  # noqa: Y015
+
+@_typing.final
+class SessionMessage(_message.Message):
+    """One message of a session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """user, assistant, system or tool."""
+    content: _builtins.str
+    """What was said; not empty. Of more than 8,000 characters the last are left out, and the plan
+    says so.
+    """
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        content: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionMessage: _TypeAlias = SessionMessage  # noqa: Y015
+
+@_typing.final
+class SearchSession(_message.Message):
+    """What was said before a search."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    summary: _builtins.str
+    """Of all that is no longer among the messages. Of more than 30,000 characters the first are left
+    out, and the plan says so.
+    """
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionMessage]:
+        """In the order in which they were said, at most 1,000; the last five count."""
+
+    def __init__(
+        self,
+        *,
+        summary: _builtins.str = ...,
+        messages: _abc.Iterable[Global___SessionMessage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "summary", b"summary"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchSession: _TypeAlias = SearchSession  # noqa: Y015
+
+@_typing.final
+class SearchRequest(_message.Message):
+    """A task with the session in which it came up."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    TARGET_URI_FIELD_NUMBER: _builtins.int
+    CONTEXT_TYPES_FIELD_NUMBER: _builtins.int
+    LEVELS_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    SCORE_THRESHOLD_FIELD_NUMBER: _builtins.int
+    WHERE_FIELD_NUMBER: _builtins.int
+    ALPHA_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
+    MIN_REVISION_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """What is to be done, at most 16 KiB; not empty."""
+    target_uri: _builtins.str
+    """As in FindRequest."""
+    levels: Global___Levels.ValueType
+    """As in FindRequest."""
+    limit: _builtins.int
+    """At most so many results in all, up to 1,000, in THINKING up to 100. 0: 10. Each planned query
+    has its share of them; what one does not need goes to the best of the others.
+    """
+    score_threshold: _builtins.float
+    """As in FindRequest."""
+    alpha: _builtins.float
+    """As in FindRequest."""
+    trace: _builtins.bool
+    """Explain each query's answer."""
+    min_revision: _builtins.int
+    """As in GetRequest."""
+    mode: Global___SearchMode.ValueType
+    """Unset: THINKING."""
+    @_builtins.property
+    def session(self) -> Global___SearchSession:
+        """What was said before. Without summary and messages the query is searched as it stands."""
+
+    @_builtins.property
+    def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
+        """Return these types only; what is planned for others is not searched. Empty: all."""
+
+    @_builtins.property
+    def where(self) -> _struct_pb2.Struct:
+        """As in FindRequest."""
+
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        session: Global___SearchSession | None = ...,
+        target_uri: _builtins.str = ...,
+        context_types: _abc.Iterable[_contexts_pb2.ContextType.ValueType] | None = ...,
+        levels: Global___Levels.ValueType = ...,
+        limit: _builtins.int = ...,
+        score_threshold: _builtins.float | None = ...,
+        where: _struct_pb2.Struct | None = ...,
+        alpha: _builtins.float | None = ...,
+        trace: _builtins.bool = ...,
+        min_revision: _builtins.int = ...,
+        mode: Global___SearchMode.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_score_threshold", b"_score_threshold", "alpha", b"alpha", "score_threshold", b"score_threshold", "session", b"session", "where", b"where"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_score_threshold", b"_score_threshold", "alpha", b"alpha", "context_types", b"context_types", "levels", b"levels", "limit", b"limit", "min_revision", b"min_revision", "mode", b"mode", "query", b"query", "score_threshold", b"score_threshold", "session", b"session", "target_uri", b"target_uri", "trace", b"trace", "where", b"where"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
+    _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
+    _WhichOneofReturnType__score_threshold: _TypeAlias = _typing.Literal["score_threshold"]  # noqa: Y015
+    _WhichOneofArgType__score_threshold: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__alpha) -> _WhichOneofReturnType__alpha | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__score_threshold) -> _WhichOneofReturnType__score_threshold | None: ...
+
+Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
+
+@_typing.final
+class TypedQuery(_message.Message):
+    """One query of a plan."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    CONTEXT_TYPE_FIELD_NUMBER: _builtins.int
+    INTENT_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """In the words of what is looked for."""
+    context_type: _contexts_pb2.ContextType.ValueType
+    """Where it is looked for. UNSPECIFIED: everywhere."""
+    intent: _builtins.str
+    """What it is for."""
+    priority: _builtins.int
+    """1, the most important, to 5."""
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        context_type: _contexts_pb2.ContextType.ValueType = ...,
+        intent: _builtins.str = ...,
+        priority: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_type", b"context_type", "intent", b"intent", "priority", b"priority", "query", b"query"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TypedQuery: _TypeAlias = TypedQuery  # noqa: Y015
+
+@_typing.final
+class QueryPlan(_message.Message):
+    """What a task needs to know."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    QUERIES_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    source: Global___PlanSource.ValueType
+    """Who planned."""
+    reason: _builtins.str
+    """Why so: the model's own words, or why it was not the model."""
+    model: _builtins.str
+    """The model. Empty: none was asked."""
+    @_builtins.property
+    def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___TypedQuery]:
+        """By priority, at most 5. None: nothing is to be looked up, and the result is empty."""
+
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What was left out: of the session because it was too long, of the plan because it could not be
+        used.
+        """
+
+    def __init__(
+        self,
+        *,
+        source: Global___PlanSource.ValueType = ...,
+        reason: _builtins.str = ...,
+        queries: _abc.Iterable[Global___TypedQuery] | None = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
+        model: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["model", b"model", "notes", b"notes", "queries", b"queries", "reason", b"reason", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryPlan: _TypeAlias = QueryPlan  # noqa: Y015
+
+@_typing.final
+class QueryHit(_message.Message):
+    """A result of one query, by its name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """The context."""
+    score: _builtins.float
+    """Its score for this query."""
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["score", b"score", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryHit: _TypeAlias = QueryHit  # noqa: Y015
+
+@_typing.final
+class QueryResult(_message.Message):
+    """What one query of the plan found, before the merge."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    HITS_FIELD_NUMBER: _builtins.int
+    TIMINGS_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
+    RERANK_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def query(self) -> Global___TypedQuery:
+        """The query."""
+
+    @_builtins.property
+    def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryHit]:
+        """By falling score, ties by URI; at most `limit`."""
+
+    @_builtins.property
+    def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
+        """What each stage took."""
+
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As in FindResponse."""
+
+    @_builtins.property
+    def rerank(self) -> Global___Rerank:
+        """As in FindResponse. Where the reranker failed for one query, it failed for all."""
+
+    @_builtins.property
+    def trace(self) -> Global___FindTrace:
+        """Only when asked for."""
+
+    def __init__(
+        self,
+        *,
+        query: Global___TypedQuery | None = ...,
+        hits: _abc.Iterable[Global___QueryHit] | None = ...,
+        timings: _abc.Iterable[Global___StageTiming] | None = ...,
+        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        rerank: Global___Rerank | None = ...,
+        trace: Global___FindTrace | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["query", b"query", "rerank", b"rerank", "trace", b"trace"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "hits", b"hits", "query", b"query", "rerank", b"rerank", "timings", b"timings", "trace", b"trace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryResult: _TypeAlias = QueryResult  # noqa: Y015
+
+@_typing.final
+class SearchResponse(_message.Message):
+    """Results of all queries by type, each URI once with its best score, by falling score, ties by URI."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORIES_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    SKILLS_FIELD_NUMBER: _builtins.int
+    QUERY_PLAN_FIELD_NUMBER: _builtins.int
+    QUERY_RESULTS_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    TIMINGS_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
+    RERANK_FIELD_NUMBER: _builtins.int
+    total: _builtins.int
+    """How many there are in the three together."""
+    revision: _builtins.int
+    """The revision that was searched."""
+    @_builtins.property
+    def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedContext]:
+        """Of type MEMORY."""
+
+    @_builtins.property
+    def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedContext]:
+        """Of type RESOURCE."""
+
+    @_builtins.property
+    def skills(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedContext]:
+        """Of type SKILL."""
+
+    @_builtins.property
+    def query_plan(self) -> Global___QueryPlan:
+        """What was looked for."""
+
+    @_builtins.property
+    def query_results(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryResult]:
+        """What each query found, in the order of the plan."""
+
+    @_builtins.property
+    def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
+        """What each stage took, in order: intent is the plan, queries all of them side by side."""
+
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the answer had to do without, for people and logs. Empty: nothing."""
+
+    @_builtins.property
+    def rerank(self) -> Global___Rerank:
+        """The reranker, for all queries together; its rounds stand in query_results."""
+
+    def __init__(
+        self,
+        *,
+        memories: _abc.Iterable[Global___MatchedContext] | None = ...,
+        resources: _abc.Iterable[Global___MatchedContext] | None = ...,
+        skills: _abc.Iterable[Global___MatchedContext] | None = ...,
+        query_plan: Global___QueryPlan | None = ...,
+        query_results: _abc.Iterable[Global___QueryResult] | None = ...,
+        total: _builtins.int = ...,
+        revision: _builtins.int = ...,
+        timings: _abc.Iterable[Global___StageTiming] | None = ...,
+        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        rerank: Global___Rerank | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["query_plan", b"query_plan", "rerank", b"rerank"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "memories", b"memories", "query_plan", b"query_plan", "query_results", b"query_results", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchResponse: _TypeAlias = SearchResponse  # noqa: Y015
 
 @_typing.final
 class BatchFindRequest(_message.Message):

@@ -45,6 +45,11 @@ class RetrievalStub:
                 request_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindRequest.SerializeToString,
                 response_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindResponse.FromString,
                 _registered_method=True)
+        self.Search = channel.unary_unary(
+                '/viking.retrieval.v1.Retrieval/Search',
+                request_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.SearchRequest.SerializeToString,
+                response_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.SearchResponse.FromString,
+                _registered_method=True)
         self.Retrieve = channel.unary_unary(
                 '/viking.retrieval.v1.Retrieval/Retrieve',
                 request_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.RetrieveRequest.SerializeToString,
@@ -69,7 +74,15 @@ class RetrievalServicer:
         raise NotImplementedError('Method not implemented!')
 
     def BatchFind(self, request, context):
-        """The same for many queries in one call; one bad request fails the call.
+        """The same for many queries in one call; one bad request fails the call. QUICK alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Search(self, request, context):
+        """What a task needs to know, given what was said before it: a plan of typed queries, their
+        results in one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,6 +114,11 @@ def add_RetrievalServicer_to_server(servicer, server):
                     servicer.BatchFind,
                     request_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindRequest.FromString,
                     response_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindResponse.SerializeToString,
+            ),
+            'Search': grpc.unary_unary_rpc_method_handler(
+                    servicer.Search,
+                    request_deserializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.SearchRequest.FromString,
+                    response_serializer=viking_dot_retrieval_dot_v1_dot_retrieval__pb2.SearchResponse.SerializeToString,
             ),
             'Retrieve': grpc.unary_unary_rpc_method_handler(
                     servicer.Retrieve,
@@ -168,6 +186,33 @@ class Retrieval:
             '/viking.retrieval.v1.Retrieval/BatchFind',
             viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindRequest.SerializeToString,
             viking_dot_retrieval_dot_v1_dot_retrieval__pb2.BatchFindResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Search(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/viking.retrieval.v1.Retrieval/Search',
+            viking_dot_retrieval_dot_v1_dot_retrieval__pb2.SearchRequest.SerializeToString,
+            viking_dot_retrieval_dot_v1_dot_retrieval__pb2.SearchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -36,7 +36,11 @@ class RetrievalStub:
     Find: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.FindRequest, _retrieval_pb2.FindResponse]
     """The contexts that matter for a query."""
     BatchFind: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.BatchFindRequest, _retrieval_pb2.BatchFindResponse]
-    """The same for many queries in one call; one bad request fails the call."""
+    """The same for many queries in one call; one bad request fails the call. QUICK alone."""
+    Search: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.SearchRequest, _retrieval_pb2.SearchResponse]
+    """What a task needs to know, given what was said before it: a plan of typed queries, their
+    results in one.
+    """
     Retrieve: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.RetrieveRequest, _retrieval_pb2.RetrieveResponse]
     """The passages that a strategy finds."""
     BuildContext: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.BuildContextRequest, _retrieval_pb2.BuildContextResponse]
@@ -50,7 +54,11 @@ class RetrievalAsyncStub(RetrievalStub):
     Find: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.FindRequest, _retrieval_pb2.FindResponse]  # type: ignore[assignment]
     """The contexts that matter for a query."""
     BatchFind: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.BatchFindRequest, _retrieval_pb2.BatchFindResponse]  # type: ignore[assignment]
-    """The same for many queries in one call; one bad request fails the call."""
+    """The same for many queries in one call; one bad request fails the call. QUICK alone."""
+    Search: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.SearchRequest, _retrieval_pb2.SearchResponse]  # type: ignore[assignment]
+    """What a task needs to know, given what was said before it: a plan of typed queries, their
+    results in one.
+    """
     Retrieve: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.RetrieveRequest, _retrieval_pb2.RetrieveResponse]  # type: ignore[assignment]
     """The passages that a strategy finds."""
     BuildContext: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.BuildContextRequest, _retrieval_pb2.BuildContextResponse]  # type: ignore[assignment]
@@ -73,7 +81,17 @@ class RetrievalServicer(metaclass=_abc_1.ABCMeta):
         request: _retrieval_pb2.BatchFindRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_pb2.BatchFindResponse, _abc.Awaitable[_retrieval_pb2.BatchFindResponse]]:
-        """The same for many queries in one call; one bad request fails the call."""
+        """The same for many queries in one call; one bad request fails the call. QUICK alone."""
+
+    @_abc_1.abstractmethod
+    def Search(
+        self,
+        request: _retrieval_pb2.SearchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_retrieval_pb2.SearchResponse, _abc.Awaitable[_retrieval_pb2.SearchResponse]]:
+        """What a task needs to know, given what was said before it: a plan of typed queries, their
+        results in one.
+        """
 
     @_abc_1.abstractmethod
     def Retrieve(

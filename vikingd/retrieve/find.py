@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -15,12 +17,11 @@ from viking_kernels.arrays import (
     I32,
     TEXTS,
     U8,
-    Scope,
     Scratch,
     Terms,
 )
 from viking_kernels.bm25 import forget, postings
-from viking_kernels.scope import row_at
+from viking_kernels.scope import place, row_at
 
 from vikingd.engine import Engine
 from vikingd.index import ivf
@@ -37,7 +38,7 @@ from vikingd.model import (
     ScoreParts,
     Stage,
 )
-from vikingd.retrieve.bound import ALL, Bound, keep_scratch, take_scratch
+from vikingd.retrieve.bound import Bound, keep_scratch, take_scratch
 from vikingd.retrieve.relations import Relations, relations
 from vikingd.retrieve.trace import Chosen, Scored, directory_parts, explain
 from vikingd.text import NONE
@@ -60,13 +61,14 @@ def find(
 
 
 class Search(Bound):
-    """A find on the newest snapshot.
+    """A find on one snapshot.
 
     Args:
         engine: holds the snapshot, which is all that the answer is made of.
         query: checked; its revision has been reached.
         vector: [dim] the query's embedding, of any length; None: text alone counts.
         degraded: what the answer has to do without, for the reply.
+        snapshot: the one to answer from; None is the newest.
 
     Raises:
         NotFound: the target is not there.
@@ -79,10 +81,11 @@ class Search(Bound):
         query: FindQuery,
         vector: F32 | None,
         degraded: tuple[str, ...] = (),
+        snapshot: Snapshot | None = None,
     ) -> None:
         self._started = perf_counter()
         self._degraded = degraded
-        super().__init__(engine, query)
+        super().__init__(engine, query, snapshot)
         self.query = query
         self._script = self.script(vector)
         self._asked = self.asked(
@@ -92,53 +95,85 @@ class Search(Bound):
 
     def answer(self) -> FindResult:
         """Scores the scope and says what is best in it."""
-        planned = perf_counter()
         scratch = take_scratch(self.snapshot)
-        scored = self._run(scratch)
+        result, _ = self.scored_answer(scratch)
+        keep_scratch(scratch)
+        return result
+
+    def scored_answer(self, scratch: Scratch, *, whole: bool = False) -> tuple[FindResult, Scored]:
+        """The answer, and the scores that it is from; those of directories stand in `scratch`.
+
+        `whole` scores the whole scope, however large, where the query leaves the method open.
+        """
+        planned = perf_counter()
+        scored = self._run(scratch, whole=whole)
         done = perf_counter()
         matches = _matches(self, scored, self._relations(scored, scratch))
         trace = explain(self.snapshot, scored) if self.query.trace else None
-        keep_scratch(scratch)
         stages = (
             Stage("plan", self._started, planned),
             Stage("score", planned, done),
             Stage("reply", done, perf_counter()),
         )
-        return FindResult(
+        result = FindResult(
             matches, self.snapshot.revision, scored.method, stages, self._degraded, trace
         )
+        return result, scored
 
-    def _allowed(self, *, files: bool) -> U8:
-        """As `allowed`; of no consequence for what the query does not return."""
-        if (self.query.levels == Levels.DIRECTORIES) == files and self.query.levels != Levels.BOTH:
-            return ALL
-        return self.allowed(files=files)
+    def matches_of(self, rows: Sequence[int]) -> tuple[Match, ...]:
+        """What is shown of directories d and files -1 - f of the scope, in their order.
 
-    def _run(self, scratch: Scratch) -> Scored:
-        """What is scored and chosen; its directories stand in `scratch`."""
+        Their scores are those by meaning and words; a file that has none of either scores 0.
+        """
+        scratch = take_scratch(self.snapshot)
+        scope, snapshot = self.scope, self.snapshot
+        only = self._none()
+        for row in rows:
+            if row < 0:
+                only[place(-1 - row, scope.file_low, scope.file_high, scope.base_files)] = 1
+        scored = self._run(scratch, whole=True, only=only)
+        by_row = {-1 - file: i for i, file in enumerate(scored.found.rows.tolist())}
+        chosen = []
+        for row in rows:
+            parts, best = np.zeros(8), -1
+            if row >= 0:
+                parts = directory_parts(snapshot, scope, scored.found, row)
+            elif (at := by_row.get(row)) is not None:
+                parts, best = scored.found.parts[at], int(scored.found.best_text[at])
+            chosen.append((float(parts[7]), snapshot.uri(row), row, parts, best))
+        scored = replace(scored, chosen=tuple(chosen))
+        matches = _matches(self, scored, self._relations(scored, scratch))
+        keep_scratch(scratch)
+        return matches
+
+    def _run(self, scratch: Scratch, *, whole: bool, only: U8 | None = None) -> Scored:
+        """What is scored and chosen; its directories stand in `scratch`.
+
+        `only` is 1 for the files to choose, all of them; None chooses as the query says.
+        """
         snapshot, query, scope = self.snapshot, self.query, self.scope
         method, counts = query.method, self.counts
         if method is Method.AUTO:
-            whole = counts[TEXTS] <= self.exhaustive_texts
+            whole = whole or counts[TEXTS] <= self.exhaustive_texts
             method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
-        threshold = query.score_threshold or 0.0
+        threshold, limit = query.score_threshold or 0.0, query.limit
+        if only is not None:
+            threshold, limit = 0.0, max(int(only.sum()), 1)
         most = query.max_directories or MAX_DIRECTORIES
         starts = min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most)
         plan = kernel.Plan(
             int(method), float(threshold), self._alpha(), starts, MAX_PASSAGES_SHOWN,
             query.levels != Levels.FILES,
-            walk.Limits(query.limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
+            walk.Limits(limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
             bool(snapshot.links),
         )  # fmt: skip
-        wants_files = query.levels != Levels.DIRECTORIES
+        wants_files = only is not None or query.levels != Levels.DIRECTORIES
+        if only is None:
+            only = self.allowed(files=True) if wants_files else self._none()
         terms = snapshot.terms(self.terms.hashes, self.terms.weights)
         found = kernel.find(
             snapshot.tree, snapshot.vectors, snapshot.numbers, self.coded, self._asked, scope,
-            terms,
-            self._allowed(files=True)
-            if wants_files
-            else np.zeros(_size(snapshot, scope), np.uint8),
-            self._near(method, terms), plan, scratch,
+            terms, only, self._near(method, terms), plan, scratch,
         )  # fmt: skip
         chosen: list[Chosen] = []
         if wants_files:
@@ -151,6 +186,12 @@ class Search(Bound):
             tuple(chosen[: query.limit]), int(counts[DIRECTORIES]), int(counts[FILES]),
             int(counts[TEXTS]), IN_ROUND, terms,
         )  # fmt: skip
+
+    def _none(self) -> U8:
+        """No file of the scope is allowed."""
+        scope = self.scope
+        tail = len(self.snapshot.tree.files.directory) - scope.base_files
+        return np.zeros(scope.file_high - scope.file_low + tail, np.uint8)
 
     def _relations(self, scored: Scored, scratch: Scratch) -> Relations:
         """Those of the results; ends the use of the words that the find left in `scratch`."""
@@ -203,7 +244,7 @@ class Search(Bound):
         scope, final = self.scope, found.directories[4]
         own = found.directories[3]
         eligible = (own >= 0) & (final > threshold)
-        allowed = self._allowed(files=False)
+        allowed = self.allowed(files=False)
         if len(allowed):
             eligible &= allowed.astype(bool)
         positions = np.flatnonzero(eligible)
@@ -253,7 +294,3 @@ def _best_passages(found: kernel.Found) -> dict[int, list[tuple[int, float]]]:
             found.rows.tolist(), found.passages.tolist(), found.passage_own.tolist(), strict=True
         )
     }
-
-
-def _size(snapshot: Snapshot, scope: Scope) -> int:
-    return scope.file_high - scope.file_low + len(snapshot.tree.files.directory) - scope.base_files

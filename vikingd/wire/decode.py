@@ -17,6 +17,7 @@ from vikingd.ingest import prepare
 from vikingd.model import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
+    MAX_THINKING_LIMIT,
     ContextType,
     Draft,
     Entry,
@@ -27,6 +28,7 @@ from vikingd.model import (
     Prepared,
 )
 from vikingd.pb import contexts_pb2, retrieval_pb2
+from vikingd.query import SearchMode
 
 MAX_QUERY_BYTES = 16 << 10
 MAX_DIRECTORIES = 65_536
@@ -61,6 +63,7 @@ def find_query(
             "max_directories",
             f"is {request.max_directories}, at most {MAX_DIRECTORIES} is allowed",
         )
+    thinking = _is_thinking(request, limit)
     query = FindQuery(
         text=text,
         target_uri=target_uri(request.target_uri, "target_uri"),
@@ -80,8 +83,25 @@ def find_query(
         min_revision=request.min_revision,
         method=_method(request.method) if request.method else Method.AUTO,
         max_directories=request.max_directories,
+        thinking=thinking,
     )
     return query, unit_vector(request.vector, dimension, "vector") if request.vector else None
+
+
+def _is_thinking(request: retrieval_pb2.FindRequest, limit: int) -> bool:
+    mode = int(request.mode)
+    if mode in (0, SearchMode.QUICK):
+        return False
+    if mode != SearchMode.THINKING:
+        raise InvalidField("mode", f"{mode} is not a mode of search")
+    if not request.query.strip():
+        raise InvalidField("query", "is empty: a reranker reads texts")
+    if limit > MAX_THINKING_LIMIT:
+        raise InvalidField("limit", f"is {limit}, in THINKING at most {MAX_THINKING_LIMIT}")
+    for field in ("method", "max_directories"):
+        if getattr(request, field):
+            raise InvalidField(field, "is of QUICK alone: THINKING has a walk of its own")
+    return True
 
 
 def query_text(text: str) -> str:
@@ -104,6 +124,8 @@ def find_queries(
             out.append(find_query(request, dimension))
         except InvalidField as error:
             raise error.below(f"requests[{i}]") from None
+        if out[-1][0].thinking:
+            raise InvalidField(f"requests[{i}].mode", "is THINKING; the finds of a batch are QUICK")
     return out
 
 

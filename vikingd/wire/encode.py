@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from google.protobuf import timestamp_pb2
+from google.protobuf import duration_pb2, timestamp_pb2
 
 from vikingd import uri as uris
 from vikingd.engine import EngineStats, VerifyReport
@@ -16,7 +16,9 @@ from vikingd.model import (
     ContextType,
     FindResult,
     FindTrace,
+    Match,
     PutOutcome,
+    Rerank,
     ScoreParts,
     Stage,
     seconds_of,
@@ -30,12 +32,25 @@ PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 def find_response(result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
     """The answer in its three buckets; `embed` made the query's vector before."""
     reply = retrieval_pb2.FindResponse(revision=result.revision, degraded=result.degraded)
+    add_matches(reply, result.matches)
+    add_timings(reply.timings, (embed, *result.stages))
+    if result.trace is not None:
+        reply.trace.CopyFrom(find_trace(result.trace))
+    if result.rerank is not None:
+        reply.rerank.CopyFrom(rerank(result.rerank))
+    return reply
+
+
+def add_matches(
+    reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse, matches: Iterable[Match]
+) -> None:
+    """Fills the three buckets and says how many there are."""
     buckets = {
         ContextType.MEMORY: reply.memories,
         ContextType.RESOURCE: reply.resources,
         ContextType.SKILL: reply.skills,
     }
-    for match in result.matches:
+    for match in matches:
         bucket = buckets.get(match.context_type)
         if bucket is None:  # a directory above the typed roots: a reply has no place for it
             continue
@@ -62,18 +77,38 @@ def find_response(result: FindResult, embed: Stage) -> retrieval_pb2.FindRespons
         if match.parts is not None:
             matched.parts.CopyFrom(_score_parts(match.parts))
     reply.total = len(reply.memories) + len(reply.resources) + len(reply.skills)
-    add_timings(reply.timings, (embed, *result.stages))
-    if result.trace is not None:
-        reply.trace.CopyFrom(_find_trace(result.trace))
-    return reply
+
+
+def rerank(done: Rerank) -> retrieval_pb2.Rerank:
+    """What the reranker did."""
+    message = retrieval_pb2.Rerank(
+        status=done.status,  # type: ignore[arg-type]  # same numbers
+        reason=done.reason,
+        model=done.model,
+    )
+    for one in done.rounds:
+        _set_duration(
+            message.rounds.add(
+                round=one.round,
+                opened=one.opened,
+                documents=one.documents,
+                cached=one.cached,
+                without_abstract=one.without_abstract,
+                left_out=one.left_out,
+            ).duration,
+            one.seconds,
+        )
+    return message
 
 
 def add_timings(to: Any, stages: Iterable[Stage]) -> None:
     """Says what each stage took, in a field of StageTiming."""
     for stage, seconds in seconds_of(stages).items():
-        whole, nanos = divmod(int(seconds * 1e9), 1_000_000_000)
-        duration = to.add(stage=stage).duration
-        duration.seconds, duration.nanos = whole, nanos
+        _set_duration(to.add(stage=stage).duration, seconds)
+
+
+def _set_duration(duration: duration_pb2.Duration, seconds: float) -> None:
+    duration.seconds, duration.nanos = divmod(int(seconds * 1e9), 1_000_000_000)
 
 
 def context(found: Context) -> contexts_pb2.Context:
@@ -192,6 +227,13 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             top_score=_distribution(answers.top_score),
             stages=stages,
         )
+    response.plans.update(metrics.plans())
+    response.reranks.update(metrics.reranks())
+    for (role, name), figures in metrics.models().items():
+        response.models.add(
+            role=role, name=name, outcomes=figures.outcomes,
+            seconds=_distribution(figures.seconds),
+        )  # fmt: skip
     return response
 
 
@@ -229,10 +271,12 @@ def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
         parent=parts.parent,
         parent_weight=parts.parent_weight,
         final=parts.final,
+        rerank=parts.rerank,
     )
 
 
-def _find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
+def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
+    """Why the answer is what it is."""
     message = retrieval_pb2.FindTrace(
         method=trace.method,  # type: ignore[arg-type]  # same numbers
         scope_directories=trace.scope_directories,

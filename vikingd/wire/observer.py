@@ -19,6 +19,8 @@ class Observer:
         self._metrics = metrics
         self._tracing = tracing
         self.answered = metrics.answered
+        self.planned = metrics.planned
+        self.reranked = metrics.reranked
 
     def took(self, rpc: str, stages: Sequence[Stage]) -> None:
         """The stages of the call in whose task this is said, when they are over."""

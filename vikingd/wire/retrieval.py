@@ -12,7 +12,7 @@ from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed, InvalidField
 from vikingd.model import FindQuery, FindResult, Stage
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
-from vikingd.query import Include, Mode, RetrieveQuery, RetrieveResult
+from vikingd.query import Include, Mode, RetrieveQuery, RetrieveResult, SearchMode
 from vikingd.retrieve.context import (
     context_of_items,
     context_of_pieces,
@@ -23,6 +23,7 @@ from vikingd.retrieve.find import Search, find
 from vikingd.retrieve.strategies import Strategy
 from vikingd.wire import context as wire_context
 from vikingd.wire import decode, encode, retrieve
+from vikingd.wire import search as wire_search
 from vikingd.wire.calls import (
     KERNEL_THREADS,
     CallContext,
@@ -33,18 +34,22 @@ from vikingd.wire.calls import (
 )
 from vikingd.wire.embedding import vector_of, vector_or_note
 from vikingd.wire.observer import Observer
+from vikingd.wire.search import Models
+from vikingd.wire.thinking import answers, run
 
 
 class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     """The service Retrieval: light queries are answered on the event loop, others on threads."""
 
     def __init__(
-        self, engine: Engine, threads: Threads, observer: Observer, settings: Settings
-    ) -> None:
+        self, engine: Engine, threads: Threads, observer: Observer, settings: Settings,
+        models: Models,
+    ) -> None:  # fmt: skip
         self._engine = engine
         self._threads = threads
         self._observer = observer
         self._settings = settings
+        self._models = models
 
     async def Find(
         self, request: retrieval_pb2.FindRequest, context: CallContext
@@ -69,9 +74,35 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         embed = Stage("embed", started, time.perf_counter())
         deadline.left()
         search = Search(self._engine, query, vector, degraded)
-        if search.is_light:
-            return search.answer(), embed
-        return await on(self._threads.kernels, deadline, search.answer), embed
+        if query.thinking:
+            (result,) = await answers(
+                query.text, [search], self._models.rerankers, self._threads, deadline
+            )
+        else:
+            result = await run(search, self._threads, deadline, search.answer)
+        return result, embed
+
+    async def Search(
+        self, request: retrieval_pb2.SearchRequest, context: CallContext
+    ) -> retrieval_pb2.SearchResponse:
+        """What a task needs to know, given what was said before it."""
+        deadline = Deadline(context)
+        query = wire_search.query_of(request)
+        await revision_reached(self._engine, self._threads, query.find.min_revision, deadline)
+        result = await wire_search.search(
+            query, self._engine, self._threads, self._models, deadline
+        )
+        reply = wire_search.response_of(result)
+        self._observer.took("Search", result.stages)
+        mode = SearchMode.THINKING if query.find.thinking else SearchMode.QUICK
+        self._observer.answered(
+            "Search", mode.name, reply.total, max((m.score for m in result.matches), default=0.0),
+            degraded=bool(result.degraded),
+        )  # fmt: skip
+        self._observer.planned(result.plan.source.name)
+        if query.find.thinking:
+            self._observer.reranked(result.rerank.status.name)
+        return reply
 
     async def BatchFind(
         self, request: retrieval_pb2.BatchFindRequest, context: CallContext
@@ -116,6 +147,8 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             self._observer.answered(
                 rpc, result.method.name, reply.total, top_score, degraded=bool(result.degraded)
             )
+            if result.rerank is not None:
+                self._observer.reranked(result.rerank.status.name)
             replies.append(reply)
         return replies
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import grpc
 
 from vikingd import uri as uris
-from vikingd.client import Client, ClientError, context_input
-from vikingd.ctl.messages import entry_of, micros
+from vikingd.client.domain import entry_of, micros
+from vikingd.client.errors import ClientError
+from vikingd.client.messages import MessageClient
+from vikingd.client.requests import context_input
 from vikingd.ingest.files import Unreadable
 from vikingd.ingest.records import stands
 from vikingd.model import Draft, Entry, Linked
@@ -25,6 +29,8 @@ IN_FLIGHT = 3
 _MAX_DELETES = 1000
 _FAULTY = re.compile(r"contexts\[(\d+)\]")
 
+Item: TypeAlias = Draft | Unreadable | Linked
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -35,7 +41,7 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Summary:
+class ImportSummary:
     """What an import did, or with `dry_run` would do.
 
     Attributes:
@@ -76,6 +82,10 @@ class _Sent:
     unreachable: ClientError | None = None
 
 
+class _Cancelled(Exception):
+    """Somebody else ended the import."""
+
+
 class Importer:
     """One import below one URI.
 
@@ -84,29 +94,30 @@ class Importer:
         top: all drafts lie below it, or are it.
         delete: remove what lies below it and is not among the drafts.
         dry_run: change nothing.
+        cancelled: once it is set, nothing more is begun.
     """
 
     def __init__(
         self,
-        client: Client,
+        client: MessageClient,
         top: str,
         *,
         delete: bool = False,
         dry_run: bool = False,
+        cancelled: threading.Event | None = None,
     ) -> None:
-        self.summary = Summary(dry_run=dry_run)
+        self.summary = ImportSummary(dry_run=dry_run)
         self._client = client
         self._top = top
         self._delete = delete
+        self._cancelled = cancelled or threading.Event()
         self._advance: Callable[[int], None]
         self._present: dict[str, _Present] = {}
         self._seen: set[str] = set()
         self._links: list[Linked] = []
         self._pending: set[Future[_Sent]] = set()
 
-    def run(
-        self, items: Iterable[Draft | Unreadable | Linked], advance: Callable[[int], None]
-    ) -> None:
+    def run(self, items: Iterable[Item], advance: Callable[[int], None]) -> None:
         """Imports all items; Ctrl-C ends it after the batches that are in flight.
 
         Args:
@@ -126,15 +137,20 @@ class Importer:
                         self._collect(wait(self._pending, return_when=FIRST_COMPLETED).done)
                     self._pending.add(pool.submit(self._put, batch))
                 self._collect(wait(self._pending).done)
+                self._check_cancelled()
                 if self._delete:
                     self._remove(self._gone())
                 self._link()
                 self.summary.end = "done"
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, _Cancelled):
                 self.summary.end = "interrupted"
             finally:
                 self._collect(wait(self._pending).done)
                 self.summary.seconds = time.monotonic() - started
+
+    def _check_cancelled(self) -> None:
+        if self._cancelled.is_set():
+            raise _Cancelled
 
     def _read_present(self) -> Iterator[tuple[str, _Present]]:
         try:
@@ -147,9 +163,10 @@ class Importer:
             if error.code is not grpc.StatusCode.NOT_FOUND:
                 raise
 
-    def _changed(self, items: Iterable[Draft | Unreadable | Linked]) -> Iterator[ContextInput]:
+    def _changed(self, items: Iterable[Item]) -> Iterator[ContextInput]:
         """What must be sent; the rest is dealt with here."""
         for item in items:
+            self._check_cancelled()
             if isinstance(item, Linked):
                 self._links.append(item)
                 continue

@@ -1,0 +1,125 @@
+"""Importing files with the clients, against a real daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vikingd.client import AsyncClient, Client, InvalidField, Unreachable
+
+TOP = "viking://resources/docs"
+
+
+@pytest.fixture
+def client(daemon: str) -> Iterator[Client]:
+    """A client of the daemon, whose tree is empty."""
+    with Client(daemon) as made:
+        for context in list(made.list()):
+            made.delete(context.uri)
+        yield made
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A small directory to import."""
+    root = tmp_path / "docs"
+    root.mkdir()
+    (root / "one.md").write_text("# One\n\nThe first harbour.\n")
+    (root / "two.md").write_text("# Two\n\nThe second harbour.\n")
+    return root
+
+
+def test_both_clients_import_what_changed(client: Client, daemon: str, docs: Path) -> None:
+    """And say what they did, or would do."""
+    planned = client.import_path(docs, TOP, dry_run=True)
+    assert ("create", f"{TOP}/one.md") in planned.planned
+    assert not client.find("harbour")
+    told: list[int] = []
+    first = client.import_path(str(docs), f"{TOP}/", progress=told.append)
+    assert (first.end, first.created, sum(told)) == ("done", 3, 3)
+    assert client.find("harbour", min_revision=first.revision).total == 2
+
+    (docs / "one.md").unlink()
+    told.clear()
+
+    async def again() -> tuple[int, int]:
+        async with AsyncClient(daemon) as other:
+            summary = await other.import_path(docs, TOP, delete=True, progress=told.append)
+        return summary.unchanged, summary.deleted
+
+    assert asyncio.run(again()) == (1, 1)
+    assert sum(told) == 2
+    assert [match.uri for match in client.find("harbour")] == [f"{TOP}/two.md"]
+
+
+def test_one_file_and_json_lines_are_imported_too(client: Client, docs: Path) -> None:
+    """As with vikingctl."""
+    client.import_path(docs / "one.md", f"{TOP}/")
+    lines = docs / "all.jsonl"
+    lines.write_text(json.dumps({"uri": f"{TOP}/three.txt", "text": "The third harbour."}) + "\n{")
+    summary = client.import_path(lines)
+    assert [item.path for item in summary.unreadable] == [f"{lines}:2"]
+    assert {match.uri for match in client.find("harbour")} == {f"{TOP}/one.md", f"{TOP}/three.txt"}
+
+
+def test_ctrl_c_ends_an_import_after_what_is_in_flight(client: Client, docs: Path) -> None:
+    """It is not swallowed, and what was sent stays."""
+    with pytest.raises(KeyboardInterrupt):
+        client.import_path(docs, TOP, progress=lambda _: signal.raise_signal(signal.SIGINT))
+    assert client.find("harbour").total == 2
+
+
+def test_a_cancelled_import_ends_and_the_next_one_goes_on(
+    client: Client, daemon: str, tmp_path: Path
+) -> None:
+    """No batch is begun after the cancellation, and none is cut in two."""
+    count = 3000
+    lines = tmp_path / "many.jsonl"
+    drafts = ({"uri": f"{TOP}/{n}.txt", "text": f"number {n}"} for n in range(count))
+    lines.write_text("\n".join(map(json.dumps, drafts)))
+
+    async def begin() -> None:
+        async with AsyncClient(daemon) as other:
+            task = asyncio.create_task(
+                other.import_path(lines, TOP, progress=lambda _: task.cancel())
+            )
+            await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(begin())
+    there = client.stats().files
+    assert 0 < there < count
+    assert client.stats().files == there
+    summary = client.import_path(lines, TOP)
+    assert (summary.created, summary.unchanged) == (count - there, there)
+
+
+@pytest.mark.parametrize(
+    ("name", "uri", "delete", "field"),
+    [
+        ("", "", False, "uri"),
+        ("", "viking://resources/../x", False, "uri"),
+        ("one.md", TOP, True, "delete"),
+    ],
+)
+def test_what_cannot_be_imported_so_is_refused(
+    client: Client, docs: Path, name: str, uri: str, delete: bool, field: str
+) -> None:
+    """As a request is, by the argument's name."""
+    with pytest.raises(InvalidField) as caught:
+        client.import_path(docs / name, uri, delete=delete)
+    assert [violation.field for violation in caught.value.field_violations] == [field]
+    assert caught.value.reason == "INVALID_FIELD"
+
+
+def test_a_path_or_a_daemon_that_is_not_there_is_an_error(client: Client, tmp_path: Path) -> None:
+    """Nothing is deleted then."""
+    with pytest.raises(FileNotFoundError):
+        client.import_path(tmp_path / "none", TOP, delete=True)
+    with Client("127.0.0.1:1", retries=False) as nobody, pytest.raises(Unreachable):
+        nobody.import_path(tmp_path, TOP)

@@ -1,0 +1,221 @@
+"""Replies as dataclasses: nothing of a message is lost, and each value has Python's own type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, fields
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from vikingd.client import (
+    ContextType,
+    MatchedContext,
+    Outcome,
+    PlanSource,
+    PutOutcome,
+    RecallPath,
+    RerankStatus,
+    replies,
+)
+from vikingd.client.methods import Method, Methods
+from vikingd.model import Levels
+from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+
+REPLIES: dict[Callable[[Any], Any], Message] = {
+    replies.find: retrieval_pb2.FindResponse(),
+    replies.search: retrieval_pb2.SearchResponse(),
+    replies.retrieve: retrieval_pb2.RetrieveResponse(),
+    replies.build_context: retrieval_pb2.BuildContextResponse(),
+    replies.recall: memories_pb2.RecallResponse(),
+    replies.remember: memories_pb2.RememberResponse(),
+    replies.reinforce: memories_pb2.ReinforceResponse(),
+    replies.forget: memories_pb2.ForgetResponse(),
+    replies.put: contexts_pb2.PutResponse(),
+    replies.delete: contexts_pb2.DeleteResponse(),
+    replies.move: contexts_pb2.MoveResponse(),
+    replies.context: contexts_pb2.Context(),
+    replies.link: contexts_pb2.LinkResponse(),
+    replies.stats: admin_pb2.StatsResponse(),
+    replies.verify: admin_pb2.VerifyResponse(),
+    replies.optimize: admin_pb2.OptimizeResponse(),
+    replies.reembed: admin_pb2.ReembedResponse(),
+}
+
+
+def fill(message: Any, numbers: count[int]) -> Any:
+    """Gives every field a value of its own, none of them zero."""
+    name = message.DESCRIPTOR.full_name
+    if name == "google.protobuf.Struct":
+        message.update({"year": next(numbers), "deep": [{"a": 0.5}], "on": True})
+        return message
+    for field in message.DESCRIPTOR.fields:
+        if field.message_type and field.message_type.GetOptions().map_entry:
+            getattr(message, field.name).update({"a": next(numbers), "b": next(numbers)})
+        elif field.is_repeated and field.message_type:
+            for _ in range(2):
+                fill(getattr(message, field.name).add(), numbers)
+        elif field.is_repeated:
+            getattr(message, field.name).extend(scalar(field, numbers) for _ in range(2))
+        elif field.message_type:
+            fill(getattr(message, field.name), numbers)
+        else:
+            setattr(message, field.name, scalar(field, numbers))
+    return message
+
+
+def scalar(field: FieldDescriptor, numbers: count[int]) -> Any:
+    """A value for a field that is no message."""
+    number = next(numbers)
+    if field.enum_type:
+        values = [value.number for value in field.enum_type.values if value.number]
+        return values[number % len(values)]
+    return {
+        field.CPPTYPE_STRING: f"s{number}" if field.type == field.TYPE_STRING else b"%d" % number,
+        field.CPPTYPE_BOOL: True,
+        field.CPPTYPE_DOUBLE: number + 0.5,
+    }.get(field.cpp_type, number)
+
+
+def plain(message: Any) -> Any:
+    """What a message should come to, as dicts; written for the test alone."""
+    name = message.DESCRIPTOR.name
+    if name == "Timestamp":
+        return datetime.fromtimestamp(message.seconds, UTC) + timedelta(
+            microseconds=message.nanos // 1000
+        )
+    if name == "Duration":
+        return timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
+    if name == "Struct":
+        return {"deep": [{"a": 0.5}], "on": True, "year": int(message["year"])}
+    made: dict[str, Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        if (name, field.name) == ("Passage", "vector"):
+            continue  # Get returns none
+        value = getattr(message, field.name)
+        if field.message_type and field.message_type.name == "StageTiming":
+            made[field.name] = {
+                one.stage: one.duration.seconds + one.duration.nanos / 1e9 for one in value
+            }
+        elif field.message_type and field.message_type.GetOptions().map_entry:
+            made[field.name] = dict(value)
+        elif field.is_repeated:
+            made[field.name] = tuple(map(plain, value)) if field.message_type else tuple(value)
+        else:
+            made[field.name] = plain(value) if field.message_type else value
+    return made
+
+
+def attributes(value: Any) -> Any:
+    """A dataclass as dicts, whatever it is made of."""
+    if isinstance(value, tuple):
+        return tuple(map(attributes, value))
+    if not hasattr(value, "__dataclass_fields__"):
+        return value
+    return {field.name: attributes(getattr(value, field.name)) for field in fields(value)}
+
+
+@pytest.mark.parametrize("convert", REPLIES, ids=lambda convert: convert.__name__)
+def test_every_field_of_a_reply_arrives_under_its_name(convert: Callable[[Any], Any]) -> None:
+    """A field that is added to the proto and not to the dataclass does not go unnoticed."""
+    message = fill(REPLIES[convert], count(1))
+    value = convert(message)
+    assert attributes(value) == plain(message)
+
+
+def test_every_method_is_among_those_above() -> None:
+    """But those whose reply is another's."""
+    methods = {one.convert for one in vars(Methods).values() if isinstance(one, Method)}
+    assert methods - set(REPLIES) == {replies.batch_find, replies.get}
+
+
+@pytest.mark.parametrize("convert", REPLIES, ids=lambda convert: convert.__name__)
+def test_a_reply_is_immutable_and_an_empty_one_is_whole(convert: Callable[[Any], Any]) -> None:
+    """What is unset is None, empty or zero, never a fault."""
+    value = convert(type(REPLIES[convert])())
+    with pytest.raises(FrozenInstanceError):
+        setattr(value, fields(value)[0].name, 1)
+
+
+def test_a_search_is_told_whole() -> None:
+    """Plan, hits, reranker and trace have the types of the domain."""
+    reply = retrieval_pb2.SearchResponse(total=2, revision=9)
+    reply.resources.add(uri="viking://resources/b", score=0.25, context_type=2)
+    reply.resources.add(uri="viking://resources/c", score=0.125, context_type=2)
+    reply.memories.add(uri="viking://user/memories/a", score=0.25, context_type=1)
+    reply.memories[0].parts.rerank = 0.0
+    reply.skills.add(uri="viking://agent/skills/z", score=0.5, context_type=3)
+    reply.query_plan.source = retrieval_pb2.PLAN_SOURCE_RULES
+    planned = reply.query_plan.queries.add(query="RFC form", context_type=3, priority=1)
+    reply.query_results.add(query=planned).hits.add(uri="viking://agent/skills/z", score=0.5)
+    reply.rerank.status = retrieval_pb2.RERANK_STATUS_OFF
+    reply.timings.add(stage="intent").duration.FromMilliseconds(1500)
+    found = replies.search(reply)
+    assert found.query_plan.source is PlanSource.RULES
+    assert found.query_plan.queries == (found.query_results[0].query,)
+    assert found.query_results[0].hits[0].uri == found.skills[0].uri
+    assert found.rerank is not None
+    assert found.rerank.status is RerankStatus.OFF
+    assert found.timings == {"intent": 1.5}
+    assert found.memories[0].parts is not None
+    assert found.memories[0].parts.rerank == 0.0
+    assert found.resources[0].parts is None
+    assert found.query_results[0].trace is None
+    assert [match.uri.rpartition("/")[2] for match in found] == ["z", "b", "a", "c"]
+
+
+def test_matches_iterate_by_score_and_ties_by_uri() -> None:
+    """Over the three types together; len() is the total."""
+    reply = retrieval_pb2.FindResponse(total=3)
+    for uri, score in (("viking://user/memories/x", 0.5), ("viking://user/memories/y", 0.25)):
+        reply.memories.add(uri=uri, score=score)
+    reply.skills.add(uri="viking://agent/skills/s", score=0.5)
+    found = replies.find(reply)
+    assert [match.uri.rpartition("/")[2] for match in found] == ["s", "x", "y"]
+    assert len(found) == 3
+    assert all(isinstance(match, MatchedContext) for match in found)
+
+
+def test_enums_are_those_of_the_domain() -> None:
+    """The zero that stands for none is None, and a number that is not known stays."""
+    assert replies.recall(memories_pb2.RecallResponse()).path is None
+    assert replies.recall(memories_pb2.RecallResponse(path=2)).path is RecallPath.TIMELINE
+    assert replies.retrieve(retrieval_pb2.RetrieveResponse(outcome=2)).outcome is Outcome.NO_MATCH
+    assert replies.put(contexts_pb2.PutResponse(outcomes=[3])).outcomes == (PutOutcome.UNCHANGED,)
+    assert replies.context(contexts_pb2.Context()).context_type is ContextType.UNSPECIFIED
+    newer = replies.put(contexts_pb2.PutResponse(outcomes=[99]))
+    assert newer.outcomes == (99,)
+
+
+@pytest.mark.parametrize(
+    ("domain", "wire"),
+    [
+        (ContextType, contexts_pb2.ContextType),
+        (PutOutcome, contexts_pb2.PutOutcome),
+        (Levels, retrieval_pb2.Levels),
+        (Outcome, retrieval_pb2.Outcome),
+        (PlanSource, retrieval_pb2.PlanSource),
+        (RecallPath, memories_pb2.RecallPath),
+        (RerankStatus, retrieval_pb2.RerankStatus),
+    ],
+    ids=lambda enum: getattr(enum, "__name__", ""),
+)
+def test_the_enums_have_the_numbers_of_the_proto(domain: Any, wire: Any) -> None:
+    """Which is what conversions rely on."""
+    prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", wire.DESCRIPTOR.name).upper()
+    sent = {f"{prefix}_{member.name}": member.value for member in domain}
+    assert sent | {f"{prefix}_UNSPECIFIED": 0} == dict(wire.items())
+
+
+def test_times_are_in_utc_to_the_microsecond() -> None:
+    """And None where there are none."""
+    message = contexts_pb2.Context()
+    message.time.seconds, message.time.nanos = -2, 500_000_999
+    found = replies.context(message)
+    assert found.time == datetime(1969, 12, 31, 23, 59, 58, 500_000, UTC)
+    assert found.updated_at is None

@@ -1,0 +1,259 @@
+"""What the clients send again, against servers that fail as told, and the errors that remain."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import grpc
+import pytest
+
+from vikingd import client as vikingd_client
+from vikingd import errors as domain_errors
+from vikingd.client import (
+    AsyncClient,
+    Client,
+    ClientError,
+    EmbedderTimedOut,
+    InvalidField,
+    TimedOut,
+    Unreachable,
+)
+from vikingd.client import errors as client_errors
+from vikingd.client.methods import Method, Methods, Pages
+from vikingd.errors import StoreFailed, VikingError
+from vikingd.wire.errors import status_of
+
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "batch_find": ([],), "put": ([],), "get": ("u",), "move": ("u", "v"), "link": ("u", "v"),
+    "unlink": ("u", "v"), "find": ("q",), "search": ("q",), "recall": ("q",), "remember": ("t",),
+}  # fmt: skip
+
+ONCE = {"remember", "reinforce", "forget", "delete", "move", "unlink", "optimize", "reembed"}
+"""What a second time does more, fails, or is heavy."""
+
+NAMES = {name for name, one in vars(Methods).items() if isinstance(one, Method | Pages)}
+
+Fault = Callable[[int, Any], None]
+
+
+class Scripted(grpc.GenericRpcHandler):
+    """Answers every RPC with an empty message, after what `fault` does with the first ones.
+
+    Attributes:
+        fault: called with the number of the call of this RPC, from 1.
+        calls: how many came in, by RPC.
+    """
+
+    def __init__(self, fault: Fault = lambda *_: None) -> None:
+        self.fault = fault
+        self.calls: Counter[str] = Counter()
+
+    def service(self, details: Any) -> Any:
+        """The handler of any RPC."""
+        name = details.method.rpartition("/")[2]
+
+        def answer(_: bytes, context: Any) -> bytes:
+            self.calls[name] += 1
+            self.fault(self.calls[name], context)
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+@contextmanager
+def serving(handler: Scripted, address: str = "127.0.0.1:0") -> Iterator[str]:
+    """Where a gRPC server with this handler listens; all calls are cancelled at its end."""
+    server = grpc.server(ThreadPoolExecutor(32), [handler])
+    port = server.add_insecure_port(address)
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(None).wait()
+
+
+def unavailable(times: int) -> Fault:
+    """A fault: the first calls of each RPC are UNAVAILABLE, as when the store failed."""
+
+    def fail(number: int, context: Any) -> None:
+        if number <= times:
+            context.abort_with_status(status_of(StoreFailed("the disk is full")))
+
+    return fail
+
+
+async def call_all(address: str, *, retries: bool) -> set[str]:
+    """Calls every method; the names of those that succeeded."""
+    async with AsyncClient(address, retries=retries) as client:
+
+        async def call(name: str) -> str:
+            answer = getattr(client, name)(*ARGUMENTS.get(name, ()))
+            try:
+                if inspect.isasyncgen(answer):
+                    assert [one async for one in answer] == []
+                else:
+                    await answer
+            except client_errors.StoreFailed:
+                return ""
+            return name
+
+        return set(await asyncio.gather(*map(call, NAMES))) - {""}
+
+
+def test_what_can_be_done_twice_is_sent_again() -> None:
+    """And nothing else: of each method it is decided here."""
+    handler = Scripted(unavailable(1))
+    with serving(handler) as address:
+        assert asyncio.run(call_all(address, retries=True)) == NAMES - ONCE
+    sent = {re.sub(r"(?<!^)(?=[A-Z])", "_", rpc).lower(): n for rpc, n in handler.calls.items()}
+    assert sent == {name: 1 if name in ONCE else 2 for name in NAMES}
+
+
+def test_without_retries_nothing_is_sent_again() -> None:
+    """A client may decide by itself what to do."""
+    handler = Scripted(unavailable(1))
+    with serving(handler) as address:
+        assert asyncio.run(call_all(address, retries=False)) == set()
+    assert set(handler.calls.values()) == {1}
+
+
+def test_documentation_says_what_is_sent_again() -> None:
+    """Of each method, with the words of its request before it."""
+    for name in NAMES:
+        first, _, last = getattr(Client, name).__doc__.partition("\n\n")
+        assert first
+        assert last.endswith("when the daemon is unavailable.")
+        assert ("Not sent again" in last) == (name in ONCE)
+
+
+@pytest.mark.parametrize(("times", "answered"), [(2, True), (3, True), (4, False)])
+def test_a_call_is_sent_four_times_at_most(times: int, answered: bool) -> None:
+    """The error of the last one is raised."""
+    handler = Scripted(unavailable(times))
+    with serving(handler) as address, Client(address) as client:
+        if answered:
+            assert client.find("x").total == 0
+        else:
+            with pytest.raises(client_errors.StoreFailed, match="disk is full"):
+                client.find("x")
+    assert handler.calls["Find"] == min(times + 1, 4)
+
+
+def test_other_errors_are_not_sent_again() -> None:
+    """What is refused once is refused."""
+
+    def refuse(_: int, context: Any) -> None:
+        context.abort_with_status(status_of(domain_errors.InvalidField("limit", "is too large")))
+
+    handler = Scripted(refuse)
+    with serving(handler) as address, Client(address) as client:
+        with pytest.raises(InvalidField) as caught:
+            client.find("x")
+        assert [violation.field for violation in caught.value.field_violations] == ["limit"]
+    assert handler.calls["Find"] == 1
+
+
+def test_a_call_survives_a_server_that_ends_and_comes_back() -> None:
+    """What was under way is sent to the one that listens there then."""
+    entered, cancelled = threading.Event(), threading.Event()
+
+    def hang(_: int, context: Any) -> None:
+        context.add_callback(cancelled.set)
+        entered.set()
+        cancelled.wait()
+
+    back = Scripted()
+    with ThreadPoolExecutor(1) as pool, ExitStack() as stack:
+        with serving(Scripted(hang)) as address:
+            client = stack.enter_context(Client(address))
+            waiting = pool.submit(client.find, "x")
+            entered.wait()
+        stack.enter_context(serving(back, address))
+        assert waiting.result().total == 0
+    assert back.calls["Find"] == 1
+
+
+def test_a_server_that_starts_meanwhile_is_found() -> None:
+    """The next attempt connects anew; it is not refused because the last one was."""
+    with serving(Scripted()) as address:
+        pass
+    refused = threading.Event()
+
+    def see(state: grpc.ChannelConnectivity) -> None:
+        if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            refused.set()
+
+    with Client(address) as client, ThreadPoolExecutor(1) as pool:
+        client._channel.subscribe(see)
+        waiting = pool.submit(client.find, "x")
+        refused.wait()
+        with serving(Scripted(), address):
+            assert waiting.result().total == 0
+
+
+def test_the_deadline_counts_all_attempts() -> None:
+    """A caller waits no longer because a call is sent again."""
+    handler = Scripted(unavailable(99))
+    with (
+        serving(handler) as address,
+        Client(address, timeout=0.3) as client,
+        pytest.raises(TimedOut),
+    ):
+        client.find("x")
+    assert 1 <= handler.calls["Find"] < 4
+
+
+def test_every_reason_has_a_class_of_its_name() -> None:
+    """An error that is added to the domain is one that a caller can catch."""
+    kinds = [VikingError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    ours = [kind for kind in kinds if kind.__module__ == domain_errors.__name__]
+    assert len(ours) > 10
+    for kind in ours:
+        name = "Internal" if kind is VikingError else kind.__name__
+        found = client_errors._BY_REASON[kind.reason]
+        assert found.__name__ == name
+        assert issubclass(found, ClientError)
+        assert name in vikingd_client.__all__
+
+
+def raised(error: Exception | None, code: grpc.StatusCode | None = None) -> ClientError:
+    """What a client raises when the server answers so."""
+
+    def fail(_: int, context: Any) -> None:
+        if code is not None:
+            context.abort(code, "so it is")
+        context.abort_with_status(status_of(error or Exception()))
+
+    with serving(Scripted(fail)) as address, Client(address, retries=False) as client:
+        with pytest.raises(ClientError) as caught:
+            client.stats()
+        return caught.value
+
+
+def test_errors_are_told_apart_by_class() -> None:
+    """By reason where there is one, else by code; what is not known is a ClientError."""
+    late = raised(domain_errors.EmbedderTimedOut("after 5 s", provider="openai"))
+    assert type(late) is EmbedderTimedOut
+    assert isinstance(late, client_errors.EmbedderFailed)
+    assert (late.reason, late.metadata) == ("EMBEDDER_TIMED_OUT", {"provider": "openai"})
+    assert type(raised(KeyError("a bug"))) is client_errors.Internal
+    assert type(raised(None, grpc.StatusCode.UNAVAILABLE)) is Unreachable
+    assert type(raised(None, grpc.StatusCode.DEADLINE_EXCEEDED)) is TimedOut
+    assert type(raised(None, grpc.StatusCode.UNIMPLEMENTED)) is ClientError
+
+    class Newer(domain_errors.StoreFailed):
+        reason = "NEWER"
+
+    newer = raised(Newer("of a later version"))
+    assert type(newer) is ClientError
+    assert (newer.reason, newer.code) == ("NEWER", grpc.StatusCode.UNAVAILABLE)

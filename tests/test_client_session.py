@@ -1,0 +1,108 @@
+"""What was said, as the client keeps it and as a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vikingd.client import Session, SessionMessage
+
+
+def test_messages_are_kept_in_order() -> None:
+    """All of them, unless it is said how many."""
+    session = Session("before")
+    for n in range(2000):
+        session.add("user" if n % 2 else "assistant", str(n))
+    assert session.summary == "before"
+    assert len(session.messages) == 2000
+    assert session.messages[1] == SessionMessage("user", "1")
+    short = Session("", session.messages, keep=3)
+    assert [message.content for message in short.messages] == ["1997", "1998", "1999"]
+    short.add("tool", "x")
+    assert [message.content for message in short.messages] == ["1998", "1999", "x"]
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "fault"), [("bot", "x", "role is 'bot'"), ("user", "", "content is empty")]
+)
+def test_what_no_daemon_takes_is_refused_at_once(role: str, content: str, fault: str) -> None:
+    """Where it is added, not where it is sent."""
+    session = Session()
+    with pytest.raises(ValueError, match=fault):
+        session.add(role, content)
+    assert session.messages == ()
+
+
+def test_at_least_one_message_is_kept() -> None:
+    """None of them would be no session."""
+    with pytest.raises(ValueError, match="at least 1"):
+        Session(keep=0)
+
+
+def test_a_session_survives_its_file(tmp_path: Path) -> None:
+    """In any script; the form is the documented one."""
+    file = tmp_path / "session.json"
+    session = Session(
+        "用户 drinks tea.", [SessionMessage("user", "Mehr Tee? 茶 \N{TEACUP WITHOUT HANDLE}")]
+    )
+    session.save(file)
+    session.add("assistant", "yes")
+    session.save(str(file))
+    again = Session.load(file)
+    assert (again.summary, again.messages) == (session.summary, session.messages)
+    assert json.loads(file.read_bytes()) == {
+        "summary": session.summary,
+        "messages": [{"role": m.role, "content": m.content} for m in session.messages],
+    }
+    assert [message.content for message in Session.load(file, keep=1).messages] == ["yes"]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_both_parts_of_a_file_are_optional(tmp_path: Path) -> None:
+    """A summary alone, messages alone, or nothing yet."""
+    file = tmp_path / "session.json"
+    file.write_text("{}")
+    assert (Session.load(file).summary, Session.load(file).messages) == ("", ())
+    file.write_text('{"summary": "s"}')
+    assert Session.load(file).summary == "s"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (b"", "Expecting value"),
+        (b"{", "Expecting property name"),
+        (b"\xff", "decode"),
+        (b"[" * 100_000, "recursion"),
+        (b"[]", "a session is an object, not []"),
+        (b'{"mesages": []}', "a session has no 'mesages'"),
+        (b'{"summary": 1}', "summary is no string"),
+        (b'{"messages": {}}', "messages is no list"),
+        (b'{"messages": ["x"]}', 'messages[0]: a message is an object, not "x"'),
+        (b'{"messages": [{"role": "user"}]}', "messages[0]: content is no string, or not there"),
+        (b'{"messages": [{"role": 1, "content": "x"}]}', "messages[0]: role is no string"),
+        (
+            b'{"messages": [{"role": "user", "content": "x"}, {"role": "bot", "content": "x"}]}',
+            "messages[1]: role is 'bot', not one of user, assistant, system, tool",
+        ),
+        (b'{"messages": [{"role": "user", "content": ""}]}', "messages[0]: content is empty"),
+        (b'{"messages": [{"role": "user", "content": "x", "at": 1}]}', "a message has no 'at'"),
+    ],
+)
+def test_a_file_that_is_no_session_is_refused_by_name(
+    tmp_path: Path, text: bytes, fault: str
+) -> None:
+    """With what is wrong and where."""
+    file = tmp_path / "session.json"
+    file.write_bytes(text)
+    with pytest.raises(ValueError, match=r"session\.json") as caught:
+        Session.load(file)
+    assert fault in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
+    """As with any other file."""
+    with pytest.raises(FileNotFoundError):
+        Session.load(tmp_path / "none.json")

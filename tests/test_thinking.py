@@ -1,0 +1,509 @@
+"""THINKING over the wire, with a reranker that a test scripts: the walk, its scores, its faults."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from scripted import Reply, Request, ScriptedServer
+
+from vikingd import uri as uris
+from vikingd.client import ClientError, ContextType, Draft, Levels, SearchMode, Session
+from vikingd.client.messages import MessageClient
+from vikingd.ctl.demo import serving
+from vikingd.pb.retrieval_pb2 import (
+    RERANK_STATUS_DONE,
+    RERANK_STATUS_FAILED,
+    RERANK_STATUS_OFF,
+    FindResponse,
+    MatchedContext,
+)
+
+TOP = "viking://resources/house"
+THINKING = SearchMode.THINKING
+
+
+def vector(*numbers: float) -> bytes:
+    """As on the wire."""
+    return array("f", numbers).tobytes()
+
+
+def told(scores: dict[str, float], other: float = 0.1) -> Callable[[Request], Reply]:
+    """A reranker that has a score for each abstract."""
+
+    def answer(request: Request) -> Reply:
+        documents = request.json["documents"]
+        results = [
+            {"index": i, "relevance_score": scores.get(text, other)}
+            for i, text in enumerate(documents)
+        ]
+        return Reply({"results": results})
+
+    return answer
+
+
+class House:
+    """A daemon with its reranker."""
+
+    def __init__(self, client: MessageClient, reranker: ScriptedServer) -> None:
+        self.client = client
+        self.reranker = reranker
+        self._asked = 0
+
+    def think(self, query: str = "", **fields: Any) -> FindResponse:
+        """A find in THINKING; without a query, one of its own, whose scores nobody knows yet."""
+        self.reranker.requests.clear()
+        return self.client.find(query or self.question(), mode=THINKING, **fields)
+
+    def question(self) -> str:
+        """Each time in other words, which mean the same."""
+        self._asked += 1
+        return f"where are tea and spades in the house {'really ' * self._asked}"
+
+    def documents(self) -> list[list[str]]:
+        """What the reranker was sent by the last find, call by call."""
+        return [request.json["documents"] for request in self.reranker.requests]
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[House]:
+    """One daemon for all of these tests."""
+    with ScriptedServer(told({})) as reranker, ExitStack() as stack:
+        backend = {"kind": "http", "form": "vllm", "url": reranker.url, "model": "m", "timeout": 5}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("VIKINGD_RERANK__BACKENDS", json.dumps([backend]))
+            address = stack.enter_context(serving("--provider", "none", quiet=True))
+        with MessageClient(address) as client:
+            client.put(
+                [
+                    Draft("viking://resources", is_directory=True, abstract="All there is"),
+                    Draft(TOP, is_directory=True, abstract="The house"),
+                    Draft(f"{TOP}/kitchen", is_directory=True, abstract="The kitchen and its tea"),
+                    Draft(f"{TOP}/kitchen/tea.md", content="Tea stands on the shelf."),
+                    Draft(f"{TOP}/kitchen/pan.md", content="The pan hangs by the tea."),
+                    Draft(f"{TOP}/kitchen/blank.md", vector=vector(1, 0)),
+                    Draft(f"{TOP}/shed", is_directory=True, abstract="The shed"),
+                    Draft(f"{TOP}/shed/spade.md", content="Two spades are in the shed.",
+                          metadata={"sharp": True}),
+                    Draft(f"{TOP}/shed/box", is_directory=True, abstract="A box in the shed"),
+                    Draft(f"{TOP}/shed/box/nail.md", content="Nails of all kinds."),
+                    Draft(f"{TOP}/shed/box/bag", is_directory=True, abstract="A bag in the box"),
+                    Draft(f"{TOP}/shed/box/bag/screw.md", content="Screws of brass."),
+                    Draft("viking://user/memories/tea.md", content="She likes green tea."),
+                ]
+            )  # fmt: skip
+            yield House(client, reranker)
+
+
+@pytest.fixture
+def house(started: House) -> House:
+    """Whose reranker has just been well, so that no circuit is open."""
+    started.reranker.answer = told({})
+    assert started.think().rerank.status == RERANK_STATUS_DONE
+    return started
+
+
+def matches(reply: FindResponse) -> list[MatchedContext]:
+    """All results, best first."""
+    found = [*reply.memories, *reply.resources, *reply.skills]
+    return sorted(found, key=lambda match: (-match.score, match.uri))
+
+
+def scored(reply: FindResponse) -> dict[str, float]:
+    """URI to score, in order."""
+    return {match.uri: match.score for match in matches(reply)}
+
+
+def test_start_points_are_read_first_then_the_children_of_each_round(house: House) -> None:
+    """Each call, what was read in it, and each abstract once."""
+    reply = house.think()
+    starts, *rounds = house.documents()
+    assert {"The house", "All there is"} <= set(starts)
+    directories = {"All there is", "The house", "The kitchen and its tea", "The shed",
+                   "A box in the shed", "A bag in the box"}  # fmt: skip
+    assert set(starts) <= directories
+    assert "Tea stands on the shelf." in rounds[0]
+    read = [text for call in house.documents() for text in call]
+    assert len(read) == len(set(read))  # each once
+    assert len(rounds) <= 3
+    assert [r.round for r in reply.rerank.rounds] == [*range(len(rounds) + 1)]
+    assert [r.documents for r in reply.rerank.rounds] == [*map(len, house.documents())]
+    assert reply.rerank.model.endswith("/m")
+
+
+def test_scores_are_the_rerankers_blended_with_the_parents(house: House) -> None:
+    """Recomputed from what the reranker was told and the traced directories."""
+    house.reranker.answer = told(
+        {"Two spades are in the shed.": 0.9, "The shed": 0.7, "The house": 0.4, "Tea": 0.2}
+    )
+    reply = house.think(trace=True, levels=Levels.BOTH, alpha=0.75)
+    final = {one.uri: one.parts.final for one in reply.trace.directories}
+    assert len(matches(reply)) > 5
+    for match in matches(reply):
+        parts = match.parts
+        if match.uri != f"{TOP}/kitchen/blank.md" and parts.HasField("rerank"):
+            given = {"Two spades are in the shed.": 0.9, "The shed": 0.7, "The house": 0.4}
+            assert parts.rerank == pytest.approx(given.get(match.abstract, 0.1))
+            assert parts.parent == pytest.approx(final[uris.parent(match.uri)])
+            below_root = uris.parent(match.uri) == uris.ROOT  # which has no text
+            assert parts.parent_weight == (0 if below_root else 0.25)
+            blended = (1 - parts.parent_weight) * parts.rerank + parts.parent_weight * parts.parent
+            assert match.score == pytest.approx(blended)
+    assert matches(reply)[0].uri == f"{TOP}/shed/spade.md"
+    assert matches(reply)[0].passages[0].text == "Two spades are in the shed."
+
+
+def test_alpha_1_is_the_rerankers_score_and_0_the_parents(house: House) -> None:
+    """As without a reranker."""
+    house.reranker.answer = told({"Two spades are in the shed.": 0.9, "The shed": 0.6})
+    own = scored(house.think(alpha=1.0))
+    assert own[f"{TOP}/shed/spade.md"] == pytest.approx(0.9)
+    above = house.think(alpha=0.0, trace=True)
+    final = {one.uri: one.parts.final for one in above.trace.directories}
+    for match in matches(above):
+        if uris.parent(match.uri) != uris.ROOT:
+            assert match.score == pytest.approx(final[uris.parent(match.uri)])
+
+
+def test_what_has_no_abstract_is_not_sent_and_keeps_its_score(house: House) -> None:
+    """The one place where two scales meet."""
+    reply = house.think(vector=vector(1, 0), trace=True, alpha=1.0)
+    assert all(all(call) for call in house.documents())
+    blank = next(m for m in matches(reply) if m.uri == f"{TOP}/kitchen/blank.md")
+    assert not blank.parts.HasField("rerank")
+    assert blank.score == pytest.approx(blank.parts.own, abs=1e-3) != pytest.approx(0.1)
+    assert sum(one.without_abstract for one in reply.rerank.rounds) >= 2  # it, and viking://
+
+
+def test_what_quick_finds_is_always_among_what_is_read(house: House) -> None:
+    """So the limit is filled whenever QUICK fills it."""
+    query = house.question()
+    quick = house.client.find(query, limit=100)
+    found = house.think(query, limit=100)
+    assert quick.total > 3
+    assert set(scored(quick)) <= set(scored(found))
+    assert house.think(house.question(), limit=2).total == 2
+
+
+def test_threshold_filters_and_levels_hold(house: House) -> None:
+    """As without a reranker."""
+    house.reranker.answer = told({"Two spades are in the shed.": 0.5, "Nails of all kinds.": 0.6})
+    reply = house.think(alpha=1.0, score_threshold=0.5, vector=vector(0, 1))
+    assert [*scored(reply)] == [f"{TOP}/shed/box/nail.md"]  # strictly above
+    sharp = house.think(where={"sharp": True})
+    assert [*scored(sharp)] == [f"{TOP}/shed/spade.md"]
+    assert scored(sharp) == scored(house.think(where={"sharp": True}, levels=Levels.BOTH))
+    memories = house.think(context_types=[ContextType.MEMORY])
+    assert memories.total == len(memories.memories) == 1
+    directories = matches(house.think(levels=Levels.DIRECTORIES))
+    assert directories
+    assert not any(match.is_leaf for match in directories)
+    assert f"{TOP}/shed" not in scored(house.think(target_uri=f"{TOP}/shed", levels=Levels.BOTH))
+    below = house.think(target_uri=f"{TOP}/shed")
+    assert all(uris.is_within(uri, f"{TOP}/shed") for uri in scored(below))
+    assert set(house.documents()[0]) <= {"The shed", "A box in the shed", "A bag in the box"}
+
+
+def broken(call: int, how: Callable[[Request], Reply]) -> Callable[[Request], Reply]:
+    """A reranker that is well but in one call of a find."""
+    calls = iter(range(10))
+    well = told({}, 0.3)
+    return lambda request: (how if next(calls) == call else well)(request)
+
+
+FAULTS: dict[str, Callable[[Request], Reply]] = {
+    "nothing": lambda _: Reply({"results": []}),
+    "one too few": lambda r: Reply(
+        {"results": [{"index": i, "relevance_score": 0.5}
+                     for i in range(len(r.json["documents"]) - 1)]}
+    ),
+    "NaN": lambda r: Reply(
+        json.dumps({"results": [{"index": i, "relevance_score": float("nan")}
+                                for i in range(len(r.json["documents"]))]}).encode()
+    ),
+    "an error": lambda _: Reply({"error": "no"}, status=500),
+    "a reset": lambda _: Reply(reset=True),
+    "half an answer": lambda _: Reply({"results": ["x" * 100]}, cut=20),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", [0, 1, 2])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_any_round_gives_quicks_scores_and_says_so(
+    house: House, fault: str, call: int
+) -> None:
+    """In the first call, the second or the third."""
+    query = house.question()
+    house.reranker.answer = broken(call, FAULTS[fault])
+    reply = house.think(query)
+    assert len(house.reranker.requests) == call + 1
+    assert reply.rerank.status == RERANK_STATUS_FAILED
+    assert reply.rerank.reason
+    assert len(reply.rerank.rounds) == call  # those before
+    assert any(reply.rerank.reason in note for note in reply.degraded)
+    assert scored(reply) == scored(house.client.find(query))
+
+
+def test_quick_never_asks_the_reranker(house: House) -> None:
+    """Though one is configured."""
+    house.reranker.requests.clear()
+    reply = house.client.find(house.question())
+    assert reply.total
+    assert not house.reranker.requests
+    assert not reply.HasField("rerank")
+
+
+def test_where_nothing_has_an_abstract_the_answer_is_quicks(house: House) -> None:
+    """And nobody says that it was reranked."""
+    top = "viking://resources/bare"
+    house.client.put([Draft(f"{top}/{i}", vector=vector(1, i)) for i in range(3)])
+    reply = house.think(vector=vector(1, 0), target_uri=top)
+    assert not house.reranker.requests
+    assert reply.rerank.status == RERANK_STATUS_OFF
+    assert "abstract" in reply.rerank.reason
+    assert reply.total == 3
+    house.client.delete(top)
+
+
+def test_identifiers_are_left_to_words(house: House) -> None:
+    """A reranker reads abstracts, in which they need not stand."""
+    house.client.put([Draft(f"{TOP}/errors.md", content="E4102 means that the fuse is out.")])
+    reply = house.think("E4102")
+    assert not house.reranker.requests
+    assert reply.rerank.status == RERANK_STATUS_OFF
+    assert "identifiers" in reply.rerank.reason
+    assert matches(reply)[0].uri == f"{TOP}/errors.md"
+    house.client.delete(f"{TOP}/errors.md")
+
+
+def test_known_scores_are_not_asked_for_again(house: House) -> None:
+    """Scores are kept by query and abstract."""
+    query = house.question()
+    first = house.think(query)
+    again = house.think(query)
+    assert not house.reranker.requests
+    assert scored(again) == scored(first)
+    assert [r.cached for r in again.rerank.rounds] == [r.documents for r in first.rerank.rounds]
+
+
+def test_a_slow_reranker_holds_up_nobody_and_no_deadline(house: House) -> None:
+    """The find in THINKING is still under way when twenty others are done."""
+    waiting = threading.Event()
+
+    def slow(request: Request) -> Reply:
+        waiting.set()
+        return Reply(told({})(request).body, after=60)
+
+    house.reranker.answer = slow
+    query = house.question()
+    with ThreadPoolExecutor(1) as pool:
+        late = 1.0
+        for _ in range(3):  # the machine may be busy
+            waiting.clear()
+            started = time.monotonic()
+            thinking = pool.submit(house.client.with_timeout(1.0).find, query, mode=THINKING)
+            assert waiting.wait(10)
+            for _ in range(20):
+                assert house.client.find("tea").total
+            assert not thinking.done()
+            reply = thinking.result()
+            late = time.monotonic() - started - 1.0
+            assert reply.rerank.status == RERANK_STATUS_FAILED
+            assert scored(reply) == scored(house.client.find(query))
+            if late <= 0.05:
+                break
+        assert late <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"limit": 101}, "limit"),
+        ({"query": " ", "vector": vector(1, 0)}, "query"),
+        ({"max_directories": 4}, "max_directories"),
+    ],
+)
+def test_what_thinking_does_not_take(house: House, fields: dict[str, Any], field: str) -> None:
+    """Each with its field."""
+    with pytest.raises(ClientError) as refused:
+        house.client.find(**{"query": "tea", **fields}, mode=THINKING)
+    assert refused.value.field_violations[0].field == field
+
+
+def test_without_a_reranker_the_answer_is_quicks(client: MessageClient) -> None:
+    """And says why."""
+    client.put([Draft(f"{TOP}/tea.md", content="Tea stands on the shelf.")])
+    reply = client.find("where is the tea", mode=THINKING)
+    assert reply.rerank.status == RERANK_STATUS_OFF
+    assert "no reranker" in reply.rerank.reason
+    assert not reply.degraded
+    assert scored(reply) == scored(client.find("where is the tea"))
+
+
+def test_what_quick_finds_is_read_though_each_stands_deep_in_a_directory_of_its_own(
+    house: House,
+) -> None:
+    """More directories lie above them than are read at a time."""
+    top = "viking://resources/shelves"
+    drafts = [
+        draft
+        for i in range(100)
+        for draft in (
+            Draft(f"{top}/{i}", is_directory=True, abstract=f"Shelf {i}"),
+            Draft(f"{top}/{i}/box", is_directory=True, abstract=f"Box {i}"),
+            Draft(f"{top}/{i}/box/tea.md", content=f"Black tea of harvest {i}"),
+        )
+    ]
+    house.client.put(drafts)
+    query = house.question()
+    quick = house.client.find(query, target_uri=top, limit=100)
+    found = house.think(query, target_uri=top, limit=100, trace=True)
+    assert quick.total == 100
+    assert set(scored(found)) == set(scored(quick))
+    assert [one.documents for one in found.rerank.rounds[:2]] == [100, 100]
+    assert len(house.reranker.requests) == len(found.rerank.rounds) <= 4
+    house.client.delete(top)
+
+
+def test_an_abstract_of_blanks_is_not_sent(house: House) -> None:
+    """It says no more than none."""
+    blank = "viking://resources/blank"
+    house.client.put([
+        Draft(blank, is_directory=True, abstract=" \n "),
+        Draft(f"{blank}/tea.md", content="White tea."),
+    ])  # fmt: skip
+    house.think(target_uri=blank)
+    assert house.documents() == [["White tea."]]
+    house.client.delete(blank)
+
+
+def test_all_directories_opened_in_a_round_are_counted(house: House) -> None:
+    """Those without anything in them too, after which others are opened in the same round."""
+    top = "viking://resources/chests"
+    chests = [Draft(f"{top}/{i}", is_directory=True, abstract=f"Chest {i}") for i in range(20)]
+    house.client.put([*chests, Draft(f"{top}/19/lid.md", content="A lid of oak.")])
+    house.reranker.answer = told({"Chest 19": 0.01}, 0.5)
+    reply = house.think("which tea is in the chests", target_uri=top, trace=True)
+    assert [one.opened for one in reply.rerank.rounds if one.round == 2] == [
+        sum(one.round == 2 for one in reply.trace.directories)
+    ]
+    assert sum(one.opened for one in reply.rerank.rounds) == reply.trace.opened
+    house.client.delete(top)
+
+
+def test_the_walk_goes_on_while_something_deeper_could_be_better(house: House) -> None:
+    """What is below a child may score more than any child, if the child scores well itself."""
+    top = "viking://resources/stairs"
+    house.client.put([
+        Draft(top, is_directory=True, abstract="Stairs"),
+        Draft(f"{top}/note.md", content="Tea on the stairs."),
+        *(Draft(f"{top}/{i}", is_directory=True, abstract=f"Tea {i}") for i in range(3)),
+        Draft(f"{top}/hall", is_directory=True, abstract="A hall"),
+        Draft(f"{top}/hall/room", is_directory=True, abstract="A room"),
+        Draft(f"{top}/hall/room/cup.md", content="A cup."),
+    ])  # fmt: skip
+    house.reranker.answer = told(
+        {"Stairs": 0.6, "Tea on the stairs.": 1, "A room": 1, "A cup.": 1}, 0.1
+    )
+    found = house.think("where is tea", target_uri=top, alpha=0.5, limit=1, trace=True)
+    # The note has .8; the hall has .35, so its children reach .675 and what is below them .8375.
+    assert scored(found) == {f"{top}/hall/room/cup.md": pytest.approx(0.8375)}
+    house.reranker.answer = told({"Stairs": 1, "Tea on the stairs.": 1}, 0.1)
+    found = house.think("where is the tea", target_uri=top, alpha=0.5, limit=1, trace=True)
+    assert scored(found) == {f"{top}/note.md": pytest.approx(1.0)}
+    assert found.trace.stop_reason == "nothing below the directories left could be better"
+    assert len(found.rerank.rounds) == 2
+    house.client.delete(top)
+
+
+def test_ties_are_by_uri_and_a_score_of_nothing_is_no_result(house: House) -> None:
+    """Whatever was there first, and whatever meaning and words say."""
+    top = "viking://resources/ties"
+    for name in ("ash", "beech", "cedar"):
+        house.client.put([Draft(f"{top}/{name}.md", content=f"Tea in a box of {name}.")])
+    house.reranker.answer = told({"Tea in a box of cedar.": 0.0}, 0.5)
+    assert [*scored(house.think(target_uri=top, limit=1))] == [f"{top}/ash.md"]
+    assert [*scored(house.think(target_uri=top, alpha=1.0))] == [f"{top}/ash.md", f"{top}/beech.md"]
+    house.client.delete(top)
+
+
+def test_a_root_without_a_text_counts_for_nothing(house: House) -> None:
+    """As without a reranker."""
+    top = "viking://resources/bare"
+    house.client.put([
+        Draft(f"{top}/a", is_directory=True, abstract="Tea"),
+        Draft(f"{top}/a/tea.md", content="Tea of the day."),
+    ])  # fmt: skip
+    house.reranker.answer = told({"Tea": 0.8}, 0.4)
+    reply = house.think(target_uri=top, alpha=0.5, levels=Levels.BOTH)
+    assert scored(reply) == {
+        f"{top}/a": pytest.approx(0.8), f"{top}/a/tea.md": pytest.approx(0.6),
+    }  # fmt: skip
+    house.client.delete(top)
+
+
+def test_what_does_not_fit_into_a_round_is_left_out_but_never_what_quick_found(
+    house: House,
+) -> None:
+    """However much better the rest scores by its words."""
+    top = "viking://resources/drawers"
+    house.client.put([
+        *(Draft(f"{top}/{i}", is_directory=True, abstract=f"where tea, spades, house {i}")
+          for i in range(120)),
+        Draft(f"{top}/z.md", content="Tea, and much else that has nothing to do with the matter."),
+    ])  # fmt: skip
+    reply = house.think(target_uri=top)
+    assert [*scored(reply)] == [f"{top}/z.md"]
+    first, second = reply.rerank.rounds[:2]
+    assert second.documents == 100
+    assert second.left_out == 121 - first.documents - second.documents
+    house.client.delete(top)
+
+
+def test_three_rounds_of_eight_directories_are_the_most(house: House) -> None:
+    """After the start points, which are all opened in the first."""
+    top = "viking://resources/tower"
+    floors = [f"{top}/{'/'.join(str(i) for i in range(n + 1))}" for n in range(6)]
+    house.client.put([
+        *(Draft(uri, is_directory=True, abstract=f"Floor {n}") for n, uri in enumerate(floors)),
+        *(Draft(f"{top}/x{i}/y", is_directory=True, abstract=f"Cell {i}") for i in range(20)),
+        *(Draft(f"{top}/x{i}", is_directory=True, abstract=f"Row {i}") for i in range(20)),
+        *(Draft(f"{top}/tea{i}", is_directory=True, abstract=f"Tea {i}") for i in range(3)),
+    ])  # fmt: skip
+    house.reranker.answer = told({f"Floor {n}": 0.9 for n in range(6)})
+    reply = house.think(target_uri=top, levels=Levels.DIRECTORIES, limit=100, trace=True)
+    assert [one.round for one in reply.rerank.rounds] == [0, 1, 2, 3]
+    assert [one.opened for one in reply.rerank.rounds][2:] == [8, 8]
+    assert [uri for uri in floors if uri in scored(reply)] == floors[:3]
+    assert reply.trace.rounds == 3
+    assert reply.trace.stop_reason.startswith("3 rounds")
+    house.client.delete(top)
+
+
+def test_a_search_for_a_type_of_which_there_is_nothing_is_empty(client: MessageClient) -> None:
+    """Though the root of that type is not there."""
+    client.put([Draft(f"{TOP}/tea.md", content="Tea stands on the shelf.")])
+    reply = client.search("Create an RFC document", session=Session("A new service."))
+    assert ContextType.SKILL in [one.query.context_type for one in reply.query_results]
+    assert not reply.skills
+
+
+def test_the_best_children_are_read_and_none_that_is_gone(house: House) -> None:
+    """Where there are more than a round has room for."""
+    top = "viking://resources/heap"
+    house.client.put([Draft(f"{top}/{i}.md", content=f"Paper {i}") for i in range(110)])
+    house.client.put([Draft(f"{top}/{i}.md", content=f"Tea, paper {i}") for i in range(110, 120)])
+    house.client.put([Draft(f"{top}/gone.md", content="Tea in the house.")])
+    house.client.delete(f"{top}/gone.md")
+    house.think(target_uri=top, limit=1)
+    (read,) = house.documents()
+    assert {f"Tea, paper {i}" for i in range(110, 120)} < set(read)
+    assert "Tea in the house." not in read
+    house.client.delete(top)

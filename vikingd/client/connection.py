@@ -1,0 +1,134 @@
+"""What the clients do alike, synchronous and asynchronous: connect, send, read page by page."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator, Iterator, Sequence
+from types import FunctionType
+from typing import Any, Self, cast
+
+import grpc
+
+from vikingd.client.channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, Option, Stubs, options
+from vikingd.client.errors import from_rpc_error
+from vikingd.client.methods import RETRIED, Method, Methods, Pages
+
+
+class _Connected(Methods):
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        *,
+        retries: bool = True,
+    ) -> None:
+        self.address = address
+        self.timeout = timeout
+        self.retries = retries
+        self._connect(options(RETRIED if retries else ()))
+
+    def with_timeout(self, timeout: float | None) -> Self:
+        """The same connection with another deadline for each call."""
+        other = copy.copy(self)
+        other.timeout = timeout
+        return other
+
+    def _connect(self, options: Sequence[Option]) -> None:
+        raise NotImplementedError
+
+
+class Connection(_Connected):
+    """What Client and MessageClient have in common."""
+
+    def _connect(self, options: Sequence[Option]) -> None:
+        self._channel = grpc.insecure_channel(self.address, options)
+        self._stubs = Stubs(self._channel)
+
+    def close(self) -> None:
+        """Ends the connection; calls under way fail."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(self, rpc: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any) -> Any:
+        try:
+            return rpc(request, timeout=self.timeout)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from None
+
+    @classmethod
+    def _call(cls, method: Method[..., Any, Any, Any]) -> FunctionType:
+        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
+
+        def call(self: Connection, /, *args: Any, **kwargs: Any) -> Any:
+            return convert(self._send(rpc(self._stubs), build(*args, **kwargs)))
+
+        return cast("FunctionType", call)
+
+    @classmethod
+    def _pages(cls, method: Pages[..., Any, Any]) -> FunctionType:
+        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
+
+        def pages(self: Connection, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
+            request = build(*args, **kwargs)
+            while True:
+                page = self._send(rpc(self._stubs), request)
+                yield from map(convert, page.contexts)
+                request.page_token = page.next_page_token
+                if not request.page_token:
+                    return
+
+        return cast("FunctionType", pages)
+
+
+class AsyncConnection(_Connected):
+    """What AsyncClient and AsyncMessageClient have in common."""
+
+    def _connect(self, options: Sequence[Option]) -> None:
+        self._channel = grpc.aio.insecure_channel(self.address, options)
+        self._stubs = Stubs(self._channel)
+
+    async def close(self) -> None:
+        """Ends the connection; calls under way fail."""
+        await self._channel.close(None)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _send(self, rpc: Any, request: Any) -> Any:
+        try:
+            return await rpc(request, timeout=self.timeout)
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from None
+
+    @classmethod
+    def _call(cls, method: Method[..., Any, Any, Any]) -> FunctionType:
+        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
+
+        async def call(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> Any:
+            return convert(await self._send(rpc(self._stubs), build(*args, **kwargs)))
+
+        return cast("FunctionType", call)
+
+    @classmethod
+    def _pages(cls, method: Pages[..., Any, Any]) -> FunctionType:
+        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
+
+        async def pages(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            request = build(*args, **kwargs)
+            while True:
+                page = await self._send(rpc(self._stubs), request)
+                for context in page.contexts:
+                    yield convert(context)
+                request.page_token = page.next_page_token
+                if not request.page_token:
+                    return
+
+        return cast("FunctionType", pages)

@@ -1,0 +1,139 @@
+"""A session as the client keeps it: what a search looks at beside its query."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from vikingd.query import SessionMessage
+
+ROLES = ("user", "assistant", "system", "tool")
+
+
+class Session:
+    """What was said between a user and an agent.
+
+        session = Session(summary="They plan a move to gRPC.")
+        session.add("user", "Let us write that down properly.")
+        client.search("Help me create an RFC document", session=session)
+
+    Attributes:
+        summary: of all that is no longer among the messages.
+    """
+
+    def __init__(
+        self,
+        summary: str = "",
+        messages: Iterable[SessionMessage] = (),
+        *,
+        keep: int | None = None,
+    ) -> None:
+        """Begins a session.
+
+        Args:
+            summary: of what was said before.
+            messages: in the order in which they were said.
+            keep: of the messages, so many of the last; None keeps all.
+
+        Raises:
+            ValueError: `keep` is below 1, or a message has no content or a role that there is not.
+        """
+        if keep is not None and keep < 1:
+            raise ValueError(f"keep must be at least 1, not {keep}")
+        self.summary = summary
+        self._keep = keep
+        self._messages: list[SessionMessage] = []
+        for message in messages:
+            self.add(message.role, message.content)
+
+    @property
+    def messages(self) -> tuple[SessionMessage, ...]:
+        """In the order in which they were said."""
+        return tuple(self._messages)
+
+    def add(self, role: str, content: str) -> None:
+        """Adds what was said now.
+
+        Args:
+            role: one of ROLES.
+            content: not empty.
+
+        Raises:
+            ValueError: for another role, or no content.
+        """
+        if role not in ROLES:
+            raise ValueError(f"role is {role!r}, not one of {', '.join(ROLES)}")
+        if not content.strip():
+            raise ValueError("content is empty")
+        self._messages.append(SessionMessage(role, content))
+        if self._keep is not None:
+            del self._messages[: -self._keep]
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, keep: int | None = None) -> Session:
+        """Reads what `save` wrote: an object with `summary`, `messages` or both.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it is no session; the message names the file and what is wrong.
+        """
+        raw = Path(path).read_bytes()
+        try:
+            value = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{os.fspath(path)} is not JSON: {error}") from None
+        try:
+            return cls._from_json(value, keep)
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes `{"summary": ..., "messages": [{"role": ..., "content": ...}]}`.
+
+        Whoever reads the file meanwhile reads the one before.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        messages = [{"role": one.role, "content": one.content} for one in self._messages]
+        text = json.dumps(
+            {"summary": self.summary, "messages": messages}, ensure_ascii=False, indent=2
+        )
+        to = Path(path)
+        part = to.with_name(f".{to.name}.{os.getpid()}.part")
+        try:
+            part.write_text(f"{text}\n", encoding="utf-8")
+            part.replace(to)
+        finally:
+            part.unlink(missing_ok=True)
+
+    @classmethod
+    def _from_json(cls, value: Any, keep: int | None) -> Session:
+        _check_keys(value, {"summary", "messages"}, "a session")
+        summary, messages = value.get("summary", ""), value.get("messages", [])
+        _check(isinstance(summary, str), "summary is no string")
+        _check(isinstance(messages, list), "messages is no list")
+        session = cls(summary, keep=keep)
+        for i, message in enumerate(messages):
+            try:
+                _check_keys(message, {"role", "content"}, "a message")
+                for key in ("role", "content"):
+                    _check(isinstance(message.get(key), str), f"{key} is no string, or not there")
+                session.add(message["role"], message["content"])
+            except ValueError as error:
+                raise ValueError(f"messages[{i}]: {error}") from None
+        return session
+
+
+def _check_keys(value: Any, known: set[str], what: str) -> None:
+    _check(isinstance(value, dict), f"{what} is an object, not {json.dumps(value)[:40]}")
+    if more := sorted(value.keys() - known):
+        raise ValueError(f"{what} has no {', '.join(map(repr, more))}")
+
+
+def _check(holds: bool, fault: str) -> None:
+    if not holds:
+        raise ValueError(fault)

@@ -1,0 +1,139 @@
+"""What the clients return of the daemon itself; named as in admin.proto, which has more to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Values since the start, in buckets up to `bounds`, with one more above the last."""
+
+    count: int
+    sum: float
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStats:
+    """The calls of one RPC since the start: by status code, and seconds that they took."""
+
+    rpc: str
+    codes: dict[str, int]
+    seconds: Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class StageStats:
+    """Seconds that a stage of answers took since the start."""
+
+    stage: str
+    seconds: Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerStats:
+    """The answers of one RPC since the start."""
+
+    rpc: str
+    methods: dict[str, int]
+    empty: int
+    degraded: int
+    results: Distribution
+    top_score: Distribution
+    stages: tuple[StageStats, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStats:
+    """The calls of a planner or a reranker since the start."""
+
+    role: str
+    name: str
+    outcomes: dict[str, int]
+    seconds: Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderStats:
+    """How the embedder is; `backlog` texts wait for their vector."""
+
+    provider: str
+    model: str
+    dimension: int
+    backlog: int
+    embedded: int
+    last_error: str
+    retry_at: datetime | None
+    query_cache_hits: int
+    query_cache_misses: int
+    query_seconds: Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """How the index is."""
+
+    generation: int
+    base_revision: int
+    base_texts: int
+    tail_texts: int
+    dead_texts: int
+    compacting: bool
+    bytes_on_disk: int
+    problem: str
+    compaction_seconds: Distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The daemon in numbers."""
+
+    version: str
+    started_at: datetime | None
+    revision: int
+    directories: int
+    files: int
+    texts: int
+    vectors: int
+    relations: int
+    store_bytes: int
+    embedder: EmbedderStats
+    index: IndexStats
+    store_path: str
+    reader: bool
+    calls: tuple[CallStats, ...]
+    answers: tuple[AnswerStats, ...]
+    plans: dict[str, int]
+    reranks: dict[str, int]
+    models: tuple[ModelStats, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What was compared between index and store, and what differs."""
+
+    ok: bool
+    contexts: int
+    texts: int
+    vectors: int
+    problems: tuple[str, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeResult:
+    """The base in use now, and the revision that it holds."""
+
+    generation: int
+    base_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReembedResult:
+    """How many texts are without a vector from `revision` on."""
+
+    texts: int
+    revision: int

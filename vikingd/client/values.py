@@ -1,0 +1,75 @@
+"""Values of Python as fields of requests."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from google.protobuf import struct_pb2, timestamp_pb2
+
+from vikingd.pb import memories_pb2, retrieval_pb2
+from vikingd.query import Rrf, WeightedSum
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    Vector: TypeAlias = Buffer | Sequence[float]
+
+
+def vector_bytes(vector: Vector) -> bytes:
+    """A vector in the form of the wire, little-endian float32.
+
+    Takes bytes that are so already, a buffer of floats or doubles (array.array, memoryview,
+    numpy) or a sequence of floats.
+
+    Raises:
+        TypeError: for a buffer of anything else or of more than one dimension.
+    """
+    if isinstance(vector, (bytes, bytearray)):
+        return bytes(vector)
+    try:
+        view = memoryview(cast("Buffer", vector))
+    except TypeError:
+        packed = array("f", cast("Sequence[float]", vector))
+    else:
+        if view.ndim != 1 or view.format not in ("f", "<f", "d", "<d"):
+            raise TypeError(f"a vector is one row of floats, not {view.ndim}-d {view.format!r}")
+        packed = array("f", array(view.format[-1], view.tobytes()))
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return packed.tobytes()
+
+
+def moment(time: datetime | None) -> timestamp_pb2.Timestamp | None:
+    """A time; one without a zone is that of this machine's."""
+    return None if time is None else timestamp(round(time.timestamp() * 1_000_000))
+
+
+def set_fusion(
+    request: retrieval_pb2.RetrieveRequest | memories_pb2.RecallRequest,
+    fusion: Rrf | WeightedSum | None,
+) -> None:
+    """Says how meaning and words are fused; None leaves it open."""
+    if isinstance(fusion, WeightedSum):
+        request.weighted.vector_weight = fusion.vector_weight
+        request.weighted.keyword_weight = fusion.keyword_weight
+    elif fusion is not None:
+        request.rrf.k = fusion.k
+        request.rrf.vector_weight = fusion.vector_weight
+        request.rrf.keyword_weight = fusion.keyword_weight
+
+
+def struct(value: Mapping[str, Any]) -> struct_pb2.Struct:
+    """An object of JSON."""
+    struct = struct_pb2.Struct()
+    struct.update(dict(value))
+    return struct
+
+
+def timestamp(micros: int) -> timestamp_pb2.Timestamp:
+    """A time in microseconds since the epoch."""
+    seconds, rest = divmod(micros, 1_000_000)
+    return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
