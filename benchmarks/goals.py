@@ -41,6 +41,8 @@ GOALS = (
     Goal("batch_find_32", 10_000, "ratio", 4.0, at_least=True),
     Goal("find_text", 10_000, "ratio", 1.5),
     Goal("recall", 100_000, "ratio", 1.5),
+    Goal("thinking", 10_000, "value", 300),
+    Goal("search_3", 10_000, "ratio", 1.3),
     Goal("put_batch_500", 100_000, "value", 10_000, at_least=True),
     Goal("put_single_16", 100_000, "value", 2_500, at_least=True),
     Goal("find_during_import_p99", 100_000, "ratio", 2.0),
