@@ -20,9 +20,12 @@ _R = TypeVar("_R")
 
 def _cache_directory() -> Path:
     # numba's cache follows a function's own file only, not those it calls into: one directory a
-    # version of all the sources keeps stale machine code from being loaded.
+    # version of all the sources keeps stale machine code from being loaded. And it takes no code
+    # from another copy of the sources, nor once they were written anew: so that what is there can
+    # be used, the directory is of just these files.
     digest = hashlib.sha256(f"{numba.__version__} {simd.PATH}".encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(f"{source} {source.stat().st_mtime_ns}".encode())
         digest.update(source.read_bytes())
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "vikingd" / f"kernels-{digest.hexdigest()[:16]}"
@@ -73,5 +76,5 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def is_compiled() -> bool:
-    """Whether kernels of just these sources have been compiled on this machine before."""
+    """Whether kernels of just these files have been compiled before."""
     return any(CACHE_DIRECTORY.rglob("*.nbi"))
