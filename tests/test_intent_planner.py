@@ -128,7 +128,7 @@ def test_without_time_the_model_is_not_asked(asked: Asked) -> None:
     for seconds in (0.0, -1.0):
         plan = asked.plan(seconds=seconds)
         assert plan.reason.startswith("no time was left for the model: planned by rules")
-        assert (plan.source, plan.model) == (RULES, "")
+        assert (plan.source, plan.model) == (RULES, "m")
     assert asked.server.requests == []
 
 
@@ -511,7 +511,7 @@ def test_waiting_for_others_is_time_too(asked: Asked) -> None:
 
     plan = asked.run(work, concurrency=1)
     assert plan.reason.startswith("the model was busy for 0.1 s: planned by rules")
-    assert plan.model == ""
+    assert plan.model == "m"
     assert len(asked.server.requests) == 1
     assert asked.took == []
 
@@ -551,7 +551,7 @@ def test_a_model_that_fails_is_left_alone_until_a_call_tries(asked: Asked) -> No
         why = "the model's endpoint answered 401"
         what = f"the model failed 3 times in a row ({why}); asked again in 5 s"
         assert plan.reason == f"{what}: planned by rules (work to be done)"
-        assert plan.model == ""
+        assert plan.model == "m"
         assert len(asked.server.requests) == FAILURES
         clock.now += 6
         asked.server.answer = in_turn(planned())

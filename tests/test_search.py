@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import grpc
 import pytest
 from scripted import Reply, Request, ScriptedServer
 
@@ -24,6 +25,7 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
+from vikingd.pb import retrieval_pb2
 from vikingd.pb.retrieval_pb2 import (
     PLAN_SOURCE_MODEL,
     PLAN_SOURCE_NONE,
@@ -34,6 +36,7 @@ from vikingd.pb.retrieval_pb2 import (
     MatchedContext,
     SearchResponse,
 )
+from vikingd.pb.retrieval_pb2_grpc import RetrievalStub
 
 DOCS = "viking://resources/docs"
 SKILLS = "viking://agent/skills"
@@ -221,6 +224,34 @@ def test_a_failed_model_leaves_the_plan_to_rules_and_says_so(daemon: Daemon, fau
     assert reply.query_plan.source == PLAN_SOURCE_RULES
     assert reply.query_plan.reason in reply.degraded
     assert scored(reply)
+
+
+def test_without_a_mode_a_search_thinks_and_a_find_does_not(daemon: Daemon) -> None:
+    """As clients in other languages send it."""
+    with grpc.insecure_channel(daemon.client.address) as channel:
+        stub = RetrievalStub(channel)
+        found = stub.Find(retrieval_pb2.FindRequest(query="green tea, by default"))
+        assert found.resources
+        assert not found.HasField("rerank")
+        reply = stub.Search(retrieval_pb2.SearchRequest(query="green tea, by default"))
+    assert reply.rerank.status == RERANK_STATUS_DONE
+
+
+def test_plans_reranks_and_calls_of_models_are_counted(daemon: Daemon) -> None:
+    """Those that failed too."""
+    before = daemon.client.stats()
+    daemon.search("green tea")
+    daemon.model.answer = lambda _: Reply(status=401)
+    daemon.search("green tea")
+    after = daemon.client.stats()
+    for source in ("MODEL", "RULES"):
+        assert after.plans[source] == before.plans[source] + 1
+    assert after.reranks["DONE"] == before.reranks["DONE"] + 2
+    failed = {model.role: model.outcomes["FAILED"] for model in before.models}
+    planner, reranker = after.models
+    assert (planner.name, reranker.name) == ("m", "http/r")
+    assert planner.outcomes["FAILED"] == failed["planner"] + 1
+    assert reranker.outcomes["FAILED"] == failed["reranker"]
 
 
 def test_a_reranker_that_fails_for_one_query_fails_for_all(daemon: Daemon) -> None:

@@ -108,7 +108,8 @@ class TypedQuery:
 class QueryPlan:
     """What a task needs to know, by priority; without queries there is nothing to look up.
 
-    `notes` say what was left out of the session and of the plan; `model` is "" when none was asked.
+    `notes` say what was left out of the session and of the plan; `model` is "" where none is
+    configured, or there is no session.
     """
 
     source: PlanSource

@@ -30,15 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class _NotPlanned(Exception):
-    """The model made no plan; the message says why.
-
-    Attributes:
-        asked: whether it was asked.
-    """
-
-    def __init__(self, message: str, asked: bool) -> None:
-        super().__init__(message)
-        self.asked = asked
+    """The model made no plan; the message says why."""
 
 
 class _Progress:
@@ -119,7 +111,7 @@ class Planner:
                 f"{failure}: planned by rules ({kind})",
                 queries,
                 asked.notes,
-                self._settings.model if failure.asked else "",
+                self._settings.model,
             )
         return QueryPlan(
             PlanSource.MODEL,
@@ -144,15 +136,15 @@ class Planner:
             _NotPlanned: nothing, for this reason.
         """
         if self._endpoint is None:
-            raise _NotPlanned("no model is configured", asked=False)
+            raise _NotPlanned("no model is configured")
         timeout = self._settings.timeout
         limit = timeout if seconds is None else min(seconds, timeout)
         if limit <= 0:
-            raise _NotPlanned("no time was left for the model", asked=False)
+            raise _NotPlanned("no time was left for the model")
         try:
             tried = self._breaker.admit()
         except BreakerOpen as error:
-            raise _NotPlanned(f"the model {error}", asked=False) from None
+            raise _NotPlanned(f"the model {error}") from None
         progress = _Progress(time.perf_counter() + limit)
         try:
             answer = await self._in_time(self._endpoint, text, progress)
@@ -167,20 +159,20 @@ class Planner:
                 # With less time than the setting gives it, a model that is well may fail too.
                 if limit == timeout and had >= _FAIR * timeout:
                     self._failed(tried, reason)
-            raise _NotPlanned(f"the model {reason}", progress.asked) from None
+            raise _NotPlanned(f"the model {reason}") from None
         except Refused:
             self._breaker.succeeded()  # it is there, and it answers
-            raise _NotPlanned("the model refused", asked=True) from None
+            raise _NotPlanned("the model refused") from None
         except Garbage as error:
             self._breaker.succeeded()
-            raise _NotPlanned(f"the model's answers can't be used ({error})", asked=True) from None
+            raise _NotPlanned(f"the model's answers can't be used ({error})") from None
         except CallFailed as error:
             self._failed(tried, str(error), error.pause)
-            raise _NotPlanned(str(error), asked=True) from None
+            raise _NotPlanned(str(error)) from None
         except Exception as error:  # its message may have a key or a text in it
             _log.warning("the call to the planner's model broke: %s", type(error).__name__)
             self._failed(tried, "the call broke")
-            raise _NotPlanned("the call to the model broke", asked=True) from None
+            raise _NotPlanned("the call to the model broke") from None
         finally:
             self._breaker.gave_up(tried)  # unless it has succeeded or failed: then this is nothing
 

@@ -1110,7 +1110,7 @@ class QueryPlan(_message.Message):
     reason: _builtins.str
     """Why so: the model's own words, or why it was not the model."""
     model: _builtins.str
-    """The model. Empty: none was asked."""
+    """The model that planned, or was to. Empty: there is none, or no session."""
     @_builtins.property
     def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___TypedQuery]:
         """By priority, at most 5. None: nothing is to be looked up, and the result is empty."""
