@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Iterator, Sequence
 from types import FunctionType
 from typing import Any, Self, cast
@@ -33,8 +34,9 @@ class _Connected(Methods):
         other.timeout = timeout
         return other
 
+    @abstractmethod
     def _connect(self, options: Sequence[Option]) -> None:
-        raise NotImplementedError
+        """Opens the channel."""
 
 
 class Connection(_Connected):

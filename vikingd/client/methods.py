@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar, overload
@@ -31,7 +32,7 @@ _AGAIN = "Sent again when the daemon is unavailable."
 _ONCE = "Not sent again by itself when the daemon is unavailable."
 
 
-class _Described(Generic[P]):
+class _Described(ABC, Generic[P]):
     """A descriptor that becomes a method of the class through which it is reached."""
 
     def __init__(
@@ -60,8 +61,9 @@ class _Described(Generic[P]):
             function = self._functions[owner] = self._made_for(owner)
         return function if client is None else MethodType(function, client)
 
+    @abstractmethod
     def _made_for(self, owner: type[Methods]) -> FunctionType:
-        raise NotImplementedError
+        """The function that is the method of a class."""
 
     def _documented(self, function: FunctionType, owner: type[Methods], returns: str) -> None:
         """Gives a function name and documentation and, after self, the parameters of `build`."""
@@ -160,20 +162,20 @@ class Pages(_Described[P], Generic[P, Request, Reply]):
         return function
 
 
-class Methods:
+class Methods(ABC):
     """What can be asked of a daemon."""
 
     _converts: ClassVar[bool]
 
     @classmethod
+    @abstractmethod
     def _call(cls, method: Method[..., Any, Any, Any]) -> FunctionType:
         """The function that sends a request of one kind."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def _pages(cls, method: Pages[..., Any, Any]) -> FunctionType:
         """The generator that reads a listing."""
-        raise NotImplementedError
 
     find = Method(requests.find, lambda to: to.retrieval.Find, replies.find, retried=True)
     batch_find = Method(

@@ -63,18 +63,26 @@ Where = Annotated[
     ),
 ]
 
+Kinds = Annotated[
+    list[TypeName] | None, typer.Option("--type", help="Only this type; may be repeated.")
+]
+Threshold = Annotated[
+    float | None, typer.Option(min=0.0, max=1.0, help="Only what scores more than this.")
+]
+
+
+def types_of(kinds: Kinds) -> list[ContextType]:
+    """As the client takes them."""
+    return [ContextType[kind.name] for kind in kinds or ()]
+
 
 def find(
     session: Session,
     query: Annotated[str, typer.Argument(help="The question, in any language.")],
     target: Target = "",
-    kinds: Annotated[
-        list[TypeName] | None, typer.Option("--type", help="Only this type; may be repeated.")
-    ] = None,
+    kinds: Kinds = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many results.")] = 10,
-    threshold: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Only what scores more than this.")
-    ] = None,
+    threshold: Threshold = None,
     where: Where = None,
     levels: Annotated[LevelsName, typer.Option(help="What to return.")] = LevelsName.FILES,
     alpha: Annotated[
@@ -101,7 +109,7 @@ def find(
     reply = session.client.find(
         query,
         target_uri=target,
-        context_types=[ContextType[kind.name] for kind in kinds or ()],
+        context_types=types_of(kinds),
         levels=Levels[levels.name],
         limit=limit,
         score_threshold=threshold,

@@ -9,10 +9,10 @@ import typer
 from rich.console import RenderableType
 from rich.tree import Tree
 
-from vikingd.client import ContextType, SearchMode
+from vikingd.client import SearchMode
 from vikingd.client import Session as Said
 from vikingd.ctl import render
-from vikingd.ctl.reading import Target, TypeName, Where
+from vikingd.ctl.reading import Kinds, Target, Threshold, Where, types_of
 from vikingd.ctl.session import Session
 from vikingd.ctl.trace import add_plan, search_tree
 
@@ -41,15 +41,11 @@ def search(
         ),
     ] = None,
     target: Target = "",
-    kinds: Annotated[
-        list[TypeName] | None, typer.Option("--type", help="Only this type; may be repeated.")
-    ] = None,
+    kinds: Kinds = None,
     limit: Annotated[
         int, typer.Option(min=1, max=1000, help="At most so many results; 100 unless --quick.")
     ] = 10,
-    threshold: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Only what scores more than this.")
-    ] = None,
+    threshold: Threshold = None,
     where: Where = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Leave the order to meaning and words.")
@@ -68,7 +64,7 @@ def search(
         query,
         session=said,
         target_uri=target,
-        context_types=[ContextType[kind.name] for kind in kinds or ()],
+        context_types=types_of(kinds),
         limit=limit,
         score_threshold=threshold,
         where=where,

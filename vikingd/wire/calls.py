@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import grpc
 
@@ -76,6 +76,25 @@ async def on(
         return function(*args, **kwargs)
 
     return await asyncio.get_running_loop().run_in_executor(pool, run)
+
+
+class Weighed(Protocol):
+    """Work that knows whether it is light."""
+
+    @property
+    def is_light(self) -> bool:
+        """Whether it takes less time than handing it to a thread does."""
+
+
+async def work_on(
+    what: Weighed, threads: Threads, deadline: Deadline,
+    function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs,
+) -> _T:  # fmt: skip
+    """Runs a part of some work: where it stands if that is light, else on a thread for kernels."""
+    if what.is_light:
+        deadline.left()
+        return function(*args, **kwargs)
+    return await on(threads.kernels, deadline, function, *args, **kwargs)
 
 
 class Arrivals:

@@ -31,11 +31,12 @@ from vikingd.wire.calls import (
     Threads,
     on,
     revision_reached,
+    work_on,
 )
 from vikingd.wire.embedding import vector_of, vector_or_note
 from vikingd.wire.observer import Observer
 from vikingd.wire.search import Models
-from vikingd.wire.thinking import answers, run
+from vikingd.wire.thinking import answers
 
 
 class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
@@ -79,7 +80,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
                 query.text, [search], self._models.rerankers, self._threads, deadline
             )
         else:
-            result = await run(search, self._threads, deadline, search.answer)
+            result = await work_on(search, self._threads, deadline, search.answer)
         return result, embed
 
     async def Search(
@@ -192,11 +193,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             self._meaning(strategy, vector, deadline),
             on(self._threads.kernels, deadline, strategy.words) if beside else asyncio.sleep(0),
         )
-        deadline.left()
-        if strategy.is_light:
-            result = strategy.answer(vector, degraded)
-        else:
-            result = await on(self._threads.kernels, deadline, strategy.answer, vector, degraded)
+        result = await work_on(strategy, self._threads, deadline, strategy.answer, vector, degraded)
         return query, result, embed
 
     async def BuildContext(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import ParamSpec, TypeVar
 
 from vikingd.model import FindResult, Rerank, RerankStatus, Stage, seconds_of
 from vikingd.rerank.backends import RerankFailed
 from vikingd.rerank.rerankers import Rerankers
 from vikingd.retrieve.find import Search
 from vikingd.retrieve.thinking import Walk
-from vikingd.wire.calls import Deadline, Threads, on
+from vikingd.wire.calls import Deadline, Threads, work_on
 
 _RESERVE = 0.1  # of the time left: what is kept for making the answer
 _LEAST_RESERVE = 0.05  # seconds
@@ -22,9 +21,6 @@ _AGAIN = 2.0  # of what scoring the scope took: it is done once more
 _IDENTIFIERS = "the query is of identifiers, which words alone decide"
 _NOTHING = "nothing that could be read has an abstract"
 _NONE = "no reranker is configured for the language of the query"
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 async def answers(
@@ -45,7 +41,7 @@ async def answers(
         off = Rerank(RerankStatus.OFF, _NONE)
     else:
         return await _thought(query, searches, rerankers, threads, deadline)
-    found = await asyncio.gather(*(run(s, threads, deadline, s.answer) for s in searches))
+    found = await asyncio.gather(*(work_on(s, threads, deadline, s.answer) for s in searches))
     return tuple(replace(result, rerank=off) if off else result for result in found)
 
 
@@ -54,7 +50,7 @@ async def _thought(
     deadline: Deadline,
 ) -> tuple[FindResult, ...]:  # fmt: skip
     model = rerankers.named(query)
-    walks = await asyncio.gather(*(run(s, threads, deadline, Walk, s) for s in searches))
+    walks = await asyncio.gather(*(work_on(s, threads, deadline, Walk, s) for s in searches))
     ends = [
         asyncio.ensure_future(_rerank(query, s, walk, rerankers, threads, deadline))
         for s, walk in zip(searches, walks, strict=True)
@@ -71,7 +67,7 @@ async def _thought(
         return tuple(replace(walk.plain, rerank=off) for walk in walks)
     return tuple(
         await asyncio.gather(
-            *(run(s, threads, deadline, walk.answer, model)
+            *(work_on(s, threads, deadline, walk.answer, model)
               for s, walk in zip(searches, walks, strict=True))
         )
     )  # fmt: skip
@@ -87,13 +83,13 @@ async def _rerank(
         RerankFailed: there are no scores for one of its rounds.
     """
     spare = _AGAIN * seconds_of(walk.plain.stages)["score"]
-    while documents := await run(search, threads, deadline, walk.documents):
+    while documents := await work_on(search, threads, deadline, walk.documents):
         started = time.perf_counter()
         done = await rerankers.rerank(
             search.query.text, documents, _time_left(deadline, spare), chosen_by=query
         )
         stage = Stage("rerank", started, time.perf_counter())
-        await run(search, threads, deadline, walk.take, done, stage)
+        await work_on(search, threads, deadline, walk.take, done, stage)
 
 
 def _time_left(deadline: Deadline, spare: float) -> float | None:
@@ -111,14 +107,3 @@ def _time_left(deadline: Deadline, spare: float) -> float | None:
     if seconds <= 0:
         raise RerankFailed("the deadline of the call leaves the reranker no time")
     return seconds
-
-
-async def run(
-    search: Search, threads: Threads, deadline: Deadline,
-    function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs,
-) -> _T:  # fmt: skip
-    """Light work where it stands, other on a thread."""
-    if search.is_light:
-        deadline.left()
-        return function(*args, **kwargs)
-    return await on(threads.kernels, deadline, function, *args, **kwargs)
