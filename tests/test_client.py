@@ -335,12 +335,14 @@ def run_in_a_fresh_interpreter(program: str) -> str:
 
 def test_the_client_and_vikingctl_need_the_base_install_only() -> None:
     """Without any of the server's packages both still import."""
-    run_in_a_fresh_interpreter(f"""
+    printed = run_in_a_fresh_interpreter(f"""
 import sys
 for name in {SERVER}:
     sys.modules[name] = None
 import vikingd.client, vikingd.ctl.main
+print("imported")
 """)
+    assert printed == "imported\n"
 
 
 def test_the_client_imports_nothing_but_the_base() -> None:

@@ -15,7 +15,16 @@ import pytest
 from scripted import Reply, Request, ScriptedServer
 
 from vikingd import uri as uris
-from vikingd.client import ClientError, ContextType, Draft, Levels, SearchMode, Session
+from vikingd.client import (
+    ClientError,
+    ContextType,
+    Draft,
+    Levels,
+    Method,
+    SearchMode,
+    Session,
+    find_request,
+)
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
 from vikingd.pb.retrieval_pb2 import (
@@ -328,6 +337,7 @@ def test_a_slow_reranker_holds_up_nobody_and_no_deadline(house: House) -> None:
         ({"limit": 101}, "limit"),
         ({"query": " ", "vector": vector(1, 0)}, "query"),
         ({"max_directories": 4}, "max_directories"),
+        ({"method": Method.EXACT}, "method"),
     ],
 )
 def test_what_thinking_does_not_take(house: House, fields: dict[str, Any], field: str) -> None:
@@ -335,6 +345,18 @@ def test_what_thinking_does_not_take(house: House, fields: dict[str, Any], field
     with pytest.raises(ClientError) as refused:
         house.client.find(**{"query": "tea", **fields}, mode=THINKING)
     assert refused.value.field_violations[0].field == field
+
+
+def test_a_batch_does_not_think_and_there_is_no_third_mode(house: House) -> None:
+    """Both are told with their field."""
+    requests = [find_request("tea"), find_request("tea", mode=THINKING)]
+    with pytest.raises(ClientError) as refused:
+        house.client.batch_find(requests)
+    assert refused.value.field_violations[0].field == "requests[1].mode"
+    requests[1].mode = 3  # type: ignore[assignment]
+    with pytest.raises(ClientError) as refused:
+        house.client.batch_find(requests)
+    assert refused.value.field_violations[0].field == "requests[1].mode"
 
 
 def test_without_a_reranker_the_answer_is_quicks(client: MessageClient) -> None:
@@ -452,18 +474,19 @@ def test_a_root_without_a_text_counts_for_nothing(house: House) -> None:
 def test_what_does_not_fit_into_a_round_is_left_out_but_never_what_quick_found(
     house: House,
 ) -> None:
-    """However much better the rest scores by its words."""
+    """However much better the rest scores by itself: at alpha 0 its directory alone counts."""
     top = "viking://resources/drawers"
     house.client.put([
+        Draft(top, is_directory=True, abstract="Where tea and spades are in the house"),
         *(Draft(f"{top}/{i}", is_directory=True, abstract=f"where tea, spades, house {i}")
           for i in range(120)),
-        Draft(f"{top}/z.md", content="Tea, and much else that has nothing to do with the matter."),
+        Draft(f"{top}/z.md", content="Nothing of the sort."),
     ])  # fmt: skip
-    reply = house.think(target_uri=top)
+    reply = house.think(target_uri=top, alpha=0.0)
     assert [*scored(reply)] == [f"{top}/z.md"]
     first, second = reply.rerank.rounds[:2]
     assert second.documents == 100
-    assert second.left_out == 121 - first.documents - second.documents
+    assert second.left_out == 122 - first.documents - second.documents
     house.client.delete(top)
 
 
