@@ -356,7 +356,7 @@ def test_a_batch_does_not_think_and_there_is_no_third_mode(house: House) -> None
     requests[1].mode = 3  # type: ignore[assignment]
     with pytest.raises(ClientError) as refused:
         house.client.batch_find(requests)
-    assert refused.value.field_violations[0].field == "requests[1].mode"
+    assert refused.value.message == "requests[1].mode: 3 is not a mode of search"
 
 
 def test_without_a_reranker_the_answer_is_quicks(client: MessageClient) -> None:
