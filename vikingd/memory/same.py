@@ -93,7 +93,11 @@ def normalized(text: str) -> str:
     exclamation marks at the end go. A question mark stays, as do underscores (`__init__`) and all
     punctuation in front (`.env`).
     """
-    return _folded(_plain(text))
+    found = _folded(_plain(text))
+    # Marks that only now stand beside each other, or beside a space, may combine anew.
+    while not found.isascii() and (again := _folded(_plain(found))) != found:
+        found = again
+    return found
 
 
 def differs(one: str, other: str) -> bool:
