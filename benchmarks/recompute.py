@@ -23,7 +23,7 @@ from vikingd.text import NONE, SCRIPTS, script_of, text_to_index
 F64 = npt.NDArray[np.float64]
 
 ROOT = "viking://"
-K1, B, LEAST_BEST = 1.2, 0.75, 0.2
+K1, B, LEAST_BEST, TITLE = 1.2, 0.75, 0.2, 0.1
 HEADING = 3
 DENSE_WEIGHT = 0.5
 PARENT_WEIGHT, NEIGHBOUR_WEIGHT, ICC_FULL = 0.5, 0.2, 0.25
@@ -48,6 +48,7 @@ class StoredContext:
 
     uri: str
     is_directory: bool
+    title: str
     texts: tuple[StoredText, ...]
 
 
@@ -83,9 +84,9 @@ def read_store(path: Path) -> Stored:
             heading = text[: -len(piece)] if piece and text.endswith(piece) else ""
             texts[context_id].append(StoredText(script, text, heading, vector))
         contexts = tuple(
-            StoredContext(uri, bool(is_directory), tuple(texts[context_id]))
-            for context_id, uri, is_directory in db.execute(
-                "SELECT id, uri, is_directory FROM contexts"
+            StoredContext(uri, bool(is_directory), title, tuple(texts[context_id]))
+            for context_id, uri, is_directory, title in db.execute(
+                "SELECT id, uri, is_directory, title FROM contexts"
             )
         )
         vectors = [t.vector for c in contexts for t in c.texts if t.vector is not None]
@@ -97,7 +98,7 @@ def read_store(path: Path) -> Stored:
 
 
 PARTS = (
-    "meaning", "words", "centring", "languages", "headings", "lift", "gate", "parents",
+    "meaning", "words", "centring", "languages", "headings", "lift", "titles", "gate", "parents",
     "neighbours",
 )  # fmt: skip
 """What `Recomputation` can do without: one mean for all languages is without "languages", parents
@@ -131,6 +132,7 @@ class Recomputation:
 
         self._texts: list[StoredText] = []
         self._counts: list[Counter[str]] = []  # terms of each text
+        self._titles = {c.uri: frozenset(terms(c.title)) for c in inside if "titles" not in without}
         self._of: dict[str, list[int]] = {}  # the texts of each context
         self._below: dict[str, list[int]] = {uri: [] for uri in self._directories}
         self._documents: dict[str, Counter[str]] = {uri: Counter() for uri in self._directories}
@@ -240,7 +242,10 @@ class Recomputation:
             for i, file in enumerate(siblings):
                 around = [own[s] for s in siblings[max(0, i - 1) : i] + siblings[i + 1 : i + 2]]
                 smoothed = (own[file] + c * sum(around)) / (1 + c * len(around))
-                files[file] = (1 - weight) * smoothed + weight * directories[uri]
+                title = self._titles.get(file)
+                share = len(title & weights.keys()) / len(title) if title else 0.0
+                score = (1 - weight) * smoothed + weight * directories[uri] + TITLE * share**2
+                files[file] = min(1.0, score)
         return Expected(files, directories, icc)
 
     def _dense(self, vector: F64 | None, script: int) -> tuple[F64, F64 | None]:

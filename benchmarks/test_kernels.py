@@ -102,7 +102,7 @@ def _all_products(codes: I8, direction: I16, means: I16) -> int:
 
 def _fill(index: Index, tree: data.Tree) -> None:
     above = [
-        Upsert(number, uri, True, "", {}, ())
+        Upsert(number, uri, True, "", "", {}, ())
         for number, uri in enumerate((*uris.ancestors(data.TOP)[1:],), start=2)
     ]
     index.apply(above, 1)
@@ -118,4 +118,4 @@ def _fill(index: Index, tree: data.Tree) -> None:
 def _upsert(number: int, draft: Draft) -> Upsert:
     (text,) = prepare(draft).texts
     indexed = IndexedText(number, text.ordinal, text.script, text.text, text.vector, True)
-    return Upsert(number, draft.uri, draft.is_directory, "", {}, (indexed,))
+    return Upsert(number, draft.uri, draft.is_directory, draft.title, "", {}, (indexed,))

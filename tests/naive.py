@@ -29,6 +29,7 @@ SAMPLE_FILES = 2048
 K1 = 1.2
 B = 0.75
 LEAST_BEST = 0.2
+TITLE = 0.1
 NEGLIGIBLE = 1e-4
 
 
@@ -51,6 +52,7 @@ class File:
     name: str
     parent: Directory
     texts: list[Text] = field(default_factory=list)
+    title: frozenset[str] = frozenset()  # its terms
 
 
 @dataclass(eq=False)
@@ -502,8 +504,30 @@ def with_neighbours(file: File) -> tuple[int, int, int]:
     return ids[at], ids[at - 1], ids[at + 1]
 
 
+def score_titles(top: Directory, terms: Collection[str]) -> dict[int, float]:
+    """What their titles add to the files below `top`, by id; without a text none is found."""
+    out = {}
+    for file in files_below(top):
+        share = len(file.title & set(terms)) / len(file.title) if file.title else 0.0
+        out[file.id] = TITLE * share**2 if file.texts else 0.0
+    return out
+
+
+def forget_titles(titles: Sequence[float]) -> list[float]:
+    """No file has a score."""
+    return [0.0 for _ in titles]
+
+
+def final_score(smoothed: float, above: float, weight: float, title: float) -> float:
+    """A file's, at most 1."""
+    return min(1.0, (1 - weight) * smoothed + weight * above + title)
+
+
 def finals_in(
-    directory: Directory, own: Mapping[int, float], weights: tuple[float, float, float]
+    directory: Directory,
+    own: Mapping[int, float],
+    weights: tuple[float, float, float],
+    titles: Mapping[int, float],
 ) -> dict[int, float]:
     """Final scores of a directory's files by id; `weights` are b, c, the directory's own final."""
     b, share, above = weights
@@ -512,7 +536,7 @@ def finals_in(
         _, *around = with_neighbours(file)
         parts = [(1.0, own[file.id])] + [(share, own[i]) for i in around if i >= 0]
         smoothed = sum(w * x for w, x in parts) / sum(w for w, _ in parts)
-        out[file.id] = (1 - b) * smoothed + b * above
+        out[file.id] = final_score(smoothed, above, b, titles[file.id])
     return out
 
 
@@ -521,12 +545,13 @@ def finals_below(
     own: Mapping[int, float],
     weights: tuple[float, float, float],
     above: Mapping[int, float],
+    titles: Mapping[int, float],
 ) -> dict[int, float]:
     """The same below `top`; `weights` are b, b below the root, c."""
     out = {}
     for directory in walk(top):
         b = weights[1] if directory is top else weights[0]
-        out |= finals_in(directory, own, (b, weights[2], above[directory.id]))
+        out |= finals_in(directory, own, (b, weights[2], above[directory.id]), titles)
     return out
 
 
@@ -584,6 +609,7 @@ def ranges_in(
     directory: Directory,
     own: Mapping[int, tuple[float, float]],
     weights: tuple[float, float, float],
+    titles: Mapping[int, float],
 ) -> dict[int, tuple[float, float]]:
     """(least, most) of a directory's files, from (own, how far it can be off) of each.
 
@@ -591,19 +617,19 @@ def ranges_in(
     """
     least = {key: value - off for key, (value, off) in own.items()}
     most = {key: value + off for key, (value, off) in own.items()}
-    low, high = (finals_in(directory, scores, weights) for scores in (least, most))
+    low, high = (finals_in(directory, scores, weights, titles) for scores in (least, most))
     return {key: (low[key], high[key]) for key in low}
 
 
 def open_directory(
     directory: Directory, own: Mapping[int, float], weights: tuple[float, float, float],
-    top: Sequence[float], k: int,
+    titles: Mapping[int, float], top: Sequence[float], k: int,
 ) -> tuple[bool, float, int]:  # fmt: skip
-    """(whether the k best changed, the best own score, texts) when its files are offered."""
+    """(whether the k best changed, the best own score with its title's, texts) when opened."""
     scored, texts = score_files(directory, own)
-    finals = finals_in(directory, {key: value for key, (value, _) in scored.items()}, weights)
-    _, changed = offer_files(top, finals.values(), k)
-    return changed, best_in(value for value, _ in scored.values()), texts
+    owns = {key: value for key, (value, _) in scored.items()}
+    _, changed = offer_files(top, finals_in(directory, owns, weights, titles).values(), k)
+    return changed, best_in(value + titles[key] for key, value in owns.items()), texts
 
 
 def best_in(own: Iterable[float]) -> float:
@@ -621,8 +647,8 @@ def best_first(
 
     Args:
         starts: positions of directories, the scope's root last.
-        nodes: of each position its final score, its children, its files' own scores and its
-            files' final scores.
+        nodes: of each position its final score, its children, its files' own scores with what
+            their titles add, and its files' final scores.
         weight: b.
         limits: k, directories a round, patience, most.
     """
@@ -745,12 +771,19 @@ def gather_strings(strings: Sequence[Row], rows: Iterable[int]) -> list[Row]:
     return [strings[row] for row in rows]
 
 
-def merge_postings(top: Directory) -> dict[str, list[tuple[int, int]]]:
-    """Of each term (position of the text, tf) in depth-first order."""
-    out: dict[str, list[tuple[int, int]]] = {}
+def merge_postings(top: Directory) -> dict[tuple[str, bool], list[tuple[int, int]]]:
+    """By term, in a text (False) or a title (True): (position of the text, tf), depth-first.
+
+    A title's stand below its file's first text, with the number of its terms in the place of tf.
+    """
+    out: dict[tuple[str, bool], list[tuple[int, int]]] = {}
+    titles = {file.texts[0].id: file.title for file in files_below(top) if file.texts}
     for position, text in enumerate(texts_below(top)):
         for term, tf in Counter(text.terms).items():
-            out.setdefault(term, []).append((position, tf))
+            out.setdefault((term, False), []).append((position, tf))
+        title = titles.get(text.id, frozenset())
+        for term in title:
+            out.setdefault((term, True), []).append((position, len(title)))
     return out
 
 
@@ -766,6 +799,7 @@ class Found:
     directory_final: dict[int, float]
     own: dict[int, float]
     best: dict[int, int]
+    titles: dict[int, float]
     final: dict[int, float]
     icc: float
     gate: float
@@ -776,7 +810,7 @@ def parts_of_files(
     weights: tuple[float, float, float],
     top: Directory,
 ) -> tuple[float, ...]:  # fmt: skip
-    """Dense, lexical, dense weight, own, smoothed, parent, b, final of a file."""
+    """Dense, lexical, dense weight, own, smoothed, parent, b, title, final of a file."""
     own = found.own[file.id]
     known = {**found.own, -1: -1.0}
     dense = words = w = 0.0
@@ -791,7 +825,9 @@ def parts_of_files(
     b = weights[1] if file.parent is top else weights[0]
     smoothed = smooth(*(known[i] for i in with_neighbours(file)), weights[2])
     above = found.directory_final[file.parent.id]
-    return dense, words, w, own, smoothed, above, b, (1 - b) * smoothed + b * above
+    title = found.titles[file.id]
+    final = final_score(smoothed, above, b, title)
+    return dense, words, w, own, smoothed, above, b, title, final
 
 
 def lift(
@@ -824,9 +860,10 @@ def find(
     directories = directory_scores(top, query, mean, directory_lexical)
     owns = {key: value[3] for key, value in directories.items()}
     above = propagate(top, owns, b, root_weight(top, b))
-    final = finals_below(top, own, (b, root_weight(top, b), share), above)
+    titles = score_titles(top, terms)
+    final = finals_below(top, own, (b, root_weight(top, b), share), above, titles)
     best = {key: value[1] for key, value in offered.items()}
-    return Found(texts, directories, above, own, best, final, icc, told)
+    return Found(texts, directories, above, own, best, titles, final, icc, told)
 
 
 def score_rows(contexts: Iterable[Directory | File], found: Found) -> list[float]:

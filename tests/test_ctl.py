@@ -153,6 +153,10 @@ def test_a_score_is_shown_as_the_formula_that_makes_it() -> None:
         "0.411 = 0.81·smoothed 0.430 + 0.19·parent 0.330; "
         "own 0.430 = 0.50·dense 0.380 + 0.50·lexical 0.480"
     )
+    titled = ParseDict(parts(title=0.04, final=0.451), ScoreParts())
+    assert trace.formula(titled).startswith(
+        "0.451 = 0.81·smoothed 0.430 + 0.19·parent 0.330 + title 0.040; own"
+    )
 
 
 def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
@@ -182,7 +186,12 @@ def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
         ({"smoothed": 0.5}, False, "its neighbours raise that to 0.500"),
         ({"smoothed": 0.4}, False, "its neighbours lower that to 0.400"),
         ({}, False, "viking://a, counts for 19% with its 0.330: 0.411."),
-        ({"final": 0.43}, False, "which makes 0.430."),
+        ({"parent": 0.43}, False, "which makes 0.430."),
+        (
+            {"title": 0.04, "final": 0.451},
+            False,
+            "its 0.330: 0.411, and the words of its title add 0.040: 0.451.",
+        ),
     ],
 )
 def test_the_reason_says_what_the_parts_say(

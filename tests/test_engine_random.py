@@ -48,6 +48,7 @@ words = st.lists(
     st.sampled_from(WORDS),
     max_size=6,
 ).map(" ".join)
+titles = st.sampled_from(["", "harbour", "harbour light", "冬天"])
 seeds = st.none() | st.integers(0, 40)
 
 
@@ -148,15 +149,15 @@ class EngineMachine(RuleBasedStateMachine):
             out[uri] = prepared.abstract, passages, relations
         return out
 
-    @rule(uri=files, content=words, seed=seeds, cut=st.booleans())
-    def put_file(self, uri: str, content: str, seed: int | None, cut: bool) -> None:
+    @rule(uri=files, content=words, seed=seeds, cut=st.booleans(), title=titles)
+    def put_file(self, uri: str, content: str, seed: int | None, cut: bool, title: str) -> None:
         """A file is written, or refused where a directory is in the way."""
         clash = any(self.known.get(above) is not None for above in uris.ancestors(uri))
         clash = clash or (uri in self.known and self.known[uri] is None)
         half = len(content) // 2
         passages = [Passage("一", 0, half), Passage("two", half, len(content))] if half else []
         draft = Draft(
-            uri, content=content, vector=vector(seed), metadata={"n": len(content)},
+            uri, content=content, title=title, vector=vector(seed), metadata={"n": len(content)},
             abstract=content[half:] if cut else "", passages=passages if cut else None,
         )  # fmt: skip
         future = self.engine.put([prepare(draft)])

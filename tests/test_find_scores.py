@@ -35,7 +35,7 @@ def files_of(snapshot: Snapshot, found: kernel.Found) -> list[int]:
 
 def ranked(snapshot: Snapshot, found: kernel.Found, k: int) -> list[tuple[float, str]]:
     """The k best as (score, URI)."""
-    scores = found.parts[:, 7].tolist()
+    scores = found.parts[:, 8].tolist()
     uris = [snapshot.file_uri(int(row)) for row in found.rows]
     positive = [(s, u) for s, u in zip(scores, uris, strict=True) if s > 0]
     return sorted(positive, key=lambda c: (-c[0], c[1]))[:k]
@@ -67,7 +67,7 @@ def compare(
     """All parts of all scores."""
     snapshot, scope, _ = world.scope_of(top)
     weights = found.weights
-    assert np.lexsort((found.rows, -found.parts[:, 7])).tolist() == [*range(len(found.rows))]
+    assert np.lexsort((found.rows, -found.parts[:, 8])).tolist() == [*range(len(found.rows))]
     lexical, _ = naive.score_scope(top, query.terms if query.use_lexical else {})
     lexical, lift = naive.lift(top, lexical, query.script)
     assert found.lift == pytest.approx(lift, rel=1e-5)
@@ -143,7 +143,7 @@ def test_the_best_are_found(shape, alpha, sample, k, threshold):
     world = build(shape)
     top, query = world.random_directory(), world.query()
     whole = search(world.snapshot, top.uri, query, alpha=alpha, sample=sample)
-    best = naive.best_rows(whole.parts[:, 7].tolist(), k, threshold)
+    best = naive.best_rows(whole.parts[:, 8].tolist(), k, threshold)
     for method in (kernel.EXHAUSTIVE, kernel.EXACT):
         found = search(
             world.snapshot,
@@ -177,7 +177,7 @@ def test_a_threshold_is_kept_to_the_last_bit(shape, alpha, sample):
     world = build(shape)
     query = world.query()
     whole = search(world.snapshot, world.root.uri, query, alpha=alpha, sample=sample)
-    finals = whole.parts[:, 7]
+    finals = whole.parts[:, 8]
     for score in finals[:4].tolist():
         for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
             for threshold in (float(np.nextafter(score, 0)), score):
@@ -223,7 +223,7 @@ def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, see
     by_words = {key for key, score in lexical.items() if score > 0}
     if len(by_words) > kernel.BEST_BY_WORDS:
         by_words = set()
-    last = found.parts[-1, 7] if len(found.rows) >= k else 0.0
+    last = found.parts[-1, 8] if len(found.rows) >= k else 0.0
     for file in files_below(top):
         position = place(
             int(snapshot.find(file.parent.uri)), scope.dir_low, scope.dir_high, scope.base_dirs
@@ -231,7 +231,7 @@ def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, see
         row = -1 - snapshot.find(file.uri)
         mine = {text.id for text in file.texts}
         if position in opened or mine & by_words or {ids[key] for key in mine} & set(near):
-            score = whole.parts[rows.index(row), 7] if row in rows else 0.0
+            score = whole.parts[rows.index(row), 8] if row in rows else 0.0
             assert score < last or row in found.rows.tolist() or score == 0
     world.close()
 
@@ -424,7 +424,7 @@ def test_equal_files_tie(compacted):
             found = search(world.snapshot, "viking://", query, method, k=2, sample=sample)
             assert found.sample_files == (9 if sample == 1.0 else 0)
             assert len(found.rows) == 9
-            assert len(set(found.parts[:, 7].tolist())) == 1
+            assert len(set(found.parts[:, 8].tolist())) == 1
     world.close()
 
 

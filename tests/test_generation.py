@@ -18,7 +18,7 @@ def upsert(number: int, uri: str, *, is_directory: bool = False, texts: int = 0)
     made = tuple(
         IndexedText(number * 100 + i, i + 1, 1, f"word{number}", b"", False) for i in range(texts)
     )
-    return Upsert(number, uri, is_directory, "", {}, made)
+    return Upsert(number, uri, is_directory, "", "", {}, made)
 
 
 def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:

@@ -15,6 +15,7 @@ from viking_kernels import bm25, hierarchy, texts
 from viking_kernels import scope as scopes
 from viking_kernels import walk as walks
 from viking_kernels.arrays import NEVER, Files
+from viking_kernels.titles import score_titles
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
 score = st.floats(0, 1, width=32)
@@ -39,6 +40,9 @@ class Scored:
             tree, self.snapshot.numbers, scope, self.inside, terms_of(self.snapshot, self.query),
             self.scratch,
         )  # fmt: skip
+        score_titles(
+            tree.texts, scope, self.inside, terms_of(self.snapshot, self.query), self.scratch.titles
+        )
         hierarchy.directory_scores(
             tree.directories, self.snapshot.numbers, self.compared, scope, self.inside, False,
             self.scratch,
@@ -86,6 +90,10 @@ class Scored:
     def own(self) -> dict[int, float]:
         """Own scores of the files by id."""
         return {key: float(self.scratch.own[0, self.file_at(key)]) for key in self.file_row}
+
+    def titles(self) -> dict[int, float]:
+        """What the titles of the files add, by id."""
+        return {key: float(self.scratch.titles[self.file_at(key)]) for key in self.file_row}
 
     def own_in(self, directory: Directory) -> dict[int, float]:
         """Those of the files right in a directory."""
@@ -296,13 +304,13 @@ def test_final_scores(shape, weights, files):
         trio, s.tree.files.directory, s.tree.texts, s.scope, s.compared, weights, s.scratch
     )
     known = {f.id: s.text_id(int(s.scratch.best[s.file_at(f.id)])) for f in plain}
-    found = naive.Found({}, {}, above, s.own(), known, {}, 0, 0)
+    found = naive.Found({}, {}, above, s.own(), known, s.titles(), {}, 0, 0)
     lexical = {t.id: float(s.scratch.lexical[s.text_at(t.id)]) for t in texts_below(s.top)}
-    finals = naive.finals_below(s.top, s.own(), weights, above)
+    finals = naive.finals_below(s.top, s.own(), weights, above, s.titles())
     for i, file in enumerate(plain):
         wanted_parts = naive.parts_of_files(file, s.query, found, lexical, weights, s.top)
         assert parts[i] == pytest.approx(wanted_parts, abs=1e-6)
-        assert parts[i, 7] == pytest.approx(finals[file.id], abs=1e-6)
+        assert parts[i, 8] == pytest.approx(finals[file.id], abs=1e-6)
         assert s.text_id(int(best[i])) == known[file.id]
     keys = {int(i): int(k) for i, k in zip(s.snapshot.dir_id, s.tree.directories.key, strict=True)}
     sample = hierarchy.sample_directories(

@@ -229,7 +229,7 @@ def test_the_first_vector_says_the_dimension():
     world = World(5)
     index = Index(Path(world.folder.name), "model", np.zeros((8, 0), np.float32), IndexSettings())
     text = IndexedText(1, 0, LATIN, "status", b"", True)
-    index.apply([Upsert(1, "viking://a", True, "", {}, (text,))], 1)
+    index.apply([Upsert(1, "viking://a", True, "", "", {}, (text,))], 1)
     assert index.snapshot.dimension == 0
     index.apply([Filled(1, world.vector(LATIN))], 2)
     assert index.snapshot.dimension == 16
@@ -237,7 +237,7 @@ def test_the_first_vector_says_the_dimension():
     found = search(index.snapshot, "viking://", query)
     assert np.isfinite(found.directories).all()
     with pytest.raises(Corrupt):
-        index.apply([Upsert(2, "viking://b", True, "", {}, (IndexedText(
+        index.apply([Upsert(2, "viking://b", True, "", "", {}, (IndexedText(
             2, 0, LATIN, "", b"\0" * 8, True),))], 3)  # fmt: skip
     index.close()
     world.close()
@@ -248,8 +248,8 @@ def test_what_does_not_fit_is_refused():
     world = World(6)
     world.commit([world.put("viking://a", True, [])])
     for change in (
-        Upsert(9, "viking://x/y", False, "", {}, ()),
-        Upsert(9, "viking://a", False, "", {}, ()),
+        Upsert(9, "viking://x/y", False, "", "", {}, ()),
+        Upsert(9, "viking://a", False, "", "", {}, ()),
     ):
         with pytest.raises(Corrupt):
             world.index.apply([change], world.revision + 1)

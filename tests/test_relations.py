@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from trees import LARGE, asked, build, room, sampled, shapes, terms_of
 from viking_kernels import find as kernel
 from viking_kernels import walk
-from viking_kernels.bm25 import forget
 
 from vikingd.client import Draft, Levels, Method
 from vikingd.client.messages import MessageClient
@@ -252,7 +251,7 @@ def test_rows_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
         )  # fmt: skip
 
     whole = ask(kernel.EXACT, 10**4)
-    forget(terms, scope, scratch.lexical)
+    kernel.forget(snapshot.tree.texts, scope, terms, scratch)
     plain = naive.find(
         top, query, world.prior.astype(float), None if alpha < 0 else alpha, whole.gate
     )
@@ -265,8 +264,9 @@ def test_rows_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
             rows, snapshot.tree, snapshot.vectors, numbers, means, asked(query), scope,
             found.weights, scratch,
         )  # fmt: skip
-        forget(terms, scope, scratch.lexical)
+        kernel.forget(snapshot.tree.texts, scope, terms, scratch)
         assert not scratch.lexical.any()
+        assert not scratch.titles.any()
         assert scores.tolist() == pytest.approx(expected, abs=1e-5)
     world.close()
 

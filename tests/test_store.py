@@ -106,6 +106,17 @@ def test_update_keeps_what_is_not_written(store: Store) -> None:
     assert min(text_ids(store, GUIDE)) > max(text_ids(store, f"{DOCS}/b.md"))
 
 
+def test_another_title_makes_other_texts(store: Store) -> None:
+    """Also where they read the same: the index counts what the title is, by text."""
+    put(store, file(GUIDE, "x", abstract="Guide to it.", title="Guide"))
+    before = scanned(store)[GUIDE]
+    put(store, file(GUIDE, "x", abstract="Guide to it.", title="Guide to"))
+    after = scanned(store)[GUIDE]
+    assert after.texts[0].text == before.texts[0].text
+    assert after.texts[0].text_id != before.texts[0].text_id
+    assert (before.title, after.title) == ("Guide", "Guide to")
+
+
 def test_update_keeps_the_vectors_of_equal_texts(store: Store) -> None:
     """A passage that only moved is not embedded again; an equal abstract is another thing."""
     put(store, file(GUIDE, "one\ntwo\n"))

@@ -116,9 +116,9 @@ def test_opening_a_directory(shape, weights, k):
                 s.dir_at(directory.id), row, weights, s.tree, s.vectors, s.compared, s.scope, True,
                 NONE, s.scratch, best,
             )  # fmt: skip
-            changed, own, texts = naive.open_directory(directory, owns, at, top, k)
+            changed, own, texts = naive.open_directory(directory, owns, at, s.titles(), top, k)
             assert got[1:] == (pytest.approx(own, abs=1e-6), texts if fresh else 0)
-            finals = naive.finals_in(directory, s.own_in(directory), at)
+            finals = naive.finals_in(directory, s.own_in(directory), at, s.titles())
             top, _ = naive.offer_files(top, finals.values(), k)
             kept = sorted(best.top[: best.held[0]].tolist())
             assert kept == pytest.approx(top, abs=1e-6)
@@ -151,7 +151,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
             own = {f.id: tuple(s.scratch.own[:, s.file_at(f.id)].tolist()) for f in files_in(d)}
             above = float(s.scratch.directories[4, s.dir_at(d.id)])
             b = weights[1] if d is s.top else weights[0]
-            ranges |= naive.ranges_in(d, own, (b, weights[2], above))
+            ranges |= naive.ranges_in(d, own, (b, weights[2], above), s.titles())
         if filtered:
             ranges = {key: span for key, span in ranges.items() if allowed[s.file_at(key)]}
         floor = best.top[0] if best.held[0] == k else 0
@@ -184,15 +184,15 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
     sampled(s, weight)
     final = s.scratch.directories[4]
     weights = (weight, weight, 0.1)
-    own = s.own()
+    own, titles = s.own(), s.titles()
     nodes = {}
     for d in walk(s.top):
         above = float(final[s.dir_at(d.id)])
-        finals = naive.finals_in(d, own, (weight, 0.1, above)).values()
+        finals = naive.finals_in(d, own, (weight, 0.1, above), titles).values()
         nodes[s.dir_at(d.id)] = (
             above,
             [s.dir_at(child.id) for child in d.directories.values()],
-            [own[f.id] for f in files_in(d)],
+            [own[f.id] + titles[f.id] for f in files_in(d)],
             np.array([*finals], np.float32).tolist(),
         )
     starts = [*sorted(nodes)[-2:], s.dir_at(s.top.id)]
@@ -231,7 +231,8 @@ def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
     assert texts == sum(len(f.texts) for d in seen for f in files_in(d))
     finals = {}
     for d in seen:
-        finals |= naive.finals_in(d, own, (weight, 0.1, float(final[s.dir_at(d.id)])))
+        at = (weight, 0.1, float(final[s.dir_at(d.id)]))
+        finals |= naive.finals_in(d, own, at, s.titles())
     floor = best.top[0] if best.held[0] == k else 0
     pairs = zip(s.scratch.candidates, s.scratch.reach, strict=True)
     able = {int(at) for at, most in [*pairs][: best.candidates[0]] if most >= floor}

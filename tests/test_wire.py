@@ -368,7 +368,7 @@ def match(uri: str, kind: ContextType, score: float = 0.5) -> Match:
         uri, kind, True, 2, "abstract", score,
         (Relation("viking://resources/r", "ra", "why"),),
         (MatchedPassage("A > B", "text", 3, 7, 0.25),),
-        ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
+        ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
     )  # fmt: skip
 
 
@@ -407,8 +407,10 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
     assert (passage.section, passage.text, passage.start, passage.end, passage.score) == (
         "A > B", "text", 3, 7, 0.25,
     )  # fmt: skip
-    assert [value for _, value in found.parts.ListFields()] == [
-        0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8,
+    parts = [(field.name, value) for field, value in found.parts.ListFields()]
+    assert parts == [
+        ("dense", 0.1), ("lexical", 0.2), ("dense_weight", 0.3), ("own", 0.4), ("smoothed", 0.5),
+        ("parent", 0.6), ("parent_weight", 0.7), ("final", 0.9), ("title", 0.8),
     ]  # fmt: skip
 
 
@@ -420,7 +422,7 @@ def test_a_stage_that_is_gone_through_again_is_told_once() -> None:
 
 def test_trace_is_sent_whole() -> None:
     """Every field of the trace arrives under its name."""
-    parts = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+    parts = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     trace = FindTrace(
         Method.BEST_FIRST, 1, 2, 3, 4, 5, ("term",), "latin",
         (TracedMean("han", 6, "viking://", True),), 0.5, 0.25, 7,
@@ -436,7 +438,7 @@ def test_trace_is_sent_whole() -> None:
     assert reply.trace.method == retrieval_pb2.METHOD_BEST_FIRST
     assert (reply.trace.scope_texts, reply.trace.rescored, reply.trace.rounds) == (3, 5, 10)
     assert reply.trace.means[0].with_prior
-    assert reply.trace.directories[0].parts.final == 0.8
+    assert reply.trace.directories[0].parts.final == 0.9
 
 
 def details(error: Exception) -> tuple[Status, ErrorInfo, BadRequest | None]:

@@ -131,7 +131,18 @@ class World:
             self._known.append(out[-1])
         return out
 
-    def put(self, uri: str, is_directory: bool, texts: Sequence[tuple[int, str, bytes]]) -> Upsert:
+    def random_title(self) -> str:
+        """A few words, or none."""
+        words = WORDS[int(self.rng.choice(self.scripts))]
+        return " ".join(self.rng.choice(words, self.rng.integers(0, 4)))
+
+    def put(
+        self,
+        uri: str,
+        is_directory: bool,
+        texts: Sequence[tuple[int, str, bytes]],
+        title: str = "",
+    ) -> Upsert:
         """Puts a context into the plain tree; what the index has to be told."""
         parent, name = self.directory(uris.parent(uri)), uris.name(uri)
         node: Directory | File | None = (
@@ -161,8 +172,8 @@ class World:
             node.abstract = plain[0] if plain else None
         else:
             parent.files[name] = node
-            node.texts = plain
-        return Upsert(node.id, uri, is_directory, self.stamp(uri), {}, tuple(indexed))
+            node.texts, node.title = plain, frozenset(tokens.terms(title))
+        return Upsert(node.id, uri, is_directory, title, self.stamp(uri), {}, tuple(indexed))
 
     def stamp(self, uri: str) -> str:
         """What stands as abstract and section of all that a commit puts; see `check_contents`."""
@@ -190,7 +201,8 @@ class World:
             return Remove(gone.uri)
         if kind < 0.35 and files:
             file = files[self.rng.integers(len(files))]
-            return self.put(file.uri, False, self.random_texts(int(self.rng.integers(4))))
+            texts = self.random_texts(int(self.rng.integers(4)))
+            return self.put(file.uri, False, texts, self.random_title())
         parent = directories[self.rng.integers(len(directories))]
         name = str(self.rng.choice(NAMES)) + str(self.rng.integers(4))
         uri = uris.join(parent.uri, name)
@@ -198,7 +210,7 @@ class World:
             name in parent.directories or self.rng.random() < 0.25
         )
         count = int(self.rng.integers(2 if is_directory else 4))
-        return self.put(uri, is_directory, self.random_texts(count))
+        return self.put(uri, is_directory, self.random_texts(count), self.random_title())
 
     def commit(self, changes: Sequence[Change]) -> None:
         """Tells the index."""
@@ -299,7 +311,7 @@ def room(snapshot: Snapshot, more: int = 0, rubbish: float = np.nan) -> Scratch:
 def spoil(scratch: Scratch, rubbish: float) -> None:
     """Leaves rubbish in a scratch where a query may leave it."""
     for name, array in scratch._asdict().items():
-        if name not in ("lexical", "dir_tf"):
+        if name not in ("lexical", "titles", "dir_tf"):
             # Of rows such as there are: what was read would not be out of bounds.
             array[:] = rubbish if array.dtype == np.float32 else np.arange(array.size) % 2
 
@@ -358,5 +370,6 @@ def search(
         scratch,
     )  # fmt: skip
     assert not scratch.lexical.any()
+    assert not scratch.titles.any()
     assert not scratch.dir_tf.any()
     return found

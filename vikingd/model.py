@@ -182,6 +182,7 @@ class ScoreParts:
     smoothed: float
     parent: float
     parent_weight: float
+    title: float
     final: float
     rerank: float | None = None
 
@@ -373,6 +374,7 @@ class Upsert:
     context_id: int
     uri: str
     is_directory: bool
+    title: str
     abstract: str
     metadata: Mapping[str, Any]
     texts: tuple[IndexedText, ...]

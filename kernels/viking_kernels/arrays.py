@@ -131,15 +131,19 @@ class Scope(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The query's terms, the postings of the base, those of the terms in the tail: by text."""
+    """The query's terms, the postings of the base, those of the terms in the tail: by text.
 
-    key: U64  # [n] hashes of the terms
+    Terms n and on are the same n as words of a file's title: the postings are of the file's first
+    text, with the number of the title's terms in the place of tf.
+    """
+
+    key: U64  # [2n] hashes of the terms
     weight: F32  # [n] how often the query has the term
     base_key: U64  # [V] rising hashes of the base's terms
     base_at: I64  # [V + 1] postings of term v: [at[v], at[v + 1])
     base_text: I32  # [postings]
     base_tf: U16  # [postings]
-    tail_from: I64  # [n + 1]
+    tail_from: I64  # [2n + 1]
     tail_text: I32  # [tail postings of these terms]
     tail_tf: U16
 
@@ -181,10 +185,12 @@ class Query(NamedTuple):
 class Scratch(NamedTuple):
     """Where a query's scores stand, by position (see scope.place): used again by the next query.
 
-    `lexical` and `dir_tf` are zeros between queries; the others hold whatever was left in them.
+    `lexical`, `titles` and `dir_tf` are zeros between queries; the others hold whatever was left in
+    them.
     """
 
     lexical: F32  # [T] of texts
+    titles: F32  # [F] of files
     coded: F32  # [2, T] own scores of base texts from their codes, and how far each can be off
     block: F32  # [6, n] room for texts that are scored together
     dir_lexical: F32  # [D]

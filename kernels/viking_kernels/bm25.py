@@ -131,7 +131,7 @@ def score_scope(
         (texts that have a term: number of alive postings looked at, the texts' ideal).
     """
     texts = tree.texts
-    count = terms.key.shape[0]
+    count = terms.weight.shape[0]
     slot = numbers.slot[scope.root]
     documents = float(numbers.counts[slot, TEXTS])
     average = max(1.0, numbers.counts[slot, TEXT_LENGTH] / max(1.0, documents))
@@ -257,13 +257,14 @@ def lift(texts: Texts, scope: Scope, script: int, lexical: F32) -> float:
 @njit
 def forget(terms: Terms, scope: Scope, lexical: F32) -> None:
     """Makes the scores of texts zeros again, where a term can have left others."""
-    for i in range(terms.key.shape[0]):
+    count = terms.weight.shape[0]
+    for i in range(count):
         first, last = postings(terms, i)
         first = lower_bound(terms.base_text, first, last, scope.text_low)
         last = lower_bound(terms.base_text, first, last, scope.text_high)
         for p in range(first, last):
             lexical[terms.base_text[p] - scope.text_low] = 0
-    for p in range(terms.tail_text.shape[0]):
+    for p in range(terms.tail_from[count]):
         at = place(terms.tail_text[p], scope.text_low, scope.text_high, scope.base_texts)
         if at < lexical.shape[0]:
             lexical[at] = 0

@@ -23,11 +23,13 @@ from viking_kernels.arrays import (
     Scope,
     Scratch,
     Terms,
+    Texts,
     Tree,
     Vectors,
 )
 from viking_kernels.dense import prepare
 from viking_kernels.texts import best_passages, own_of_file
+from viking_kernels.titles import forget_titles, score_titles
 
 EXHAUSTIVE = 1
 BEST_FIRST = 2
@@ -53,14 +55,14 @@ class Plan(NamedTuple):
     passages: int  # best passages to show of each file
     all_directories: bool  # BEST_FIRST: exact scores of all, not only of those around files
     limits: walk.Limits  # k is at least 1 in every method
-    keeps_words: bool = False  # leaves scratch.lexical for score_rows: the caller forgets it then
+    keeps_words: bool = False  # leaves scratch to score_rows: the caller calls `forget` then
 
 
 class Found(NamedTuple):
     """What came of it. Positions are in the scope's arrays, see scope.place."""
 
     rows: I32  # [n] the k best files, best first, with all that share the last place
-    parts: F64  # [n, 8] dense, lexical, dense weight, own, smoothed, parent, b, final
+    parts: F64  # [n, 9] dense, lexical, dense weight, own, smoothed, parent, b, title, final
     best_text: I32  # [n] rows
     passages: I32  # [n, Plan.passages] rows of texts, best first, -1 none
     passage_own: F32  # [n, Plan.passages]
@@ -81,7 +83,7 @@ class Found(NamedTuple):
 def scratch(directories: int, files: int, texts: int) -> Scratch:
     """Room for the scores of so many rows."""
     return Scratch(
-        np.zeros(texts, np.float32), np.empty((2, texts), np.float32),
+        np.zeros(texts, np.float32), np.zeros(files, np.float32), np.empty((2, texts), np.float32),
         np.empty((6, BLOCK), np.float32), np.empty(directories, np.float32),
         np.zeros(directories, np.float32), np.empty(directories, np.int32),
         np.empty((5, directories), np.float32), np.empty(directories, np.uint8),
@@ -125,6 +127,7 @@ def find(
     scratch.sampled[:d] = 0
     bm25.score_scope(tree, numbers, scope, inside, terms, scratch)
     lift = bm25.lift(tree.texts, scope, query.script, scratch.lexical)
+    score_titles(tree.texts, scope, inside, terms, scratch.titles)
     walks = plan.method == BEST_FIRST
     hierarchy.directory_scores(directories, numbers, query, scope, inside, walks, scratch)
 
@@ -191,7 +194,7 @@ def find(
     parts, best_text = hierarchy.parts_of_files(
         trio, tree.files.directory, tree.texts, scope, query, weights, scratch
     )
-    kept = select.best_rows(parts[:, 7], plan.limits.k, plan.threshold)
+    kept = select.best_rows(parts[:, 8], plan.limits.k, plan.threshold)
     passages = np.empty((kept.shape[0], plan.passages), np.int32)
     passage_own = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):
@@ -200,12 +203,19 @@ def find(
             passage_own[i],
         )  # fmt: skip
     if not plan.keeps_words:
-        bm25.forget(terms, scope, scratch.lexical)
+        forget(tree.texts, scope, terms, scratch)
     return Found(
         trio[kept, 0], parts[kept], best_text[kept], passages, passage_own,
         scratch.directories[:, :d], starts, scratch.opened[:opened].copy(), lift, icc, gate,
         weights, sample_files, texts, trio.shape[0], rounds, stop,
     )  # fmt: skip
+
+
+@njit
+def forget(texts: Texts, scope: Scope, terms: Terms, scratch: Scratch) -> None:
+    """Makes a scratch fit for the next query when the words of this one are used no more."""
+    bm25.forget(terms, scope, scratch.lexical)
+    forget_titles(texts, scope, terms, scratch.titles)
 
 
 @njit
@@ -255,7 +265,7 @@ def score_rows(
     count = 0
     for i in range(rows.shape[0]):
         if rows[i] < 0:
-            scores[i] = parts[count, 7]
+            scores[i] = parts[count, 8]
             count += 1
     return scores
 

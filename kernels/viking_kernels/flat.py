@@ -316,7 +316,7 @@ def keyword_top(
         (rows, scores in (0, 1)): k or as many as there are, best first, ties by row.
     """
     text = terms.base_text
-    n = terms.key.shape[0]
+    n = terms.weight.shape[0]
     rows = np.empty(k, np.int32)
     scores = np.empty(k, np.float32)
     count = 0

@@ -244,6 +244,12 @@ def smooth(own: float, before: float, after: float, share: float) -> float:
     return total / weight
 
 
+@inlined
+def final_score(smoothed: float, above: float, weight: float, title: float) -> float:
+    """Of a file, from its parent's and what its title adds; at most 1."""
+    return min(1.0, (1.0 - weight) * smoothed + weight * above + title)
+
+
 @njit
 def with_neighbours(positions: I32, files: Files, scope: Scope) -> I32:
     """[n, 3] rows of the files at these positions: the file, the one before, the one after (-1)."""
@@ -273,10 +279,10 @@ def parts_of_files(
         weights: b, b below the scope's root, c.
 
     Returns:
-        (parts [n, 8]: dense, lexical, dense weight, own, smoothed, parent, b, final; rows of the
-        best texts [n], -1 none).
+        (parts [n, 9]: dense, lexical, dense weight, own, smoothed, parent, b, title, final; rows of
+        the best texts [n], -1 none).
     """
-    parts = np.zeros((trio.shape[0], 8), np.float64)
+    parts = np.zeros((trio.shape[0], 9), np.float64)
     best = np.empty(trio.shape[0], np.int32)
     around = np.empty(3, np.float64)
     for i in range(trio.shape[0]):
@@ -288,6 +294,7 @@ def parts_of_files(
                 around[k] = scratch.own[0, at]
         at = place(trio[i, 0], scope.file_low, scope.file_high, scope.base_files)
         best[i] = scratch.best[at]
+        title = np.float64(scratch.titles[at])
         own = around[0]
         if best[i] >= 0:
             missing = foreign(texts.script[best[i]], query.script)
@@ -307,5 +314,6 @@ def parts_of_files(
         parts[i, 4] = smoothed
         parts[i, 5] = above
         parts[i, 6] = weight
-        parts[i, 7] = (1.0 - weight) * smoothed + weight * above
+        parts[i, 7] = title
+        parts[i, 8] = final_score(smoothed, above, weight, title)
     return parts, best

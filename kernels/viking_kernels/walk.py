@@ -24,7 +24,7 @@ from viking_kernels.arrays import (
     Tree,
     Vectors,
 )
-from viking_kernels.hierarchy import settle, smooth
+from viking_kernels.hierarchy import final_score, settle, smooth
 from viking_kernels.scope import next_file, place, row_at
 from viking_kernels.select import push_smallest
 from viking_kernels.texts import own_of_file, score_codes
@@ -99,7 +99,7 @@ def offer_files(
             best.
 
     Returns:
-        (whether the k best changed, the best own score of the files).
+        (whether the k best changed, the best own score of the files, what titles add included).
     """
     files = tree.files
     weight, share, above = weights
@@ -121,9 +121,10 @@ def offer_files(
             after = np.float64(scratch.own[0, at_after])
             if share > 0:
                 worst = max(worst, np.float64(scratch.own[1, at_after]))
-        best_own = max(best_own, own)
+        best_own = max(best_own, own + np.float64(scratch.titles[at]))
         if allowed.shape[0] == 0 or allowed[at]:
-            final = (1.0 - weight) * smooth(own, before, after, share) + weight * above
+            smoothed = smooth(own, before, after, share)
+            final = final_score(smoothed, above, weight, np.float64(scratch.titles[at]))
             off = (1.0 - weight) * worst
             held = best.held[0]
             # Compared as they are kept, so that equal ones stay equal.

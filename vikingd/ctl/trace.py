@@ -36,9 +36,10 @@ def formula(parts: ScoreParts) -> str:
             f"{_n(parts.final)} = {1 - b:.2f}·rerank {_n(parts.rerank)} "
             f"+ {b:.2f}·parent {_n(parts.parent)}; by meaning and words {_n(parts.own)}"
         )
+    title = f" + title {_n(parts.title)}" if parts.title >= _VISIBLE else ""
     return (
         f"{_n(parts.final)} = {1 - b:.2f}·smoothed {_n(parts.smoothed)} "
-        f"+ {b:.2f}·parent {_n(parts.parent)}; own {_n(parts.own)} = "
+        f"+ {b:.2f}·parent {_n(parts.parent)}{title}; own {_n(parts.own)} = "
         f"{w:.2f}·dense {_n(parts.dense)} + {1 - w:.2f}·lexical {_n(parts.lexical)}"
     )
 
@@ -155,9 +156,12 @@ def _clauses(parts: ScoreParts, uri: str, *, identifiers: bool) -> Iterator[str]
     if abs(parts.smoothed - parts.own) >= _VISIBLE:
         moved = "raise" if parts.smoothed > parts.own else "lower"
         yield f"its neighbours {moved} that to {_n(parts.smoothed)}"
-    if abs(parts.final - parts.smoothed) >= _VISIBLE:
+    untitled = (1 - b) * parts.smoothed + b * parts.parent
+    if abs(untitled - parts.smoothed) >= _VISIBLE:
         yield (f"and the directory above, {uris.parent(uri)}, counts for {b:.0%} with its "
-               f"{_n(parts.parent)}: {_n(parts.final)}")  # fmt: skip
+               f"{_n(parts.parent)}: {_n(untitled)}")  # fmt: skip
+    if parts.title >= _VISIBLE:
+        yield f"and the words of its title add {_n(parts.title)}: {_n(parts.final)}"
 
 
 def _n(score: float) -> str:

@@ -153,6 +153,8 @@ class Commit:
             tokens.heading_of(text, change.abstract),
         )  # fmt: skip
         length = len(words) // _HASH_BYTES
+        if first and change.title and not change.is_directory:
+            self._post_title(row, change.title)
         self.words.append(words)
         self.word_count += length
         c["text_file"][row] = -1 if change.is_directory else number
@@ -179,6 +181,12 @@ class Commit:
             self._set_vector(row, text.vector)
         elif text.embeddable:
             g.pending[text.text_id] = row
+
+    def _post_title(self, row: int, title: str) -> None:
+        """Adds the terms of a file's title to the postings, below its first text."""
+        keys = tokens.title_keys(title)
+        for key in keys:
+            self.g.postings.setdefault(key, array("Q")).append(row << 16 | len(keys))
 
     def _post_words(self) -> None:
         """Adds the terms of the newest texts to the postings."""

@@ -230,11 +230,12 @@ class Snapshot:
         return row
 
     def terms(self, hashes: U64, weights: F32) -> Terms:
-        """The postings of terms, for the kernels."""
+        """The postings of terms, in texts and in titles, for the kernels."""
         base = self.base
-        tail_from = np.zeros(len(hashes) + 1, np.int64)
+        keys = np.concatenate([hashes, tokens.as_titles(hashes)])
+        tail_from = np.zeros(len(keys) + 1, np.int64)
         parts: list[npt.NDArray[np.uint64]] = []
-        for i, key in enumerate(hashes.tolist()):
+        for i, key in enumerate(keys.tolist()):
             found = self.tail_postings.get(key)
             if found is not None:
                 # One call under the GIL: the writer may be appending to the same array.
@@ -245,7 +246,7 @@ class Snapshot:
             np.cumsum(tail_from, out=tail_from)
             tail = np.concatenate(parts)
             tail_text, tail_tf = (tail >> np.uint64(16)).astype(np.int32), tail.astype(np.uint16)
-        return Terms(hashes, weights, base.term_key, base.term_at, base.posting_text,
+        return Terms(keys, weights, base.term_key, base.term_at, base.posting_text,
                      base.posting_tf, tail_from, tail_text, tail_tf)  # fmt: skip
 
     def has_term(self, key: int, scope: Scope) -> bool:
@@ -257,7 +258,8 @@ class Snapshot:
         first, last = np.searchsorted(base, (scope.text_low, scope.text_high))
         if (texts.died[base[first:last]] > self.revision).any():
             return True
-        tail = terms.tail_text[terms.tail_text < len(texts.died)]
+        tail = terms.tail_text[: terms.tail_from[1]]
+        tail = tail[tail < len(texts.died)]
         tail = tail[texts.died[tail] > self.revision]
         return any(self._is_below(row, scope.root) for row in set(texts.directory[tail].tolist()))
 

@@ -22,11 +22,13 @@ import Stemmer
 from vikingd.model import IndexedText
 from vikingd.text import CJK_CHARS, normalized
 
-VERSION: int = 2
+VERSION: int = 3
 """To be raised whenever a text gets other terms than before: an index holds for one version."""
 
 HEADING = 3
 """How often a term of a text's heading counts."""
+
+_TITLE = 0x9E3779B97F4A7C15  # what tells a word of a title from the same word elsewhere
 
 MAX_TERM = 64
 """Longer ones are no terms: nobody asks for them, and encoded data would flood the vocabulary."""
@@ -138,6 +140,17 @@ def heading_of(text: IndexedText, abstract: str) -> str:
     """The title and the headings that stand before a passage, or before its context's abstract."""
     shown = text.passage if text.ordinal else abstract
     return text.text[: -len(shown)] if shown and text.text.endswith(shown) else ""
+
+
+def title_keys(title: str) -> tuple[int, ...]:
+    """The keys of a title's terms as such, each once: `as_titles` of their hashes."""
+    found = np.frombuffer(_hashes(normalized(title)), "<u8")
+    return tuple(as_titles(np.unique(found)).tolist())
+
+
+def as_titles(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The keys under which terms stand in the index as those of a title."""
+    return hashes ^ np.uint64(_TITLE)
 
 
 def encode(

@@ -91,6 +91,9 @@ class Comparison:
             words = np.uint64(0)
             with np.errstate(over="ignore"):
                 words = (hashes * tf.astype(np.uint64)).sum(dtype=np.uint64)
+                if i == 0 and not context.is_directory:
+                    title = np.array(tokens.title_keys(context.title), np.uint64)
+                    words += title.sum(dtype=np.uint64) * np.uint64(len(title))
             if length != snapshot.tree.texts.length[at] or words != self._words[at]:
                 self._problem(f"{context.uri}: text {text.text_id} has other terms in the index")
             self._compare_vector(context.uri, text.vector, at)

@@ -506,9 +506,9 @@ Global___MatchedContext: _TypeAlias = MatchedContext  # noqa: Y015
 
 @_typing.final
 class ScoreParts(_message.Message):
-    """How a score came about: final = (1 - b) * smoothed + b * parent, where smoothed is own with a
-    share of the neighbours', and own = w * dense + (1 - w) * lexical of the best text. Where the
-    reranker has decided: final = (1 - b) * (rerank, or own where that is unset) + b * parent.
+    """How a score came about: final = (1 - b) * smoothed + b * parent + title, at most 1, where smoothed
+    is own with a share of the neighbours', and own = w * dense + (1 - w) * lexical of the best text.
+    Where the reranker has decided: final = (1 - b) * (rerank, or own where that is unset) + b * parent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -522,6 +522,7 @@ class ScoreParts(_message.Message):
     PARENT_WEIGHT_FIELD_NUMBER: _builtins.int
     FINAL_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
     dense: _builtins.float
     """The closeness of meaning, max(0, cosine) after centring by language. 0 without a vector."""
     lexical: _builtins.float
@@ -544,6 +545,10 @@ class ScoreParts(_message.Message):
     """What the reranker gave the abstract, in [0, 1]. Unset in QUICK, and where there is no abstract:
     such a context keeps its score by meaning and words, the one place where two scales meet.
     """
+    title: _builtins.float
+    """What the title of a file adds: .1 times the square of the share of its terms that the query
+    has. 0 where the reranker has decided.
+    """
     def __init__(
         self,
         *,
@@ -556,10 +561,11 @@ class ScoreParts(_message.Message):
         parent_weight: _builtins.float = ...,
         final: _builtins.float = ...,
         rerank: _builtins.float | None = ...,
+        title: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "dense", b"dense", "dense_weight", b"dense_weight", "final", b"final", "lexical", b"lexical", "own", b"own", "parent", b"parent", "parent_weight", b"parent_weight", "rerank", b"rerank", "smoothed", b"smoothed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "dense", b"dense", "dense_weight", b"dense_weight", "final", b"final", "lexical", b"lexical", "own", b"own", "parent", b"parent", "parent_weight", b"parent_weight", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__rerank: _TypeAlias = _typing.Literal["rerank"]  # noqa: Y015
     _WhichOneofArgType__rerank: _TypeAlias = _typing.Literal["_rerank", b"_rerank"]  # noqa: Y015

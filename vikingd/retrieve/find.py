@@ -20,7 +20,7 @@ from viking_kernels.arrays import (
     Scratch,
     Terms,
 )
-from viking_kernels.bm25 import forget, postings
+from viking_kernels.bm25 import postings
 from viking_kernels.scope import place, row_at
 
 from vikingd.engine import Engine
@@ -135,12 +135,12 @@ class Search(Bound):
         by_row = {-1 - file: i for i, file in enumerate(scored.found.rows.tolist())}
         chosen = []
         for row in rows:
-            parts, best = np.zeros(8), -1
+            parts, best = np.zeros(9), -1
             if row >= 0:
                 parts = directory_parts(snapshot, scope, scored.found, row)
             elif (at := by_row.get(row)) is not None:
                 parts, best = scored.found.parts[at], int(scored.found.best_text[at])
-            chosen.append((float(parts[7]), snapshot.uri(row), row, parts, best))
+            chosen.append((float(parts[8]), snapshot.uri(row), row, parts, best))
         scored = replace(scored, chosen=tuple(chosen))
         matches = _matches(self, scored, self._relations(scored, scratch))
         keep_scratch(scratch)
@@ -207,7 +207,7 @@ class Search(Bound):
             return scores
 
         found = relations(snapshot, scope, [row for _, _, row, _, _ in scored.chosen], score)
-        forget(scored.postings, scope, scratch.lexical)
+        kernel.forget(snapshot.tree.texts, scope, scored.postings, scratch)
         return found
 
     def _near(self, method: Method, terms: Terms) -> I32:
@@ -231,7 +231,7 @@ class Search(Bound):
 
     def _best_files(self, found: kernel.Found) -> list[Chosen]:
         """The best by score, and all that share the last place: they are weighed by name."""
-        uri, scores = self.snapshot.file_uri, found.parts[:, 7].tolist()
+        uri, scores = self.snapshot.file_uri, found.parts[:, 8].tolist()
         return [
             (score, uri(row), -1 - row, parts, best)
             for score, row, parts, best in zip(
@@ -258,7 +258,7 @@ class Search(Bound):
             if row != scope.root:
                 parts = directory_parts(self.snapshot, scope, found, row)
                 uri = self.snapshot.directory_uri(row)
-                out.append((float(parts[7]), uri, row, parts, -1))
+                out.append((float(parts[8]), uri, row, parts, -1))
         return out
 
 

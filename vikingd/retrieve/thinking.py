@@ -170,7 +170,7 @@ class Walk:
     def _parts(self, plain: ScoreParts, row: Row) -> ScoreParts:
         node = self._nodes[row]
         return replace(
-            plain, smoothed=plain.own, parent=node.parent, parent_weight=node.weight,
+            plain, smoothed=plain.own, parent=node.parent, parent_weight=node.weight, title=0.0,
             final=node.final, rerank=node.rerank,
         )  # fmt: skip
 

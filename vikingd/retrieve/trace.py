@@ -30,7 +30,7 @@ _STOPPED = {
 }
 
 Chosen = tuple[float, str, int, npt.NDArray[np.float64], int]
-"""(score, uri, row: directory d as d, file f as -1 - f; parts [8], best text or -1)."""
+"""(score, uri, row: directory d as d, file f as -1 - f; parts [9], best text or -1)."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Scored:
 def directory_parts(
     snapshot: Snapshot, scope: Scope, found: kernel.Found, row: int
 ) -> npt.NDArray[np.float64]:
-    """[8] the parts of a directory's score, as hierarchy.rescore_files gives them for files."""
+    """[9] the parts of a directory's score, as hierarchy.parts_of_files gives them for files."""
     scores = found.directories[:, _position(row, scope)].astype(np.float64)
-    parts = np.zeros(8)
+    parts = np.zeros(9)
     parts[:4] = scores[:4]
     parts[4] = scores[3]
-    parts[7] = scores[4]
+    parts[8] = scores[4]
     if row != scope.root:
         parent = int(snapshot.tree.directories.parent[row])
         parts[5] = found.directories[4, _position(parent, scope)]

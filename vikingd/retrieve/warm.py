@@ -25,7 +25,6 @@ from viking_kernels.arrays import (
     Tree,
     Vectors,
 )
-from viking_kernels.bm25 import forget
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
 from viking_kernels.salience import rank
@@ -96,11 +95,11 @@ def _commits() -> Iterator[list[Change]]:
 
 
 def _directory(number: int, uri: str) -> Upsert:
-    return Upsert(number, uri, True, "", {}, (_text(number, b""),))
+    return Upsert(number, uri, True, "", "", {}, (_text(number, b""),))
 
 
 def _file(number: int, uri: str, vector: bytes) -> Upsert:
-    return Upsert(number, uri, False, "", {"number": number}, (_text(number, vector),))
+    return Upsert(number, uri, False, "number", "", {"number": number}, (_text(number, vector),))
 
 
 def _text(number: int, vector: bytes) -> IndexedText:
@@ -153,7 +152,7 @@ def _find(index: Index) -> None:
             _NO_ROWS, tree, vectors, numbers, means, asked, scope, found.weights, scratch
         )
     tail_directories(tree.directories, scope)
-    forget(terms, scope, scratch.lexical)
+    kernel.forget(tree.texts, scope, terms, scratch)
 
 
 def _retrieve(index: Index) -> None:

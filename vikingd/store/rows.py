@@ -77,9 +77,9 @@ def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upse
                 )
             )  # fmt: skip
         for context_id in chunk:
-            _, uri, is_directory, metadata, _, abstract, _ = contexts[context_id]
+            _, uri, is_directory, metadata, title, abstract, _ = contexts[context_id]
             yield Upsert(
-                context_id, uri, bool(is_directory), abstract, metadata_of(metadata),
+                context_id, uri, bool(is_directory), title, abstract, metadata_of(metadata),
                 tuple(texts[context_id]),
             )  # fmt: skip
 

@@ -524,8 +524,8 @@ class Transaction:
                 )
             )  # fmt: skip
         upsert = Upsert(
-            context_id, draft.uri, draft.is_directory, context.abstract, draft.metadata,
-            tuple(texts),
+            context_id, draft.uri, draft.is_directory, draft.title, context.abstract,
+            draft.metadata, tuple(texts),
         )  # fmt: skip
         self._emit(upsert)
         return upsert
@@ -554,8 +554,10 @@ def _holds_memories(draft: Draft) -> bool:
 
 
 def _unchanged_texts(context: Prepared, before: Upsert) -> int:
-    """How many texts at the beginning are just what they were."""
+    """How many texts at the beginning are just what they were; none below another title."""
     same = 0
+    if context.draft.title != before.title:
+        return same
     for new, old in zip(context.texts, before.texts, strict=False):
         piece = context.draft.content[new.start : new.end] if new.ordinal else context.abstract
         shown = old.passage if old.ordinal else before.abstract

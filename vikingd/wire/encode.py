@@ -270,6 +270,7 @@ def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
         smoothed=parts.smoothed,
         parent=parts.parent,
         parent_weight=parts.parent_weight,
+        title=parts.title,
         final=parts.final,
         rerank=parts.rerank,
     )

@@ -1,0 +1,88 @@
+"""What titles add to scores, against the plain twin."""
+
+from __future__ import annotations
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from naive import files_below
+from trees import LARGE, World, build, room, search, shapes, terms_of
+from viking_kernels import find as kernel
+from viking_kernels import scope as scopes
+from viking_kernels.scope import place
+from viking_kernels.titles import TITLE, forget_titles, score_titles
+
+
+def scored(
+    world: World, top: naive.Directory, query: naive.Query
+) -> tuple[dict[int, float], float]:
+    """(what is added to each file by id, the sum of all that was written)."""
+    snapshot, scope, _ = world.scope_of(top)
+    tree = snapshot.tree
+    inside = scopes.tail_directories(tree.directories, scope)
+    titles, terms = room(snapshot).titles, terms_of(snapshot, query)
+    score_titles(tree.texts, scope, inside, terms, titles)
+    written = titles.copy()
+    forget_titles(tree.texts, scope, terms, titles)
+    assert titles.tolist() == naive.forget_titles(titles)
+    rows = {file.id: -1 - int(snapshot.find(file.uri)) for file in files_below(top)}
+    places = (scope.file_low, scope.file_high, scope.base_files)
+    return {key: float(written[place(row, *places)]) for key, row in rows.items()}, written.sum()
+
+
+@settings(max_examples=50, deadline=None, print_blob=True)
+@given(shapes)
+@example(LARGE)
+def test_a_title_adds_the_square_of_what_the_query_has_of_it(shape):
+    """To its file, in base and tail, whatever other title that had before; to nothing else."""
+    world = build(shape)
+    top, query = world.random_directory(), world.query()
+    got, total = scored(world, top, query)
+    wanted = naive.score_titles(top, query.terms)
+    assert got == pytest.approx(wanted, abs=1e-7)
+    assert total == pytest.approx(sum(got.values()), abs=1e-5)
+    world.close()
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_title_that_a_file_has_now_counts(compacted):
+    """Another title takes the place of the one before, which an older snapshot still has."""
+    world = World(2)
+    uri, text = "viking://a", [(1, "all about coffee", b"")]
+    query = naive.Query(None, 1, {"status": 1.0, "code": 1.0})
+    world.commit([world.put(uri, False, text, "Status codes")])
+    if compacted:
+        world.compact()
+    before = world.snapshot
+    world.commit([world.put(uri, False, text, "Status of the coffee response")])
+    now, _ = scored(world, world.root, query)
+    assert [*now.values()] == pytest.approx([TITLE / 9])
+    for snapshot, title in ((before, TITLE), (world.snapshot, TITLE / 9)):
+        scope, _, _ = snapshot.scope(0)
+        titles, terms = room(snapshot).titles, terms_of(snapshot, query)
+        inside = scopes.tail_directories(snapshot.tree.directories, scope)
+        score_titles(snapshot.tree.texts, scope, inside, terms, titles)
+        assert titles.sum() == pytest.approx(title)
+    world.close()
+
+
+def test_of_two_alike_the_one_that_is_called_so_comes_first():
+    """By every method; of a score that would be above 1, 1 is left."""
+    world = World(3)
+    same = np.eye(16)[1]
+    text = [(1, "status codes status codes", same.astype("<f4").tobytes())]
+    world.commit([
+        world.put("viking://x", False, text, "Coffee"),
+        world.put("viking://y", False, text, "Status codes"),
+    ])  # fmt: skip
+    query = naive.Query(same - world.prior[1], 1, {"status": 1.0, "code": 1.0})
+    row = world.snapshot.find("viking://y")
+    assert row is not None
+    for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
+        found = search(world.snapshot, "viking://", query, method, alpha=1.0)
+        assert found.rows.tolist() == [-1 - row, *({0, 1} - {-1 - row})]
+        assert found.parts[0, 7] == pytest.approx(TITLE)
+        assert found.parts[1, 7] == 0
+        assert found.parts[0, 8] == pytest.approx(min(1.0, found.parts[1, 8] + TITLE), abs=1e-6)
+    world.close()
