@@ -213,6 +213,11 @@ def idf(documents: float, df: float) -> float:
     return math.log(1 + (documents - df + 0.5) / (df + 0.5))
 
 
+def norm_of(average: float) -> tuple[float, float]:
+    """What a text's tf is weighed against: (whatever its length, for each term of it)."""
+    return K1 * (1 - B), K1 * B / average
+
+
 def bm25(documents: Mapping[int, list[str]], terms: Mapping[str, float]) -> dict[int, float]:
     """BM25 of each document over the ideal."""
     average = max(1.0, sum(map(len, documents.values())) / max(1, len(documents)))
@@ -223,7 +228,8 @@ def bm25(documents: Mapping[int, list[str]], terms: Mapping[str, float]) -> dict
     }
     scores = {}
     for key, words in counted.items():
-        norm = K1 * (1 - B + B * len(documents[key]) / average)
+        whatever, each = norm_of(average)
+        norm = whatever + each * len(documents[key])
         score = sum(gain * words[t] / (words[t] + norm) for t, gain in gains.items())
         scores[key] = score / sum(gains.values()) if gains else 0.0
     return scores

@@ -73,31 +73,23 @@ def lower_bound(values: I32, low: int, high: int, wanted: int) -> int:
 
 
 @inlined
-def _add_to_directories(
-    text: int,
-    tf: int,
-    parents: I32,
-    texts: Texts,
-    scope: Scope,
-    dir_tf: F32,
-    touched: I32,
-    count: int,
+def _add_to_directory(
+    directory: int, tf: int, scope: Scope, dir_tf: F32, touched: I32, count: int
 ) -> int:
-    """Adds a text's tf to the documents it is part of; returns the number of touched ones."""
-    directory = texts.directory[text]
-    position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
-    if dir_tf[position] == 0:
-        touched[count] = directory
-        count += 1
-    dir_tf[position] += tf
-    if texts.file[text] < 0 and directory != scope.root:
-        parent = parents[directory]
-        position = place(parent, scope.dir_low, scope.dir_high, scope.base_dirs)
+    """Adds a tf, if there is one, to a directory's document; the number of those touched so far."""
+    if tf > 0:
+        position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
         if dir_tf[position] == 0:
-            touched[count] = parent
+            touched[count] = directory
             count += 1
         dir_tf[position] += tf
     return count
+
+
+@inlined
+def norm_of(average: float) -> tuple[float, float]:
+    """What tf is weighed against: the first, and the second for each term of a text's length."""
+    return K1 * (1.0 - B), K1 * B / average
 
 
 @inlined
@@ -190,31 +182,49 @@ def _score_term(
     """
     parents, texts = tree.directories.parent, tree.texts
     dir_tf, touched = scratch.dir_tf, scratch.touched
+    level, slope = norm_of(average)
     count = 0
-    for p in range(first, last):
-        text = terms.base_text[p]
-        if all_alive or texts.died[text] > scope.revision:
-            tf = np.int64(terms.base_tf[p])
-            norm = K1 * (1.0 - B + B * texts.length[text] / average)
-            scratch.lexical[text - scope.text_low] += gain * tf / (tf + norm)
-            count = _add_to_directories(text, tf, parents, texts, scope, dir_tf, touched, count)
+    p = first
+    while p < last:
+        # The texts of a directory stand together, its abstract first.
+        directory = np.int64(texts.directory[terms.base_text[p]])
+        behind = tree.directories.texts[directory + 1]
+        of_abstract = total = np.int64(0)
+        while p < last and terms.base_text[p] < behind:
+            text = terms.base_text[p]
+            if all_alive or texts.died[text] > scope.revision:
+                tf = np.int64(terms.base_tf[p])
+                norm = level + slope * texts.length[text]
+                scratch.lexical[text - scope.text_low] += gain * tf / (tf + norm)
+                if total == 0 and texts.file[text] < 0:
+                    of_abstract = tf
+                total += tf
+            p += 1
+        count = _add_to_directory(directory, total, scope, dir_tf, touched, count)
+        if directory != scope.root:
+            parent = np.int64(parents[directory])
+            count = _add_to_directory(parent, of_abstract, scope, dir_tf, touched, count)
     for p in range(terms.tail_from[term], terms.tail_from[term + 1]):
         if _tail_counts(p, terms, texts, tail_inside, scope):
             text = terms.tail_text[p]
             tf = np.int64(terms.tail_tf[p])
-            norm = K1 * (1.0 - B + B * texts.length[text] / average)
             at = place(text, scope.text_low, scope.text_high, scope.base_texts)
-            scratch.lexical[at] += gain * tf / (tf + norm)
-            count = _add_to_directories(text, tf, parents, texts, scope, dir_tf, touched, count)
+            scratch.lexical[at] += gain * tf / (tf + level + slope * texts.length[text])
+            directory = np.int64(texts.directory[text])
+            count = _add_to_directory(directory, tf, scope, dir_tf, touched, count)
+            if texts.file[text] < 0 and directory != scope.root:
+                parent = np.int64(parents[directory])
+                count = _add_to_directory(parent, tf, scope, dir_tf, touched, count)
     slot = numbers.slot[scope.root]
     directories = float(numbers.counts[slot, DIRECTORIES])
     average_document = max(1.0, numbers.counts[slot, DOCUMENT_LENGTH] / max(1.0, directories))
     dir_gain = np.float64(terms.weight[term]) * idf(directories, count)
+    level, slope = norm_of(average_document)
     for c in range(count):
         directory = touched[c]
         position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
         length = numbers.counts[numbers.slot[directory], OWN_LENGTH]
-        norm = K1 * (1.0 - B + B * length / average_document)
+        norm = level + slope * length
         frequency = np.float64(dir_tf[position])
         scratch.dir_lexical[position] += dir_gain * frequency / (frequency + norm)
         dir_tf[position] = 0

@@ -29,7 +29,7 @@ from viking_kernels.arrays import (
     Texts,
     Vectors,
 )
-from viking_kernels.bm25 import K1, B, idf, lower_bound, postings
+from viking_kernels.bm25 import idf, lower_bound, norm_of, postings
 from viking_kernels.dense import products_int8, to_int16
 from viking_kernels.quantize import Int4
 from viking_kernels.scope import directory_inside, place
@@ -284,10 +284,10 @@ def dense_top(
 
 
 @inlined
-def _gain(gain: float, tf: int, length: int, average: float) -> float:
+def _gain(gain: float, tf: int, length: int, norm: tuple[float, float]) -> float:
     """What a term adds to a text's score: see `bm25`."""
     frequency = np.float64(tf)
-    return gain * frequency / (frequency + K1 * (1.0 - B + B * length / average))
+    return gain * frequency / (frequency + norm[0] + norm[1] * length)
 
 
 @njit
@@ -321,7 +321,7 @@ def keyword_top(
     scores = np.empty(k, np.float32)
     count = 0
     documents = float(counts[TEXTS])
-    average = max(1.0, counts[TEXT_LENGTH] / max(1.0, documents))
+    norm = norm_of(max(1.0, counts[TEXT_LENGTH] / max(1.0, documents)))
     tail = np.zeros(texts.died.shape[0] - scope.base_texts, np.float32)
     alive = scope.text_high - scope.text_low
     for i in range(tail.shape[0]):
@@ -369,7 +369,7 @@ def keyword_top(
             position = np.int64(terms.tail_text[p]) - scope.base_texts
             if position < tail.shape[0] and tail[position] >= 0:
                 length = texts.length[terms.tail_text[p]]
-                tail[position] += _gain(gains[i], terms.tail_tf[p], length, average)
+                tail[position] += _gain(gains[i], terms.tail_tf[p], length, norm)
     for i in range(tail.shape[0]):
         if tail[i] > 0 and is_allowed(scope.base_texts + i, texts, allowed, scope):
             count = keep_best(rows, scores, count, scope.base_texts + i, tail[i])
@@ -396,7 +396,7 @@ def keyword_top(
                 seen += here
                 for p in range(at[i], stops[i]):
                     length = texts.length[text[p]]
-                    window[text[p] - start] += _gain(gains[i], terms.base_tf[p], length, average)
+                    window[text[p] - start] += _gain(gains[i], terms.base_tf[p], length, norm)
         for first in range(0, size if seen > 0 else 0, GROUP):
             limit = np.float32(max(least - rest[added], 0.0))
             if not any_above(window, first, limit):
@@ -413,7 +413,7 @@ def keyword_top(
                     at[i] = lower_bound(text, at[i], stops[i], row)
                     if at[i] < stops[i] and text[at[i]] == row:
                         tf = terms.base_tf[at[i]]
-                        score = np.float32(score + _gain(gains[i], tf, texts.length[row], average))
+                        score = np.float32(score + _gain(gains[i], tf, texts.length[row], norm))
                 if (
                     score >= least
                     and is_inside(row, texts, scope, tail_inside)
