@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import random
@@ -108,6 +109,7 @@ def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path, seed: int) 
     for round_number in range(ROUNDS):
         receive, send = fork.Pipe(duplex=False)
         child = fork.Process(target=write_until_killed, args=(tmp_path, round_number, send))
+        gc.collect()  # or the child finalizes what earlier tests left, threads of this process
         child.start()
         send.close()
         collector = threading.Thread(target=collect, args=(receive, known))
@@ -116,6 +118,7 @@ def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path, seed: int) 
         assert child.pid is not None
         os.kill(child.pid, signal.SIGKILL)
         child.join()
+        assert child.exitcode == -signal.SIGKILL, "the child ended before it was killed"
         collector.join()
         receive.close()
         started = time.perf_counter()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 from viking_kernels.arrays import DIRECTORIES, FILES, SCRIPTS, TEXTS
 
-from vikingd.index.base import Manifest, Stored, empty
+from vikingd.index.base import Manifest, Stored, empty, load, save
 from vikingd.index.columns import Columns
+from vikingd.index.compact import compacted
 from vikingd.index.generation import Generation
 from vikingd.model import IndexedText, Remove, Upsert
 
@@ -42,6 +46,41 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
     assert counts[TEXTS] == 1500 + len(files)
     rows = [snapshot.find(uri) for uri in files]
     assert [snapshot.file_uri(-1 - row) for row in rows if row is not None] == files
+
+
+@pytest.mark.parametrize("kept", [600, 40])
+def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: int) -> None:
+    """Nothing of it is copied until its room is used up; snapshots show what they showed."""
+    stored = Stored(empty(4), Columns(), Columns(), Manifest(0, 0, 4, "none"), None)
+    first = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=2)
+    made = [upsert(i, f"{ROOT}/{i}", texts=2) for i in range(2, 700)]
+    first.apply([upsert(1, ROOT, is_directory=True), *made], 1)
+    base, dirs, files = compacted(first.snapshot)
+    save(tmp_path, Stored(base, dirs, files, Manifest(1, 1, 4, "none"), None), kept)
+    loaded = load(tmp_path)
+    assert loaded is not None
+    stored = loaded[0]
+    generation = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=kept)
+    on_disk = np.load(loaded[1] / "text_id.npy", mmap_mode="r")
+    assert len(on_disk) == len(base.text_id) + kept
+    for name, column in stored.columns.items():
+        assert np.shares_memory(generation.columns[name], column)
+    before, shown = generation.snapshot, []
+    for commit in range(2, 12):
+        uri = f"{ROOT}/{commit}"  # one of the base, which ends, and new ones
+        new = [upsert(commit * 1000 + i, f"{uri}-{i}", texts=1) for i in range(10)]
+        shown.append((generation.apply([Remove(uri), *new], commit), 698 + 9 * (commit - 1)))
+    assert np.shares_memory(generation.columns["text_id"], stored.columns["text_id"]) == (
+        kept == 600
+    )
+    assert (on_disk[len(base.text_id) :] == 0).all()  # in memory only
+    for snapshot, count in [(before, 698), *shown]:
+        assert snapshot.counts(0)[FILES] == count
+        texts = snapshot.tree.texts
+        assert (texts.died > snapshot.revision).sum() == snapshot.counts(0)[TEXTS]
+        assert sorted(compacted(snapshot)[0].file_id) == sorted(
+            snapshot.file_id[snapshot.tree.files.died > snapshot.revision]
+        )
 
 
 def test_a_directory_made_anew_within_a_commit_takes_what_follows() -> None:

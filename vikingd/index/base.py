@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ from viking_kernels.arrays import COUNTS, F32, I8, I32, I64, SCRIPTS, U8, U16, U
 from viking_kernels.simd import padded
 
 from vikingd.errors import Corrupt
-from vikingd.index import ivf, tokens
+from vikingd.index import ivf, rows, tokens
 from vikingd.index.columns import Columns
 
-FORMAT = 2
+FORMAT = 3
 _MANIFEST = "manifest.json"
 _CURRENT = "CURRENT"
 
@@ -78,8 +78,16 @@ class Base:
     mean_count: I64  # [M]
     mean_sum: I64  # [M, dim] fixed point
     mean: F32  # [M, dim]
+    mean_code: I8  # [M, dim padded] mean / scale, rounded
+    mean_scale: F32  # [M]
+    mean_square: F32  # [M] |mean|^2
     uri_key: U64  # [D + F] rising hashes of the URIs
     uri_row: I32  # [D + F] directory d as d, file f as -1 - f
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """(D, F, T)."""
+        return len(self.dir_end), len(self.file_texts), len(self.codes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,7 @@ def empty(dimension: int) -> Base:
         "raw": np.zeros((0, dimension), np.float32),
         "mean_sum": np.zeros((0, dimension), np.int64),
         "mean": np.zeros((0, dimension), np.float32),
+        "mean_code": np.zeros((0, padded(dimension)), np.int8),
         "counts": counts,
         "mean_slot": np.full((1, SCRIPTS), -1, np.int32),
         "uri_key": np.array([tokens.term_hash("viking://")], np.uint64),
@@ -129,7 +138,8 @@ def empty(dimension: int) -> Base:
              "text_script": np.uint8, "text_length": np.int32, "text_id": np.int64,
              "text_ordinal": np.int32, "text_has_vector": np.uint8, "text_embeddable": np.uint8,
              "scale": np.float32, "error": np.float32, "term_key": np.uint64,
-             "posting_text": np.int32, "posting_tf": np.uint16, "mean_count": np.int64}  # fmt: skip
+             "posting_text": np.int32, "posting_tf": np.uint16, "mean_count": np.int64,
+             "mean_scale": np.float32, "mean_square": np.float32}  # fmt: skip
     for name, kind in kinds.items():
         arrays[name] = np.zeros(0, kind)
     return Base(**arrays)
@@ -137,27 +147,39 @@ def empty(dimension: int) -> Base:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A base with what belongs to it; `inverted_file` is FAISS's, None below its threshold."""
+    """A base with what belongs to it; `inverted_file` is FAISS's, None below its threshold.
+
+    `columns` are `rows.columns_of` the base, with room behind its rows; {} where none were mapped.
+    """
 
     base: Base
     dir_columns: Columns
     file_columns: Columns
     manifest: Manifest
     inverted_file: Any
+    columns: rows.Columns = field(default_factory=dict)
 
 
-def save(root: Path, stored: Stored) -> Path:
-    """Writes a base below `root`, makes it the current one when all of it is on disk."""
+def save(root: Path, stored: Stored, room: int) -> Path:
+    """Writes a base below `root`, makes it the current one when all of it is on disk.
+
+    Its columns are written with room for so many more rows, which takes no blocks of the disk.
+    """
     base, manifest = stored.base, stored.manifest
     target = root / f"base-{manifest.generation:08d}"
     scratch = root / f"{target.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    sizes = {}
+    columns = rows.columns_of(base)
+    for name, column in columns.items():
+        mapped = np.lib.format.open_memmap(
+            _array(scratch, name), "w+", column.dtype, (len(column) + room,)
+        )
+        mapped[: len(column)] = column
     for spec in fields(base):
-        path = scratch / f"{spec.name}.npy"
-        np.save(path, getattr(base, spec.name))
-        sizes[path.name] = path.stat().st_size
+        if spec.name not in columns:
+            np.save(_array(scratch, spec.name), getattr(base, spec.name))
+    sizes = {path.name: path.stat().st_size for path in scratch.glob("*.npy")}
     stored.dir_columns.save(scratch / "dir_columns")
     stored.file_columns.save(scratch / "file_columns")
     if stored.inverted_file is not None:
@@ -196,16 +218,22 @@ def load(root: Path) -> tuple[Stored, Path] | None:
         for name, size in sizes.items():
             if (path / name).stat().st_size != size:
                 raise Corrupt(f"{path.name}/{name} has not the size it was written with")
-        # numba's types tell a memmap from an array; the view is the same memory.
+        columns = {name: _mapped(_array(path, name)) for name in rows.KINDS}
         arrays = {
-            spec.name: np.asarray(_mapped(path / f"{spec.name}.npy")) for spec in fields(Base)
+            spec.name: _mapped(_array(path, spec.name))
+            for spec in fields(Base)
+            if spec.name not in columns
         }
+        for kinds, one in zip(rows.GROUPS, ("dir_end", "file_texts", "codes"), strict=True):
+            for name in kinds.keys() & {spec.name for spec in fields(Base)}:
+                arrays[name] = columns[name][: len(arrays[one])]
         stored = Stored(
             Base(**arrays),
             Columns.load(path / "dir_columns"),
             Columns.load(path / "file_columns"),
             manifest,
             ivf.load(path),
+            columns,
         )
         # A reader loads beside the writer, which may put another base in this one's place.
         if (path / _MANIFEST).read_text() != text:
@@ -231,11 +259,13 @@ def remove_others(root: Path, keep: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+def _array(folder: Path, name: str) -> Path:
+    return folder / f"{name}.npy"
+
+
 def _mapped(path: Path) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = (
-        np.load(path, mmap_mode="c") if path.stat().st_size > 4096 else np.load(path)
-    )
-    return array
+    # numba's types tell a memmap from an array; the view is the same memory.
+    return np.asarray(np.load(path, mmap_mode="c" if path.stat().st_size > 4096 else None))
 
 
 def _fsync(path: Path) -> None:

@@ -59,6 +59,9 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
     )
     mean = np.empty(sums.shape, np.float32)
     changes.means(sums, mean_count, mean)
+    mean_code = np.zeros((len(mean), padded(mean.shape[1])), np.int8)
+    mean_scale, mean_error = np.empty(len(mean), np.float32), np.empty(len(mean), np.float32)
+    quantize_rows(mean, mean_code, mean_scale, mean_error)
     term_key, term_at, posting_text, posting_tf = _postings(snapshot, new_text)
     names, contents = snapshot.names, snapshot.contents
     dir_name_at, dir_names = names.directories.gather(dirs)
@@ -83,6 +86,7 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
         codes=codes, raw=raw, scale=scale, error=error,
         term_key=term_key, term_at=term_at, posting_text=posting_text, posting_tf=posting_tf,
         counts=counts, mean_slot=mean_slot, mean_count=mean_count, mean_sum=sums, mean=mean,
+        mean_code=mean_code, mean_scale=mean_scale, mean_square=np.einsum("ij,ij->i", mean, mean),
         uri_key=uri_key, uri_row=uri_row,
     )  # fmt: skip
     return (

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from viking_kernels.arrays import (
     F32,
-    I8,
     I32,
     NEVER,
     Directories,
@@ -25,47 +24,16 @@ from viking_kernels.arrays import (
     Tree,
     Vectors,
 )
-from viking_kernels.quantize import quantize_rows
-from viking_kernels.simd import padded
 
 from vikingd import uri as uris
-from vikingd.index.base import Base, Stored
+from vikingd.index import rows
+from vikingd.index.base import Stored
 from vikingd.index.commit import Commit, grown
 from vikingd.index.contents import Contents
 from vikingd.index.snapshot import Links, Names, Snapshot
 from vikingd.model import Change, Filled, Linked, Remove, Unlinked, Upsert
 
 _Array = npt.NDArray[Any]
-
-_DIR = {
-    "dir_parent": np.int32,
-    "dir_died": np.int64,
-    "dir_first": np.int32,
-    "dir_tail": np.int32,
-    "dir_key": np.uint64,
-    "dir_id": np.int64,
-    "dir_type": np.int8,
-    "dir_text": np.int32,
-}
-_FILE = {
-    "file_dir": np.int32,
-    "file_next": np.int32,
-    "file_previous": np.int32,
-    "file_died": np.int64,
-    "file_tail": np.int32,
-    "file_id": np.int64,
-}
-_TEXT = {
-    "text_file": np.int32,
-    "text_dir": np.int32,
-    "text_script": np.uint8,
-    "text_length": np.int32,
-    "text_died": np.int64,
-    "text_id": np.int64,
-    "text_ordinal": np.int32,
-    "text_embeddable": np.uint8,
-    "vector_at": np.int64,
-}
 
 
 class Generation:
@@ -91,13 +59,12 @@ class Generation:
         self._order: dict[
             int, list[tuple[str, int]]
         ] = {}  # living files by name, where it was needed
-        self.dirs, self.files, self.texts = (
-            len(base.dir_parent),
-            len(base.file_dir),
-            len(base.text_dir),
-        )
+        self.dirs, self.files, self.texts = base.sizes
         self.base_dirs, self.base_files, self.base_texts = self.dirs, self.files, self.texts
-        self.columns = self._columns_of(base)
+        self.columns = dict(stored.columns or rows.columns_of(base))
+        waiting = (base.text_has_vector == 0) & (base.text_embeddable != 0)
+        for row in np.flatnonzero(waiting).tolist():
+            self.pending[int(base.text_id[row])] = row
         self.tail_raw: F32 = np.zeros((0, self.dimension), np.float32)
         self.text_older: I32 = np.zeros(0, np.int32)
         self.dir_older: I32 = np.zeros(0, np.int32)
@@ -109,7 +76,6 @@ class Generation:
         self.mean_slot = np.array(base.mean_slot)
         self.means = len(base.mean_count)
         self.mean_count = np.array(base.mean_count)
-        self.mean_codes = _coded(base.mean)
         self.tail_sum = np.zeros((0, self.dimension), np.int64)
         self.tail_mean = np.zeros((0, self.dimension), np.float32)
         self.snapshot = self._publish()
@@ -124,61 +90,19 @@ class Generation:
         """Texts in the tail, living or dead."""
         return self.texts - self.base_texts
 
-    def _columns_of(self, base: Base) -> dict[str, _Array]:
-        dirs, files, texts = self.dirs, self.files, self.texts
-        never = [np.full(n, NEVER, np.int64) for n in (dirs, files, texts)]
-        # A directory's files follow one another; its chain begins at the first of them.
-        starts, ends = base.dir_files[:-1], base.dir_files[1:]
-        following = np.arange(1, files + 1, dtype=np.int32)
-        previous = np.arange(-1, files - 1, dtype=np.int32)
-        following[ends[ends > starts] - 1] = -1
-        previous[starts[ends > starts]] = -1
-        own = np.full(dirs, -1, np.int32)
-        abstracts = np.flatnonzero(base.text_file < 0)
-        own[base.text_dir[abstracts]] = abstracts
-        has_vector = base.text_has_vector.astype(bool)
-        for row in np.flatnonzero(~has_vector & base.text_embeddable.astype(bool)):
-            self.pending[int(base.text_id[row])] = int(row)
-        return {
-            "dir_parent": base.dir_parent,
-            "dir_died": never[0],
-            "dir_first": np.where(ends > starts, starts, -1).astype(np.int32),
-            "dir_tail": np.full(dirs, -1, np.int32),
-            "dir_key": base.dir_key,
-            "dir_id": base.dir_id,
-            "dir_type": base.dir_type,
-            "dir_text": own,
-            "file_dir": base.file_dir,
-            "file_next": following,
-            "file_previous": previous,
-            "file_died": never[1],
-            "file_tail": np.full(files, -1, np.int32),
-            "file_id": base.file_id,
-            "text_file": base.text_file,
-            "text_dir": base.text_dir,
-            "text_script": base.text_script,
-            "text_length": base.text_length,
-            "text_died": never[2],
-            "text_id": base.text_id,
-            "text_ordinal": base.text_ordinal,
-            "text_embeddable": base.text_embeddable,
-            "vector_at": np.where(has_vector, 0, NEVER),
-        }
-
     def _reserve(self, dirs: int, files: int, texts: int) -> None:
-        """Makes room behind the ends, in all arrays at once.
+        """Makes room behind the ends, in all arrays at once; those of a mapped base may have it.
 
         An older snapshot's views stay one whole then: the rows that a chain leads to lie in the
         same allocation as the chain.
         """
+        columns, used = self.columns, (self.dirs, self.files, self.texts)
         room = (self.dirs + dirs, self.files + files, self.texts + texts)
-        for kinds, used, rows in (
-            (_DIR, self.dirs, room[0]),
-            (_FILE, self.files, room[1]),
-            (_TEXT, self.texts, room[2]),
-        ):
-            for name, kind in kinds.items():
-                self.columns[name] = grown(self.columns[name][:used].astype(kind, copy=False), rows)
+        if any(has < needs for has, needs in zip(rows.lengths(columns), room, strict=True)):
+            for kinds, kept, size in zip(rows.GROUPS, used, room, strict=True):
+                for name in kinds:
+                    columns[name] = grown(columns[name][:kept], size)
+        room = rows.lengths(columns)
         tail_texts, tail_dirs = room[2] - self.base_texts, room[0] - self.base_dirs
         self.tail_raw = grown(self.tail_raw[: self.texts - self.base_texts], tail_texts)
         self.text_older = grown(self.text_older[: self.texts - self.base_texts], tail_texts)
@@ -250,7 +174,8 @@ class Generation:
         )  # fmt: skip
         numbers = Numbers(
             self.slot, self.counts[: self.slots], self.mean_slot[: self.slots],
-            self.mean_count[: self.means], base.mean, *self.mean_codes,
+            self.mean_count[: self.means], base.mean, base.mean_code, base.mean_scale,
+            base.mean_square,
             self.tail_mean[: self.means - len(base.mean_count)],
         )  # fmt: skip
         return Snapshot(
@@ -339,11 +264,3 @@ class Generation:
             found.append(child)
             child = int(self.dir_older[child - self.base_dirs])
         return [d for d in found if died[d] == NEVER]
-
-
-def _coded(means: F32) -> tuple[I8, F32, F32]:
-    """Codes of means [n, dim], their scales, and the squares of their lengths."""
-    codes = np.zeros((len(means), padded(means.shape[1])), np.int8)
-    scale, error = np.empty(len(means), np.float32), np.empty(len(means), np.float32)
-    quantize_rows(means, codes, scale, error)
-    return codes, scale, np.einsum("ij,ij->i", means, means)

@@ -160,8 +160,12 @@ class Index:
         )
 
     def _over(self, stored: bases.Stored) -> Generation:
-        share = int(len(stored.base.text_dir) * self._settings.ratio)
-        return Generation(stored, self._prior, 2 * max(self._settings.minimum, share))
+        return Generation(stored, self._prior, self._room(stored.base))
+
+    def _room(self, base: bases.Base) -> int:
+        """Rows that a tail may need until it is folded in: it goes on growing meanwhile."""
+        share = int(len(base.text_dir) * self._settings.ratio)
+        return 2 * max(self._settings.minimum, share)
 
     def _widened(self, generation: Generation, dimension: int) -> Generation:
         """The first vector of a store that had none says how many numbers a vector has."""
@@ -172,6 +176,7 @@ class Index:
         base = replace(
             base, codes=np.zeros((texts, padded(dimension)), np.int8),
             raw=np.zeros((texts, dimension), np.float32), mean=wide.mean, mean_sum=wide.mean_sum,
+            mean_code=wide.mean_code,
         )  # fmt: skip
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
         manifest = bases.Manifest(snapshot.generation, snapshot.revision, dimension, self._model)
@@ -217,7 +222,8 @@ class Index:
         manifest = bases.Manifest(
             snapshot.generation + 1, snapshot.revision, snapshot.dimension, self._model
         )
-        path = bases.save(self._root, self._folded(snapshot, manifest))
+        stored = self._folded(snapshot, manifest)
+        path = bases.save(self._root, stored, self._room(stored.base))
         loaded = bases.load(self._root)
         assert loaded is not None
         fresh = self._over(loaded[0])
@@ -281,4 +287,5 @@ def _dimension(change: Change) -> int:
 
 
 def _size(path: Path) -> int:
-    return sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+    # In blocks: there is room in files that takes none.
+    return sum(p.stat().st_blocks * 512 for p in path.rglob("*") if p.is_file())
