@@ -93,8 +93,15 @@ _IDENTIFIER = re.compile(
 )
 _TWO_SLASHES = re.compile(r"[/\\].*[/\\]")
 
-_stemmer = Stemmer.Stemmer("english", 0)
-_stemmer_lock = threading.Lock()  # a stemmer works in one buffer
+
+class _Stemming(threading.local):
+    """A stemmer works in one buffer, so each thread has its own: no query waits for a writer."""
+
+    def __init__(self) -> None:
+        self.word: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
+
+
+_stem = _Stemming()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +271,7 @@ def _collect(segment: str, level: int, out: list[str]) -> None:
         if not term.isalpha():
             out.append(term)
         elif term not in _STOP_WORDS:
-            with _stemmer_lock:
-                out.append(_stemmer.stemWord(term))
+            out.append(_stem.word(term))
     is_camel = level > _CAMEL
     if parts == [segment] or (is_camel and len(parts) > _MAX_CAMEL_PARTS):
         return
