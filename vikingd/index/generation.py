@@ -69,13 +69,13 @@ class Generation:
         self.text_older: I32 = np.zeros(0, np.int32)
         self.dir_older: I32 = np.zeros(0, np.int32)
         self._reserve(room, room, room)
-        # The numbers of the base's directories: row d has slot d.
+        # The numbers of the base's directories: row d has slot d. They stay as they are, mapped:
+        # what changes gets a slot behind them, in a copy that has room.
         self.slot: I32 = np.arange(self.dirs, dtype=np.int32)
         self.slots = self.dirs
-        self.counts = np.array(base.counts)
-        self.mean_slot = np.array(base.mean_slot)
+        self.counts, self.mean_slot = base.counts, base.mean_slot
         self.means = len(base.mean_count)
-        self.mean_count = np.array(base.mean_count)
+        self.mean_count = base.mean_count
         self.tail_sum = np.zeros((0, self.dimension), np.int64)
         self.tail_mean = np.zeros((0, self.dimension), np.float32)
         self.snapshot = self._publish()
