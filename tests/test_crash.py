@@ -109,7 +109,9 @@ def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path, seed: int) 
     for round_number in range(ROUNDS):
         receive, send = fork.Pipe(duplex=False)
         child = fork.Process(target=write_until_killed, args=(tmp_path, round_number, send))
-        gc.collect()  # or the child finalizes what earlier tests left, threads of this process
+        # Or the child would free what earlier tests left: a mapped index of FAISS waits there for
+        # its thread, which a forked process has not.
+        gc.collect()
         child.start()
         send.close()
         collector = threading.Thread(target=collect, args=(receive, known))
