@@ -276,6 +276,19 @@ def products_int8(
     )
 
 
+def multiply_codes(
+    codes: Iterable[Sequence[int]], direction: Sequence[int], mean: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Both scalar products of each."""
+    return [products_int8(code, direction, mean) for code in codes]
+
+
+def against(query: Query, mean: F64, script: int) -> tuple[float, float]:
+    """(direction . m', 1 + |m'|^2) of a script."""
+    centre = mean[script]
+    return float(direction_of(query, mean) @ centre), 1 + float(centre @ centre)
+
+
 def centred(x: F64, direction: F64, mean: F64) -> tuple[float, float]:
     """(x - mean) . direction and the square of what is left of x."""
     return float((x - mean) @ direction), float((x - mean) @ (x - mean))
@@ -572,6 +585,11 @@ def texts_of_files(files: Iterable[File]) -> list[int]:
 def none_yet(k: int) -> tuple[int, list[float], list[int]]:
     """(how many are wanted, the best, the candidates)."""
     return k, [], []
+
+
+def code_files(directory: Directory) -> set[int]:
+    """Ids of the texts of the files right in a directory."""
+    return {text.id for file in files_in(directory) for text in file.texts}
 
 
 def score_files(

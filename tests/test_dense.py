@@ -31,7 +31,14 @@ def unit(rng, dimension=16):
 
 def coded_cosine(vectors, row, query, script):
     """(dense of a text from its code, how far it can be off), in fp32 as blocks of texts are."""
-    return dense.bounded_cosine(*map(np.float32, dense.coded_parts(vectors, row, query, script)))
+    out = np.empty((2, 1), np.int32)
+    dense.multiply_codes(
+        vectors.base_codes, row, row + 1, query.code, query.means.code, script, out
+    )
+    parts = dense.coded_parts(
+        *out[:, 0], vectors.scale[row], vectors.error[row], dense.against(query, script)
+    )
+    return dense.bounded_cosine(*map(np.float32, parts))
 
 
 @some
@@ -170,6 +177,9 @@ def test_scores_from_codes_are_within_their_bound(shape):
         if left > 1e-3:  # below it, what float32 holds of it is not its direction
             raw = dense.raw_cosine(vectors, row, prepared, text.script)
             assert raw == pytest.approx(exact, abs=1e-4)
+        other = dense.against(prepared, text.script)
+        wanted = naive.against(query, plain, text.script)
+        assert (other.dot, other.square) == pytest.approx(wanted, abs=1e-5)
         score, bound = coded_cosine(vectors, row, prepared, text.script)
         assert abs(score - exact) <= bound
         scale, code = float(vectors.scale[row]), vectors.base_codes[row, : len(text.vector)]

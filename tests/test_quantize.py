@@ -117,6 +117,13 @@ def products_by_hash() -> str:
                 got = dense.products_int8(codes, row, factors, pair[0], factors, pair[1])
                 assert got == naive.products_int8(codes[row], *(factors[at] for at in pair))
                 seen.update(repr(got).encode())
+        for low, high in ((0, 8), (1, 4), (2, 2), (7, 8)):
+            out = np.full((2, 9), 7, np.int32)
+            dense.multiply_codes(codes, low, high, factors[:1], factors, 2, out)
+            pairs = naive.multiply_codes(codes[low:high], factors[0], factors[2])
+            assert [*zip(*out[:, : high - low].tolist(), strict=True)] == pairs
+            assert (out[:, high - low :] == 7).all()
+            seen.update(out.tobytes())
     return seen.hexdigest()
 
 

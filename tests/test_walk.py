@@ -66,6 +66,23 @@ def test_scoring_the_files_of_a_directory(shape, exact):
 
 @few
 @given(shapes)
+@example(LARGE)
+def test_coding_the_files_of_a_directory(shape):
+    """The texts of the base that they have, and none that another directory has."""
+    world = build(shape)
+    s = Scored(world)
+    living = {s.text_row[t.id] for t in naive.texts_below(s.top)}
+    for directory in walk(s.top):
+        s.scratch.coded[:] = np.nan
+        walks.code_files(s.dir_row[directory.id], s.tree, s.vectors, s.compared, s.scope, s.scratch)
+        coded = set((~np.isnan(s.scratch.coded).all(axis=0)).nonzero()[0] + s.scope.text_low)
+        rows = {s.text_row[key] for key in naive.code_files(directory)}
+        assert coded & living == {row for row in rows if row < s.scope.base_texts}
+    world.close()
+
+
+@few
+@given(shapes)
 def test_children_are_queued_once(shape):
     """The living directories right below, but those that were queued before."""
     world = build(shape)
@@ -128,27 +145,42 @@ def test_opening_a_directory(shape, weights, k):
 
 
 @few
-@given(shapes, weights_of, st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans())
-@example(LARGE, (0.5, 0.2, 0.2), 3, 1, False)
-def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed, filtered):
-    """However far each own score is off, within its bound; exactly those where none is."""
+@given(shapes, weights_of, st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans(),
+       st.booleans())  # fmt: skip
+@example(LARGE, (0.5, 0.2, 0.2), 3, 1, False, False)
+@example(LARGE, (0.5, 0.2, 0.2), 3, 1, False, True)
+def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed, filtered, coded):
+    """However far each own score is off, within its bound; exactly those where none is.
+
+    Also where directories are passed over, which are scored only now.
+    """
     world = build(shape)
+    if coded:
+        world.compact()
     s = Scored(world)
     rng = np.random.default_rng(seed)
     sampled(s, weights[0])
+    s.scratch.sampled[:] = 0 if coded else 1
     size = s.scratch.own.shape[1]
-    s.scratch.own[0] = rng.choice([0.0, 0.25, 0.5, 0.75], size)
+    s.scratch.titles[:] = rng.choice([0.0, 0.0, 0.02, 0.3], size)
     allowed = rng.integers(0, 2, size).astype(np.uint8) if filtered else NONE
     for bounds in ((0.0,), (0.0, 0.03, 0.2), (0.1, 1.0)):
-        s.scratch.own[1] = rng.choice(bounds, size)
+        given = np.array([rng.choice([0.0, 0.25, 0.5, 0.75], size), rng.choice(bounds, size)])
+        s.scratch.own[:] = np.nan if coded else given
+        if coded:
+            for f in naive.files_below(s.top):
+                at = [s.text_at(text.id) for text in f.texts]
+                given[:, s.file_at(f.id)] *= len(at) > 0
+                s.scratch.coded[:, at] = given[:, [s.file_at(f.id)]]
         best = walks.none_yet(k)
         count = walks.open_all(
             s.size, weights, s.tree, s.vectors, s.compared, s.scope, False, allowed, s.scratch, best
         )
-        assert count == 0  # all were sampled
+        files = naive.files_below(s.top)
+        assert count == (sum(len(f.texts) for f in files) if coded else 0)
         ranges = {}
         for d in walk(s.top):
-            own = {f.id: tuple(s.scratch.own[:, s.file_at(f.id)].tolist()) for f in files_in(d)}
+            own = {f.id: tuple(given[:, s.file_at(f.id)].tolist()) for f in files_in(d)}
             above = float(s.scratch.directories[4, s.dir_at(d.id)])
             b = weights[1] if d is s.top else weights[0]
             ranges |= naive.ranges_in(d, own, (b, weights[2], above), s.titles())
@@ -164,7 +196,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         )
         assert len(reach) == best.candidates[0]
         for key in ranges:
-            assert reach.get(s.file_at(key), 1.0) >= ranges[key][1] - 1e-6
+            assert reach.get(s.file_at(key), 1.0) >= min(1.0, ranges[key][1]) - 1e-6
         able = {at for at, most in reach.items() if most >= floor}
         assert {s.file_at(key) for key in naive.open_all(ranges, k)} <= able
         if bounds == (0.0,):

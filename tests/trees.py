@@ -313,7 +313,8 @@ def spoil(scratch: Scratch, rubbish: float) -> None:
     for name, array in scratch._asdict().items():
         if name not in ("lexical", "titles", "dir_tf"):
             # Of rows such as there are: what was read would not be out of bounds.
-            array[:] = rubbish if array.dtype == np.float32 else np.arange(array.size) % 2
+            odd = np.arange(array.size).reshape(array.shape) % 2
+            array[:] = rubbish if array.dtype == np.float32 else odd
 
 
 def terms_of(snapshot: Snapshot, query: Query) -> Terms:

@@ -192,7 +192,7 @@ class Scratch(NamedTuple):
     lexical: F32  # [T] of texts
     titles: F32  # [F] of files
     coded: F32  # [2, T] own scores of base texts from their codes, and how far each can be off
-    block: F32  # [6, n] room for texts that are scored together
+    products: I32  # [2, n] room for those of texts that are scored together
     dir_lexical: F32  # [D]
     dir_tf: F32  # [D]
     touched: I32  # [D]

@@ -11,7 +11,7 @@ they are read.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from viking_kernels.arrays import (
     F32,
     I8,
     I16,
+    I32,
     SCRIPTS,
     Asked,
     Means,
@@ -129,7 +130,17 @@ def _plain_products(codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int)
     return along, across
 
 
-_products: Any = simd.products if simd.PATH == "avx2" else inlined(_plain_products)
+def _plain_products_of_two(
+    codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int
+) -> tuple[int, int, int, int]:
+    along, across = _products(codes, row, a, a_row, b, b_row)
+    other_along, other_across = _products(codes, row + 1, a, a_row, b, b_row)
+    return along, across, other_along, other_across
+
+
+_AVX2 = simd.PATH == "avx2"
+_products: Any = simd.products if _AVX2 else inlined(_plain_products)
+_products_of_two: Any = simd.products_of_two if _AVX2 else inlined(_plain_products_of_two)
 
 
 @inlined
@@ -140,23 +151,75 @@ def products_int8(codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int) -
 
 
 @inlined
+def multiply_codes(
+    codes: I8, low: int, high: int, query: I16, means: I16, script: int, out: I32
+) -> None:
+    """Fills out[:, : high - low] with `products_int8` of codes[low:high].
+
+    `query` and `means` are the codes of a Query and its Means; of these `script` counts.
+    """
+    row = low
+    while row + 1 < high:
+        prefetch(codes, row + PREFETCH_CODES)
+        prefetch(codes, row + 1 + PREFETCH_CODES)
+        along, across, next_along, next_across = _products_of_two(
+            codes, row, query, 0, means, script
+        )
+        out[0, row - low] = along
+        out[1, row - low] = across
+        out[0, row + 1 - low] = next_along
+        out[1, row + 1 - low] = next_across
+        row += 2
+    if row < high:
+        along, across = _products(codes, row, query, 0, means, script)
+        out[0, row - low] = along
+        out[1, row - low] = across
+
+
+class Against(NamedTuple):
+    """What the codes of one script's texts are set against, all fp32: see `coded_parts`."""
+
+    step: float  # of the query's code
+    dot: float  # direction . m'
+    twice: float  # 2 * the step of the mean's code
+    square: float  # 1 + |m'|^2
+    off: float
+    off_more: float  # for each that a code leaves out
+    square_off: float
+    square_off_more: float
+
+
+@inlined
+def against(query: Query, script: int) -> Against:
+    """The query and the mean of a script."""
+    means = query.means
+    length, error = means.length[script], means.error[script]
+    # fp32 sums of some hundred products, |x| = 1 and the arithmetic hold to about 1e-6.
+    return Against(
+        np.float32(query.step), np.float32(query.mean_dot[script]),
+        np.float32(2.0 * means.step[script]), np.float32(1.0 + length * length),
+        np.float32(query.error + 2e-6), np.float32(1.0 + query.error),
+        np.float32(2.0 * error + 4e-6), np.float32(2.0 * (length + error)),
+    )  # fmt: skip
+
+
+@inlined
 def coded_parts(
-    vectors: Vectors, row: int, query: Query, script: int
+    along: int, across: int, scale: float, left: float, other: Against
 ) -> tuple[float, float, float, float]:
     """((x - m') . u, |x - m'|^2) of a base text from its int8 code, and how far each can be off.
 
     By Cauchy and Schwarz a product with a coded row is off by at most the length of what the code
     leaves out; the coding of the query and of the mean add their parts.
+
+    Args:
+        along, across: products of the code with those of the query and of its script's mean.
+        scale, left: see Vectors.scale and .error.
     """
-    means = query.means
-    along, across = products_int8(vectors.base_codes, row, query.code, 0, means.code, script)
-    step = np.float64(vectors.scale[row])
-    above = step * query.step * along - query.mean_dot[script]
-    square = 1.0 - 2.0 * step * means.step[script] * across + means.length[script] ** 2
-    left = np.float64(vectors.error[row])
-    # fp32 sums of some hundred products, and |x| = 1, hold to about 1e-6.
-    above_off = left + query.error * (1.0 + left) + 1e-6
-    square_off = 2.0 * (left * means.length[script] + means.error[script] * (1.0 + left)) + 2e-6
+    above = scale * (other.step * np.float32(along)) - other.dot
+    square = other.square - scale * (other.twice * np.float32(across))
+    above_off = other.off + left * other.off_more
+    square_off = other.square_off + left * other.square_off_more
     return above, square, above_off, square_off
 
 

@@ -28,7 +28,7 @@ from viking_kernels.arrays import (
     Vectors,
 )
 from viking_kernels.dense import prepare
-from viking_kernels.texts import best_passages, own_of_file
+from viking_kernels.texts import best_passages, own_of_file, score_codes
 from viking_kernels.titles import forget_titles, score_titles
 
 EXHAUSTIVE = 1
@@ -84,7 +84,7 @@ def scratch(directories: int, files: int, texts: int) -> Scratch:
     """Room for the scores of so many rows."""
     return Scratch(
         np.zeros(texts, np.float32), np.zeros(files, np.float32), np.empty((2, texts), np.float32),
-        np.empty((6, BLOCK), np.float32), np.empty(directories, np.float32),
+        np.empty((2, BLOCK), np.int32), np.empty(directories, np.float32),
         np.zeros(directories, np.float32), np.empty(directories, np.int32),
         np.empty((5, directories), np.float32), np.empty(directories, np.uint8),
         np.empty(MAX_DEPTH, np.int32), np.empty((2, files), np.float32),
@@ -118,8 +118,7 @@ def find(
         scratch: room for all rows of the tree; no other find uses it meanwhile.
     """
     directories, exact = tree.directories, plan.method == EXACT
-    # Constants in variables: for a literal numba would compile all that it is handed to once more.
-    in_fp32, coded = plan.method > 0, plan.method < 0
+    coded = plan.method < 0  # never; for a literal numba would compile what it is handed to anew
     query = prepare(asked, means)
     inside = scopes.tail_directories(directories, scope)
     d = scope.dir_high - scope.dir_low + inside.shape[0]
@@ -132,6 +131,9 @@ def find(
     hierarchy.directory_scores(directories, numbers, query, scope, inside, walks, scratch)
 
     counts = numbers.counts[numbers.slot[scope.root]]
+    in_fp32 = exact or counts[FILES] <= hierarchy.FEW_FILES
+    if plan.method == EXHAUSTIVE and not in_fp32:
+        score_codes(scope.text_low, scope.text_high, tree, vectors, query, scope, scratch)
     sample = hierarchy.sample_directories(
         directories, counts[FILES], counts[DIRECTORIES], scope, inside
     )
@@ -139,9 +141,10 @@ def find(
     for i in range(sample.shape[0]):
         at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)
         scratch.sampled[at] = 1
-        texts += walk.score_files(
-            np.int64(sample[i]), tree, vectors, query, scope, in_fp32, scratch
-        )
+        row = np.int64(sample[i])
+        if walks and not in_fp32:
+            walk.code_files(row, tree, vectors, query, scope, scratch)
+        texts += walk.score_files(row, tree, vectors, query, scope, in_fp32, scratch)[0]
     icc, sample_files = hierarchy.intraclass_correlation(
         sample, directories, tree.files, scope, scratch.own
     )

@@ -66,7 +66,20 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
         a, b: int16 [m, dim], of which a_row and b_row are taken.
     """
     pair = types.UniTuple(types.int32, 2)
-    signature = pair(codes, types.int64, a, types.int64, b, types.int64)
+    return pair(codes, types.int64, a, types.int64, b, types.int64), _products_of(1)
+
+
+@intrinsic
+def products_of_two(
+    typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b_row: Any
+) -> Any:
+    """`products` of codes[row], then those of codes[row + 1]: what is multiplied is read once."""
+    four = types.UniTuple(types.int32, 4)
+    return four(codes, types.int64, a, types.int64, b, types.int64), _products_of(2)
+
+
+def _products_of(count: int) -> Any:
+    """What generates the code for so many rows."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         def start(kind: Any, value: Any, number: Any) -> Any:
@@ -76,6 +89,9 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
 
         kinds = sig.args
         row_at, dimension = start(kinds[0], args[0], args[1])
+        rows = [row_at]
+        while len(rows) < count:
+            rows.append(builder.gep(rows[-1], [dimension]))
         factors = [start(kinds[i], args[i], args[i + 1])[0] for i in (2, 4)]
         zero = ir.Constant(ir.VectorType(_I32, _HALF), [ir.Constant(_I32, 0)] * _HALF)
         before = builder.block
@@ -86,12 +102,13 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
         builder.position_at_end(loop)
         index = builder.phi(_I64)
         index.add_incoming(ir.Constant(_I64, 0), before)
-        sums = [builder.phi(zero.type) for _ in factors]
-        wide = builder.sext(_load(builder, row_at, index, _I8), ir.VectorType(_I16, LANES))
-        added = []
-        for total, factor in zip(sums, factors, strict=True):
-            step = _multiply_add(builder, wide, _load(builder, factor, index, _I16))
-            added.append(builder.add(total, step))
+        sums = [builder.phi(zero.type) for _ in range(count * len(factors))]
+        read = [_load(builder, factor, index, _I16) for factor in factors]
+        steps = []
+        for row in rows:
+            wide = builder.sext(_load(builder, row, index, _I8), ir.VectorType(_I16, LANES))
+            steps += [_multiply_add(builder, wide, factor) for factor in read]
+        added = [builder.add(total, step) for total, step in zip(sums, steps, strict=True)]
         following = builder.add(index, ir.Constant(_I64, LANES))
         index.add_incoming(following, loop)
         for total, result in zip(sums, added, strict=True):
@@ -112,7 +129,7 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
         out = [builder.call(reduce, [final]) for final in finals]
         return context.make_tuple(builder, sig.return_type, out)
 
-    return signature, codegen
+    return codegen
 
 
 NIBBLES = 64

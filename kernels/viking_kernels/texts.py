@@ -10,9 +10,14 @@ import numpy as np
 
 from viking_kernels._jit import inlined
 from viking_kernels.arrays import F32, I32, Query, Scope, Scratch, Tree, Vectors
-from viking_kernels.dense import PREFETCH_CODES, bounded_cosine, coded_parts, raw_cosine
+from viking_kernels.dense import (
+    against,
+    bounded_cosine,
+    coded_parts,
+    multiply_codes,
+    raw_cosine,
+)
 from viking_kernels.scope import place
-from viking_kernels.simd import prefetch
 
 DENSE_WEIGHT = 0.5
 
@@ -59,32 +64,45 @@ def score_codes(
 ) -> None:
     """Fills scratch.coded for the base texts [low, high) of the scope, living or dead.
 
-    In two passes over blocks: the products, for which memory is waited, then the arithmetic, which
-    LLVM does for several texts at a time.
+    In passes over runs of texts of one script: the products, for which memory is waited, then the
+    arithmetic, which LLVM does for several texts at a time as long as a pass has few arrays.
     """
-    block = scratch.block
-    size = block.shape[1]
-    for start in range(low, high, size):
-        count = min(size, high - start)
-        for i in range(count):
-            row = start + i
-            prefetch(vectors.base_codes, row + PREFETCH_CODES)
-            script = np.int64(tree.texts.script[row])
-            missing = foreign(script, query.script)
-            above, square, above_off, square_off = coded_parts(vectors, row, query, script)
-            block[0, i] = above
-            block[1, i] = square
-            block[2, i] = above_off
-            block[3, i] = square_off
-            weight = dense_weight(missing, query.use_dense, query.use_lexical)
-            block[4, i] = weight if vectors.vector_at[row] <= scope.revision else 0.0
-            words = 0.0 if missing else np.float64(scratch.lexical[row - scope.text_low])
-            block[5, i] = (1.0 - weight) * words
-        at = start - scope.text_low
-        for i in range(count):
-            score, bound = bounded_cosine(block[0, i], block[1, i], block[2, i], block[3, i])
-            scratch.coded[0, at + i] = block[4, i] * score + block[5, i]
-            scratch.coded[1, at + i] = block[4, i] * bound
+    scripts = tree.texts.script
+    size = scratch.products.shape[1]
+    start = low
+    while start < high:
+        script = np.int64(scripts[start])
+        end = start + 1
+        while end < high and end - start < size and scripts[end] == script:
+            end += 1
+        _score_run(start, end, script, vectors, query, scope, scratch)
+        start = end
+
+
+@inlined
+def _score_run(
+    low: int, high: int, script: int, vectors: Vectors, query: Query, scope: Scope,
+    scratch: Scratch,
+) -> None:  # fmt: skip
+    codes, means = vectors.base_codes, query.means.code
+    multiply_codes(codes, low, high, query.code, means, script, scratch.products)
+    other = against(query, script)
+    along, across = scratch.products[0], scratch.products[1]
+    at = low - scope.text_low
+    score, bound = scratch.coded[0, at:], scratch.coded[1, at:]
+    scale, left, there = vectors.scale[low:], vectors.error[low:], vectors.vector_at[low:]
+    lexical = scratch.lexical[at:]
+    count = high - low
+    for i in range(count):
+        parts = coded_parts(along[i], across[i], scale[i], left[i], other)
+        score[i], bound[i] = bounded_cosine(*parts)
+    missing = foreign(script, query.script)
+    share = np.float32(dense_weight(missing, query.use_dense, query.use_lexical))
+    words = np.float32(0) if missing else np.float32(1) - share
+    for i in range(count):
+        weight = share if there[i] <= scope.revision else np.float32(0)
+        score[i] = weight * score[i] + words * lexical[i]
+        bound[i] = weight * bound[i]
 
 
 @inlined

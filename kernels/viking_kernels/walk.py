@@ -35,6 +35,9 @@ LIMIT = 2
 OUT_OF_REACH = 3
 
 
+_ROUNDING = 1e-6  # of scores that are kept in fp32
+
+
 class Limits(NamedTuple):
     """When a walk stops."""
 
@@ -58,29 +61,57 @@ def none_yet(k: int) -> Best:
     return Best(np.empty(k, np.float32), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
+class Most(NamedTuple):
+    """What the files right in a directory have at most."""
+
+    own: float  # own score
+    bound: float  # by which that can be off
+    title: float
+    both: float  # own score with what its title adds
+
+
 @inlined
-def score_files(
-    directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, exact: bool,
-    scratch: Scratch,
-) -> int:  # fmt: skip
-    """Fills scratch.own and .best for the files right in a directory; how many texts they have."""
-    if not exact and directory < scope.base_dirs:
+def code_files(
+    directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch
+) -> None:
+    """Fills scratch.coded for the base texts of the files right in a directory."""
+    if directory < scope.base_dirs:
         first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
         if first < last:
             low = np.int64(tree.files.texts[first, 0])
             high = np.int64(tree.files.texts[last - 1, 1])
             score_codes(low, high, tree, vectors, query, scope, scratch)
+
+
+@inlined
+def score_files(
+    directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, exact: bool,
+    scratch: Scratch,
+) -> tuple[int, Most]:  # fmt: skip
+    """Fills scratch.own and .best for the files right in a directory.
+
+    Unless `exact`, those of the base are from their codes, see `code_files`.
+
+    Returns:
+        (how many texts they have, what the files have at most).
+    """
     texts = 0
+    most_own = most_bound = most_title = most_both = 0.0
     file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
     while file >= 0:
         at = place(file, scope.file_low, scope.file_high, scope.base_files)
         own, bound, best, count = own_of_file(file, tree, vectors, query, scope, not exact, scratch)
+        title = np.float64(scratch.titles[at])
+        most_own = max(most_own, own)
+        most_bound = max(most_bound, bound)
+        most_title = max(most_title, title)
+        most_both = max(most_both, own + title)
         scratch.own[0, at] = own
         scratch.own[1, at] = bound
         scratch.best[at] = best
         texts += count
         file = next_file(tree.files.next[file], tree.files, scope.revision)
-    return texts
+    return texts, Most(most_own, most_bound, most_title, most_both)
 
 
 @inlined
@@ -150,13 +181,18 @@ def open_directory(
 ) -> tuple[bool, float, int]:  # fmt: skip
     """Scores the files right in a directory and offers them: (changed, best own score, texts).
 
-    `weights` are b, b below the scope's root, c. Sampled directories have their own scores.
+    They aren't offered where none can be among the best: no file is smoothed to more than the best
+    own score of its directory. `weights` are b, b below the scope's root, c. Sampled directories
+    have their own scores.
     """
     texts = 0
-    if scratch.sampled[position] == 0:
-        texts = score_files(row, tree, vectors, query, scope, exact, scratch)
     weight = weights[1] if row == scope.root else weights[0]
     above = np.float64(scratch.directories[4, position])
+    if scratch.sampled[position] == 0:
+        texts, most = score_files(row, tree, vectors, query, scope, exact, scratch)
+        reach = final_score(most.own + most.bound, above, weight, most.title) + _ROUNDING
+        if best.held[0] == best.top.shape[0] and np.float32(reach) < best.top[0]:
+            return False, most.both, texts
     changed, best_own = offer_files(
         row, (weight, weights[2], above), tree, scope, allowed, scratch, best
     )
@@ -168,7 +204,10 @@ def open_all(
     count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors, query: Query,
     scope: Scope, exact: bool, allowed: U8, scratch: Scratch, best: Best,
 ) -> int:  # fmt: skip
-    """Opens every directory of the scope (`count` positions); returns how many texts there are."""
+    """Opens every directory of the scope (`count` positions); returns how many texts there are.
+
+    Unless `exact`, scratch.coded has the scores of all its base texts.
+    """
     texts = 0
     for position in range(count):
         if scratch.directories[3, position] >= 0:
@@ -310,6 +349,8 @@ def best_first(
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             root_open = root_open or row == scope.root
             settle(row, weights, tree.directories, numbers, query, scope, scratch)
+            if not exact and scratch.sampled[position] == 0:
+                code_files(row, tree, vectors, query, scope, scratch)
             got_in, own, more = open_directory(
                 position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
             )
