@@ -31,6 +31,7 @@ from viking_kernels.salience import rank
 from viking_kernels.scope import place, row_at, tail_directories
 
 from vikingd.index.index import Index, IndexSettings
+from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import query_terms
 from vikingd.model import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.text import LATIN
@@ -43,22 +44,29 @@ _NO_ROWS = np.zeros(0, np.int32)
 _BESIDE = "from vikingd.retrieve.warm import compile_beside; compile_beside()"
 
 
-def warm_up(progress: Callable[[str], None]) -> None:
-    """Compiles every kernel, or loads it from its cache."""
-    if not is_compiled():
-        progress("compiling kernels: the first start after an install takes about a minute")
-        # numba compiles on one core: a second process makes what else is needed, and leaves it
-        # in the cache.
-        with subprocess.Popen([sys.executable, "-c", _BESIDE]), _index() as index:
-            _find(index)
+def compile_kernels(progress: Callable[[str], None]) -> None:
+    """Compiles every kernel, unless that was done before."""
+    if is_compiled():
+        return
+    progress("compiling kernels: the first start after an install takes about a minute")
+    # numba compiles on one core: a second process makes what else is needed, and leaves it in the
+    # cache.
+    with subprocess.Popen([sys.executable, "-c", _BESIDE]), _index() as index:
+        _find(index.snapshot)
     take_through()
+
+
+def load_search(snapshot: Snapshot) -> None:
+    """Loads what a find or a retrieval runs from the cache, by one of each; not what writes do."""
+    _find(snapshot)
+    _retrieve(snapshot)
 
 
 def compile_beside() -> None:
     """The walk, which a find takes from the cache when it comes to it, then all the others."""
     with _index() as index:
-        _walk(index)
-        _retrieve(index)
+        _walk(index.snapshot)
+        _retrieve(index.snapshot)
     take_through(searching=False)
 
 
@@ -70,10 +78,10 @@ def take_through(*, searching: bool = True) -> None:
         for revision, changes in enumerate(_commits(), 1):
             index.apply(changes, revision)
             if searching:
-                _search(index)
+                load_search(index.snapshot)
             index.compact()
         if searching:
-            _search(index)
+            load_search(index.snapshot)
 
 
 @contextmanager
@@ -119,8 +127,7 @@ class _Case(NamedTuple):
     scratch: Scratch
 
 
-def _case(index: Index) -> _Case:
-    snapshot = index.snapshot
+def _case(snapshot: Snapshot) -> _Case:
     scope, means, _ = snapshot.scope(0)
     words = query_terms("word number")
     tree = snapshot.tree
@@ -132,15 +139,10 @@ def _case(index: Index) -> _Case:
     )  # fmt: skip
 
 
-def _search(index: Index) -> None:
-    _find(index)
-    _retrieve(index)
-
-
-def _find(index: Index) -> None:
-    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(index)
+def _find(snapshot: Snapshot) -> None:
+    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
     # What is asked of rows beside the find itself, from Python.
-    index.snapshot.has_term(int(terms.key[0]), scope)
+    snapshot.has_term(int(terms.key[0]), scope)
     place(row_at(0, 0, 1, 1), 0, 1, 1)
     rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
@@ -155,10 +157,10 @@ def _find(index: Index) -> None:
     kernel.forget(tree.texts, scope, terms, scratch)
 
 
-def _retrieve(index: Index) -> None:
-    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(index)
+def _retrieve(snapshot: Snapshot) -> None:
+    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
     inside = tail_directories(tree.directories, scope)
-    counts = index.snapshot.counts(0)
+    counts = snapshot.counts(0)
     rows, _ = flat.keyword_top(tree.texts, counts, scope, inside, terms, _NOTHING, 1)
     weighted.weighted_top(
         tree, vectors, numbers, means, asked, scope, terms, _NOTHING, _NO_ROWS, (1.0, 0.0), 1,
@@ -168,8 +170,8 @@ def _retrieve(index: Index) -> None:
     prepare(asked, means)
 
 
-def _walk(index: Index) -> None:
-    tree, vectors, numbers, means, asked, scope, _, scratch = _case(index)
+def _walk(snapshot: Snapshot) -> None:
+    tree, vectors, numbers, means, asked, scope, _, scratch = _case(snapshot)
     walk.best_first(
         _NO_ROWS, 0, (0.0, 0.0, 0.0), tree, vectors, numbers, prepare(asked, means), scope, False,
         _NOTHING, scratch, walk.none_yet(1), walk.Limits(1, 1, 1, 8),
