@@ -51,7 +51,10 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
     scale, error = np.empty((2, len(vectors)), np.float32)
     quantize_rows(vectors, codes, scale, error)
     rows, _, scope = _one_directory(np.zeros(len(vectors), np.int32))
-    held = Vectors(codes, scale, error, vectors, vectors[:0], np.zeros(len(vectors), np.int64))
+    held = Vectors(
+        codes, scale, error, vectors, codes[:0], scale[:0], error[:0], vectors[:0],
+        np.zeros(len(vectors), np.int64),
+    )  # fmt: skip
 
     def search(i: int) -> Sequence[int]:
         query = asked[i % QUERIES]

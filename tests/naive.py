@@ -428,6 +428,13 @@ def score_codes(
     return w * dense + (1 - w) * (0.0 if missing else lexical)
 
 
+def own_from_code(
+    text: Text, code: Sequence[int], scale: float, query: Query, mean: F64, lexical: float
+) -> float:
+    """The same, where it stands in the tail."""
+    return score_codes(text, code, scale, query, mean, lexical)
+
+
 def own_of_file(file: File, own: Mapping[int, float]) -> tuple[float, int]:
     """(own score, id of the best text, -1 none) from those of texts; of equal ones the first."""
     best = max(file.texts, key=lambda text: own[text.id], default=None)

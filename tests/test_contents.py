@@ -180,6 +180,20 @@ def test_verify_sees_what_a_reply_would_show_wrong(
     assert any(problem in found and A in found for found in report.problems), report.problems
 
 
+@pytest.mark.parametrize("place", ["base", "tail"])
+@pytest.mark.parametrize("part", ["codes", "scale", "error", "raw"])
+def test_verify_sees_another_vector(tmp_path: Path, part: str, place: str) -> None:
+    """Be it the vector, its code or how far that is off, in the base or in the tail."""
+    made = Fixture(tmp_path, COMPACTS if place == "base" else STAYS)
+    vectors = made.put(A, "a", vector=np.array([0.6, -0.8], "<f4").tobytes()).vectors
+    name = part if place == "base" and part in ("scale", "error") else f"{place}_{part}"
+    held = getattr(vectors, name)
+    held[held != 0] += 1
+    report = made.engine.verify()
+    made.engine.close()
+    assert f"{A}: another vector is in the index" in report.problems
+
+
 def test_a_find_reads_no_database(fixture: Fixture) -> None:
     """With the store closed it answers still, whole; of many relations it shows the first."""
     content = "the harbour\nin winter 冬天\n"

@@ -201,7 +201,9 @@ def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
     codes, (scale, error) = np.zeros((60, 16), np.int8), np.empty((2, 60), np.float32)
     quantize_rows(raw, codes, scale, error)
     none = np.zeros((0, 16), np.float32)
-    vectors = Vectors(codes, scale, error, raw, none, np.zeros(60, np.int64))
+    vectors = Vectors(
+        codes, scale, error, raw, codes[:0], scale[:0], error[:0], none, np.zeros(60, np.int64)
+    )
     mean = np.tile(raw.mean(axis=0), (8, 1))
     for near in (0.0, 0.1, 1.0):
         question = (raw[0] - near * mean[0] + rng.normal(size=16) * 0.01).astype(np.float32)

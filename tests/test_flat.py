@@ -41,7 +41,7 @@ def base_of(raw, axis=None):
     scale, error = np.zeros((2, len(raw)), np.float32)
     quantize_rows(raw, codes, scale, error)
     at = np.zeros(len(raw), np.int64)
-    return coded, Vectors(codes, scale, error, raw, raw[:0], at)
+    return coded, Vectors(codes, scale, error, raw, codes[:0], scale[:0], error[:0], raw[:0], at)
 
 
 def rows_of(length, low=0, high=None):

@@ -64,8 +64,10 @@ class Scored:
     def own_of_text(self, key: int, *, exact: bool = True) -> tuple[float, float]:
         """Own score of a text, and how far it can be off."""
         row, bundles = self.text_row[key], (self.tree, self.vectors, self.compared)
-        if exact or row >= self.scope.base_texts:
+        if exact:
             return texts.own_of_text(row, *bundles, self.scratch.lexical, self.scope), 0.0
+        if row >= self.scope.base_texts:
+            return texts.own_from_code(row, *bundles, self.scratch.lexical, self.scope)
         texts.score_codes(row, row + 1, *bundles, self.scope, self.scratch)
         own, bound = self.scratch.coded[:, row - self.scope.text_low].tolist()
         return own, bound
@@ -171,13 +173,13 @@ def test_own_scores(shape):
         own, bound = s.own_of_text(text.id, exact=False)
         assert abs(own - truth) <= bound + 1e-6
         row = s.text_row[text.id]
-        if row >= s.scope.base_texts:
-            assert (own, bound) == s.own_of_text(text.id)  # the tail has no codes
-        elif text.vector is not None and np.linalg.norm(text.vector - mean[text.script]) > 0.5:
-            code = s.vectors.base_codes[row, : len(text.vector)].tolist()
-            told = naive.score_codes(
-                text, code, float(s.vectors.scale[row]), s.query, mean, lexical[text.id]
-            )
+        if text.vector is not None and np.linalg.norm(text.vector - mean[text.script]) > 0.5:
+            codes, scale, at = s.vectors.base_codes, s.vectors.scale, row
+            if row >= s.scope.base_texts:
+                codes, scale = s.vectors.tail_codes, s.vectors.tail_scale
+                at -= s.scope.base_texts
+            code = codes[at, : len(text.vector)].tolist()
+            told = naive.score_codes(text, code, float(scale[at]), s.query, mean, lexical[text.id])
             assert own == pytest.approx(told, abs=1e-3)
     for key, parts in naive.directory_scores(s.top, s.query, mean, words).items():
         got = s.scratch.directories[:4, s.dir_at(key)]

@@ -90,12 +90,15 @@ class Tree(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """Unit vectors x of the texts; those of the base as codes too: x is nearly scale * code."""
+    """Unit vectors x of the texts, and codes of them: x is nearly scale * code."""
 
     base_codes: I8  # [Tb, dim and zeros up to a multiple of simd.LANES]
     scale: F32  # [Tb]
     error: F32  # [Tb] length of x - scale * code
     base_raw: F32  # [Tb, dim]
+    tail_codes: I8  # [T - Tb, ...] likewise
+    tail_scale: F32  # [T - Tb]
+    tail_error: F32  # [T - Tb]
     tail_raw: F32  # [T - Tb, dim]
     vector_at: I64  # [T] revision from which on the vector counts
 

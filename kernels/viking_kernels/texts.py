@@ -15,6 +15,7 @@ from viking_kernels.dense import (
     bounded_cosine,
     coded_parts,
     multiply_codes,
+    products_int8,
     raw_cosine,
 )
 from viking_kernels.scope import place
@@ -106,14 +107,42 @@ def _score_run(
 
 
 @inlined
+def own_from_code(
+    row: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope
+) -> tuple[float, float]:
+    """(own score of a living text of the tail from its code, how far it can be off).
+
+    `lexical` are the scope's, by position.
+    """
+    at = row - scope.base_texts
+    script = np.int64(tree.texts.script[row])
+    missing = foreign(script, query.script)
+    weight = dense_weight(missing, query.use_dense, query.use_lexical)
+    score = bound = 0.0
+    if weight > 0 and vectors.vector_at[row] <= scope.revision:
+        along, across = products_int8(
+            vectors.tail_codes, at, query.code, 0, query.means.code, script
+        )
+        parts = coded_parts(
+            along, across, vectors.tail_scale[at], vectors.tail_error[at], against(query, script)
+        )
+        cosine, off = bounded_cosine(*parts)
+        score, bound = weight * np.float64(cosine), weight * np.float64(off)
+    words = 0.0
+    if not missing:
+        words = np.float64(lexical[place(row, scope.text_low, scope.text_high, scope.base_texts)])
+    return score + (1.0 - weight) * words, bound
+
+
+@inlined
 def own_of_file(
     file: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, coded: bool,
     scratch: Scratch,
 ) -> tuple[float, float, int, int]:  # fmt: skip
     """(best own score of a file's texts, largest bound, row of the best text, texts).
 
-    From fp32 vectors, which are off by nothing, or for the base's texts from scratch.coded. Of
-    equal ones the first is the best; -1 where the file has no living text.
+    From fp32 vectors, which are off by nothing, or from codes, for the base's texts as they stand
+    in scratch.coded. Of equal ones the first is the best; -1 where the file has no living text.
     """
     texts = tree.texts
     own = 0.0
@@ -135,7 +164,11 @@ def own_of_file(
     row = tree.files.newest[file]
     while row >= 0:
         if row < texts.died.shape[0] and texts.died[row] > scope.revision:
-            score = own_of_text(row, tree, vectors, query, scratch.lexical, scope)
+            if coded:
+                score, off = own_from_code(row, tree, vectors, query, scratch.lexical, scope)
+                bound = max(bound, off)
+            else:
+                score = own_of_text(row, tree, vectors, query, scratch.lexical, scope)
             count += 1
             # The chain leads from the last text to the first.
             if best < 0 or score > own or (score == own and best >= scope.base_texts):

@@ -364,22 +364,25 @@ class Commit:
         self._sum_vectors(above, vector_rows, vector_dirs)
 
     def _write_vectors(self) -> None:
-        """Writes the new vectors; those that arrived late for base rows get codes as well."""
+        """Writes the new vectors and their codes; some arrive late, for rows of the base."""
         g, base = self.g, self.g.base
         if not self.given:
             return
         rows = np.array([row for row, _ in self.given], np.int64)
         raw = np.frombuffer(b"".join([vector for _, vector in self.given]), "<f4")
         raw = raw.reshape(len(rows), g.dimension)
+        codes = np.zeros((len(rows), base.codes.shape[1]), np.int8)
+        scale, error = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
+        quantize_rows(raw, codes, scale, error)
         late = rows < g.base_texts
-        g.tail_raw[rows[~late] - g.base_texts] = raw[~late]
-        rows, raw = rows[late], raw[late]
-        if len(rows):
-            codes = np.zeros((len(rows), base.codes.shape[1]), np.int8)
-            scale, error = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
-            quantize_rows(raw, codes, scale, error)
-            base.raw[rows] = raw
-            base.codes[rows], base.scale[rows], base.error[rows] = codes, scale, error
+        if late.any():
+            at = rows[late]
+            base.raw[at], base.codes[at] = raw[late], codes[late]
+            base.scale[at], base.error[at] = scale[late], error[late]
+        new = ~late
+        at = rows[new] - g.base_texts
+        g.tail_raw[at], g.tail_codes[at] = raw[new], codes[new]
+        g.tail_scale[at], g.tail_error[at] = scale[new], error[new]
 
     def _fresh_slots(self, touched: I32) -> None:
         """Gives the touched directories copies of their numbers; published ones stay."""

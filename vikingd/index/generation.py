@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from viking_kernels.arrays import (
     F32,
+    I8,
     I32,
     NEVER,
     Directories,
@@ -66,6 +67,9 @@ class Generation:
         for row in np.flatnonzero(waiting).tolist():
             self.pending[int(base.text_id[row])] = row
         self.tail_raw: F32 = np.zeros((0, self.dimension), np.float32)
+        self.tail_codes: I8 = np.zeros((0, base.codes.shape[1]), np.int8)
+        self.tail_scale: F32 = np.zeros(0, np.float32)
+        self.tail_error: F32 = np.zeros(0, np.float32)
         self.text_older: I32 = np.zeros(0, np.int32)
         self.dir_older: I32 = np.zeros(0, np.int32)
         self._reserve(room, room, room)
@@ -104,8 +108,12 @@ class Generation:
                     columns[name] = grown(columns[name][:kept], size)
         room = rows.lengths(columns)
         tail_texts, tail_dirs = room[2] - self.base_texts, room[0] - self.base_dirs
-        self.tail_raw = grown(self.tail_raw[: self.texts - self.base_texts], tail_texts)
-        self.text_older = grown(self.text_older[: self.texts - self.base_texts], tail_texts)
+        tail = self.texts - self.base_texts
+        self.tail_raw = grown(self.tail_raw[:tail], tail_texts)
+        self.tail_codes = grown(self.tail_codes[:tail], tail_texts)
+        self.tail_scale = grown(self.tail_scale[:tail], tail_texts)
+        self.tail_error = grown(self.tail_error[:tail], tail_texts)
+        self.text_older = grown(self.text_older[:tail], tail_texts)
         self.dir_older = grown(self.dir_older[: self.dirs - self.base_dirs], tail_dirs)
         self._room = room
 
@@ -169,7 +177,8 @@ class Generation:
             ),
         )  # fmt: skip
         vectors = Vectors(
-            base.codes, base.scale, base.error, base.raw, self.tail_raw[:tail],
+            base.codes, base.scale, base.error, base.raw, self.tail_codes[:tail],
+            self.tail_scale[:tail], self.tail_error[:tail], self.tail_raw[:tail],
             c["vector_at"][:texts],
         )  # fmt: skip
         numbers = Numbers(

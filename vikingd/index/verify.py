@@ -106,12 +106,13 @@ class Comparison:
         elif vector:
             self.vectors += 1
             base = len(vectors.base_raw)
-            raw = vectors.base_raw[row] if row < base else vectors.tail_raw[row - base]
-            off = 0.0
-            if row < base:
-                codes = vectors.base_codes[row, : len(raw)].astype(np.float64)
-                coded = float(vectors.scale[row]) * codes
-                off = abs(np.linalg.norm(raw - coded) - vectors.error[row])
+            held, at = (vectors.base_raw, vectors.base_codes, vectors.scale, vectors.error), row
+            if row >= base:
+                held = vectors.tail_raw, vectors.tail_codes, vectors.tail_scale, vectors.tail_error
+                at = row - base
+            raw, codes, scale, error = (array[at] for array in held)
+            coded = float(scale) * codes[: len(raw)].astype(np.float64)
+            off = abs(np.linalg.norm(raw - coded) - error)
             if raw.tobytes() != vector or off > 1e-5:
                 self._problem(f"{uri}: another vector is in the index")
 
