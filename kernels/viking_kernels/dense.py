@@ -207,7 +207,7 @@ def against(query: Query, script: int) -> Against:
 def coded_parts(
     along: int, across: int, scale: float, left: float, other: Against
 ) -> tuple[float, float, float, float]:
-    """((x - m') . u, |x - m'|^2) of a base text from its int8 code, and how far each can be off.
+    """((x - m') . u, |x - m'|^2) of a text from its int8 code, and how far each can be off.
 
     By Cauchy and Schwarz a product with a coded row is off by at most the length of what the code
     leaves out; the coding of the query and of the mean add their parts.

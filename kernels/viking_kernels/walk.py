@@ -90,7 +90,7 @@ def score_files(
 ) -> tuple[int, Most]:  # fmt: skip
     """Fills scratch.own and .best for the files right in a directory.
 
-    Unless `exact`, those of the base are from their codes, see `code_files`.
+    From codes unless `exact`: those of the base must have been through `code_files`.
 
     Returns:
         (how many texts they have, what the files have at most).
