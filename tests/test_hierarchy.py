@@ -55,10 +55,9 @@ class Scored:
 
     def score(self, row: int, *, exact: bool) -> int:
         """Own scores of a directory's files; the number of their texts."""
-        bundles = (self.tree, self.vectors, self.compared, self.scope)
-        if not exact:
-            walks.code_files(row, *bundles, self.scratch)
-        texts, _ = walks.score_files(row, *bundles, exact, self.scratch)
+        texts, _ = walks.score_files(
+            row, self.tree, self.vectors, self.compared, self.scope, exact, self.scratch
+        )
         return texts
 
     def own_of_text(self, key: int, *, exact: bool = True) -> tuple[float, float]:

@@ -157,25 +157,23 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
     world = build(shape)
     if coded:
         world.compact()
-    s = Scored(world)
+    s = Scored(world, world.root if coded else None)
     rng = np.random.default_rng(seed)
     sampled(s, weights[0])
     s.scratch.sampled[:] = 0 if coded else 1
     size = s.scratch.own.shape[1]
     s.scratch.titles[:] = rng.choice([0.0, 0.0, 0.02, 0.3], size)
     allowed = rng.integers(0, 2, size).astype(np.uint8) if filtered else NONE
-    for bounds in ((0.0,), (0.0, 0.03, 0.2), (0.1, 1.0)):
-        given = np.array([rng.choice([0.0, 0.25, 0.5, 0.75], size), rng.choice(bounds, size)])
-        s.scratch.own[:] = np.nan if coded else given
-        if coded:
-            for f in naive.files_below(s.top):
-                at = [s.text_at(text.id) for text in f.texts]
-                given[:, s.file_at(f.id)] *= len(at) > 0
-                s.scratch.coded[:, at] = given[:, [s.file_at(f.id)]]
-        best = walks.none_yet(k)
-        count = walks.open_all(
-            s.size, weights, s.tree, s.vectors, s.compared, s.scope, False, allowed, s.scratch, best
+    for bounds in ((0.0,), (0.0, 0.0, 0.0, 0.3), (0.0, 0.03, 0.2), (0.1, 1.0)):
+        s.scratch.own[:] = np.array(
+            [rng.choice([0.0, 0.25, 0.5, 0.75], size), rng.choice(bounds, size)]
         )
+        error = rng.choice(bounds, s.scope.base_texts).astype(np.float32)
+        vectors, best = s.vectors._replace(error=error), walks.none_yet(k)
+        count = walks.open_all(
+            s.size, weights, s.tree, vectors, s.compared, s.scope, False, allowed, s.scratch, best
+        )
+        given = s.scratch.own
         files = naive.files_below(s.top)
         assert count == (sum(len(f.texts) for f in files) if coded else 0)
         ranges = {}
@@ -199,7 +197,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
             assert reach.get(s.file_at(key), 1.0) >= min(1.0, ranges[key][1]) - 1e-6
         able = {at for at, most in reach.items() if most >= floor}
         assert {s.file_at(key) for key in naive.open_all(ranges, k)} <= able
-        if bounds == (0.0,):
+        if bounds == (0.0,) and not coded:
             loose = {key: (low - 1e-6, high + 1e-6) for key, (low, high) in ranges.items()}
             assert able <= {s.file_at(key) for key in naive.open_all(loose, k)}
     world.close()

@@ -28,7 +28,7 @@ from viking_kernels.arrays import (
     Vectors,
 )
 from viking_kernels.dense import prepare
-from viking_kernels.texts import best_passages, own_of_file, score_codes
+from viking_kernels.texts import best_passages, own_of_file
 from viking_kernels.titles import forget_titles, score_titles
 
 EXHAUSTIVE = 1
@@ -118,7 +118,8 @@ def find(
         scratch: room for all rows of the tree; no other find uses it meanwhile.
     """
     directories, exact = tree.directories, plan.method == EXACT
-    coded = plan.method < 0  # never; for a literal numba would compile what it is handed to anew
+    # Constants in variables: for a literal numba would compile all that it is handed to once more.
+    in_fp32, coded = plan.method > 0, plan.method < 0
     query = prepare(asked, means)
     inside = scopes.tail_directories(directories, scope)
     d = scope.dir_high - scope.dir_low + inside.shape[0]
@@ -131,9 +132,6 @@ def find(
     hierarchy.directory_scores(directories, numbers, query, scope, inside, walks, scratch)
 
     counts = numbers.counts[numbers.slot[scope.root]]
-    in_fp32 = exact or counts[FILES] <= hierarchy.FEW_FILES
-    if plan.method == EXHAUSTIVE and not in_fp32:
-        score_codes(scope.text_low, scope.text_high, tree, vectors, query, scope, scratch)
     sample = hierarchy.sample_directories(
         directories, counts[FILES], counts[DIRECTORIES], scope, inside
     )
@@ -141,10 +139,10 @@ def find(
     for i in range(sample.shape[0]):
         at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)
         scratch.sampled[at] = 1
-        row = np.int64(sample[i])
-        if walks and not in_fp32:
-            walk.code_files(row, tree, vectors, query, scope, scratch)
-        texts += walk.score_files(row, tree, vectors, query, scope, in_fp32, scratch)[0]
+        more, _ = walk.score_files(
+            np.int64(sample[i]), tree, vectors, query, scope, in_fp32, scratch
+        )
+        texts += more
     icc, sample_files = hierarchy.intraclass_correlation(
         sample, directories, tree.files, scope, scratch.own
     )

@@ -43,10 +43,8 @@ _LEAST_GATE = 1e-9
 """Less is rounding of the icc, and would make matches of files that have no score."""
 
 SAMPLE_FILES = 2048
-"""Directories are sampled, whole: the gate costs the same in any scope."""
-
-FEW_FILES = 512
-"""Of so many all are sampled, in fp32; of more, what codes leave out can't be seen in the icc."""
+"""Directories are sampled, whole, and scored in fp32: the gate costs the same in any scope, and
+is the same for every method. What codes leave out would count as variance within directories."""
 
 
 @njit

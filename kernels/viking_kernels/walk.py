@@ -88,13 +88,13 @@ def score_files(
     directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, exact: bool,
     scratch: Scratch,
 ) -> tuple[int, Most]:  # fmt: skip
-    """Fills scratch.own and .best for the files right in a directory.
-
-    From codes unless `exact`: those of the base must have been through `code_files`.
+    """Fills scratch.own and .best for the files right in a directory, from codes unless `exact`.
 
     Returns:
         (how many texts they have, what the files have at most).
     """
+    if not exact:
+        code_files(directory, tree, vectors, query, scope, scratch)
     texts = 0
     most_own = most_bound = most_title = most_both = 0.0
     file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
@@ -204,10 +204,7 @@ def open_all(
     count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors, query: Query,
     scope: Scope, exact: bool, allowed: U8, scratch: Scratch, best: Best,
 ) -> int:  # fmt: skip
-    """Opens every directory of the scope (`count` positions); returns how many texts there are.
-
-    Unless `exact`, scratch.coded has the scores of all its base texts.
-    """
+    """Opens every directory of the scope (`count` positions); returns how many texts there are."""
     texts = 0
     for position in range(count):
         if scratch.directories[3, position] >= 0:
@@ -349,8 +346,6 @@ def best_first(
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             root_open = root_open or row == scope.root
             settle(row, weights, tree.directories, numbers, query, scope, scratch)
-            if not exact and scratch.sampled[position] == 0:
-                code_files(row, tree, vectors, query, scope, scratch)
             got_in, own, more = open_directory(
                 position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
             )
