@@ -94,8 +94,8 @@ def run(settings: Settings, *, reembed: bool = False, reader: bool = False) -> i
     _stop_at_once_while_loading()
     models = _models(settings, metrics)
     warm.compile_kernels(_log.info)
+    warm.load_search()
     engine = Engine(_engine_settings(settings, reembed, reader), _log.info, metrics)
-    warm.load_search(engine.snapshot)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.freeze()  # what is loaded stays: collections need not look at it again
     gc.set_threshold(*_GC_THRESHOLDS)
@@ -154,7 +154,8 @@ async def _serve(
     for address in bound:
         print(f"vikingd {__version__} serving on {address}", flush=True)
     # The first write need not load its kernels, nor need the first answer wait for that.
-    threading.Thread(target=warm.take_through, daemon=True).start()
+    loading = threading.Thread(target=warm.take_through, daemon=True)
+    loading.start()
     await stop.wait()
 
     _log.info("stopping", grace_s=_GRACE)
@@ -166,7 +167,8 @@ async def _serve(
     threads.shutdown()
     if endpoint is not None:
         await asyncio.to_thread(endpoint.close)  # it asks the engine
-    closing = [asyncio.to_thread(engine.close)]
+    # It leaves a directory behind where it is not let finish.
+    closing = [asyncio.to_thread(engine.close), asyncio.to_thread(loading.join)]
     if tracing is not None:
         closing.append(asyncio.to_thread(tracing.close, _FLUSH))
     await asyncio.gather(*closing)

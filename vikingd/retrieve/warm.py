@@ -56,10 +56,10 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
     take_through()
 
 
-def load_search(snapshot: Snapshot) -> None:
-    """Loads what a find or a retrieval runs from the cache, by one of each; not what writes do."""
-    _find(snapshot)
-    _retrieve(snapshot)
+def load_search() -> None:
+    """Loads what a find or a retrieval runs from the cache; not what writes do."""
+    with _index() as index:
+        _search(index.snapshot)
 
 
 def compile_beside() -> None:
@@ -78,10 +78,10 @@ def take_through(*, searching: bool = True) -> None:
         for revision, changes in enumerate(_commits(), 1):
             index.apply(changes, revision)
             if searching:
-                load_search(index.snapshot)
+                _search(index.snapshot)
             index.compact()
         if searching:
-            load_search(index.snapshot)
+            _search(index.snapshot)
 
 
 @contextmanager
@@ -137,6 +137,12 @@ def _case(snapshot: Snapshot) -> _Case:
         snapshot.terms(words.hashes, words.weights),
         kernel.scratch(len(tree.directories.died), len(tree.files.died), len(tree.texts.died)),
     )  # fmt: skip
+
+
+def _search(snapshot: Snapshot) -> None:
+    """One of each, over a whole tree: of a small one."""
+    _find(snapshot)
+    _retrieve(snapshot)
 
 
 def _find(snapshot: Snapshot) -> None:
