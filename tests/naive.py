@@ -594,11 +594,6 @@ def none_yet(k: int) -> tuple[int, list[float], list[int]]:
     return k, [], []
 
 
-def code_files(directory: Directory) -> set[int]:
-    """Ids of the texts of the files right in a directory."""
-    return {text.id for file in files_in(directory) for text in file.texts}
-
-
 def score_files(
     directory: Directory, own: Mapping[int, float]
 ) -> tuple[dict[int, tuple[float, int]], int]:

@@ -66,23 +66,6 @@ def test_scoring_the_files_of_a_directory(shape, exact):
 
 @few
 @given(shapes)
-@example(LARGE)
-def test_coding_the_files_of_a_directory(shape):
-    """The texts of the base that they have, and none that another directory has."""
-    world = build(shape)
-    s = Scored(world)
-    living = {s.text_row[t.id] for t in naive.texts_below(s.top)}
-    for directory in walk(s.top):
-        s.scratch.coded[:] = np.nan
-        walks.code_files(s.dir_row[directory.id], s.tree, s.vectors, s.compared, s.scope, s.scratch)
-        coded = set((~np.isnan(s.scratch.coded).all(axis=0)).nonzero()[0] + s.scope.text_low)
-        rows = {s.text_row[key] for key in naive.code_files(directory)}
-        assert coded & living == {row for row in rows if row < s.scope.base_texts}
-    world.close()
-
-
-@few
-@given(shapes)
 def test_children_are_queued_once(shape):
     """The living directories right below, but those that were queued before."""
     world = build(shape)

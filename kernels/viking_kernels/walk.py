@@ -71,19 +71,6 @@ class Most(NamedTuple):
 
 
 @inlined
-def code_files(
-    directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch
-) -> None:
-    """Fills scratch.coded for the base texts of the files right in a directory."""
-    if directory < scope.base_dirs:
-        first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
-        if first < last:
-            low = np.int64(tree.files.texts[first, 0])
-            high = np.int64(tree.files.texts[last - 1, 1])
-            score_codes(low, high, tree, vectors, query, scope, scratch)
-
-
-@inlined
 def score_files(
     directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, exact: bool,
     scratch: Scratch,
@@ -93,8 +80,12 @@ def score_files(
     Returns:
         (how many texts they have, what the files have at most).
     """
-    if not exact:
-        code_files(directory, tree, vectors, query, scope, scratch)
+    if not exact and directory < scope.base_dirs:
+        first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
+        if first < last:
+            low = np.int64(tree.files.texts[first, 0])
+            high = np.int64(tree.files.texts[last - 1, 1])
+            score_codes(low, high, tree, vectors, query, scope, scratch)
     texts = 0
     most_own = most_bound = most_title = most_both = 0.0
     file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
