@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from viking_kernels import bm25, dense, find, walk
-from viking_kernels.arrays import I8, I16, SCRIPTS, Asked, Means, Scope, Scratch, Terms
+from viking_kernels.arrays import I8, SCRIPTS, Asked, Means, Scope, Scratch, Terms
 from viking_kernels.scope import tail_directories
 
 from benchmarks import data
@@ -92,7 +92,7 @@ def test_find(benchmark: BenchmarkFixture, prepared: Prepared, method: int) -> N
 
 
 @numba.njit(nogil=True)
-def _all_products(codes: I8, direction: I16, means: I16) -> int:
+def _all_products(codes: I8, direction: I8, means: I8) -> int:
     total = 0
     for row in range(codes.shape[0]):
         along, across = dense.products_int8(codes, row, direction, 0, means, LATIN)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from viking_kernels import simd
 
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import main
@@ -57,12 +58,12 @@ def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     return run
 
 
-@pytest.fixture
-def printed_without_avx2(tmp_path: Path) -> Callable[[str], str]:
-    """Runs code as on a machine without AVX2, among the tests' modules: what it prints."""
-    environment = {**os.environ, "VIKINGD_SIMD": "plain", "XDG_CACHE_HOME": str(tmp_path)}
+@pytest.fixture(params=simd.paths()[1:])
+def printed_by_another(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """What code prints, run among the tests' modules as on a machine with fewer instructions."""
+    environment = {**os.environ, "VIKINGD_SIMD": request.param, "XDG_CACHE_HOME": str(tmp_path)}
 
-    plain = "from viking_kernels import simd; assert simd.PATH == 'plain'"
+    plain = f"from viking_kernels import simd; assert simd.PATH == {request.param!r}"
 
     def run(code: str) -> str:
         done = subprocess.run(

@@ -251,19 +251,18 @@ def forget(lexical: Sequence[float]) -> list[float]:
 # dense
 
 
-def to_int16(x: F64) -> tuple[list[int], float, float]:
-    """(codes, step, length of what they leave out): as fine as int16 and an int32 sum allow."""
+def to_int8(x: F64) -> tuple[list[int], float, float]:
+    """(codes, step, length of what they leave out)."""
     if not x.any():
         return [0] * len(x), 0.0, 0.0
-    room = (2**31 - 1) / 127 - len(x) / 2
-    step = max(max(abs(x)) / 32767, sum(abs(x)) / room)
+    step = max(abs(x)) / 127
     codes = [round(float(value) / step) for value in x]
     return codes, step, math.dist(x, [step * code for code in codes])
 
 
 def code_means(mean: F64) -> list[tuple[list[int], float, float, float]]:
     """(codes, step, what they leave out, length) of each mean."""
-    return [(*to_int16(row), float(np.linalg.norm(row))) for row in mean]
+    return [(*to_int8(row), float(np.linalg.norm(row))) for row in mean]
 
 
 def products_int8(
@@ -311,11 +310,17 @@ def raw_cosine(text: Text, query: Query, mean: F64) -> float:
 def coded_parts(
     code: Sequence[int], scale: float, query: Query, mean: F64, script: int
 ) -> tuple[float, float]:
-    """What `clipped` takes, of what a code stands for, as if it were a unit vector."""
+    """What `clipped` takes, of what codes stand for, as if the text's were of unit length."""
     x, centre = scale * np.array(code), mean[script]
-    return (
-        direction_of(query, mean) @ (x - centre), 1 - 2 * float(centre @ x) + float(centre @ centre)
-    )  # fmt: skip
+    direction = direction_of(query, mean)
+    above = decoded(direction) @ x - direction @ centre
+    return float(above), 1 - 2 * float(decoded(centre) @ x) + float(centre @ centre)
+
+
+def decoded(x: F64) -> F64:
+    """What the int8 code of a vector stands for."""
+    codes, step, _ = to_int8(x)
+    return step * np.array(codes)
 
 
 def clipped(above: float, square: float) -> float:
@@ -345,11 +350,8 @@ def directory_coded(
     code: Sequence[int], scale: float, square: float, query: Query, mean: F64, script: int
 ) -> float:
     """About the dense of a directory, from the code of its mean and the square of its length."""
-    x, centre = scale * np.array(code), mean[script]
-    return clipped(
-        direction_of(query, mean) @ (x - centre),
-        square - 2 * float(centre @ x) + float(centre @ centre),
-    )
+    above, unit = coded_parts(code, scale, query, mean, script)
+    return clipped(above, unit - 1 + square)
 
 
 def directory_dense(directory: Directory, direction: F64, mean: F64) -> float:

@@ -113,8 +113,8 @@ def test_opening_a_directory(shape, weights, k):
             above = float(s.scratch.directories[4, s.dir_at(directory.id)])
             at = (below if directory is s.top else b, share, above)
             got = walks.open_directory(
-                s.dir_at(directory.id), row, weights, s.tree, s.vectors, s.compared, s.scope, True,
-                NONE, s.scratch, best,
+                s.dir_at(directory.id), row, weights, s.tree, s.vectors, s.snapshot.numbers,
+                s.compared, s.scope, True, NONE, s.scratch, best,
             )  # fmt: skip
             changed, own, texts = naive.open_directory(directory, owns, at, s.titles(), top, k)
             assert got[1:] == (pytest.approx(own, abs=1e-6), texts if fresh else 0)
@@ -154,8 +154,11 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         error = rng.choice(bounds, s.scope.base_texts).astype(np.float32)
         vectors, best = s.vectors._replace(error=error), walks.none_yet(k)
         count = walks.open_all(
-            s.size, weights, s.tree, vectors, s.compared, s.scope, False, allowed, s.scratch, best
-        )
+            s.size, weights, s.tree, vectors, s.snapshot.numbers, s.compared, s.scope, False,
+            allowed, s.scratch, best,
+        )  # fmt: skip
+        for row in s.dir_row.values() if coded else ():  # some were passed over
+            walks.score_files(row, s.tree, vectors, s.compared, s.scope, False, s.scratch)
         given = s.scratch.own
         files = naive.files_below(s.top)
         assert count == (sum(len(f.texts) for f in files) if coded else 0)

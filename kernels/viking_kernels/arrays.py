@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 I8 = npt.NDArray[np.int8]
-I16 = npt.NDArray[np.int16]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
@@ -155,7 +154,8 @@ class Means(NamedTuple):
     """The mean m' of each script's vectors in a scope, ready for the kernels."""
 
     mean: F32  # [SCRIPTS, dim]
-    code: I16  # [SCRIPTS, dim padded like the codes of texts] mean / step, rounded
+    code: I8  # [SCRIPTS, dim padded like the codes of texts] mean / step, rounded
+    bias: I64  # [SCRIPTS] by which products of the code are too large, see dense.products_int8
     step: F64  # [SCRIPTS]
     error: F64  # [SCRIPTS] length of mean - step * code
     length: F64  # [SCRIPTS] |m'|
@@ -177,7 +177,8 @@ class Query(NamedTuple):
     use_lexical: bool
     script: int
     direction: F32  # [dim] (q - m) / |q - m|, zeros when there is none
-    code: I16  # [1, dim padded] direction / step, rounded
+    code: I8  # [1, dim padded] direction / step, rounded
+    bias: int
     step: float
     error: float  # length of direction - step * code
     means: Means

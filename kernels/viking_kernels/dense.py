@@ -20,7 +20,6 @@ from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     F32,
     I8,
-    I16,
     I32,
     SCRIPTS,
     Asked,
@@ -43,45 +42,45 @@ looks no further than a page."""
 
 
 @njit
-def to_int16(x: F32, code: I16) -> tuple[float, float]:
-    """(step, error) with x [dim] nearly step * code and error = |x - step * code|.
+def to_int8(x: F32, code: I8) -> tuple[int, float, float]:
+    """(bias, step, error) with x [dim] nearly step * code and error = |x - step * code|.
 
-    Fills `code` [dim and padding]. The step keeps the sum of 127 * |code| within int32, rounding
-    included, so that a product with an int8 row can't overflow.
+    Fills `code` [dim and padding]. `bias` is what `products_int8` with it are too large by.
     """
     largest = 0.0
-    total = 0.0
     for j in range(x.shape[0]):
         largest = max(largest, abs(np.float64(x[j])))
-        total += abs(np.float64(x[j]))
     code[:] = 0
     if largest == 0.0:
-        return 0.0, 0.0
-    scale = min(32767.0 / largest, (2147483647.0 / 127.0 - x.shape[0] / 2) / total)
+        return 0, 0.0, 0.0
+    scale = 127.0 / largest
+    total = 0
     square = 0.0
     for j in range(x.shape[0]):
         rounded = np.rint(np.float64(x[j]) * scale)
-        code[j] = np.int16(rounded)
+        code[j] = np.int8(rounded)
+        total += np.int64(rounded)
         left = np.float64(x[j]) - rounded / scale
         square += left * left
-    return 1.0 / scale, np.sqrt(square)
+    return simd.BIAS * total, 1.0 / scale, np.sqrt(square)
 
 
 @njit
 def code_means(mean: F32) -> Means:
     """Codes the means [SCRIPTS, dim] of a scope."""
     dimension = mean.shape[1]
-    code = np.empty((SCRIPTS, -(-dimension // simd.LANES) * simd.LANES), np.int16)
+    code = np.empty((SCRIPTS, -(-dimension // simd.LANES) * simd.LANES), np.int8)
+    bias = np.empty(SCRIPTS, np.int64)
     step = np.empty(SCRIPTS, np.float64)
     error = np.empty(SCRIPTS, np.float64)
     length = np.empty(SCRIPTS, np.float64)
     for script in range(SCRIPTS):
-        step[script], error[script] = to_int16(mean[script], code[script])
+        bias[script], step[script], error[script] = to_int8(mean[script], code[script])
         total = 0.0
         for j in range(dimension):
             total += np.float64(mean[script, j]) * np.float64(mean[script, j])
         length[script] = np.sqrt(total)
-    return Means(mean, code, step, error, length)
+    return Means(mean, code, bias, step, error, length)
 
 
 @njit
@@ -105,8 +104,8 @@ def prepare(asked: Asked, means: Means) -> Query:
             for j in range(dimension):
                 centred = np.float64(asked.vector[j]) / length - np.float64(mean[j])
                 direction[j] = centred / centred_length
-    code = np.empty((1, means.code.shape[1]), np.int16)
-    step, error = to_int16(direction, code[0])
+    code = np.empty((1, means.code.shape[1]), np.int8)
+    bias, step, error = to_int8(direction, code[0])
     dots = np.zeros(SCRIPTS, np.float64)
     for script in range(SCRIPTS):
         total = 0.0
@@ -114,12 +113,12 @@ def prepare(asked: Asked, means: Means) -> Query:
             total += np.float64(means.mean[script, j]) * np.float64(direction[j])
         dots[script] = total
     return Query(
-        asked.use_dense and there, asked.use_lexical, asked.script, direction, code, step, error,
-        means, dots, np.empty(dimension, np.float32),
+        asked.use_dense and there, asked.use_lexical, asked.script, direction, code, bias, step,
+        error, means, dots, np.empty(dimension, np.float32),
     )  # fmt: skip
 
 
-def _plain_products(codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int) -> tuple[int, int]:
+def _plain_products(codes: I8, row: int, a: I8, a_row: int, b: I8, b_row: int) -> tuple[int, int]:
     along = np.int32(0)
     across = np.int32(0)
     for j in range(codes.shape[1]):
@@ -131,49 +130,52 @@ def _plain_products(codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int)
 
 
 def _plain_products_of_two(
-    codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int
+    codes: I8, row: int, a: I8, a_row: int, b: I8, b_row: int
 ) -> tuple[int, int, int, int]:
     along, across = _products(codes, row, a, a_row, b, b_row)
     other_along, other_across = _products(codes, row + 1, a, a_row, b, b_row)
     return along, across, other_along, other_across
 
 
-_AVX2 = simd.PATH == "avx2"
-_products: Any = simd.products if _AVX2 else inlined(_plain_products)
-_products_of_two: Any = simd.products_of_two if _AVX2 else inlined(_plain_products_of_two)
+_PLAIN = simd.PATH == "plain"
+_products: Any = inlined(_plain_products) if _PLAIN else simd.products
+_products_of_two: Any = inlined(_plain_products_of_two) if _PLAIN else simd.products_of_two
 
 
 @inlined
-def products_int8(codes: I8, row: int, a: I16, a_row: int, b: I16, b_row: int) -> tuple[int, int]:
-    """(code . a[a_row], code . b[b_row]) of one row of codes [n, dim padded], within int32."""
+def products_int8(codes: I8, row: int, a: I8, a_row: int, b: I8, b_row: int) -> tuple[int, int]:
+    """(code . a[a_row], code . b[b_row]) of one row of codes [n, dim padded], within int32.
+
+    Each is too large by the bias that `to_int8` has told for a[a_row] or b[b_row].
+    """
     along, across = _products(codes, row, a, a_row, b, b_row)
     return along, across
 
 
 @inlined
-def multiply_codes(
-    codes: I8, low: int, high: int, query: I16, means: I16, script: int, out: I32
-) -> None:
-    """Fills out[:, : high - low] with `products_int8` of codes[low:high].
+def multiply_codes(codes: I8, low: int, high: int, query: Query, script: int, out: I32) -> None:
+    """Fills out[:, : high - low] with the products of codes[low:high].
 
-    `query` and `means` are the codes of a Query and its Means; of these `script` counts.
+    out[0] with the query's code, out[1] with that of a script's mean, less the bias of each.
     """
+    means = query.means
+    bias, mean_bias = np.int32(query.bias), np.int32(means.bias[script])
     row = low
     while row + 1 < high:
         prefetch(codes, row + PREFETCH_CODES)
         prefetch(codes, row + 1 + PREFETCH_CODES)
         along, across, next_along, next_across = _products_of_two(
-            codes, row, query, 0, means, script
+            codes, row, query.code, 0, means.code, script
         )
-        out[0, row - low] = along
-        out[1, row - low] = across
-        out[0, row + 1 - low] = next_along
-        out[1, row + 1 - low] = next_across
+        out[0, row - low] = along - bias
+        out[1, row - low] = across - mean_bias
+        out[0, row + 1 - low] = next_along - bias
+        out[1, row + 1 - low] = next_across - mean_bias
         row += 2
     if row < high:
-        along, across = _products(codes, row, query, 0, means, script)
-        out[0, row - low] = along
-        out[1, row - low] = across
+        along, across = _products(codes, row, query.code, 0, means.code, script)
+        out[0, row - low] = along - bias
+        out[1, row - low] = across - mean_bias
 
 
 class Against(NamedTuple):
@@ -295,12 +297,13 @@ def directory_coded(slot: int, query: Query, numbers: Numbers) -> float:
     scale = np.float64(numbers.base_mean_scale[row])
     square = (
         np.float64(numbers.base_mean_square[row])
-        - 2.0 * scale * means.step[only] * across
+        - 2.0 * scale * means.step[only] * (across - means.bias[only])
         + means.length[only] ** 2
     )
     if square < _TOO_NEAR * _TOO_NEAR:
         return -1.0
-    return cosine(scale * query.step * along - query.mean_dot[only], square)
+    above = scale * query.step * (along - query.bias) - query.mean_dot[only]
+    return cosine(above, square)
 
 
 @inlined

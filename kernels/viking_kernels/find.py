@@ -139,10 +139,9 @@ def find(
     for i in range(sample.shape[0]):
         at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)
         scratch.sampled[at] = 1
-        more, _ = walk.score_files(
+        texts += walk.score_files(
             np.int64(sample[i]), tree, vectors, query, scope, in_fp32, scratch
         )
-        texts += more
     icc, sample_files = hierarchy.intraclass_correlation(
         sample, directories, tree.files, scope, scratch.own
     )
@@ -176,7 +175,7 @@ def find(
         texts += more
     else:
         texts += walk.open_all(
-            d, weights, tree, vectors, query, scope, exact, allowed, scratch, best
+            d, weights, tree, vectors, numbers, query, scope, exact, allowed, scratch, best
         )
     candidates = _candidates(best, plan.threshold, scratch)
     if walks:

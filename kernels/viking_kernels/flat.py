@@ -30,7 +30,7 @@ from viking_kernels.arrays import (
     Vectors,
 )
 from viking_kernels.bm25 import idf, lower_bound, norm_of, postings
-from viking_kernels.dense import products_int8, to_int16
+from viking_kernels.dense import products_int8, to_int8
 from viking_kernels.quantize import Int4
 from viking_kernels.scope import directory_inside, place
 from viking_kernels.select import GROUP, any_above
@@ -53,7 +53,7 @@ def _plain_products_int4(codes: U8, row: int, last: int, factors: I8, out: I32, 
         out[at + i] = total
 
 
-_products: Any = simd.products_int4 if simd.PATH == "avx2" else inlined(_plain_products_int4)
+_products: Any = inlined(_plain_products_int4) if simd.PATH == "plain" else simd.products_int4
 
 
 @inlined
@@ -216,8 +216,8 @@ def dense_top(
     rows = np.empty(k, np.int32)
     scores = np.empty(k, np.float32)
     count = 0
-    code = np.empty((1, vectors.base_codes.shape[1]), np.int16)
-    step, off = to_int16(direction, code[0])
+    code = np.empty((1, vectors.base_codes.shape[1]), np.int8)
+    bias, step, off = to_int8(direction, code[0])
     length = 0.0
     for j in range(direction.shape[0]):
         length += np.float64(direction[j]) * np.float64(direction[j])
@@ -274,7 +274,7 @@ def dense_top(
         row = np.int64(reaching[i])
         product, _ = products_int8(vectors.base_codes, row, code, 0, code, 0)
         error = np.float64(vectors.error[row])
-        can_be = np.float64(vectors.scale[row]) * step * product + error * length
+        can_be = np.float64(vectors.scale[row]) * step * (product - bias) + error * length
         can_be += off * (1.0 + error) + _rounding(length)
         if can_be >= least and _eligible(row, vectors, texts, scope, tail_inside, allowed):
             count = keep_best(rows, scores, count, row, _product(vectors.base_raw[row], direction))

@@ -1,15 +1,16 @@
-"""Scalar products of int8 rows with AVX2, where the machine has it.
+"""Scalar products of coded rows with the instructions that the machine has for them.
 
-Numba widens every sum of small integers to 64 bits and so leaves the instructions for it unused;
-here the loop is given to LLVM as it should be: 16 products at a time by `vpmaddwd`, into which
-LLVM puts the addition as well where there is VNNI. The sums are exact in int32 in any order, so
-this and the plain loop give the same numbers.
+Numba widens every sum of small integers to 64 bits and so leaves these instructions unused; here
+the loops are given to LLVM as they should be. With AVX-512 and VNNI `vpdpbusd` takes 64 products
+at a time, with AVX2 `vpmaddwd` takes 16, and elsewhere plain loops do (`dense`, `flat`). Sums are
+exact in int32 in any order, so all three give the same numbers.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import llvmlite.binding
 from llvmlite import ir
@@ -17,53 +18,170 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16
-"""Components that are taken at a time: rows of codes are padded with zeros to a multiple."""
+LANES = 64
+"""Rows of int8 codes are padded with zeros to a multiple of so many components."""
 
+NIBBLES = 128
+"""Rows of int4 codes likewise: two components a byte."""
 
-def padded(dimension: int) -> int:
-    """Components that a row of codes takes: the next multiple of LANES."""
-    return -(-dimension // LANES) * LANES
-
-
-def _path() -> str:
-    wanted = os.environ.get("VIKINGD_SIMD") != "plain"
-    features = llvmlite.binding.get_host_cpu_features()
-    return "avx2" if wanted and features.get("avx2") else "plain"
-
-
-PATH = _path()
-"""avx2 or plain; VIKINGD_SIMD=plain takes the path of machines without AVX2."""
+TOGETHER = 4
+"""Rows of int4 codes whose products are summed at a time."""
 
 CACHE_LINE = 64
 """Bytes that come from memory at a time."""
 
+_PATHS = {
+    "vnni": ("avx512f", "avx512bw", "avx512vl", "avx512vnni"),
+    "avx2": ("avx2",),
+    "plain": (),
+}
+
+
+def padded(dimension: int) -> int:
+    """Components that a row of int8 codes takes: the next multiple of LANES."""
+    return -(-dimension // LANES) * LANES
+
+
+def paths() -> list[str]:
+    """Those of vnni, avx2 and plain that the machine has, the quickest first."""
+    features = llvmlite.binding.get_host_cpu_features()
+    return [path for path, needs in _PATHS.items() if all(features.get(need) for need in needs)]
+
+
+def _path() -> str:
+    here = paths()
+    wanted = os.environ.get("VIKINGD_SIMD") or here[0]
+    if wanted not in here:
+        raise ValueError(f"VIKINGD_SIMD is {wanted!r}, this machine has {', '.join(here)}")
+    return wanted
+
+
+PATH = _path()
+"""The first of `paths`, or the one that VIKINGD_SIMD names."""
+
+BIAS = 128 if PATH == "vnni" else 0
+"""What is added to every component of an int8 code before it is multiplied: `vpdpbusd` takes
+unsigned ones."""
+
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
-_HALF = LANES // 2
 
 
-def _multiply_add(builder: Any, codes: Any, factors: Any) -> Any:
-    """Sums of neighbouring products of two <16 x i16>: <8 x i32>."""
-    kind = ir.FunctionType(ir.VectorType(_I32, _HALF), [codes.type, factors.type])
-    madd = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.pmadd.wd")
-    return builder.call(madd, [codes, factors])
+def _vector(element: Any, lanes: int) -> Any:
+    return ir.VectorType(element, lanes)
 
 
-def _load(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
-    """<16 x element> from a pointer to elements, wherever it stands in memory."""
+def _every(kind: Any, value: int) -> Any:
+    """A constant vector of one value."""
+    return ir.Constant(kind, [value] * kind.count)
+
+
+def _load(builder: Any, pointer: Any, index: Any, lanes: int) -> Any:
+    """<lanes x i8> from a pointer to bytes, wherever it stands in memory."""
     at = builder.gep(pointer, [index])
-    vector = builder.bitcast(at, ir.VectorType(element, LANES).as_pointer())
-    return builder.load(vector, align=1)
+    return builder.load(builder.bitcast(at, _vector(_I8, lanes).as_pointer()), align=1)
+
+
+def _call(builder: Any, name: str, result: Any, *operands: Any) -> Any:
+    kind = ir.FunctionType(result, [operand.type for operand in operands])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), operands)
+
+
+def _dot_bytes(builder: Any, total: Any, unsigned: Any, signed: Any) -> Any:
+    """<16 x i32> more by the sums of four neighbouring products of two <64 x i8>."""
+    operands = [builder.bitcast(value, total.type) for value in (unsigned, signed)]
+    return _call(builder, "llvm.x86.avx512.vpdpbusd.512", total.type, total, *operands)
+
+
+def _dot_words(builder: Any, total: Any, one: Any, other: Any) -> Any:
+    """<8 x i32> more by the sums of two neighbouring products of two <16 x i16>."""
+    return builder.add(total, _call(builder, "llvm.x86.avx2.pmadd.wd", total.type, one, other))
+
+
+class _Instructions(NamedTuple):
+    """How the products of int8 codes, and those of nibbles, are made and summed."""
+
+    lanes: int  # components of int8 codes at a time
+    sums: int  # int32 sums of products of a row
+    code: Callable[..., Any]  # (builder, <lanes x i8>) as it is multiplied
+    factor: Callable[..., Any]
+    add: Callable[..., Any]  # (builder, sums, code, factor): the sums and their products
+    bytes_: int  # of int4 codes at a time: 32 with the low nibbles' components, then 32 ...
+    add_nibbles: Callable[..., Any]  # (builder, sums, low, high, factors of low, of high)
+
+
+def _biased(builder: Any, code: Any) -> Any:
+    return builder.xor(code, _every(code.type, BIAS))
+
+
+def _as_it_is(_: Any, value: Any) -> Any:
+    return value
+
+
+def _widened(builder: Any, value: Any) -> Any:
+    return builder.sext(value, _vector(_I16, value.type.count))
+
+
+def _dot_nibbles(builder: Any, total: Any, low: Any, high: Any, first: Any, second: Any) -> Any:
+    return _dot_bytes(builder, _dot_bytes(builder, total, low, first), high, second)
+
+
+def _dot_nibble_words(
+    builder: Any, total: Any, low: Any, high: Any, first: Any, second: Any
+) -> Any:
+    # Four products of a nibble and a factor, 4 * 15 * 128 at most, fit into int16.
+    words = _vector(_I16, 16)
+    pairs = [
+        _call(builder, "llvm.x86.avx2.pmadd.ub.sw", words, nibbles, factors)
+        for nibbles, factors in ((low, first), (high, second))
+    ]
+    return _dot_words(builder, total, builder.add(*pairs), _every(words, 1))
+
+
+_INSTRUCTIONS = {
+    "vnni": _Instructions(64, 16, _biased, _as_it_is, _dot_bytes, 64, _dot_nibbles),
+    "avx2": _Instructions(16, 8, _widened, _widened, _dot_words, 32, _dot_nibble_words),
+}
+
+
+def _sums_over(
+    builder: Any, name: str, length: Any, step: int, kind: Any, count: int,
+    body: Callable[[Any, Sequence[Any]], Sequence[Any]],
+) -> Sequence[Any]:  # fmt: skip
+    """What comes of `body` (index, sums so far: new sums) for 0, step, ... below a length."""
+    zero = _every(kind, 0)
+    before = builder.block
+    loop = builder.append_basic_block(name)
+    after = builder.append_basic_block(f"{name}.done")
+    empty = builder.icmp_signed("<", length, ir.Constant(_I64, step))
+    builder.cbranch(empty, after, loop)
+    builder.position_at_end(loop)
+    index = builder.phi(_I64)
+    totals = [builder.phi(kind) for _ in range(count)]
+    added = body(index, totals)
+    following = builder.add(index, ir.Constant(_I64, step))
+    index.add_incoming(ir.Constant(_I64, 0), before)
+    index.add_incoming(following, loop)
+    for total, result in zip(totals, added, strict=True):
+        total.add_incoming(zero, before)
+        total.add_incoming(result, loop)
+    builder.cbranch(builder.icmp_signed("<", following, length), loop, after)
+    builder.position_at_end(after)
+    sums = []
+    for result in added:
+        sums.append(builder.phi(kind))
+        sums[-1].add_incoming(zero, before)
+        sums[-1].add_incoming(result, loop)
+    return sums
 
 
 @intrinsic
 def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b_row: Any) -> Any:
-    """(codes[row] . a[a_row], codes[row] . b[b_row]) as int32.
+    """((codes[row] + BIAS) . a[a_row], (codes[row] + BIAS) . b[b_row]) as int32.
 
     Args:
         codes: int8 [n, dim], dim a multiple of LANES.
         row: which of them.
-        a, b: int16 [m, dim], of which a_row and b_row are taken.
+        a, b: int8 [m, dim], of which a_row and b_row are taken.
     """
     pair = types.UniTuple(types.int32, 2)
     return pair(codes, types.int64, a, types.int64, b, types.int64), _products_of(1)
@@ -80,65 +198,38 @@ def products_of_two(
 
 def _products_of(count: int) -> Any:
     """What generates the code for so many rows."""
+    isa = _INSTRUCTIONS[PATH]
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        def start(kind: Any, value: Any, number: Any) -> Any:
-            array = context.make_array(kind)(context, builder, value)
+        def start(at: int) -> Any:
+            array = context.make_array(sig.args[at])(context, builder, args[at])
             dimension = cgutils.unpack_tuple(builder, array.shape)[1]
-            return builder.gep(array.data, [builder.mul(number, dimension)]), dimension
+            return builder.gep(array.data, [builder.mul(args[at + 1], dimension)]), dimension
 
-        kinds = sig.args
-        row_at, dimension = start(kinds[0], args[0], args[1])
-        rows = [row_at]
+        first, dimension = start(0)
+        rows = [first]
         while len(rows) < count:
             rows.append(builder.gep(rows[-1], [dimension]))
-        factors = [start(kinds[i], args[i], args[i + 1])[0] for i in (2, 4)]
-        zero = ir.Constant(ir.VectorType(_I32, _HALF), [ir.Constant(_I32, 0)] * _HALF)
-        before = builder.block
-        loop = builder.append_basic_block("products")
-        after = builder.append_basic_block("products.done")
-        empty = builder.icmp_signed("<", dimension, ir.Constant(_I64, LANES))
-        builder.cbranch(empty, after, loop)
-        builder.position_at_end(loop)
-        index = builder.phi(_I64)
-        index.add_incoming(ir.Constant(_I64, 0), before)
-        sums = [builder.phi(zero.type) for _ in range(count * len(factors))]
-        read = [_load(builder, factor, index, _I16) for factor in factors]
-        steps = []
-        for row in rows:
-            wide = builder.sext(_load(builder, row, index, _I8), ir.VectorType(_I16, LANES))
-            steps += [_multiply_add(builder, wide, factor) for factor in read]
-        added = [builder.add(total, step) for total, step in zip(sums, steps, strict=True)]
-        following = builder.add(index, ir.Constant(_I64, LANES))
-        index.add_incoming(following, loop)
-        for total, result in zip(sums, added, strict=True):
-            total.add_incoming(zero, before)
-            total.add_incoming(result, loop)
-        more = builder.icmp_signed("<", following, dimension)
-        builder.cbranch(more, loop, after)
-        builder.position_at_end(after)
-        finals = []
-        for result in added:
-            finals.append(builder.phi(zero.type))
-            finals[-1].add_incoming(zero, before)
-            finals[-1].add_incoming(result, loop)
-        kind = ir.FunctionType(_I32, [zero.type])
-        reduce = cgutils.get_or_insert_function(
-            builder.module, kind, f"llvm.vector.reduce.add.v{_HALF}i32"
-        )
-        out = [builder.call(reduce, [final]) for final in finals]
+        multiplied = [start(at)[0] for at in (2, 4)]
+        kind = _vector(_I32, isa.sums)
+
+        def body(index: Any, totals: Sequence[Any]) -> Sequence[Any]:
+            factors = [
+                isa.factor(builder, _load(builder, at, index, isa.lanes)) for at in multiplied
+            ]
+            added: list[Any] = []
+            for row in rows:
+                code = isa.code(builder, _load(builder, row, index, isa.lanes))
+                for factor in factors:
+                    added.append(isa.add(builder, totals[len(added)], code, factor))
+            return added
+
+        sums = _sums_over(builder, "products", dimension, isa.lanes, kind, 2 * count, body)
+        name = f"llvm.vector.reduce.add.v{isa.sums}i32"
+        out = [_call(builder, name, _I32, total) for total in sums]
         return context.make_tuple(builder, sig.return_type, out)
 
     return codegen
-
-
-NIBBLES = 64
-"""Components of two nibbles a byte that are taken at a time: rows are padded to a multiple."""
-
-TOGETHER = 4
-"""Rows whose products are summed at a time."""
-
-_AHEAD = 4096
 
 
 @intrinsic
@@ -148,7 +239,7 @@ def products_int4(
     """out[at + i] = sum over j of nibble j of codes[min(row + i, last)] * factors[j], i < TOGETHER.
 
     Byte 32 b + i of a row holds component 64 b + i in its low nibble, 64 b + 32 + i in its high
-    one. Four products of a nibble and a factor, 4 * 15 * 128 at most, fit into int16.
+    one.
 
     Args:
         codes: uint8 [n, dim / 2], dim a multiple of NIBBLES.
@@ -158,6 +249,7 @@ def products_int4(
         at: int64.
     """
     signature = types.void(codes, types.int64, types.int64, factors, out, types.int64)
+    isa = _INSTRUCTIONS[PATH]
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         arrays = [context.make_array(sig.args[i])(context, builder, args[i]) for i in (0, 3, 4)]
@@ -167,72 +259,73 @@ def products_int4(
             number = builder.add(args[1], ir.Constant(_I64, i))
             number = builder.select(builder.icmp_signed("<", number, args[2]), number, args[2])
             rows.append(builder.gep(arrays[0].data, [builder.mul(number, width)]))
-        octets = ir.VectorType(_I8, 32)
-        words = ir.VectorType(_I16, LANES)
-        sums = ir.VectorType(_I32, _HALF)
-        low, ones = ir.Constant(octets, [15] * 32), ir.Constant(words, [1] * LANES)
-        four, zero = ir.Constant(words, [4] * LANES), ir.Constant(sums, [0] * _HALF)
-        add_products = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(words, [octets, octets]), "llvm.x86.avx2.pmadd.ub.sw"
-        )
+        words = _vector(_I16, isa.bytes_ // 2)
+        nibble = _every(_vector(_I8, isa.bytes_), 15)
 
-        def load(pointer: Any, index: Any) -> Any:
-            where = builder.bitcast(builder.gep(pointer, [index]), octets.as_pointer())
-            return builder.load(where, align=1)
+        def body(index: Any, totals: Sequence[Any]) -> Sequence[Any]:
+            low_factors, high_factors = _by_nibbles(builder, arrays[1].data, index, isa.bytes_)
+            _fetch_ahead(builder, rows[0], index, isa.bytes_)
+            added: list[Any] = []
+            for row, total in zip(rows, totals, strict=True):
+                both = _load(builder, row, index, isa.bytes_)
+                shifted = builder.lshr(builder.bitcast(both, words), _every(words, 4))
+                low = builder.and_(both, nibble)
+                high = builder.and_(builder.bitcast(shifted, both.type), nibble)
+                added.append(isa.add_nibbles(builder, total, low, high, low_factors, high_factors))
+            return added
 
-        before = builder.block
-        loop = builder.append_basic_block("nibbles")
-        after = builder.append_basic_block("nibbles.done")
-        empty = builder.icmp_signed("<", width, ir.Constant(_I64, 32))
-        builder.cbranch(empty, after, loop)
-        builder.position_at_end(loop)
-        index = builder.phi(_I64)
-        totals = [builder.phi(sums) for _ in rows]
-        first = builder.shl(index, ir.Constant(_I64, 1))
-        second = builder.add(first, ir.Constant(_I64, 32))
-        factor, other = load(arrays[1].data, first), load(arrays[1].data, second)
-        # Of rows that follow each other, as many bytes of later ones as are read of these.
-        ahead = builder.add(builder.shl(index, ir.Constant(_I64, 2)), ir.Constant(_I64, _AHEAD))
-        for line in (0, CACHE_LINE):
-            where = builder.gep(rows[0], [builder.add(ahead, ir.Constant(_I64, line))])
-            _prefetch(builder, where)
-        added = []
-        for start, total in zip(rows, totals, strict=True):
-            both = load(start, index)
-            high = builder.bitcast(builder.lshr(builder.bitcast(both, words), four), octets)
-            pairs = builder.add(
-                builder.call(add_products, [builder.and_(both, low), factor]),
-                builder.call(add_products, [builder.and_(high, low), other]),
-            )
-            added.append(builder.add(total, _multiply_add(builder, pairs, ones)))
-        following = builder.add(index, ir.Constant(_I64, 32))
-        index.add_incoming(ir.Constant(_I64, 0), before)
-        index.add_incoming(following, loop)
-        more = builder.icmp_signed("<", following, width)
-        builder.cbranch(more, loop, after)
-        for total, result in zip(totals, added, strict=True):
-            total.add_incoming(zero, before)
-            total.add_incoming(result, loop)
-        builder.position_at_end(after)
-        finals = []
-        for result in added:
-            finals.append(builder.phi(sums))
-            finals[-1].add_incoming(zero, before)
-            finals[-1].add_incoming(result, loop)
-        kind = ir.FunctionType(sums, [sums, sums])
-        hadd = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx2.phadd.d")
-        one, two = (builder.call(hadd, finals[i : i + 2]) for i in (0, 2))
-        halves = builder.call(hadd, [one, two])
-        parts = [
-            builder.shuffle_vector(halves, halves, ir.Constant(ir.VectorType(_I32, 4), lanes))
-            for lanes in ([0, 1, 2, 3], [4, 5, 6, 7])
-        ]
-        whole = builder.add(*parts)
+        kind = _vector(_I32, isa.sums)
+        sums = _sums_over(builder, "nibbles", width, isa.bytes_, kind, TOGETHER, body)
+        whole = _added_up(builder, sums)
         there = builder.gep(arrays[2].data, [args[5]])
         builder.store(whole, builder.bitcast(there, whole.type.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+def _by_nibbles(builder: Any, factors: Any, index: Any, size: int) -> tuple[Any, Any]:
+    """(factors of the low nibbles, of the high ones) of the bytes [index, index + size)."""
+    start = builder.shl(index, ir.Constant(_I64, 1))
+    parts = [
+        _load(builder, factors, builder.add(start, ir.Constant(_I64, offset)), 32)
+        for offset in range(0, 2 * size, 32)
+    ]
+    low, high = parts[::2], parts[1::2]
+    if size == 32:
+        return low[0], high[0]
+    joined = ir.Constant(_vector(_I32, 64), list(range(64)))
+    return builder.shuffle_vector(*low, joined), builder.shuffle_vector(*high, joined)
+
+
+def _fetch_ahead(builder: Any, row: Any, index: Any, size: int) -> None:
+    """Of rows that follow each other, fetches as many bytes of later ones as are read of these."""
+    ahead = builder.add(builder.mul(index, ir.Constant(_I64, TOGETHER)), ir.Constant(_I64, _AHEAD))
+    for line in range(0, TOGETHER * size, CACHE_LINE):
+        _prefetch(builder, builder.gep(row, [builder.add(ahead, ir.Constant(_I64, line))]))
+
+
+_AHEAD = 4096
+
+
+def _added_up(builder: Any, sums: Sequence[Any]) -> Any:
+    """<4 x i32>: what the lanes of each of four vectors come to."""
+
+    def lanes(one: Any, other: Any, numbers: Sequence[int]) -> Any:
+        chosen = ir.Constant(_vector(_I32, len(numbers)), list(numbers))
+        return builder.shuffle_vector(one, other, chosen)
+
+    def folded(one: Any) -> Any:
+        while (count := one.type.count) > 4:
+            halves = (range(count // 2), range(count // 2, count))
+            one = builder.add(*(lanes(one, one, half) for half in halves))
+        return one
+
+    def in_pairs(one: Any, other: Any) -> Any:
+        return builder.add(lanes(one, other, (0, 2, 4, 6)), lanes(one, other, (1, 3, 5, 7)))
+
+    a, b, c, d = map(folded, sums)
+    return in_pairs(in_pairs(a, b), in_pairs(c, d))
 
 
 @intrinsic

@@ -85,8 +85,7 @@ def _score_run(
     low: int, high: int, script: int, vectors: Vectors, query: Query, scope: Scope,
     scratch: Scratch,
 ) -> None:  # fmt: skip
-    codes, means = vectors.base_codes, query.means.code
-    multiply_codes(codes, low, high, query.code, means, script, scratch.products)
+    multiply_codes(vectors.base_codes, low, high, query, script, scratch.products)
     other = against(query, script)
     along, across = scratch.products[0], scratch.products[1]
     at = low - scope.text_low
@@ -124,8 +123,9 @@ def own_from_code(
             vectors.tail_codes, at, query.code, 0, query.means.code, script
         )
         parts = coded_parts(
-            along, across, vectors.tail_scale[at], vectors.tail_error[at], against(query, script)
-        )
+            along - query.bias, across - query.means.bias[script], vectors.tail_scale[at],
+            vectors.tail_error[at], against(query, script),
+        )  # fmt: skip
         cosine, off = bounded_cosine(*parts)
         score, bound = weight * np.float64(cosine), weight * np.float64(off)
     words = 0.0

@@ -61,48 +61,46 @@ def none_yet(k: int) -> Best:
     return Best(np.empty(k, np.float32), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
-class Most(NamedTuple):
-    """What the files right in a directory have at most."""
+@inlined
+def most_in_base(
+    directory: int, tree: Tree, scope: Scope, scratch: Scratch
+) -> tuple[float, float, int]:
+    """(own score, what a title adds, texts) of a base directory's files as it has them: at most.
 
-    own: float  # own score
-    bound: float  # by which that can be off
-    title: float
-    both: float  # own score with what its title adds
+    From scratch.coded, which must have their texts.
+    """
+    first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
+    if first == last:
+        return 0.0, 0.0, 0
+    low, high = np.int64(tree.files.texts[first, 0]), np.int64(tree.files.texts[last - 1, 1])
+    own = title = np.float32(0)
+    for at in range(low - scope.text_low, high - scope.text_low):
+        own = max(own, scratch.coded[0, at] + scratch.coded[1, at])
+    for at in range(first - scope.file_low, last - scope.file_low):
+        title = max(title, scratch.titles[at])
+    return np.float64(own), np.float64(title), high - low
 
 
 @inlined
 def score_files(
     directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, exact: bool,
     scratch: Scratch,
-) -> tuple[int, Most]:  # fmt: skip
-    """Fills scratch.own and .best for the files right in a directory, from codes unless `exact`.
+) -> int:  # fmt: skip
+    """Fills scratch.own and .best for the files right in a directory; how many texts they have.
 
-    Returns:
-        (how many texts they have, what the files have at most).
+    Unless `exact` from codes: scratch.coded must have those of the base.
     """
-    if not exact and directory < scope.base_dirs:
-        first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
-        if first < last:
-            low = np.int64(tree.files.texts[first, 0])
-            high = np.int64(tree.files.texts[last - 1, 1])
-            score_codes(low, high, tree, vectors, query, scope, scratch)
     texts = 0
-    most_own = most_bound = most_title = most_both = 0.0
     file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
     while file >= 0:
         at = place(file, scope.file_low, scope.file_high, scope.base_files)
         own, bound, best, count = own_of_file(file, tree, vectors, query, scope, not exact, scratch)
-        title = np.float64(scratch.titles[at])
-        most_own = max(most_own, own)
-        most_bound = max(most_bound, bound)
-        most_title = max(most_title, title)
-        most_both = max(most_both, own + title)
         scratch.own[0, at] = own
         scratch.own[1, at] = bound
         scratch.best[at] = best
         texts += count
         file = next_file(tree.files.next[file], tree.files, scope.revision)
-    return texts, Most(most_own, most_bound, most_title, most_both)
+    return texts
 
 
 @inlined
@@ -168,22 +166,29 @@ def offer_files(
 @inlined
 def open_directory(
     position: int, row: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
-    query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch, best: Best,
+    numbers: Numbers, query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch,
+    best: Best,
 ) -> tuple[bool, float, int]:  # fmt: skip
     """Scores the files right in a directory and offers them: (changed, best own score, texts).
 
-    They aren't offered where none can be among the best: no file is smoothed to more than the best
-    own score of its directory. `weights` are b, b below the scope's root, c. Sampled directories
-    have their own scores.
+    Unless `exact` or sampled, scratch.coded must have their base texts.
+
+    They aren't looked at one by one where none can be among the best: no file is smoothed to more
+    than the best own score of its directory. The best own score is then the most that it can be.
+    `weights` are b, b below the scope's root, c. Sampled directories have their own scores.
     """
     texts = 0
     weight = weights[1] if row == scope.root else weights[0]
     above = np.float64(scratch.directories[4, position])
     if scratch.sampled[position] == 0:
-        texts, most = score_files(row, tree, vectors, query, scope, exact, scratch)
-        reach = final_score(most.own + most.bound, above, weight, most.title) + _ROUNDING
-        if best.held[0] == best.top.shape[0] and np.float32(reach) < best.top[0]:
-            return False, most.both, texts
+        full = best.held[0] == best.top.shape[0]
+        # A slot of its own says that nothing in it has changed since the base was written.
+        if full and not exact and row < scope.base_dirs and numbers.slot[row] == row:
+            own, title, texts = most_in_base(row, tree, scope, scratch)
+            reach = final_score(own, above, weight, title) + _ROUNDING
+            if np.float32(reach) < best.top[0]:
+                return False, own + title, texts
+        texts = score_files(row, tree, vectors, query, scope, exact, scratch)
     changed, best_own = offer_files(
         row, (weight, weights[2], above), tree, scope, allowed, scratch, best
     )
@@ -192,17 +197,21 @@ def open_directory(
 
 @inlined
 def open_all(
-    count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors, query: Query,
-    scope: Scope, exact: bool, allowed: U8, scratch: Scratch, best: Best,
+    count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
+    numbers: Numbers, query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch,
+    best: Best,
 ) -> int:  # fmt: skip
     """Opens every directory of the scope (`count` positions); returns how many texts there are."""
+    if not exact:
+        score_codes(scope.text_low, scope.text_high, tree, vectors, query, scope, scratch)
     texts = 0
     for position in range(count):
         if scratch.directories[3, position] >= 0:
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             _, _, more = open_directory(
-                position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
-            )
+                position, row, weights, tree, vectors, numbers, query, scope, exact, allowed,
+                scratch, best,
+            )  # fmt: skip
             texts += more
     return texts
 
@@ -337,9 +346,13 @@ def best_first(
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             root_open = root_open or row == scope.root
             settle(row, weights, tree.directories, numbers, query, scope, scratch)
+            if not exact and row < scope.base_dirs and scratch.sampled[position] == 0:
+                low, high = tree.directories.texts[row], tree.directories.texts[row + 1]
+                score_codes(np.int64(low), np.int64(high), tree, vectors, query, scope, scratch)
             got_in, own, more = open_directory(
-                position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
-            )
+                position, row, weights, tree, vectors, numbers, query, scope, exact, allowed,
+                scratch, best,
+            )  # fmt: skip
             best_own = max(best_own, own)
             changed = changed or got_in
             texts += more

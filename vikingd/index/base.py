@@ -24,7 +24,7 @@ from vikingd.errors import Corrupt
 from vikingd.index import ivf, rows, tokens
 from vikingd.index.columns import Columns
 
-FORMAT = 3
+FORMAT = 4
 _MANIFEST = "manifest.json"
 _CURRENT = "CURRENT"
 
