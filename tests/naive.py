@@ -639,13 +639,14 @@ def ranges_in(
     weights: tuple[float, float, float],
     titles: Mapping[int, float],
 ) -> dict[int, tuple[float, float]]:
-    """(least, most) of a directory's files, from (own, how far it can be off) of each.
+    """(least, most) final scores of a directory's files, from those of their own scores.
 
     Every final score is the least when all own scores are, and the most likewise.
     """
-    least = {key: value - off for key, (value, off) in own.items()}
-    most = {key: value + off for key, (value, off) in own.items()}
-    low, high = (finals_in(directory, scores, weights, titles) for scores in (least, most))
+    low, high = (
+        finals_in(directory, {key: ends[i] for key, ends in own.items()}, weights, titles)
+        for i in (0, 1)
+    )
     return {key: (low[key], high[key]) for key in low}
 
 

@@ -55,10 +55,9 @@ class Scored:
 
     def score(self, row: int, *, exact: bool) -> int:
         """Own scores of a directory's files; the number of their texts."""
-        bundles = (self.tree, self.vectors, self.compared, self.scope)
-        if not exact:
-            texts.score_codes(0, self.scope.base_texts, *bundles, self.scratch)
-        return walks.score_files(row, *bundles, exact, self.scratch)
+        return walks.score_files(
+            row, self.tree, self.vectors, self.compared, self.scope, exact, self.scratch
+        )
 
     def own_of_text(self, key: int, *, exact: bool = True) -> tuple[float, float]:
         """Own score of a text, and how far it can be off."""

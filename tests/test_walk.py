@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from naive import files_in, walk
 from test_hierarchy import Scored
 from trees import LARGE, build, shapes
-from viking_kernels import hierarchy
+from viking_kernels import hierarchy, texts
 from viking_kernels import walk as walks
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
@@ -113,8 +113,8 @@ def test_opening_a_directory(shape, weights, k):
             above = float(s.scratch.directories[4, s.dir_at(directory.id)])
             at = (below if directory is s.top else b, share, above)
             got = walks.open_directory(
-                s.dir_at(directory.id), row, weights, s.tree, s.vectors, s.snapshot.numbers,
-                s.compared, s.scope, True, NONE, s.scratch, best,
+                s.dir_at(directory.id), row, weights, s.tree, s.vectors, s.compared, s.scope, True,
+                NONE, s.scratch, best,
             )  # fmt: skip
             changed, own, texts = naive.open_directory(directory, owns, at, s.titles(), top, k)
             assert got[1:] == (pytest.approx(own, abs=1e-6), texts if fresh else 0)
@@ -159,12 +159,21 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         )  # fmt: skip
         for row in s.dir_row.values() if coded else ():  # some were passed over
             walks.score_files(row, s.tree, vectors, s.compared, s.scope, False, s.scratch)
-        given = s.scratch.own
+        value, off = s.scratch.own.astype(float)
+        least, most = value - off, value + off
+        if coded:
+            texts.bound_codes(
+                0, s.scope.base_texts, s.tree, vectors, s.compared, s.scope, s.scratch
+            )
+            of_text = {int(key): s.scratch.coded[0, row] for key, row in s.text_row.items()}
+            for f in naive.files_below(s.top):
+                told = max((of_text[t.id] for t in f.texts), default=0)
+                most[s.file_at(f.id)] = min(most[s.file_at(f.id)], told)
         files = naive.files_below(s.top)
         assert count == (sum(len(f.texts) for f in files) if coded else 0)
         ranges = {}
         for d in walk(s.top):
-            own = {f.id: tuple(given[:, s.file_at(f.id)].tolist()) for f in files_in(d)}
+            own = {f.id: (least[s.file_at(f.id)], most[s.file_at(f.id)]) for f in files_in(d)}
             above = float(s.scratch.directories[4, s.dir_at(d.id)])
             b = weights[1] if d is s.top else weights[0]
             ranges |= naive.ranges_in(d, own, (b, weights[2], above), s.titles())

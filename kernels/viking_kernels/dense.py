@@ -162,8 +162,6 @@ def multiply_codes(codes: I8, low: int, high: int, query: Query, script: int, ou
     bias, mean_bias = np.int32(query.bias), np.int32(means.bias[script])
     row = low
     while row + 1 < high:
-        prefetch(codes, row + PREFETCH_CODES)
-        prefetch(codes, row + 1 + PREFETCH_CODES)
         along, across, next_along, next_across = _products_of_two(
             codes, row, query.code, 0, means.code, script
         )
@@ -265,6 +263,16 @@ def bounded_cosine(
     if above + above_off <= np.float32(0):
         bound = np.float32(0)
     return score if square > least else np.float32(0), bound
+
+
+@inlined
+def most_cosine(above: float, square: float, above_off: float, square_off: float) -> float:
+    """The most that `cosine` can be when what it is made of is off by so much; in fp32 likewise."""
+    one = np.float32(1)
+    least = np.float32(_NEGLIGIBLE * _NEGLIGIBLE)
+    shrink = one / np.sqrt(max(np.float32(square - square_off), least))
+    most = (above + above_off) * shrink + np.float32(4e-6)
+    return min(max(np.float32(0), most), one)
 
 
 @inlined

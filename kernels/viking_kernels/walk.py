@@ -27,7 +27,7 @@ from viking_kernels.arrays import (
 from viking_kernels.hierarchy import final_score, settle, smooth
 from viking_kernels.scope import next_file, place, row_at
 from viking_kernels.select import push_smallest
-from viking_kernels.texts import own_of_file, score_codes
+from viking_kernels.texts import bound_codes, own_of_file, score_codes
 
 CONVERGED = 0
 EXHAUSTED = 1
@@ -62,34 +62,17 @@ def none_yet(k: int) -> Best:
 
 
 @inlined
-def most_in_base(
-    directory: int, tree: Tree, scope: Scope, scratch: Scratch
-) -> tuple[float, float, int]:
-    """(own score, what a title adds, texts) of a base directory's files as it has them: at most.
-
-    From scratch.coded, which must have their texts.
-    """
-    first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
-    if first == last:
-        return 0.0, 0.0, 0
-    low, high = np.int64(tree.files.texts[first, 0]), np.int64(tree.files.texts[last - 1, 1])
-    own = title = np.float32(0)
-    for at in range(low - scope.text_low, high - scope.text_low):
-        own = max(own, scratch.coded[0, at] + scratch.coded[1, at])
-    for at in range(first - scope.file_low, last - scope.file_low):
-        title = max(title, scratch.titles[at])
-    return np.float64(own), np.float64(title), high - low
-
-
-@inlined
 def score_files(
     directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, exact: bool,
     scratch: Scratch,
 ) -> int:  # fmt: skip
     """Fills scratch.own and .best for the files right in a directory; how many texts they have.
 
-    Unless `exact` from codes: scratch.coded must have those of the base.
+    Unless `exact` from codes.
     """
+    if not exact and directory < scope.base_dirs:
+        low, high = tree.directories.texts[directory], tree.directories.texts[directory + 1]
+        score_codes(np.int64(low), np.int64(high), tree, vectors, query, scope, scratch)
     texts = 0
     file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
     while file >= 0:
@@ -166,29 +149,17 @@ def offer_files(
 @inlined
 def open_directory(
     position: int, row: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
-    numbers: Numbers, query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch,
-    best: Best,
+    query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch, best: Best,
 ) -> tuple[bool, float, int]:  # fmt: skip
     """Scores the files right in a directory and offers them: (changed, best own score, texts).
 
-    Unless `exact` or sampled, scratch.coded must have their base texts.
-
-    They aren't looked at one by one where none can be among the best: no file is smoothed to more
-    than the best own score of its directory. The best own score is then the most that it can be.
     `weights` are b, b below the scope's root, c. Sampled directories have their own scores.
     """
     texts = 0
+    if scratch.sampled[position] == 0:
+        texts = score_files(row, tree, vectors, query, scope, exact, scratch)
     weight = weights[1] if row == scope.root else weights[0]
     above = np.float64(scratch.directories[4, position])
-    if scratch.sampled[position] == 0:
-        full = best.held[0] == best.top.shape[0]
-        # A slot of its own says that nothing in it has changed since the base was written.
-        if full and not exact and row < scope.base_dirs and numbers.slot[row] == row:
-            own, title, texts = most_in_base(row, tree, scope, scratch)
-            reach = final_score(own, above, weight, title) + _ROUNDING
-            if np.float32(reach) < best.top[0]:
-                return False, own + title, texts
-        texts = score_files(row, tree, vectors, query, scope, exact, scratch)
     changed, best_own = offer_files(
         row, (weight, weights[2], above), tree, scope, allowed, scratch, best
     )
@@ -201,19 +172,57 @@ def open_all(
     numbers: Numbers, query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch,
     best: Best,
 ) -> int:  # fmt: skip
-    """Opens every directory of the scope (`count` positions); returns how many texts there are."""
+    """Opens every directory of the scope (`count` positions); returns how many texts there are.
+
+    Unless `exact` those are passed over in which no file can be among the best.
+    """
     if not exact:
-        score_codes(scope.text_low, scope.text_high, tree, vectors, query, scope, scratch)
+        bound_codes(scope.text_low, scope.text_high, tree, vectors, query, scope, scratch)
     texts = 0
     for position in range(count):
-        if scratch.directories[3, position] >= 0:
-            row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-            _, _, more = open_directory(
-                position, row, weights, tree, vectors, numbers, query, scope, exact, allowed,
-                scratch, best,
-            )  # fmt: skip
-            texts += more
+        if scratch.directories[3, position] < 0:
+            continue
+        row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+        if not exact and best.held[0] == best.top.shape[0] and _is_as_in_base(row, numbers, scope):
+            weight = weights[1] if row == scope.root else weights[0]
+            reach, more = _reach(row, position, weight, tree, scope, scratch)
+            if np.float32(reach) < best.top[0]:
+                texts += more if scratch.sampled[position] == 0 else 0
+                continue
+        _, _, more = open_directory(
+            position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
+        )
+        texts += more
     return texts
+
+
+@inlined
+def _is_as_in_base(row: int, numbers: Numbers, scope: Scope) -> bool:
+    """Whether nothing in a directory has changed since the base was written: it has its slot."""
+    return row < scope.base_dirs and numbers.slot[row] == row
+
+
+@inlined
+def _reach(
+    row: int, position: int, weight: float, tree: Tree, scope: Scope, scratch: Scratch
+) -> tuple[float, int]:
+    """(the most that a file's final score can be, texts) of the files a base directory has.
+
+    No file is smoothed to more than the best own score of its directory. `bound_codes` has left
+    what own scores can be in scratch.
+    """
+    first, last = tree.directories.files[row], tree.directories.files[row + 1]
+    if first == last:
+        return -1.0, 0
+    low, high = np.int64(tree.files.texts[first, 0]), np.int64(tree.files.texts[last - 1, 1])
+    own = title = np.float32(0)
+    for at in range(low - scope.text_low, high - scope.text_low):
+        own = max(own, scratch.coded[0, at])
+    for at in range(first - scope.file_low, last - scope.file_low):
+        title = max(title, scratch.titles[at])
+    above = np.float64(scratch.directories[4, position])
+    reach = final_score(np.float64(own), above, weight, np.float64(title)) + _ROUNDING
+    return reach, high - low
 
 
 @inlined
@@ -346,13 +355,9 @@ def best_first(
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             root_open = root_open or row == scope.root
             settle(row, weights, tree.directories, numbers, query, scope, scratch)
-            if not exact and row < scope.base_dirs and scratch.sampled[position] == 0:
-                low, high = tree.directories.texts[row], tree.directories.texts[row + 1]
-                score_codes(np.int64(low), np.int64(high), tree, vectors, query, scope, scratch)
             got_in, own, more = open_directory(
-                position, row, weights, tree, vectors, numbers, query, scope, exact, allowed,
-                scratch, best,
-            )  # fmt: skip
+                position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
+            )
             best_own = max(best_own, own)
             changed = changed or got_in
             texts += more
