@@ -53,12 +53,12 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
     rows, _, scope = _one_directory(np.zeros(len(vectors), np.int32))
     held = Vectors(
         codes, scale, error, vectors, codes[:0], scale[:0], error[:0], vectors[:0],
-        np.zeros(len(vectors), np.int64),
+        np.zeros(len(vectors), np.int64), coded,
     )  # fmt: skip
 
     def search(i: int) -> Sequence[int]:
         query = asked[i % QUERIES]
-        return flat.dense_top(query, coded, held, rows, scope, _ALL, _ALL, TOP_K)[0].tolist()
+        return flat.dense_top(query, held, rows, scope, _ALL, _ALL, TOP_K)[0].tolist()
 
     exact = asked.astype(np.float64) @ vectors.astype(np.float64).T
     faiss = PEERS["faiss"](Rows(vectors, [], [], np.ones(len(vectors), bool)), Path())

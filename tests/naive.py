@@ -340,6 +340,15 @@ def bounded_cosine(
     )
 
 
+def most_cosine(above: float, square: float, above_off: float, square_off: float) -> float:
+    """The most that a cosine can come to, by trying."""
+    steps = np.linspace(-1, 1, 21)
+    return max(
+        clipped(above + a * above_off, square + c * square_off)
+        for a, c in itertools.product(steps, steps)
+    )
+
+
 def only_language(vectors_of: Mapping[int, int]) -> int:
     """The script of all vectors, given how many there are of each; -1 for several or none."""
     present = [script for script, count in vectors_of.items() if count]
@@ -413,6 +422,12 @@ def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> f
     return 1.0 if lexical_missing or not use_lexical else DENSE_WEIGHT
 
 
+def run_end(scripts: Sequence[int], start: int, high: int, most: int) -> int:
+    """Where those end that are the same as the first, at most so many."""
+    same = itertools.takewhile(lambda s: s == scripts[start], scripts[start:high])
+    return start + len(list(itertools.islice(same, most)))
+
+
 def own_of_text(text: Text, query: Query, mean: F64, lexical: float) -> float:
     """The own score of a text."""
     missing = foreign(text.script, query.script)
@@ -428,6 +443,11 @@ def score_codes(
     w = dense_weight(missing, query.use_dense and query.vector is not None, query.use_lexical)
     dense = clipped(*coded_parts(code, scale, query, mean, text.script)) if w > 0 else 0.0
     return w * dense + (1 - w) * (0.0 if missing else lexical)
+
+
+def bound_own(text: Text, query: Query, mean: F64, lexical: float) -> float:
+    """The least that a bound of the own score may be."""
+    return own_of_text(text, query, mean, lexical)
 
 
 def own_from_code(
@@ -625,6 +645,11 @@ def offer_files(top: Sequence[float], values: Iterable[float], k: int) -> tuple[
     """(the k largest that are above 0, rising; whether they are others than before)."""
     now = push_smallest([*top, *(v for v in values if v > 0)], k)
     return now, now != list(top)
+
+
+def reach_all(finals: Mapping[int, float], directories: Iterable[Directory]) -> dict[int, float]:
+    """The largest of the final scores of the files right in each."""
+    return {d.id: best_in(finals[f.id] for f in files_in(d)) for d in directories}
 
 
 def open_all(ranges: Mapping[int, tuple[float, float]], k: int) -> set[int]:
@@ -924,6 +949,12 @@ def quantize_int4(raw: F64, axis: F64) -> tuple[npt.NDArray[np.int64], F64, F64,
             scale[i] = row @ level / (level @ level)
         error[i] = math.dist(row, scale[i] * (codes[i] - 7.5))
     return codes, scale, error, along
+
+
+def code_direction(direction: F64, axis: F64) -> tuple[float, F64]:
+    """(what it has along the axis, the int8 codes of the rest as what they stand for)."""
+    along = float(direction @ axis)
+    return along, decoded(direction - along * axis)
 
 
 def products_int4(codes: Sequence[Sequence[int]], factors: Sequence[int]) -> list[int]:

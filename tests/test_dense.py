@@ -14,7 +14,7 @@ from naive import texts_below, walk
 from trees import LARGE, World, build, compared, shapes
 from viking_kernels import dense, simd, texts
 from viking_kernels.arrays import Asked, Vectors
-from viking_kernels.quantize import quantize_rows
+from viking_kernels.quantize import int4_room, quantize_rows
 
 from vikingd.model import Remove
 
@@ -75,6 +75,8 @@ def test_the_bound_holds_wherever_the_products_are(seed, length, along_off, acro
     assert score == pytest.approx(wanted, abs=1e-6)
     assert bound >= off
     assert bound <= 1 + 1e-6
+    most = dense.most_cosine(*map(np.float32, (*args, along_off, across_off)))
+    assert naive.most_cosine(*args, along_off, across_off) <= most <= min(1, score + bound) + 1e-6
 
 
 @settings(max_examples=25, deadline=None, print_blob=True)
@@ -201,7 +203,16 @@ def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
     quantize_rows(raw, codes, scale, error)
     none = np.zeros((0, 16), np.float32)
     vectors = Vectors(
-        codes, scale, error, raw, codes[:0], scale[:0], error[:0], none, np.zeros(60, np.int64)
+        codes,
+        scale,
+        error,
+        raw,
+        codes[:0],
+        scale[:0],
+        error[:0],
+        none,
+        np.zeros(60, np.int64),
+        int4_room(60, raw[0]),
     )
     mean = np.tile(raw.mean(axis=0), (8, 1))
     for near in (0.0, 0.1, 1.0):

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import texts_below
 from trees import LARGE, build, shapes, terms_of
-from viking_kernels import bm25, flat, simd
+from viking_kernels import bm25, flat, int4, simd
 from viking_kernels import scope as scopes
 from viking_kernels.arrays import COUNTS, NEVER, TEXT_LENGTH, TEXTS, Scope, Terms, Texts, Vectors
 from viking_kernels.quantize import (
@@ -33,7 +33,7 @@ def unpacked(codes):
 
 
 def base_of(raw, axis=None):
-    """(int4 codes, vectors) of the rows of a base without a tail."""
+    """The vectors of a base without a tail."""
     raw = np.ascontiguousarray(raw, np.float32)
     coded = int4_room(len(raw), mean_direction(raw) if axis is None else axis)
     quantize_int4(raw, coded)
@@ -41,7 +41,7 @@ def base_of(raw, axis=None):
     scale, error = np.zeros((2, len(raw)), np.float32)
     quantize_rows(raw, codes, scale, error)
     at = np.zeros(len(raw), np.int64)
-    return coded, Vectors(codes, scale, error, raw, codes[:0], scale[:0], error[:0], raw[:0], at)
+    return Vectors(codes, scale, error, raw, codes[:0], scale[:0], error[:0], raw[:0], at, coded)
 
 
 def rows_of(length, low=0, high=None):
@@ -80,7 +80,7 @@ def test_int4_codes_are_those_of_the_formula(seed, dimension, crowd, plain_axis)
     raw[3] = 0
     raw[4] = np.eye(dimension, dtype=np.float32)[0]
     axis = np.zeros(dimension, np.float32) if plain_axis else mean_direction(raw)
-    coded, _ = base_of(raw, axis)
+    coded = base_of(raw, axis).base_int4
     codes = unpacked(coded.codes)[:, :dimension]
     _, _, error, along = naive.quantize_int4(raw.astype(float), axis.astype(float))
     np.testing.assert_allclose(coded.along, along, atol=1e-6)
@@ -109,9 +109,27 @@ def test_products_of_int4_codes_do_not_overflow(dimension):
         wanted = naive.products_int4(unpacked(codes).tolist(), factor.tolist())
         for row in range(6):
             out = np.full(simd.TOGETHER + 2, 7, np.int32)
-            flat.products_int4(codes, row, 5, factor, out, 1)
+            int4.products_int4(codes, row, 5, factor, out, 1)
             rows = [min(row + i, 5) for i in range(simd.TOGETHER)]
             assert out.tolist() == [7, *(wanted[r] for r in rows), 7]
+
+
+@some
+@given(seeds, st.sampled_from([5, 64, 384]), st.floats(0, 2), st.booleans())
+def test_a_direction_against_int4_codes(seed, dimension, length, plain_axis):
+    """Its factors stand for what it has across the axis, but for what it says they leave out."""
+    rng = np.random.default_rng(seed)
+    axis, x = unit_rows(rng, (2, dimension)).astype(np.float32)
+    axis, x = 0 * axis if plain_axis else axis, x * np.float32(length)
+    factors = np.zeros(128 * -(-dimension // 128), np.int8)
+    coded = int4.code_direction(x, axis, factors)
+    along, across = naive.code_direction(x.astype(float), axis.astype(float))
+    assert coded.along == pytest.approx(along, abs=1e-5)
+    np.testing.assert_allclose(coded.step * factors[:dimension], across, atol=0.02 * length + 1e-6)
+    assert coded.offset == 15 * factors.sum(dtype=int)
+    rest = x - coded.along * axis
+    assert coded.off >= np.linalg.norm(rest - coded.step * factors[:dimension]) - 1e-6
+    assert coded.length >= np.linalg.norm(rest) - 1e-6
 
 
 # Which texts count
@@ -168,7 +186,7 @@ def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
     raw[rng.random(n) < 0.1] = 0
     if n > 4:
         raw[rng.integers(n, size=n // 4)] = raw[rng.integers(n, size=n // 4)]
-    coded, vectors = base_of(raw)
+    vectors = base_of(raw)
     low, high = sorted(rng.integers(0, n + 1, 2).tolist())
     texts, scope = rows_of([1] * n, low, high)
     texts.died[rng.random(n) < 0.2] = 1  # at the scope's revision
@@ -176,7 +194,7 @@ def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
     vectors.vector_at[rng.random(n) < 0.2] = 2
     allowed = (rng.random(high - low) < 0.6).astype(np.uint8) if rng.random() < 0.5 else ALL
     query = unit_rows(rng, (1, dimension), crowd)[0].astype(np.float32)
-    rows, scores = flat.dense_top(query, coded, vectors, texts, scope, ALL, allowed, k)
+    rows, scores = flat.dense_top(query, vectors, texts, scope, ALL, allowed, k)
     able = [
         row for row in range(low, high)
         if texts.died[row] > 1 and vectors.vector_at[row] <= 1
@@ -204,7 +222,8 @@ def test_the_best_by_meaning_may_be_the_worst_coded():
     raw[hidden] = 0.5 * query + unit_rows(rng, (12, 384)) * 0.1
     raw[hidden, np.abs(query).argmin()] += 0.8
     raw /= np.linalg.norm(raw, axis=1)[:, None]
-    coded, vectors = base_of(raw, np.zeros(384, np.float32))
+    vectors = base_of(raw, np.zeros(384, np.float32))
+    coded = vectors.base_int4
     texts, scope = rows_of([1] * 3000)
     # What the codes alone say of the hidden rows is spoiled as far as their errors allow.
     left = raw[hidden] - coded.scale[hidden, None] * (unpacked(coded.codes[hidden]) - 7.5)
@@ -212,7 +231,7 @@ def test_the_best_by_meaning_may_be_the_worst_coded():
     coded.codes[hidden] = 0x88
     coded.scale[hidden] = 0
     coded.error[hidden] = 1 + away
-    rows, _ = flat.dense_top(query, coded, vectors, texts, scope, ALL, ALL, 10)
+    rows, _ = flat.dense_top(query, vectors, texts, scope, ALL, ALL, 10)
     exact = vectors.base_raw.astype(float) @ query
     assert rows.tolist() == best(exact, 10)
     assert set(rows.tolist()) <= set(hidden.tolist())
@@ -222,12 +241,12 @@ def test_bounds_of_crowded_vectors_hold():
     """Thousands that differ less than codes can tell, by queries of any length."""
     rng = np.random.default_rng(11)
     raw = unit_rows(rng, (4000, 96), 12.0)
-    coded, vectors = base_of(raw)
+    vectors = base_of(raw)
     texts, scope = rows_of([1] * 4000)
     exact_rows = vectors.base_raw.astype(float)
     for i in range(20):
         query = (raw[i] * 10.0 ** rng.integers(-3, 4)).astype(np.float32)
-        rows, scores = flat.dense_top(query, coded, vectors, texts, scope, ALL, ALL, 10)
+        rows, scores = flat.dense_top(query, vectors, texts, scope, ALL, ALL, 10)
         exact = exact_rows @ query.astype(float)
         np.testing.assert_allclose(scores, np.sort(exact)[::-1][:10], rtol=1e-6)
         assert len(set(rows.tolist())) == 10
@@ -236,14 +255,14 @@ def test_bounds_of_crowded_vectors_hold():
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_direction_that_is_no_number_finds_nothing(bad):
     """One of zeros finds the first rows, all with 0."""
-    coded, vectors = base_of(unit_rows(np.random.default_rng(1), (50, 16)))
+    vectors = base_of(unit_rows(np.random.default_rng(1), (50, 16)))
     texts, scope = rows_of([1] * 50)
     query = np.zeros(16, np.float32)
-    rows, scores = flat.dense_top(query, coded, vectors, texts, scope, ALL, ALL, 3)
+    rows, scores = flat.dense_top(query, vectors, texts, scope, ALL, ALL, 3)
     assert rows.tolist() == [0, 1, 2]
     assert not scores.any()
     query[3] = bad
-    assert len(flat.dense_top(query, coded, vectors, texts, scope, ALL, ALL, 3)[0]) == 0
+    assert len(flat.dense_top(query, vectors, texts, scope, ALL, ALL, 3)[0]) == 0
 
 
 @settings(max_examples=25, deadline=None, print_blob=True)
@@ -273,11 +292,8 @@ def test_searches_of_a_tree_are_the_plain_ones(shape, k, filtered):
     same_as_plain(ids, rows, scores, naive.keyword_top(top, query.terms, able, k))
 
     if query.vector is not None and snapshot.dimension:
-        coded, _ = base_of(vectors.base_raw)
         direction = (query.vector / np.linalg.norm(query.vector)).astype(np.float32)
-        rows, scores = flat.dense_top(
-            direction, coded, vectors, tree.texts, scope, inside, allowed, k
-        )
+        rows, scores = flat.dense_top(direction, vectors, tree.texts, scope, inside, allowed, k)
         plain = naive.dense_top(texts_below(top), direction.astype(float), able, k)
         same_as_plain(ids, rows, scores, plain)
     world.close()
@@ -396,17 +412,17 @@ def found_by_hash() -> str:
     rng = np.random.default_rng(8)
     seen = hashlib.sha256()
     raw = unit_rows(rng, (2000, 200), 1.0)
-    coded, vectors = base_of(raw)
+    vectors = base_of(raw)
     texts, scope = rows_of([1] * 2000)
     for i in range(20):
         query = (raw[i] + rng.normal(size=200) * 0.05).astype(np.float32)
-        rows, scores = flat.dense_top(query, coded, vectors, texts, scope, ALL, ALL, 20)
+        rows, scores = flat.dense_top(query, vectors, texts, scope, ALL, ALL, 20)
         seen.update(rows.tobytes() + scores.tobytes())
     codes = rng.integers(0, 256, (5, 2048)).astype(np.uint8)
     codes[0] = 255
     for factor in (127, -128):
         out = np.zeros(simd.TOGETHER, np.int32)
-        flat.products_int4(codes, 0, 4, np.full(4096, factor, np.int8), out, 0)
+        int4.products_int4(codes, 0, 4, np.full(4096, factor, np.int8), out, 0)
         seen.update(out.tobytes())
     return seen.hexdigest()
 

@@ -15,6 +15,7 @@ from viking_kernels import bm25, hierarchy, texts
 from viking_kernels import scope as scopes
 from viking_kernels import walk as walks
 from viking_kernels.arrays import NEVER, Files
+from viking_kernels.bounds import bound_own
 from viking_kernels.titles import score_titles
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
@@ -184,6 +185,51 @@ def test_own_scores(shape):
         assert got == pytest.approx(parts, abs=1e-5)
     outside = set(range(s.size)) - {s.dir_at(key) for key in s.dir_row}
     assert (s.scratch.directories[3, list(outside)] == -1).all()
+    world.close()
+
+
+@given(st.lists(st.sampled_from([1, 1, 1, 2]), min_size=1, max_size=12), st.integers(1, 12))
+@settings(max_examples=50, deadline=None, print_blob=True)
+def test_runs_of_one_script(scripts, most):
+    """As far as they go, and room reaches."""
+    rows = np.array(scripts, np.uint8)
+    for high in range(1, len(scripts) + 1):
+        for start in range(high):
+            got = texts.run_end(rows, start, high, most)
+            assert got == naive.run_end(scripts, start, high, most)
+
+
+@few
+@given(shapes, st.booleans())
+@example(LARGE, False)
+@example(LARGE, True)
+def test_no_own_score_is_above_its_bound(shape, worst):
+    """Of base texts, vectors that came late among them, be they coded as badly as can be.
+
+    Where vectors are ordinary, the bound is above by no more than what codes leave out.
+    """
+    world = build(shape)
+    s = Scored(world)
+    mean = naive.scope_means(s.top, world.prior.astype(float))
+    lexical, _ = naive.score_scope(s.top, dict(s.query.terms))
+    coded = s.vectors.base_int4
+    if worst:
+        across = s.vectors.base_raw - coded.along[:, None] * coded.axis
+        error = np.linalg.norm(across, axis=1).astype(np.float32)
+        coded = coded._replace(scale=0 * coded.scale, error=error)
+    bound_own(s.tree, s.vectors._replace(base_int4=coded), s.compared, s.scope, s.scratch)
+    for text in texts_below(s.top):
+        row = s.text_row[text.id]
+        if row >= s.scope.base_texts:
+            continue
+        own = naive.bound_own(text, s.query, mean, lexical[text.id])
+        most = float(s.scratch.coded[0, row - s.scope.text_low])
+        assert most >= own - 1e-6
+        if text.vector is not None and not worst:
+            left = float(np.linalg.norm(text.vector - mean[text.script]))
+            off = float(coded.error[row]) + 0.05
+            if left > 3 * off:
+                assert most <= own + 4 * off / left
     world.close()
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from naive import files_in, walk
 from test_hierarchy import Scored
 from trees import LARGE, build, shapes
-from viking_kernels import hierarchy, texts
+from viking_kernels import hierarchy
 from viking_kernels import walk as walks
+from viking_kernels.bounds import bound_own
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
 NONE = np.zeros(0, np.uint8)
@@ -162,9 +163,8 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         value, off = s.scratch.own.astype(float)
         least, most = value - off, value + off
         if coded:
-            texts.bound_codes(
-                0, s.scope.base_texts, s.tree, vectors, s.compared, s.scope, s.scratch
-            )
+            reach = np.full(s.size, np.inf, np.float32)
+            bound_own(s.tree, vectors, s.compared, s.scope, s.scratch)
             of_text = {int(key): s.scratch.coded[0, row] for key, row in s.text_row.items()}
             for f in naive.files_below(s.top):
                 told = max((of_text[t.id] for t in f.texts), default=0)
@@ -177,6 +177,14 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
             above = float(s.scratch.directories[4, s.dir_at(d.id)])
             b = weights[1] if d is s.top else weights[0]
             ranges |= naive.ranges_in(d, own, (b, weights[2], above), s.titles())
+        if coded:
+            counted = walks.reach_all(
+                weights, s.tree, s.snapshot.numbers, s.scope, s.scratch, reach
+            )
+            assert counted == count
+            highest = {key: high for key, (_, high) in ranges.items()}
+            for key, high in naive.reach_all(highest, walk(s.top)).items():
+                assert reach[s.dir_at(key)] >= high - 1e-6 or high == 0
         if filtered:
             ranges = {key: span for key, span in ranges.items() if allowed[s.file_at(key)]}
         floor = best.top[0] if best.held[0] == k else 0

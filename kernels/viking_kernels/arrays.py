@@ -88,6 +88,20 @@ class Tree(NamedTuple):
     texts: Texts
 
 
+class Int4(NamedTuple):
+    """int4 codes of vectors x, less what they have along an axis, which is kept as it is.
+
+    x is nearly along * axis + scale * (code - 7.5), code 0 to 15. Vectors that crowd around
+    their mean are coded about twice as finely when it is the axis.
+    """
+
+    axis: F32  # [dim] a unit vector, or zeros
+    codes: U8  # [n, dim padded / 2] two in a byte, in the order of `simd.products_int4`
+    scale: F32  # [n]
+    error: F32  # [n] length of what is left out
+    along: F32  # [n] x . axis
+
+
 class Vectors(NamedTuple):
     """Unit vectors x of the texts, and codes of them: x is nearly scale * code."""
 
@@ -100,6 +114,7 @@ class Vectors(NamedTuple):
     tail_error: F32  # [T - Tb]
     tail_raw: F32  # [T - Tb, dim]
     vector_at: I64  # [T] revision from which on the vector counts
+    base_int4: Int4  # of n = Tb
 
 
 class Numbers(NamedTuple):

@@ -10,15 +10,12 @@ that others have lifted (MaxScore: Turtle and Flood 1995), one window of texts a
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from viking_kernels import simd
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     F32,
-    I8,
     I32,
     I64,
     TEXT_LENGTH,
@@ -31,7 +28,7 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bm25 import idf, lower_bound, norm_of, postings
 from viking_kernels.dense import products_int8, to_int8
-from viking_kernels.quantize import Int4
+from viking_kernels.int4 import ROUNDING, CodedDirection, code_direction, products_int4
 from viking_kernels.scope import directory_inside, place
 from viking_kernels.select import GROUP, any_above
 
@@ -41,79 +38,15 @@ _WINDOW = 8192  # texts whose scores fit into the nearest cache, a multiple of G
 _LOOK_UP = 8  # postings that are added up in about the time of one that is looked up
 
 
-def _plain_products_int4(codes: U8, row: int, last: int, factors: I8, out: I32, at: int) -> None:
-    for i in range(simd.TOGETHER):
-        total = np.int32(0)
-        for j in range(codes.shape[1]):
-            both = codes[min(row + i, last), j]
-            first = j // 32 * 64 + j % 32
-            low = np.int32(both & 15) * np.int32(factors[first])
-            high = np.int32(both >> 4) * np.int32(factors[first + 32])
-            total = np.int32(total + np.int32(low + high))
-        out[at + i] = total
-
-
-_products: Any = inlined(_plain_products_int4) if simd.PATH == "plain" else simd.products_int4
-
-
-@inlined
-def products_int4(codes: U8, row: int, last: int, factors: I8, out: I32, at: int) -> None:
-    """Fills out[at : at + TOGETHER] with the products of codes[row], codes[row + 1], ...
-
-    See `simd.products_int4`; rows beyond `last` are taken for it.
-    """
-    _products(codes, row, last, factors, out, at)
-
-
-class _Coded(NamedTuple):
-    """A direction u against int4 codes: u = along * axis + v, v nearly step * factors."""
-
-    along: np.float32
-    step: np.float32
-    offset: np.int32  # 15 * the sum of the factors
-    length: np.float32  # |v|, and what the factors leave out
-    off: np.float32  # what the factors leave out, and what rounding adds
-
-
-@inlined
-def _code_direction(direction: F32, axis: F32, factors: I8) -> _Coded:
-    """Codes a direction [dim] of finite length; fills `factors`, zeros [dim padded]."""
-    along = 0.0
-    whole = 0.0
-    for j in range(direction.shape[0]):
-        along += np.float64(direction[j]) * np.float64(axis[j])
-        whole += np.float64(direction[j]) * np.float64(direction[j])
-    largest = 0.0
-    square = 0.0
-    for j in range(direction.shape[0]):
-        left = np.float64(direction[j]) - along * np.float64(axis[j])
-        largest = max(largest, abs(left))
-        square += left * left
-    step = largest / 127.0
-    total = 0.0
-    missing = 0.0
-    for j in range(direction.shape[0]):
-        left = np.float64(direction[j]) - along * np.float64(axis[j])
-        factor = np.rint(left / step) if step > 0 else 0.0
-        factors[j] = np.int8(factor)
-        total += factor
-        missing += (left - step * factor) ** 2
-    off = np.sqrt(missing)
-    return _Coded(
-        np.float32(along), np.float32(step), np.int32(15 * total),
-        np.float32(np.sqrt(square) + off), np.float32(off + _rounding(np.sqrt(whole))),
-    )  # fmt: skip
-
-
-@inlined
-def _rounding(length: float) -> float:
-    """What fp32 sums of products of a vector of this length with unit vectors can be off."""
-    return 4e-6 * length
-
-
 @inlined
 def _reach(
-    products: I32, along: F32, scale: F32, error: F32, query: _Coded, limit: float, reach: F32
+    products: I32,
+    along: F32,
+    scale: F32,
+    error: F32,
+    query: CodedDirection,
+    limit: float,
+    reach: F32,
 ) -> int:
     """Fills `reach` with the most that rows' products can be; how many are above the limit.
 
@@ -188,7 +121,6 @@ def _eligible(
 @njit
 def dense_top(
     direction: F32,
-    coded: Int4,
     vectors: Vectors,
     texts: Texts,
     scope: Scope,
@@ -204,7 +136,6 @@ def dense_top(
     Args:
         direction: [dim] of unit length for cosines; of zeros, all products are 0; if it isn't
             finite, nothing is found.
-        coded: the base's vectors, from `quantize.quantize_int4`.
         tail_inside: from `scope.tail_directories`.
         allowed: uint8 [files of the scope], 0 where a filter forbids; or [0]: nothing is
             forbidden.
@@ -229,9 +160,9 @@ def dense_top(
             score = _product(vectors.tail_raw[row - scope.base_texts], direction)
             count = keep_best(rows, scores, count, row, score)
 
-    low, high = scope.text_low, scope.text_high
+    low, high, coded = scope.text_low, scope.text_high, vectors.base_int4
     factors = np.zeros(coded.codes.shape[1] * 2, np.int8)
-    query = _code_direction(direction, coded.axis, factors)
+    query = code_direction(direction, coded.axis, factors)
     reach = np.empty(high - low, np.float32)
     products = np.empty(_BLOCK + simd.TOGETHER, np.int32)
     proposed = np.empty(min(2 * k + 32, high - low), np.int32)
@@ -275,7 +206,7 @@ def dense_top(
         product, _ = products_int8(vectors.base_codes, row, code, 0, code, 0)
         error = np.float64(vectors.error[row])
         can_be = np.float64(vectors.scale[row]) * step * (product - bias) + error * length
-        can_be += off * (1.0 + error) + _rounding(length)
+        can_be += off * (1.0 + error) + ROUNDING * length
         if can_be >= least and _eligible(row, vectors, texts, scope, tail_inside, allowed):
             count = keep_best(rows, scores, count, row, _product(vectors.base_raw[row], direction))
             if count == k:

@@ -1,14 +1,12 @@
-"""int8 codes of unit vectors, with the exact length of what they leave out."""
+"""int8 and int4 codes of unit vectors, with the exact length of what they leave out."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
 from viking_kernels import simd
 from viking_kernels._jit import inlined, njit
-from viking_kernels.arrays import F32, I8, U8
+from viking_kernels.arrays import F32, I8, Int4
 
 
 @njit
@@ -32,20 +30,6 @@ def quantize_rows(raw: F32, codes: I8, scale: F32, error: F32) -> None:
             square += left * left
         scale[i] = step
         error[i] = np.sqrt(square)
-
-
-class Int4(NamedTuple):
-    """int4 codes of vectors x, less what they have along an axis, which is kept as it is.
-
-    x is nearly along * axis + scale * (code - 7.5), code 0 to 15. Vectors that crowd around
-    their mean are coded about twice as finely when it is the axis.
-    """
-
-    axis: F32  # [dim] a unit vector, or zeros
-    codes: U8  # [n, dim padded / 2] two in a byte, in the order of `simd.products_int4`
-    scale: F32  # [n]
-    error: F32  # [n] length of what is left out
-    along: F32  # [n] x . axis
 
 
 def mean_direction(raw: F32) -> F32:

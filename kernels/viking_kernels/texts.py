@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from viking_kernels._jit import inlined
-from viking_kernels.arrays import F32, I32, Query, Scope, Scratch, Tree, Vectors
+from viking_kernels.arrays import F32, I32, U8, Query, Scope, Scratch, Tree, Vectors
 from viking_kernels.dense import (
     against,
     bounded_cosine,
     coded_parts,
-    most_cosine,
     multiply_codes,
     products_int8,
     raw_cosine,
@@ -71,29 +70,17 @@ def score_codes(
     """
     start = low
     while start < high:
-        end = _run_end(start, high, tree, scratch)
+        end = run_end(tree.texts.script, start, high, scratch.products.shape[1])
         _score_run(start, end, np.int64(tree.texts.script[start]), vectors, query, scope, scratch)
         start = end
 
 
 @inlined
-def bound_codes(
-    low: int, high: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch
-) -> None:
-    """Fills scratch.coded[0] with the most that own scores can be; see `score_codes`."""
-    start = low
-    while start < high:
-        end = _run_end(start, high, tree, scratch)
-        _bound_run(start, end, np.int64(tree.texts.script[start]), vectors, query, scope, scratch)
-        start = end
-
-
-@inlined
-def _run_end(start: int, high: int, tree: Tree, scratch: Scratch) -> int:
-    """Where the texts end that have the script of the first, as many as scratch has room for."""
+def run_end(scripts: U8, start: int, high: int, most: int) -> int:
+    """Where the texts below `high` end that have the script of the first, `most` at most."""
     end = start + 1
-    most = min(high, start + scratch.products.shape[1])
-    while end < most and tree.texts.script[end] == tree.texts.script[start]:
+    stop = min(high, start + most)
+    while end < stop and scripts[end] == scripts[start]:
         end += 1
     return end
 
@@ -121,26 +108,6 @@ def _score_run(
         weight = share if there[i] <= scope.revision else np.float32(0)
         score[i] = weight * score[i] + words * lexical[i]
         bound[i] = weight * bound[i]
-
-
-@inlined
-def _bound_run(
-    low: int, high: int, script: int, vectors: Vectors, query: Query, scope: Scope,
-    scratch: Scratch,
-) -> None:  # fmt: skip
-    # Whether there is a vector is not asked: without one, dense is 0, which is within the bound.
-    multiply_codes(vectors.base_codes, low, high, query, script, scratch.products)
-    other = against(query, script)
-    along, across = scratch.products[0], scratch.products[1]
-    at = low - scope.text_low
-    most, lexical = scratch.coded[0, at:], scratch.lexical[at:]
-    scale, left = vectors.scale[low:], vectors.error[low:]
-    missing = foreign(script, query.script)
-    share = np.float32(dense_weight(missing, query.use_dense, query.use_lexical))
-    words = np.float32(0) if missing else np.float32(1) - share
-    for i in range(high - low):
-        parts = coded_parts(along[i], across[i], scale[i], left[i], other)
-        most[i] = share * most_cosine(*parts) + words * lexical[i]
 
 
 @inlined

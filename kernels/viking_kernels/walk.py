@@ -24,10 +24,11 @@ from viking_kernels.arrays import (
     Tree,
     Vectors,
 )
+from viking_kernels.bounds import bound_own
 from viking_kernels.hierarchy import final_score, settle, smooth
 from viking_kernels.scope import next_file, place, row_at
-from viking_kernels.select import push_smallest
-from viking_kernels.texts import bound_codes, own_of_file, score_codes
+from viking_kernels.select import best_positions, push_smallest
+from viking_kernels.texts import own_of_file, score_codes
 
 CONVERGED = 0
 EXHAUSTED = 1
@@ -36,6 +37,7 @@ OUT_OF_REACH = 3
 
 
 _ROUNDING = 1e-6  # of scores that are kept in fp32
+_FIRST = 32  # directories with the best chances
 
 
 class Limits(NamedTuple):
@@ -166,7 +168,7 @@ def open_directory(
     return changed, best_own, texts
 
 
-@inlined
+@njit
 def open_all(
     count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
     numbers: Numbers, query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch,
@@ -174,55 +176,64 @@ def open_all(
 ) -> int:  # fmt: skip
     """Opens every directory of the scope (`count` positions); returns how many texts there are.
 
-    Unless `exact` those are passed over in which no file can be among the best.
+    Unless `exact` those are passed over in which no file can be among the best. Those that may
+    hold the best come first, so that these are soon known.
     """
-    if not exact:
-        bound_codes(scope.text_low, scope.text_high, tree, vectors, query, scope, scratch)
+    reach = np.full(count, np.inf, np.float32)
+    first = np.empty(0, np.int32)
     texts = 0
-    for position in range(count):
-        if scratch.directories[3, position] < 0:
-            continue
-        row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-        if not exact and best.held[0] == best.top.shape[0] and _is_as_in_base(row, numbers, scope):
-            weight = weights[1] if row == scope.root else weights[0]
-            reach, more = _reach(row, position, weight, tree, scope, scratch)
-            if np.float32(reach) < best.top[0]:
-                texts += more if scratch.sampled[position] == 0 else 0
-                continue
-        _, _, more = open_directory(
-            position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
-        )
-        texts += more
+    if not exact:
+        bound_own(tree, vectors, query, scope, scratch)
+        texts = reach_all(weights, tree, numbers, scope, scratch, reach)
+        first = best_positions(reach, _FIRST)
+    for i in range(first.shape[0] + count):
+        position = np.int64(first[i]) if i < first.shape[0] else i - first.shape[0]
+        floor = best.top[0] if best.held[0] == best.top.shape[0] else np.float32(-1)
+        if scratch.directories[3, position] >= 0 and reach[position] >= floor:
+            row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+            _, _, more = open_directory(
+                position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
+            )
+            if reach[position] == np.inf:
+                texts += more
+            reach[position] = -np.inf  # nothing is left to open
     return texts
 
 
-@inlined
-def _is_as_in_base(row: int, numbers: Numbers, scope: Scope) -> bool:
-    """Whether nothing in a directory has changed since the base was written: it has its slot."""
-    return row < scope.base_dirs and numbers.slot[row] == row
+@njit
+def reach_all(
+    weights: tuple[float, float, float], tree: Tree, numbers: Numbers, scope: Scope,
+    scratch: Scratch, reach: F32,
+) -> int:  # fmt: skip
+    """Fills `reach` with the most that the final score of a file right in a directory can be.
 
+    No file is smoothed to more than the best own score of its directory. What own scores can be
+    stands in scratch.coded, from `bound_own`. Where something has changed since the base was
+    written, which a slot of its own tells, `reach` is left as it is.
 
-@inlined
-def _reach(
-    row: int, position: int, weight: float, tree: Tree, scope: Scope, scratch: Scratch
-) -> tuple[float, int]:
-    """(the most that a file's final score can be, texts) of the files a base directory has.
-
-    No file is smoothed to more than the best own score of its directory. `bound_codes` has left
-    what own scores can be in scratch.
+    Returns:
+        How many texts the files of the others have, but for those of sampled directories.
     """
-    first, last = tree.directories.files[row], tree.directories.files[row + 1]
-    if first == last:
-        return -1.0, 0
-    low, high = np.int64(tree.files.texts[first, 0]), np.int64(tree.files.texts[last - 1, 1])
-    own = title = np.float32(0)
-    for at in range(low - scope.text_low, high - scope.text_low):
-        own = max(own, scratch.coded[0, at])
-    for at in range(first - scope.file_low, last - scope.file_low):
-        title = max(title, scratch.titles[at])
-    above = np.float64(scratch.directories[4, position])
-    reach = final_score(np.float64(own), above, weight, np.float64(title)) + _ROUNDING
-    return reach, high - low
+    texts = 0
+    for row in range(scope.dir_low, scope.dir_high):
+        position = row - scope.dir_low
+        if scratch.directories[3, position] < 0 or numbers.slot[row] != row:
+            continue
+        own = title = np.float32(0)
+        first, last = tree.directories.files[row], tree.directories.files[row + 1]
+        if first < last:
+            low = np.int64(tree.files.texts[first, 0]) - scope.text_low
+            high = np.int64(tree.files.texts[last - 1, 1]) - scope.text_low
+            for at in range(low, high):
+                own = max(own, scratch.coded[0, at])
+            for at in range(first - scope.file_low, last - scope.file_low):
+                title = max(title, scratch.titles[at])
+            texts += high - low if scratch.sampled[position] == 0 else 0
+        weight = weights[1] if row == scope.root else weights[0]
+        above = np.float64(scratch.directories[4, position])
+        most = final_score(np.float64(own), above, weight, np.float64(title)) + _ROUNDING
+        reach[position] = most if first < last else -np.inf
+    return texts
 
 
 @inlined

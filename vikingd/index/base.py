@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels.arrays import COUNTS, F32, I8, I32, I64, SCRIPTS, U8, U16, U64
+from viking_kernels.arrays import COUNTS, F32, I8, I32, I64, SCRIPTS, U8, U16, U64, Int4
+from viking_kernels.quantize import int4_room
 from viking_kernels.simd import padded
 
 from vikingd.errors import Corrupt
@@ -69,6 +70,11 @@ class Base:
     raw: F32  # [T, dim]
     scale: F32  # [T]
     error: F32  # [T]
+    int4_axis: F32  # [dim] for this and the next four see arrays.Int4
+    int4_codes: U8
+    int4_scale: F32  # [T]
+    int4_error: F32  # [T]
+    int4_along: F32  # [T]
     term_key: U64  # [V] rising hashes of the terms
     term_at: I64  # [V + 1] postings of term v: [at[v], at[v + 1])
     posting_text: I32
@@ -88,6 +94,18 @@ class Base:
     def sizes(self) -> tuple[int, int, int]:
         """(D, F, T)."""
         return len(self.dir_end), len(self.file_texts), len(self.codes)
+
+    @property
+    def int4(self) -> Int4:
+        """int4 codes of the texts' vectors."""
+        return Int4(
+            self.int4_axis, self.int4_codes, self.int4_scale, self.int4_error, self.int4_along
+        )
+
+
+def int4_arrays(coded: Int4) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a Base that hold int4 codes, by their names."""
+    return {f"int4_{name}": array for name, array in coded._asdict().items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +141,7 @@ def empty(dimension: int) -> Base:
         "term_at": np.zeros(1, np.int64),
         "codes": np.zeros((0, padded(dimension)), np.int8),
         "raw": np.zeros((0, dimension), np.float32),
+        **int4_arrays(int4_room(0, np.zeros(dimension, np.float32))),
         "mean_sum": np.zeros((0, dimension), np.int64),
         "mean": np.zeros((0, dimension), np.float32),
         "mean_code": np.zeros((0, padded(dimension)), np.int8),

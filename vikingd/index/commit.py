@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from viking_kernels import changes as kernels
 from viking_kernels.arrays import DIRECTORIES, FILES, I32, NEVER
-from viking_kernels.quantize import quantize_rows
+from viking_kernels.quantize import int4_room, quantize_int4, quantize_rows
 
 from vikingd import uri as uris
 from vikingd.errors import Corrupt
@@ -379,6 +379,10 @@ class Commit:
             at = rows[late]
             base.raw[at], base.codes[at] = raw[late], codes[late]
             base.scale[at], base.error[at] = scale[late], error[late]
+            int4 = int4_room(len(at), base.int4_axis)
+            quantize_int4(raw[late], int4)
+            base.int4_codes[at], base.int4_scale[at] = int4.codes, int4.scale
+            base.int4_error[at], base.int4_along[at] = int4.error, int4.along
         new = ~late
         at = rows[new] - g.base_texts
         g.tail_raw[at], g.tail_codes[at] = raw[new], codes[new]

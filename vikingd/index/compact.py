@@ -19,11 +19,11 @@ from viking_kernels.arrays import (
     U8,
     U64,
 )
-from viking_kernels.quantize import quantize_rows
+from viking_kernels.quantize import int4_room, mean_direction, quantize_int4, quantize_rows
 from viking_kernels.simd import padded
 
 from vikingd.index import tokens
-from vikingd.index.base import Base
+from vikingd.index.base import Base, int4_arrays
 from vikingd.index.columns import Columns
 from vikingd.index.snapshot import Snapshot
 
@@ -48,6 +48,8 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
     codes = np.zeros((len(raw), padded(raw.shape[1])), np.int8)
     scale, error = np.empty(len(raw), np.float32), np.empty(len(raw), np.float32)
     quantize_rows(raw, codes, scale, error)
+    int4 = int4_room(len(raw), mean_direction(raw))
+    quantize_int4(raw, int4)
     text_dir, text_script = new_dir[tree.texts.directory[texts]], tree.texts.script[texts]
     text_file = np.append(new_file, np.int32(-1))[tree.texts.file[texts]]  # -1 stays -1
     text_length = tree.texts.length[texts]
@@ -83,7 +85,7 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
         text_ordinal=snapshot.text_ordinal[texts], text_has_vector=has_vector,
         text_embeddable=snapshot.text_embeddable[texts], text_start=contents.starts(texts),
         text_shown_at=text_shown_at, text_shown=text_shown,
-        codes=codes, raw=raw, scale=scale, error=error,
+        codes=codes, raw=raw, scale=scale, error=error, **int4_arrays(int4),
         term_key=term_key, term_at=term_at, posting_text=posting_text, posting_tf=posting_tf,
         counts=counts, mean_slot=mean_slot, mean_count=mean_count, mean_sum=sums, mean=mean,
         mean_code=mean_code, mean_scale=mean_scale, mean_square=np.einsum("ij,ij->i", mean, mean),

@@ -179,7 +179,7 @@ class Generation:
         vectors = Vectors(
             base.codes, base.scale, base.error, base.raw, self.tail_codes[:tail],
             self.tail_scale[:tail], self.tail_error[:tail], self.tail_raw[:tail],
-            c["vector_at"][:texts],
+            c["vector_at"][:texts], base.int4,
         )  # fmt: skip
         numbers = Numbers(
             self.slot, self.counts[: self.slots], self.mean_slot[: self.slots],

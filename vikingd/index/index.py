@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from viking_kernels.arrays import F32
+from viking_kernels.quantize import int4_room
 from viking_kernels.simd import padded
 
 from vikingd.errors import Corrupt
@@ -177,6 +178,7 @@ class Index:
             base, codes=np.zeros((texts, padded(dimension)), np.int8),
             raw=np.zeros((texts, dimension), np.float32), mean=wide.mean, mean_sum=wide.mean_sum,
             mean_code=wide.mean_code,
+            **bases.int4_arrays(int4_room(texts, np.zeros(dimension, np.float32))),
         )  # fmt: skip
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
         manifest = bases.Manifest(snapshot.generation, snapshot.revision, dimension, self._model)

@@ -1,0 +1,91 @@
+"""The most that own scores of texts can be, from int4 codes: a fifth of what int8 codes read.
+
+What can't be among the best by this is looked at no closer; see `walk.open_all`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from viking_kernels import simd
+from viking_kernels._jit import inlined, njit
+from viking_kernels.arrays import F64, I8, SCRIPTS, Query, Scope, Scratch, Tree, Vectors
+from viking_kernels.dense import most_cosine
+from viking_kernels.int4 import CodedDirection, code_direction, products_int4
+from viking_kernels.texts import dense_weight, foreign, run_end
+
+_SHORT = 0.02  # what of a mean lies across the axis is no longer: it is bounded, not multiplied
+
+
+@njit
+def bound_own(tree: Tree, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch) -> None:
+    """Fills scratch.coded[0] with the most that own scores of the scope's base texts can be.
+
+    Of living texts and dead ones. Whether a text's vector is there yet is not asked: without one
+    its dense is 0, which is within the bound.
+    """
+    coded, means, scripts = vectors.base_int4, query.means, tree.texts.script
+    factors = np.zeros((1 + SCRIPTS, 2 * coded.codes.shape[1]), np.int8)
+    direction = code_direction(query.direction, coded.axis, factors[0])
+    told = np.zeros((SCRIPTS, 5), np.float64)
+    for script in range(SCRIPTS):
+        mean = code_direction(means.mean[script], coded.axis, factors[1 + script])
+        told[script, 0] = mean.along
+        told[script, 1] = mean.step
+        told[script, 2] = mean.offset
+        told[script, 3] = mean.length
+        told[script, 4] = mean.off
+    start = scope.text_low
+    while start < scope.text_high:
+        end = run_end(scripts, start, scope.text_high, scratch.products.shape[1])
+        script = np.int64(scripts[start])
+        _bound_run(
+            start, end, script, vectors, query, direction, told[script], factors, scope, scratch
+        )
+        start = end
+
+
+@inlined
+def _bound_run(
+    low: int, high: int, script: int, vectors: Vectors, query: Query, direction: CodedDirection,
+    mean: F64, factors: I8, scope: Scope, scratch: Scratch,
+) -> None:  # fmt: skip
+    """Texts [low, high) of one script; `mean` is the coded mean of it, in the order of its fields.
+
+    |x - m'|^2 = 1 + |m'|^2 - 2 m' . x.
+    """
+    coded = vectors.base_int4
+    along_products, across_products = scratch.products[0], scratch.products[1]
+    short = mean[3] <= _SHORT
+    for row in range(low, high, simd.TOGETHER):
+        products_int4(coded.codes, row, high - 1, factors[0], along_products, row - low)
+    if not short:
+        for row in range(low, high, simd.TOGETHER):
+            products_int4(
+                coded.codes, row, high - 1, factors[1 + script], across_products, row - low
+            )
+    half = np.float32(0.5)
+    one_along, one_step, one_offset = direction.along, direction.step * half, direction.offset
+    one_length, one_off = direction.length, direction.off
+    dot = np.float32(query.mean_dot[script])
+    two_along, two_step = np.float32(mean[0]), np.float32(0.0 if short else mean[1] * 0.5)
+    two_offset = np.int32(mean[2])
+    # A product with what is left out would be between -1 and 1 times its length.
+    two_length = np.float32(0.0 if short else mean[3])
+    two_off = np.float32(mean[3] + mean[4] if short else mean[4])
+    whole = np.float32(1.0 + query.means.length[script] ** 2)
+    two = np.float32(2)
+    missing = foreign(script, query.script)
+    share = np.float32(dense_weight(missing, query.use_dense, query.use_lexical))
+    words = np.float32(0) if missing else np.float32(1) - share
+    at = low - scope.text_low
+    most, lexical = scratch.coded[0, at:], scratch.lexical[at:]
+    scale, error, along = coded.scale[low:], coded.error[low:], coded.along[low:]
+    for i in range(high - low):
+        first = np.float32(np.int32(2) * along_products[i] - one_offset)
+        second = np.float32(np.int32(2) * across_products[i] - two_offset)
+        above = one_along * along[i] + scale[i] * one_step * first - dot
+        square = whole - two * (two_along * along[i] + scale[i] * two_step * second)
+        above_off = one_off + one_length * error[i]
+        square_off = two * (two_off + two_length * error[i])
+        most[i] = share * most_cosine(above, square, above_off, square_off) + words * lexical[i]
