@@ -134,6 +134,27 @@ def test_scores_from_codes_are_rescored(shape, alpha, sample):
 
 
 @few
+@given(shapes, samples)
+@example(LARGE, 0.5)
+@example(GATED, 0.5)
+def test_all_own_scores_are_left_where_they_are_asked_for(shape, sample):
+    """Of every file, be it as far from the best as can be; from codes, within their bound."""
+    world = build(shape)
+    world.compact()
+    top, query = world.random_directory(), world.query()
+    scratch, asked = room(world.snapshot), {"k": 1, "sample": sample, "all_files": True}
+    found = search(world.snapshot, top.uri, query, kernel.EXHAUSTIVE, scratch=scratch, **asked)
+    plain = naive.find(top, query, world.prior.astype(float), None, found.gate)
+    _, scope, _ = world.scope_of(top)
+    for file in files_below(top):
+        row = -1 - world.snapshot.find(file.uri)
+        at = place(row, scope.file_low, scope.file_high, scope.base_files)
+        own, off = scratch.own[:, at].tolist()
+        assert abs(own - plain.own[file.id]) <= off + 1e-6
+    world.close()
+
+
+@few
 @given(shapes, alphas, samples, st.integers(1, 6), st.sampled_from([0.0, 0.1, 0.25]))
 @example(LARGE, 0.3, 0.001, 3, 0.1)
 @example(GATED, -1.0, 0.5, 5, 0.0)

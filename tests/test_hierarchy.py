@@ -241,13 +241,16 @@ def test_settling_makes_scores_from_codes_exact(shape, weight, data):
     world = build(shape)
     s = Scored(world)
     weights, scores = (weight, weight / 2, 0.0), s.scratch.directories
-    shared = (s.tree.directories.parent, s.scope, s.size, *weights[:2], scores)
+    shared = (s.tree.directories.parent, s.scope, s.size, *weights[:2], s.scratch)
     hierarchy.propagate(*shared)
     exact = scores[:, : s.size].copy()
     numbers, dirs = s.snapshot.numbers, s.tree.directories
     hierarchy.directory_scores(dirs, numbers, s.compared, s.scope, s.inside, True, s.scratch)
     hierarchy.propagate(*shared)
     assert scores[3, : s.size] == pytest.approx(exact[3], abs=0.05)
+    inside = exact[3] >= 0
+    off = s.scratch.dir_off[: s.size] + 1e-6
+    assert (abs(scores[4, : s.size] - exact[4]) <= off)[inside].all()
     below = list(walk(s.top))
     order = below[::-1] if data is None else data.draw(st.permutations(below))
     wanted = set()
@@ -338,7 +341,7 @@ def test_final_scores(shape, weights, files):
     s = Scored(world)
     b, below, _ = weights
     parents = s.tree.directories.parent
-    hierarchy.propagate(parents, s.scope, s.size, b, below, s.scratch.directories)
+    hierarchy.propagate(parents, s.scope, s.size, b, below, s.scratch)
     own_dirs = {key: float(s.scratch.directories[3, s.dir_at(key)]) for key in s.dir_row}
     above = naive.propagate(s.top, own_dirs, b, below)
     for key, final in above.items():
@@ -399,7 +402,7 @@ def test_what_does_not_count_is_not_read(rubbish):
     world.commit([world.put(f"viking://{name}", False, [text]) for name in "abc"])
     s = Scored(world)
     parents = s.tree.directories.parent
-    hierarchy.propagate(parents, s.scope, s.size, 0.5, 0.5, s.scratch.directories)
+    hierarchy.propagate(parents, s.scope, s.size, 0.5, 0.5, s.scratch)
     middle = np.array([s.file_at(world.root.files["b"].id)], np.int32)
     trio = hierarchy.with_neighbours(middle, s.tree.files, s.scope)
     out = []

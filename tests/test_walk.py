@@ -88,9 +88,7 @@ def test_children_are_queued_once(shape):
 
 def sampled(s: Scored, weight: float) -> None:
     """Final scores of directories, and own scores that stand there already for all files."""
-    hierarchy.propagate(
-        s.tree.directories.parent, s.scope, s.size, weight, weight, s.scratch.directories
-    )
+    hierarchy.propagate(s.tree.directories.parent, s.scope, s.size, weight, weight, s.scratch)
     s.scratch.sampled[:] = 1
 
 
@@ -156,7 +154,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         vectors, best = s.vectors._replace(error=error), walks.none_yet(k)
         count = walks.open_all(
             s.size, weights, s.tree, vectors, s.snapshot.numbers, s.compared, s.scope, False,
-            allowed, s.scratch, best,
+            False, allowed, s.scratch, best,
         )  # fmt: skip
         for row in s.dir_row.values() if coded else ():  # some were passed over
             walks.score_files(row, s.tree, vectors, s.compared, s.scope, False, s.scratch)

@@ -350,6 +350,7 @@ def search(
     near: Sequence[int] = (),
     sample: float = 1.0,
     all_directories: bool = True,
+    all_files: bool = False,
     scratch: Scratch | None = None,
 ) -> kernel.Found:
     """Runs the kernels' find; `limits` are directories a round, patience, most directories.
@@ -362,7 +363,14 @@ def search(
     scope, mean, _ = snapshot.scope(row)
     numbers = sampled(snapshot, row, sample)
     plan = kernel.Plan(
-        method, threshold, alpha, starts, passages, all_directories, walks.Limits(k, *limits)
+        method,
+        threshold,
+        alpha,
+        starts,
+        passages,
+        all_directories,
+        walks.Limits(k, *limits),
+        all_files=all_files,
     )
     scratch = room(snapshot) if scratch is None else scratch
     found = kernel.find(

@@ -216,6 +216,7 @@ class Scratch(NamedTuple):
     dir_tf: F32  # [D]
     touched: I32  # [D]
     directories: F32  # [5, D] see hierarchy.directory_scores; [4] final
+    dir_off: F32  # [D] how far those of directories that aren't settled can be off
     settled: U8  # [D] whether a directory's scores are exact
     chain: I32  # [n] room for a directory and all above it
     own: F32  # [2, F] own scores of the files that were looked at, and how far each can be off

@@ -289,29 +289,30 @@ def only_language(slot: int, numbers: Numbers) -> int:
 
 
 @inlined
-def directory_coded(slot: int, query: Query, numbers: Numbers) -> float:
-    """About `directory_dense`, from the code of a base mean; below 0 where that can't tell.
+def directory_coded(slot: int, query: Query, numbers: Numbers) -> tuple[float, float]:
+    """(about `directory_dense`, how far it can be off) from the code of a base mean.
 
-    It can't beside the mean of the scope, where what is left is no longer than what codes leave
-    out, nor where the subtree has changed since the base was written.
+    The first is below 0 where the code can't tell: beside the mean of the scope, where what is
+    left is no longer than what codes leave out, and where the subtree has changed since the base
+    was written.
     """
     only = only_language(slot, numbers)
     if only < 0 or numbers.mean_slot[slot, only] >= numbers.base_mean_codes.shape[0]:
-        return -1.0
+        return -1.0, 0.0
     row = np.int64(numbers.mean_slot[slot, only])
     prefetch(numbers.base_mean_codes, row + PREFETCH_CODES)
     means = query.means
     along, across = products_int8(numbers.base_mean_codes, row, query.code, 0, means.code, only)
-    scale = np.float64(numbers.base_mean_scale[row])
-    square = (
-        np.float64(numbers.base_mean_square[row])
-        - 2.0 * scale * means.step[only] * (across - means.bias[only])
-        + means.length[only] ** 2
+    scale = np.float32(numbers.base_mean_scale[row])
+    # A component is rounded by half a step at most.
+    left = np.float32(np.float64(scale) * 0.5 * np.sqrt(query.direction.shape[0]))
+    above, square, above_off, square_off = coded_parts(
+        along - query.bias, across - means.bias[only], scale, left, against(query, only)
     )
+    square += numbers.base_mean_square[row] - np.float32(1)
     if square < _TOO_NEAR * _TOO_NEAR:
-        return -1.0
-    above = scale * query.step * (along - query.bias) - query.mean_dot[only]
-    return cosine(above, square)
+        return -1.0, 0.0
+    return bounded_cosine(above, square, above_off, square_off)
 
 
 @inlined

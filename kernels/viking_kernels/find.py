@@ -53,9 +53,10 @@ class Plan(NamedTuple):
     alpha: float  # in [0, 1]; below 0: adaptive
     start_points: int  # BEST_FIRST: best directories to begin with, besides the root
     passages: int  # best passages to show of each file
-    all_directories: bool  # BEST_FIRST: exact scores of all, not only of those around files
+    all_directories: bool  # exact scores of all, not only of those around files
     limits: walk.Limits  # k is at least 1 in every method
     keeps_words: bool = False  # leaves scratch to score_rows: the caller calls `forget` then
+    all_files: bool = False  # EXHAUSTIVE: own scores of all in scratch, not only of the best
 
 
 class Found(NamedTuple):
@@ -86,7 +87,8 @@ def scratch(directories: int, files: int, texts: int) -> Scratch:
         np.zeros(texts, np.float32), np.zeros(files, np.float32), np.empty((2, texts), np.float32),
         np.empty((2, BLOCK), np.int32), np.empty(directories, np.float32),
         np.zeros(directories, np.float32), np.empty(directories, np.int32),
-        np.empty((5, directories), np.float32), np.empty(directories, np.uint8),
+        np.empty((5, directories), np.float32), np.empty(directories, np.float32),
+        np.empty(directories, np.uint8),
         np.empty(MAX_DEPTH, np.int32), np.empty((2, files), np.float32),
         np.empty(files, np.int32), np.empty(directories, np.uint8),
         np.empty(directories, np.uint8), np.empty(directories, np.int32),
@@ -129,7 +131,7 @@ def find(
     lift = bm25.lift(tree.texts, scope, query.script, scratch.lexical)
     score_titles(tree.texts, scope, inside, terms, scratch.titles)
     walks = plan.method == BEST_FIRST
-    hierarchy.directory_scores(directories, numbers, query, scope, inside, walks, scratch)
+    hierarchy.directory_scores(directories, numbers, query, scope, inside, not exact, scratch)
 
     counts = numbers.counts[numbers.slot[scope.root]]
     sample = hierarchy.sample_directories(
@@ -150,7 +152,7 @@ def find(
     if plan.alpha >= 0:
         weight, share = 1.0 - plan.alpha, 0.0
     weights = (weight, hierarchy.root_weight(numbers, scope, weight), share)
-    hierarchy.propagate(directories.parent, scope, d, weights[0], weights[1], scratch.directories)
+    hierarchy.propagate(directories.parent, scope, d, weights[0], weights[1], scratch)
 
     best = walk.none_yet(plan.limits.k)
     starts = np.empty(0, np.int32)
@@ -175,8 +177,9 @@ def find(
         texts += more
     else:
         texts += walk.open_all(
-            d, weights, tree, vectors, numbers, query, scope, exact, allowed, scratch, best
-        )
+            d, weights, tree, vectors, numbers, query, scope, exact, plan.all_files, allowed,
+            scratch, best,
+        )  # fmt: skip
     candidates = _candidates(best, plan.threshold, scratch)
     if walks:
         candidates = _with_proposed(candidates, near, tree, scope, allowed, scratch)
@@ -184,11 +187,11 @@ def find(
             file = scopes.row_at(candidates[i], scope.file_low, scope.file_high, scope.base_files)
             row = np.int64(tree.files.directory[file])
             hierarchy.settle(row, weights, directories, numbers, query, scope, scratch)
-        if plan.all_directories:
-            for position in range(d):
-                if scratch.directories[3, position] >= 0:
-                    row = scopes.row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-                    hierarchy.settle(row, weights, directories, numbers, query, scope, scratch)
+    if plan.all_directories:
+        for position in range(d):
+            if scratch.directories[3, position] >= 0:
+                row = scopes.row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+                hierarchy.settle(row, weights, directories, numbers, query, scope, scratch)
     trio = hierarchy.with_neighbours(candidates, tree.files, scope)
     _score_again(trio, share > 0, tree, vectors, query, scope, coded, scratch)
     parts, best_text = hierarchy.parts_of_files(

@@ -144,7 +144,7 @@ def directory_scores(
 
     Directories outside the scope get own -1. Lexical is missing where no text below is in the
     query's script. With `coded`, dense is from the codes of means where these can tell, and
-    nothing is settled yet: see `settle`.
+    nothing is settled yet: see `settle`. scratch.dir_off gets how far own scores can be off.
     """
     out = scratch.directories
     for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
@@ -152,6 +152,7 @@ def directory_scores(
         out[:, position] = 0
         out[3, position] = -1.0
         scratch.settled[position] = 0 if coded else 1
+        scratch.dir_off[position] = 0
         if directories.died[row] > scope.revision and directory_inside(row, tail_inside, scope):
             slot = numbers.slot[row]
             missing = False
@@ -160,11 +161,15 @@ def directory_scores(
                 neutral = numbers.counts[slot, COUNTS - SCRIPTS]
                 missing = same + neutral == 0
             weight = dense_weight(missing, query.use_dense, query.use_lexical)
-            score = 0.0
+            score = off = 0.0
             if weight > 0:
-                score = directory_coded(slot, query, numbers) if coded else -1.0
+                score = -1.0
+                if coded:
+                    near, off = directory_coded(slot, query, numbers)
+                    score = np.float64(near)
                 if score < 0:
                     score = directory_dense(slot, query, numbers)
+            scratch.dir_off[position] = weight * off
             words = 0.0 if missing else np.float64(scratch.dir_lexical[position])
             out[0, position] = score
             out[1, position] = words
@@ -180,12 +185,19 @@ def root_weight(numbers: Numbers, scope: Scope, parent_weight: float) -> float:
 
 @njit
 def propagate(
-    parents: I32, scope: Scope, count: int, parent_weight: float, below_root: float, scores: F32
+    parents: I32,
+    scope: Scope,
+    count: int,
+    parent_weight: float,
+    below_root: float,
+    scratch: Scratch,
 ) -> None:
-    """Fills scores[4] with the final scores of `count` directories, parents before children.
+    """Fills scratch.directories[4] with the final scores of directories, parents before children.
 
-    scores[3] are the own ones, negative outside the scope. final(root) = own(root).
+    Of `count` positions. directories[3] are the own ones, negative outside the scope; final(root) =
+    own(root). scratch.dir_off, of own scores, becomes that of final ones.
     """
+    scores, off = scratch.directories, scratch.dir_off
     for position in range(count):
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
         own = np.float64(scores[3, position])
@@ -194,8 +206,9 @@ def propagate(
             continue
         parent = parents[row]
         weight = below_root if parent == scope.root else parent_weight
-        above = np.float64(scores[4, place(parent, scope.dir_low, scope.dir_high, scope.base_dirs)])
-        scores[4, position] = (1.0 - weight) * own + weight * above
+        over = place(parent, scope.dir_low, scope.dir_high, scope.base_dirs)
+        scores[4, position] = (1.0 - weight) * own + weight * np.float64(scores[4, over])
+        off[position] = (1.0 - weight) * np.float64(off[position]) + weight * np.float64(off[over])
 
 
 @njit

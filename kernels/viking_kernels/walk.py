@@ -171,18 +171,18 @@ def open_directory(
 @njit
 def open_all(
     count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
-    numbers: Numbers, query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch,
-    best: Best,
+    numbers: Numbers, query: Query, scope: Scope, exact: bool, every: bool, allowed: U8,
+    scratch: Scratch, best: Best,
 ) -> int:  # fmt: skip
-    """Opens every directory of the scope (`count` positions); returns how many texts there are.
+    """Opens the directories of the scope (`count` positions); returns how many texts there are.
 
-    Unless `exact` those are passed over in which no file can be among the best. Those that may
-    hold the best come first, so that these are soon known.
+    Unless `exact`, or `every` one is to be opened, those are passed over in which no file can be
+    among the best. Those that may hold the best come first, so that these are soon known.
     """
     reach = np.full(count, np.inf, np.float32)
     first = np.empty(0, np.int32)
     texts = 0
-    if not exact:
+    if not (exact or every):
         bound_own(tree, vectors, query, scope, scratch)
         texts = reach_all(weights, tree, numbers, scope, scratch, reach)
         first = best_positions(reach, _FIRST)
@@ -191,6 +191,7 @@ def open_all(
         floor = best.top[0] if best.held[0] == best.top.shape[0] else np.float32(-1)
         if scratch.directories[3, position] >= 0 and reach[position] >= floor:
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+            settle(row, weights, tree.directories, numbers, query, scope, scratch)
             _, _, more = open_directory(
                 position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
             )
@@ -230,7 +231,7 @@ def reach_all(
                 title = max(title, scratch.titles[at])
             texts += high - low if scratch.sampled[position] == 0 else 0
         weight = weights[1] if row == scope.root else weights[0]
-        above = np.float64(scratch.directories[4, position])
+        above = np.float64(scratch.directories[4, position] + scratch.dir_off[position])
         most = final_score(np.float64(own), above, weight, np.float64(title)) + _ROUNDING
         reach[position] = most if first < last else -np.inf
     return texts

@@ -103,10 +103,11 @@ class Search(Bound):
     def scored_answer(self, scratch: Scratch, *, whole: bool = False) -> tuple[FindResult, Scored]:
         """The answer, and the scores that it is from; those of directories stand in `scratch`.
 
-        `whole` scores the whole scope, however large, where the query leaves the method open.
+        `whole` scores the whole scope, however large, where the query leaves the method open, and
+        leaves the own scores of all its files in `scratch`.
         """
         planned = perf_counter()
-        scored = self._run(scratch, whole=whole)
+        scored = self._run(scratch, whole=whole, all_files=whole)
         done = perf_counter()
         matches = _matches(self, scored, self._relations(scored, scratch))
         trace = explain(self.snapshot, scored) if self.query.trace else None
@@ -146,7 +147,9 @@ class Search(Bound):
         keep_scratch(scratch)
         return matches
 
-    def _run(self, scratch: Scratch, *, whole: bool, only: U8 | None = None) -> Scored:
+    def _run(
+        self, scratch: Scratch, *, whole: bool, all_files: bool = False, only: U8 | None = None
+    ) -> Scored:
         """What is scored and chosen; its directories stand in `scratch`.
 
         `only` is 1 for the files to choose, all of them; None chooses as the query says.
@@ -163,9 +166,9 @@ class Search(Bound):
         starts = min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most)
         plan = kernel.Plan(
             int(method), float(threshold), self._alpha(), starts, MAX_PASSAGES_SHOWN,
-            query.levels != Levels.FILES,
+            query.levels != Levels.FILES or query.trace or all_files or only is not None,
             walk.Limits(limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
-            bool(snapshot.links),
+            bool(snapshot.links), all_files,
         )  # fmt: skip
         wants_files = only is not None or query.levels != Levels.DIRECTORIES
         if only is None:
