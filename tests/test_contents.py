@@ -194,6 +194,20 @@ def test_verify_sees_another_vector(tmp_path: Path, part: str, place: str) -> No
     assert f"{A}: another vector is in the index" in report.problems
 
 
+@pytest.mark.parametrize("part", ["axis", "codes", "scale", "error", "along"])
+def test_verify_sees_other_int4_codes(tmp_path: Path, part: str) -> None:
+    """Of which the bounds are made; they stand in the base alone."""
+    made = Fixture(tmp_path, COMPACTS)
+    made.put(B, "b", vector=np.array([0.8, 0.6], "<f4").tobytes())
+    coded = made.put(A, "a", vector=np.array([0.6, -0.8], "<f4").tobytes()).vectors.base_int4
+    assert made.engine.verify().ok
+    held = getattr(coded, part)
+    held[held != 0] += 1
+    report = made.engine.verify()
+    made.engine.close()
+    assert f"{A}: another vector is in the index" in report.problems
+
+
 def test_a_find_reads_no_database(fixture: Fixture) -> None:
     """With the store closed it answers still, whole; of many relations it shows the first."""
     content = "the harbour\nin winter 冬天\n"

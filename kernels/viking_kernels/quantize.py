@@ -95,6 +95,14 @@ def quantize_int4(raw: F32, coded: Int4) -> None:
         coded.along[i] = along
 
 
+def from_int4(coded: Int4, row: int) -> F32:
+    """[dim] what the code of a row stands for."""
+    blocks = coded.codes[row].reshape(-1, 32)
+    nibbles = np.stack([blocks & 15, blocks >> 4], axis=1).reshape(-1)[: len(coded.axis)]
+    across = coded.scale[row] * (nibbles - np.float32(7.5))
+    return np.asarray(coded.along[row] * coded.axis + across, np.float32)
+
+
 @inlined
 def _nibble(x: float, step: float) -> float:
     """The code of a component, as a float."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS
+from viking_kernels.quantize import from_int4
 
 from vikingd import uri as uris
 from vikingd.index import tokens
@@ -113,6 +114,9 @@ class Comparison:
             raw, codes, scale, error = (array[at] for array in held)
             coded = float(scale) * codes[: len(raw)].astype(np.float64)
             off = abs(np.linalg.norm(raw - coded) - error)
+            if row < base:
+                left = np.linalg.norm(raw - from_int4(vectors.base_int4, row))
+                off = max(off, abs(left - vectors.base_int4.error[row]))
             if raw.tobytes() != vector or off > 1e-5:
                 self._problem(f"{uri}: another vector is in the index")
 

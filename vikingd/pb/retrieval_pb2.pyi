@@ -59,7 +59,7 @@ class _MethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Method.ValueTy
     METHOD_UNSPECIFIED: _Method.ValueType  # 0
     """Chosen by the size of the scope: EXHAUSTIVE while that takes a millisecond or two."""
     METHOD_EXHAUSTIVE: _Method.ValueType  # 1
-    """Every file is scored, int8 vectors propose, fp32 vectors decide."""
+    """Every file is scored: codes of its vectors say what it can have at most, fp32 vectors decide."""
     METHOD_BEST_FIRST: _Method.ValueType  # 2
     """The best directories are opened first, until nothing better is in sight. The texts that match
     best by words are looked at too; where no text has a word of the query, those that a large
@@ -76,7 +76,7 @@ class Method(_Method, metaclass=_MethodEnumTypeWrapper):
 METHOD_UNSPECIFIED: Method.ValueType  # 0
 """Chosen by the size of the scope: EXHAUSTIVE while that takes a millisecond or two."""
 METHOD_EXHAUSTIVE: Method.ValueType  # 1
-"""Every file is scored, int8 vectors propose, fp32 vectors decide."""
+"""Every file is scored: codes of its vectors say what it can have at most, fp32 vectors decide."""
 METHOD_BEST_FIRST: Method.ValueType  # 2
 """The best directories are opened first, until nothing better is in sight. The texts that match
 best by words are looked at too; where no text has a word of the query, those that a large
