@@ -181,8 +181,15 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
             )
             assert counted == count
             highest = {key: high for key, (_, high) in ranges.items()}
+            further = np.full(s.size, np.inf, np.float32)
+            s.scratch.dir_off[:] = 0.1
+            walks.reach_all(weights, s.tree, s.snapshot.numbers, s.scope, s.scratch, further)
             for key, high in naive.reach_all(highest, walk(s.top)).items():
-                assert reach[s.dir_at(key)] >= high - 1e-6 or high == 0
+                told = reach[s.dir_at(key)]
+                assert told >= high - 1e-6 or high == 0
+                more = 0.1 * weights[1 if key == s.top.id else 0]
+                assert further[s.dir_at(key)] == pytest.approx(min(1.0, told + more), abs=1e-5)
+            s.scratch.dir_off[:] = 0
         if filtered:
             ranges = {key: span for key, span in ranges.items() if allowed[s.file_at(key)]}
         floor = best.top[0] if best.held[0] == k else 0
