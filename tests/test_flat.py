@@ -11,9 +11,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import texts_below
 from trees import LARGE, build, shapes, terms_of
-from viking_kernels import bm25, flat, int4, simd
+from viking_kernels import bm25, bounds, dense, find, flat, int4, simd
 from viking_kernels import scope as scopes
-from viking_kernels.arrays import COUNTS, NEVER, TEXT_LENGTH, TEXTS, Scope, Terms, Texts, Vectors
+from viking_kernels.arrays import (
+    COUNTS,
+    NEVER,
+    SCRIPTS,
+    TEXT_LENGTH,
+    TEXTS,
+    Asked,
+    Scope,
+    Terms,
+    Texts,
+    Vectors,
+)
 from viking_kernels.quantize import (
     int4_room,
     mean_direction,
@@ -130,6 +141,28 @@ def test_a_direction_against_int4_codes(seed, dimension, length, plain_axis):
     rest = x - coded.along * axis
     assert coded.off >= np.linalg.norm(rest - coded.step * factors[:dimension]) - 1e-6
     assert coded.length >= np.linalg.norm(rest) - 1e-6
+
+
+@settings(max_examples=100, deadline=None, print_blob=True)
+@given(seeds, st.sampled_from([0.005, 0.019, 0.3]))
+def test_bounds_hold_where_nothing_is_to_spare(seed, across):
+    """In a plane all that lies across the axis is parallel, as bounds have to suppose it is."""
+    rng = np.random.default_rng(seed)
+    raw = unit_rows(rng, (40, 2))
+    raw[0] = (0, 1)
+    vectors = base_of(raw, np.array([1, 0], np.float32))
+    coded = vectors.base_int4
+    coded.scale[:] = 0
+    coded.error[:] = np.abs(vectors.base_raw[:, 1])
+    mean = np.tile(np.array([[0.4, across * rng.choice([-1, 1])]], np.float32), (SCRIPTS, 1))
+    query = dense.prepare(
+        Asked(unit_rows(rng, (1, 2))[0].astype(np.float32), 0, True, False), dense.code_means(mean)
+    )
+    texts, scope = rows_of([1] * len(raw))
+    scratch = find.scratch(1, len(raw), len(raw))
+    bounds.bound_own(texts, vectors, query, scope, scratch)
+    own = [dense.raw_cosine(vectors, row, query, 0) for row in range(len(raw))]
+    assert (scratch.coded[0] >= np.array(own) - 1e-6).all()
 
 
 # Which texts count

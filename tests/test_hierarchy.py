@@ -224,7 +224,7 @@ def compare_bounds(s: Scored, mean: naive.F64, worst: bool) -> None:
         across = s.vectors.base_raw - coded.along[:, None] * coded.axis
         error = np.linalg.norm(across, axis=1).astype(np.float32)
         coded = coded._replace(scale=0 * coded.scale, error=error)
-    bound_own(s.tree, s.vectors._replace(base_int4=coded), s.compared, s.scope, s.scratch)
+    bound_own(s.tree.texts, s.vectors._replace(base_int4=coded), s.compared, s.scope, s.scratch)
     for text in texts_below(s.top):
         row = s.text_row[text.id]
         if row >= s.scope.base_texts:
@@ -240,12 +240,14 @@ def compare_bounds(s: Scored, mean: naive.F64, worst: bool) -> None:
 
 
 @few
-@given(shapes, st.sampled_from([0.0, 0.3]), st.data())
-@example(LARGE, 0.3, None)
-def test_settling_makes_scores_from_codes_exact(shape, weight, data):
+@given(shapes, st.sampled_from([0.0, 0.3]), st.booleans(), st.data())
+@example(LARGE, 0.3, True, None)
+def test_settling_makes_scores_from_codes_exact(shape, weight, compacted, data):
     """Of a directory and all above it, whichever were settled before; others are left alone."""
     world = build(shape)
-    s = Scored(world)
+    if compacted:
+        world.compact()
+    s = Scored(world, world.root if compacted else None)
     weights, scores = (weight, weight / 2, 0.0), s.scratch.directories
     shared = (s.tree.directories.parent, s.scope, s.size, *weights[:2], s.scratch)
     hierarchy.propagate(*shared)

@@ -162,7 +162,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         least, most = value - off, value + off
         if coded:
             reach = np.full(s.size, np.inf, np.float32)
-            bound_own(s.tree, vectors, s.compared, s.scope, s.scratch)
+            bound_own(s.tree.texts, vectors, s.compared, s.scope, s.scratch)
             of_text = {int(key): s.scratch.coded[0, row] for key, row in s.text_row.items()}
             for f in naive.files_below(s.top):
                 told = max((of_text[t.id] for t in f.texts), default=0)

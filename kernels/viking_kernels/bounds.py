@@ -9,7 +9,7 @@ import numpy as np
 
 from viking_kernels import simd
 from viking_kernels._jit import inlined, njit
-from viking_kernels.arrays import F64, I8, SCRIPTS, Query, Scope, Scratch, Tree, Vectors
+from viking_kernels.arrays import F64, I8, SCRIPTS, Query, Scope, Scratch, Texts, Vectors
 from viking_kernels.dense import most_cosine
 from viking_kernels.int4 import CodedDirection, code_direction, products_int4
 from viking_kernels.texts import dense_weight, foreign, run_end
@@ -18,13 +18,13 @@ _SHORT = 0.02  # what of a mean lies across the axis is no longer: it is bounded
 
 
 @njit
-def bound_own(tree: Tree, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch) -> None:
+def bound_own(texts: Texts, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch) -> None:
     """Fills scratch.coded[0] with the most that own scores of the scope's base texts can be.
 
     Of living texts and dead ones. Whether a text's vector is there yet is not asked: without one
     its dense is 0, which is within the bound.
     """
-    coded, means, scripts = vectors.base_int4, query.means, tree.texts.script
+    coded, means, scripts = vectors.base_int4, query.means, texts.script
     factors = np.zeros((1 + SCRIPTS, 2 * coded.codes.shape[1]), np.int8)
     direction = code_direction(query.direction, coded.axis, factors[0])
     told = np.zeros((SCRIPTS, 5), np.float64)

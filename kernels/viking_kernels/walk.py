@@ -183,7 +183,7 @@ def open_all(
     first = np.empty(0, np.int32)
     texts = 0
     if not (exact or every):
-        bound_own(tree, vectors, query, scope, scratch)
+        bound_own(tree.texts, vectors, query, scope, scratch)
         texts = reach_all(weights, tree, numbers, scope, scratch, reach)
         first = best_positions(reach, _FIRST)
     for i in range(first.shape[0] + count):
