@@ -177,7 +177,8 @@ def open_all(
     """Opens the directories of the scope (`count` positions); returns how many texts there are.
 
     Unless `exact`, or `every` one is to be opened, those are passed over in which no file can be
-    among the best. Those that may hold the best come first, so that these are soon known.
+    among the best, by int4 codes or by int8 codes. Those that may hold the best come first, so that
+    these are soon known.
     """
     reach = np.full(count, np.inf, np.float32)
     first = np.empty(0, np.int32)
@@ -191,6 +192,12 @@ def open_all(
         floor = best.top[0] if best.held[0] == best.top.shape[0] else np.float32(-1)
         if scratch.directories[3, position] >= 0 and reach[position] >= floor:
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+            if floor >= 0 and reach[position] < np.inf and scratch.sampled[position] == 0:
+                low, high = tree.directories.texts[row], tree.directories.texts[row + 1]
+                score_codes(np.int64(low), np.int64(high), tree, vectors, query, scope, scratch)
+                if _reach(row, position, weights, True, tree, scope, scratch) < floor:
+                    reach[position] = -np.inf
+                    continue
             settle(row, weights, tree.directories, numbers, query, scope, scratch)
             _, _, more = open_directory(
                 position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
@@ -220,21 +227,37 @@ def reach_all(
         position = row - scope.dir_low
         if scratch.directories[3, position] < 0 or numbers.slot[row] != row:
             continue
-        own = title = np.float32(0)
         first, last = tree.directories.files[row], tree.directories.files[row + 1]
+        reach[position] = -np.inf
         if first < last:
-            low = np.int64(tree.files.texts[first, 0]) - scope.text_low
-            high = np.int64(tree.files.texts[last - 1, 1]) - scope.text_low
-            for at in range(low, high):
-                own = max(own, scratch.coded[0, at])
-            for at in range(first - scope.file_low, last - scope.file_low):
-                title = max(title, scratch.titles[at])
-            texts += high - low if scratch.sampled[position] == 0 else 0
-        weight = weights[1] if row == scope.root else weights[0]
-        above = np.float64(scratch.directories[4, position] + scratch.dir_off[position])
-        most = final_score(np.float64(own), above, weight, np.float64(title)) + _ROUNDING
-        reach[position] = most if first < last else -np.inf
+            reach[position] = _reach(row, position, weights, False, tree, scope, scratch)
+            if scratch.sampled[position] == 0:
+                texts += tree.files.texts[last - 1, 1] - tree.files.texts[first, 0]
     return texts
+
+
+@inlined
+def _reach(
+    row: int, position: int, weights: tuple[float, float, float], off: bool, tree: Tree,
+    scope: Scope, scratch: Scratch,
+) -> float:  # fmt: skip
+    """The most that the final score of a file of a base directory can be, from scratch.coded.
+
+    With `off`, own scores can be off by what stands there too, else they are bounds themselves.
+    """
+    first, last = tree.directories.files[row], tree.directories.files[row + 1]
+    low = np.int64(tree.files.texts[first, 0]) - scope.text_low
+    high = np.int64(tree.files.texts[last - 1, 1]) - scope.text_low
+    own = title = np.float32(0)
+    for at in range(low, high):
+        # What stands there of old may be anything.
+        more = scratch.coded[1, at] if off else np.float32(0)
+        own = max(own, scratch.coded[0, at] + more)
+    for at in range(first - scope.file_low, last - scope.file_low):
+        title = max(title, scratch.titles[at])
+    weight = weights[1] if row == scope.root else weights[0]
+    above = np.float64(scratch.directories[4, position] + scratch.dir_off[position])
+    return final_score(np.float64(own), above, weight, np.float64(title)) + _ROUNDING
 
 
 @inlined
