@@ -134,7 +134,8 @@ def test_opening_a_directory(shape, weights, k):
 def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed, filtered, coded):
     """However far each own score is off, within its bound; exactly those where none is.
 
-    Also where directories are passed over, which are scored only now.
+    Also where directories are passed over, which are scored only now; own scores that are made up
+    bound nothing, so every one is opened then.
     """
     world = build(shape)
     if coded:
@@ -154,7 +155,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         vectors, best = s.vectors._replace(error=error), walks.none_yet(k)
         count = walks.open_all(
             s.size, weights, s.tree, vectors, s.snapshot.numbers, s.compared, s.scope, False,
-            False, allowed, s.scratch, best,
+            not coded, allowed, s.scratch, best,
         )  # fmt: skip
         for row in s.dir_row.values() if coded else ():  # some were passed over
             walks.score_files(row, s.tree, vectors, s.compared, s.scope, False, s.scratch)
