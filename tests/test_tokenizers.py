@@ -25,7 +25,9 @@ some = settings(max_examples=300, deadline=None, print_blob=True)
 PIECES = ["the ", "Word", "'s", "'LL", "1234", "\n\n", "  ", "\t", "中文", "句子。", "！", "🎉",
           "👨‍👩‍👧", "e\u0301", "\u0301", "//", "{}", "<|endoftext|>", "<|im_start|>", "\u3000",
           "한국", "ａ", "\r\n", "aB", "_", "\0", "\ufdfa"]  # fmt: skip
-texts = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=20).map("".join)
+# What a later Unicode has assigned is a letter for one tokenizer and not yet for the other.
+ASSIGNED = st.characters(exclude_categories=["Cs", "Cn"])
+texts = st.lists(st.sampled_from(PIECES) | st.text(ASSIGNED, max_size=3), max_size=20).map("".join)
 
 
 @pytest.fixture(autouse=True)

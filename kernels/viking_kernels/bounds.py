@@ -1,4 +1,4 @@
-"""The most that own scores of texts can be, from int4 codes: a fifth of what int8 codes read.
+"""The most that own scores of texts can be, from int4 codes: half of what int8 codes read.
 
 What can't be among the best by this is looked at no closer; see `walk.open_all`.
 """
