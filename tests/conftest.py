@@ -61,7 +61,11 @@ def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 @pytest.fixture(params=simd.paths()[1:])
 def printed_by_another(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
     """What code prints, run among the tests' modules as on a machine with fewer instructions."""
-    environment = {**os.environ, "VIKINGD_SIMD": request.param, "XDG_CACHE_HOME": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "VIKING_KERNELS_SIMD": request.param,
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
 
     plain = f"from viking_kernels import simd; assert simd.PATH == {request.param!r}"
 

@@ -1,15 +1,17 @@
-"""The cache of compiled kernels, with processes that compile at the same time."""
+"""The cache of compiled kernels, with processes that compile at once; the instructions they use."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from numba.core.caching import IndexDataCacheFile
-from viking_kernels import _jit
+from viking_kernels import _jit, simd
 
 PROCESSES, KERNELS = 4, 25
 
@@ -57,3 +59,15 @@ def test_another_copy_of_the_kernels_has_a_cache_of_its_own(
     assert directory_of("b") != first
     os.utime(tmp_path / "a" / "find.py", (1, 1))
     assert directory_of("a") != first
+
+
+def test_a_daemon_without_the_instructions_asked_for_says_so(tmp_path: Path) -> None:
+    """What was asked for, and what there is."""
+    done = subprocess.run(
+        [sys.executable, "-m", "vikingd.server", "serve", "--path", str(tmp_path)],
+        env={**os.environ, "VIKING_KERNELS_SIMD": "neon"}, capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+    there = ", ".join(simd.paths())
+    assert done.stderr == f"vikingd: VIKING_KERNELS_SIMD is 'neon', this machine has {there}\n"
+    assert done.returncode == 2

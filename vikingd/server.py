@@ -75,8 +75,10 @@ def serve(
         _fail("--reader and --reembed: a reader changes nothing", code=2)
     gc.disable()  # nothing of what a start makes is garbage; to look for some takes a tenth of it
     # A second, which --help and what is wrong with a setting need not wait for.
-    from vikingd import serving
-
+    try:
+        from vikingd import serving
+    except ValueError as error:  # the kernels are to take a path that the machine has not
+        _fail(str(error), code=2)
     try:
         code = serving.run(settings, reembed=reembed, reader=reader)
     except ConfigError as error:

@@ -40,14 +40,9 @@ _LOOK_UP = 8  # postings that are added up in about the time of one that is look
 
 @inlined
 def _reach(
-    products: I32,
-    along: F32,
-    scale: F32,
-    error: F32,
-    query: CodedDirection,
-    limit: float,
+    products: I32, along: F32, scale: F32, error: F32, query: CodedDirection, limit: float,
     reach: F32,
-) -> int:
+) -> int:  # fmt: skip
     """Fills `reach` with the most that rows' products can be; how many are above the limit.
 
     By Cauchy and Schwarz, with x = along * axis + y + e, y = scale * (code - 7.5), |e| the error:

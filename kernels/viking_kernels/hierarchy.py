@@ -185,13 +185,9 @@ def root_weight(numbers: Numbers, scope: Scope, parent_weight: float) -> float:
 
 @njit
 def propagate(
-    parents: I32,
-    scope: Scope,
-    count: int,
-    parent_weight: float,
-    below_root: float,
+    parents: I32, scope: Scope, count: int, parent_weight: float, below_root: float,
     scratch: Scratch,
-) -> None:
+) -> None:  # fmt: skip
     """Fills scratch.directories[4] with the final scores of directories, parents before children.
 
     Of `count` positions. directories[3] are the own ones, negative outside the scope; final(root) =

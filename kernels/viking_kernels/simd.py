@@ -50,14 +50,14 @@ def paths() -> list[str]:
 
 def _path() -> str:
     here = paths()
-    wanted = os.environ.get("VIKINGD_SIMD") or here[0]
+    wanted = os.environ.get("VIKING_KERNELS_SIMD") or here[0]
     if wanted not in here:
-        raise ValueError(f"VIKINGD_SIMD is {wanted!r}, this machine has {', '.join(here)}")
+        raise ValueError(f"VIKING_KERNELS_SIMD is {wanted!r}, this machine has {', '.join(here)}")
     return wanted
 
 
 PATH = _path()
-"""The first of `paths`, or the one that VIKINGD_SIMD names."""
+"""The first of `paths`, or the one that VIKING_KERNELS_SIMD names."""
 
 BIAS = 128 if PATH == "vnni" else 0
 """What is added to every component of an int8 code before it is multiplied: `vpdpbusd` takes
