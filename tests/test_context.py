@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vikingd.context.assemble import Citation, Cited, Order
@@ -298,6 +298,7 @@ def test_a_heading_is_not_repeated() -> None:
 
 @some
 @given(retrieved, plans, st.randoms(use_true_random=False))
+@example([Piece(A, 0.0), Piece(A, 0.0), Piece(A, 0.0, overview=FOX)], Plan(1), random.Random(1))
 def test_the_order_of_the_pieces_does_not_matter(
     pieces: list[Piece], plan: Plan, order: random.Random
 ) -> None:

@@ -136,7 +136,7 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
     budget = _budget(plan)
     tokenizer = open_tokenizer(plan.tokenizer)
     style = Style(plan.citation, plan.order, plan.separator)
-    ranked = sorted(pieces, key=lambda p: (-p.score, p.uri, p.start, p.end, p.section, p.text))
+    ranked = sorted(pieces, key=_rank)
     parts = Parts(ranked)
 
     def tokens(shown: list[Part]) -> int:
@@ -158,6 +158,14 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
         dropped,
         len(pieces) - len(dropped),
     )
+
+
+def _rank(piece: Piece) -> tuple[float | str, ...]:
+    """Best first; no two orders of what differs in any way are equal."""
+    return (
+        -piece.score, piece.uri, piece.start, piece.end, piece.section, piece.text,
+        piece.abstract, piece.overview, piece.content is not None, piece.content or "",
+    )  # fmt: skip
 
 
 def _budget(plan: Plan) -> int:
