@@ -9,7 +9,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from vikingd.context.cut import cut
-from vikingd.context.tokenizers import Tokenizer, open_tokenizer
+from vikingd.context.tokenizers import open_tokenizer
 from vikingd.engine import Engine
 from vikingd.memory.model import Memory, RecallQuery, RecallResult
 from vikingd.memory.routes import Days, Routes, candidates, days_of
@@ -27,81 +27,122 @@ class _Read(NamedTuple):
     reason: str
 
 
-def read_known(engine: Engine, query: RecallQuery, routes: Routes) -> RecallResult | str:
-    """The answer of the fast path or the timeline; else why neither has one.
+class Known:
+    """What a query names: a known file, or days of the journal.
 
-    It reads the store, so it belongs on a thread.
+    Args:
+        engine: holds the store.
+        query: checked.
+        routes: which words name which files.
     """
-    started = perf_counter()
-    tokenizer = open_tokenizer(query.tokenizer)
-    revision = engine.snapshot.revision
-    reasons = []
-    for path, look in _PATHS.items():
-        found = "switched off" if path in query.without else look(engine, query, routes, tokenizer)
-        if isinstance(found, _Read):
-            return RecallResult(
-                tuple(found.memories), path, found.reason, query.max_tokens,
-                tokenizer.approximate, revision, 0, (Stage("read", started, perf_counter()),),
-            )  # fmt: skip
-        if found:
-            reasons.append(f"{path.name.lower()}: {found}")
-    return "; ".join(reasons)
 
+    def __init__(self, engine: Engine, query: RecallQuery, routes: Routes) -> None:
+        self._engine = engine
+        self._query = query
+        without = query.without
+        self._matched = None if RecallPath.FAST in without else routes.match(query.text)
+        self._days = None if RecallPath.TIMELINE in without else days_of(query.text, _today(query))
 
-def _fast(engine: Engine, query: RecallQuery, routes: Routes, tokenizer: Tokenizer) -> _Read | str:
-    matched = routes.match(query.text)
-    if matched is None:
-        return ""
-    route, trigger = matched
-    places = candidates(
-        route, with_global=query.scope.with_global, project=query.scope.project or None
-    )
-    for uri in places:
-        memory = _whole(engine, uri, query.max_tokens, tokenizer)
-        if memory is not None:
-            reason = f"{trigger!r} names {uri}"
-            if not memory.content:
-                return _Read([], f"{reason}, of which nothing fits into {query.max_tokens} tokens")
-            return _Read([memory], reason + (", cut to the budget" if memory.truncated else ""))
-    return f"{trigger!r} names {route.name}, and there is no such file in the scope"
+    @property
+    def is_light(self) -> bool:
+        """Whether it names nothing, so that there is nothing to read."""
+        return self._matched is None and self._days is None
 
+    def answer(self) -> RecallResult | str:
+        """The answer of the fast path or the timeline; else why neither has one."""
+        started, query = perf_counter(), self._query
+        revision = self._engine.snapshot.revision
+        reasons = []
+        for path, look in ((RecallPath.FAST, self._fast), (RecallPath.TIMELINE, self._timeline)):
+            found = "switched off" if path in query.without else look()
+            if isinstance(found, _Read):
+                return RecallResult(
+                    tuple(found.memories), path, found.reason, query.max_tokens,
+                    open_tokenizer(query.tokenizer).approximate, revision, 0,
+                    (Stage("read", started, perf_counter()),),
+                )  # fmt: skip
+            if found:
+                reasons.append(f"{path.name.lower()}: {found}")
+        return "; ".join(reasons)
 
-def _timeline(engine: Engine, query: RecallQuery, _: Routes, tokenizer: Tokenizer) -> _Read | str:
-    days = days_of(query.text, _today(query))
-    if days is None:
-        return ""
-    files = _journal(engine, query, days)
-    spoken = f"{days.words!r} means {days.first}" + (
-        f" to {days.last}" if days.last != days.first else ""
-    )
-    if not files:
-        return f"{spoken}, and there is no journal of that time in the scope"
-    memories: list[Memory] = []
-    left, passed = query.max_tokens, 0
-    for uri in files:
-        memory = _whole(engine, uri, left, tokenizer)
-        if memory is None:  # gone meanwhile
-            continue
-        if query.skip_oversize and memory.truncated:
-            passed += 1
-            continue
-        if memory.content:
-            memories.append(memory)
-            left -= memory.token_count
-        if memory.truncated:
-            passed = len(files) - len(memories)
-            break
-    end = f"; {passed} of {len(files)} days left out for the budget" if passed else ""
-    return _Read(memories, spoken + end)
+    def _fast(self) -> _Read | str:
+        if self._matched is None:
+            return ""
+        (route, trigger), query = self._matched, self._query
+        places = candidates(
+            route, with_global=query.scope.with_global, project=query.scope.project or None
+        )
+        for uri in places:
+            memory = self._whole(uri, query.max_tokens)
+            if memory is not None:
+                reason = f"{trigger!r} names {uri}"
+                if not memory.content:
+                    return _Read(
+                        [], f"{reason}, of which nothing fits into {query.max_tokens} tokens"
+                    )
+                return _Read([memory], reason + (", cut to the budget" if memory.truncated else ""))
+        return f"{trigger!r} names {route.name}, and there is no such file in the scope"
 
+    def _timeline(self) -> _Read | str:
+        days, query = self._days, self._query
+        if days is None:
+            return ""
+        files = self._journal(days)
+        spoken = f"{days.words!r} means {days.first}" + (
+            f" to {days.last}" if days.last != days.first else ""
+        )
+        if not files:
+            return f"{spoken}, and there is no journal of that time in the scope"
+        memories: list[Memory] = []
+        left, passed = query.max_tokens, 0
+        for uri in files:
+            memory = self._whole(uri, left)
+            if memory is None:  # gone meanwhile
+                continue
+            if query.skip_oversize and memory.truncated:
+                passed += 1
+                continue
+            if memory.content:
+                memories.append(memory)
+                left -= memory.token_count
+            if memory.truncated:
+                passed = len(files) - len(memories)
+                break
+        end = f"; {passed} of {len(files)} days left out for the budget" if passed else ""
+        return _Read(memories, spoken + end)
 
-def _journal(engine: Engine, query: RecallQuery, days: Days) -> list[str]:
-    """The journal's files of some days, newest first; of one day in the order of the scope."""
-    found: list[str] = []
-    for root in query.scope.roots():
-        low, high = (f"{root}/journal/{day}.md" for day in (days.first, days.last))
-        found.extend(uri for uri in engine.store.files_between(low, high) if _day_of(uri))
-    return sorted(found, key=lambda uri: _day_of(uri) or date.min, reverse=True)
+    def _journal(self, days: Days) -> list[str]:
+        """The journal's files of some days, newest first; of one day in the order of the scope."""
+        store, found = self._engine.store, list[str]()
+        for root in self._query.scope.roots():
+            low, high = (f"{root}/journal/{day}.md" for day in (days.first, days.last))
+            found.extend(uri for uri in store.files_between(low, high) if _day_of(uri))
+        return sorted(found, key=lambda uri: _day_of(uri) or date.min, reverse=True)
+
+    def _whole(self, uri: str, budget: int) -> Memory | None:
+        """A file within a budget, cut where it is longer; None where there is no such file."""
+        file = self._engine.store.memory_file(uri)
+        if file is None:
+            return None
+        tokenizer = open_tokenizer(self._query.tokenizer)
+        content = file.content or file.abstract
+        used = tokenizer.count(content)
+        truncated = used > budget
+        if truncated:
+            kept, mark = cut(content, lambda text, mark: tokenizer.count(text + mark) <= budget)
+            # A heading without anything below it says nothing.
+            content = _HEADINGS_AT_END.sub("", kept) + mark if kept else ""
+            used = tokenizer.count(content)
+        reinforcement = sum(stored.entry.reinforcement for stored in file.entries)
+        accesses = sum(stored.entry.access_count for stored in file.entries)
+        return Memory(
+            uri,
+            content,
+            1.0,
+            used,
+            Entry(0, reinforcement, accesses, file.time),
+            truncated=truncated,
+        )
 
 
 def _day_of(uri: str) -> date | None:
@@ -118,33 +159,9 @@ def _today(query: RecallQuery) -> date:
     return datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(query.time_zone)).date()
 
 
-def _whole(engine: Engine, uri: str, budget: int, tokenizer: Tokenizer) -> Memory | None:
-    """A file within a budget, cut where it is longer; None where there is no such file."""
-    file = engine.store.memory_file(uri)
-    if file is None:
-        return None
-    content = file.content or file.abstract
-    used = tokenizer.count(content)
-    truncated = used > budget
-    if truncated:
-        kept, mark = cut(content, lambda text, mark: tokenizer.count(text + mark) <= budget)
-        # A heading without anything below it says nothing.
-        content = _HEADINGS_AT_END.sub("", kept) + mark if kept else ""
-        used = tokenizer.count(content)
-    reinforcement = sum(stored.entry.reinforcement for stored in file.entries)
-    accesses = sum(stored.entry.access_count for stored in file.entries)
-    return Memory(
-        uri, content, 1.0, used, Entry(0, reinforcement, accesses, file.time), truncated=truncated
-    )
-
-
 def nothing(engine: Engine, query: RecallQuery, why: str) -> RecallResult:
     """The answer where no path has one and a search is switched off."""
     reason = "; ".join(filter(None, (why, "hybrid: switched off")))
     approximate = open_tokenizer(query.tokenizer).approximate
     revision = engine.snapshot.revision
     return RecallResult((), None, reason, query.max_tokens, approximate, revision, 0, ())
-
-
-_PATHS = {RecallPath.FAST: _fast, RecallPath.TIMELINE: _timeline}
-"""Those without a search, in the order in which they are tried."""

@@ -87,14 +87,14 @@ class Weighed(Protocol):
 
 
 async def work_on(
-    what: Weighed, threads: Threads, deadline: Deadline,
+    what: Weighed, pool: ThreadPoolExecutor, deadline: Deadline,
     function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs,
 ) -> _T:  # fmt: skip
-    """Runs a part of some work: where it stands if that is light, else on a thread for kernels."""
+    """Runs a part of some work: where it stands if that is light, else on a thread of `pool`."""
     if what.is_light:
         deadline.left()
         return function(*args, **kwargs)
-    return await on(threads.kernels, deadline, function, *args, **kwargs)
+    return await on(pool, deadline, function, *args, **kwargs)
 
 
 class Arrivals:

@@ -14,10 +14,18 @@ from vikingd.model import Stage
 from vikingd.pb import memories_pb2, memories_pb2_grpc
 from vikingd.query import RecallPath
 from vikingd.retrieve.forget import chosen, forgetting
-from vikingd.retrieve.known import nothing, read_known
+from vikingd.retrieve.known import Known, nothing
 from vikingd.retrieve.recall import Recall
 from vikingd.wire import recall
-from vikingd.wire.calls import Arrivals, CallContext, Deadline, Threads, on, revision_reached
+from vikingd.wire.calls import (
+    Arrivals,
+    CallContext,
+    Deadline,
+    Threads,
+    on,
+    revision_reached,
+    work_on,
+)
 from vikingd.wire.embedding import in_share, vector_or_note
 from vikingd.wire.observer import Observer
 
@@ -44,13 +52,14 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         engine, threads, deadline = self._engine, self._threads, Deadline(context)
         query, vector = recall.recall_query(request, engine.dimension, self._defaults)
         await revision_reached(engine, threads, query.min_revision, deadline)
-        known = await on(threads.store, deadline, read_known, engine, query, self._routes)
+        named = Known(engine, query, self._routes)
+        known = await work_on(named, threads.store, deadline, named.answer)
         started = time.perf_counter()
         embed = Stage("embed", started, started)
         if not isinstance(known, str):
             result = known
         elif RecallPath.HYBRID in query.without:
-            result = nothing(engine, query, known)
+            result = await on(threads.store, deadline, nothing, engine, query, known)
         else:
             search = Recall(engine, query, known)
             degraded: tuple[str, ...] = ()

@@ -80,7 +80,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
                 query.text, [search], self._models.rerankers, self._threads, deadline
             )
         else:
-            result = await work_on(search, self._threads, deadline, search.answer)
+            result = await work_on(search, self._threads.kernels, deadline, search.answer)
         return result, embed
 
     async def Search(
@@ -193,7 +193,9 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             self._meaning(strategy, vector, deadline),
             on(self._threads.kernels, deadline, strategy.words) if beside else asyncio.sleep(0),
         )
-        result = await work_on(strategy, self._threads, deadline, strategy.answer, vector, degraded)
+        result = await work_on(
+            strategy, self._threads.kernels, deadline, strategy.answer, vector, degraded
+        )
         return query, result, embed
 
     async def BuildContext(

@@ -41,7 +41,9 @@ async def answers(
         off = Rerank(RerankStatus.OFF, _NONE)
     else:
         return await _thought(query, searches, rerankers, threads, deadline)
-    found = await asyncio.gather(*(work_on(s, threads, deadline, s.answer) for s in searches))
+    found = await asyncio.gather(
+        *(work_on(s, threads.kernels, deadline, s.answer) for s in searches)
+    )
     return tuple(replace(result, rerank=off) if off else result for result in found)
 
 
@@ -50,7 +52,9 @@ async def _thought(
     deadline: Deadline,
 ) -> tuple[FindResult, ...]:  # fmt: skip
     model = rerankers.named(query)
-    walks = await asyncio.gather(*(work_on(s, threads, deadline, Walk, s) for s in searches))
+    walks = await asyncio.gather(
+        *(work_on(s, threads.kernels, deadline, Walk, s) for s in searches)
+    )
     ends = [
         asyncio.ensure_future(_rerank(query, s, walk, rerankers, threads, deadline))
         for s, walk in zip(searches, walks, strict=True)
@@ -67,7 +71,7 @@ async def _thought(
         return tuple(replace(walk.plain, rerank=off) for walk in walks)
     return tuple(
         await asyncio.gather(
-            *(work_on(s, threads, deadline, walk.answer, model)
+            *(work_on(s, threads.kernels, deadline, walk.answer, model)
               for s, walk in zip(searches, walks, strict=True))
         )
     )  # fmt: skip
@@ -83,13 +87,13 @@ async def _rerank(
         RerankFailed: there are no scores for one of its rounds.
     """
     spare = _AGAIN * seconds_of(walk.plain.stages)["score"]
-    while documents := await work_on(search, threads, deadline, walk.documents):
+    while documents := await work_on(search, threads.kernels, deadline, walk.documents):
         started = time.perf_counter()
         done = await rerankers.rerank(
             search.query.text, documents, _time_left(deadline, spare), chosen_by=query
         )
         stage = Stage("rerank", started, time.perf_counter())
-        await work_on(search, threads, deadline, walk.take, done, stage)
+        await work_on(search, threads.kernels, deadline, walk.take, done, stage)
 
 
 def _time_left(deadline: Deadline, spare: float) -> float | None:
