@@ -12,20 +12,31 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels import flat
+from viking_kernels import find as kernel
 from viking_kernels.arrays import (
     COUNTS,
     DIRECTORIES,
+    FILES,
+    I32,
     NEVER,
+    SCRIPTS,
     TEXT_LENGTH,
     TEXTS,
+    Asked,
+    Directories,
+    Files,
+    Numbers,
     Scope,
     Terms,
     Texts,
+    Tree,
     Vectors,
 )
+from viking_kernels.dense import code_means
+from viking_kernels.flat import keyword_top
 from viking_kernels.quantize import int4_room, mean_direction, quantize_int4, quantize_rows
 from viking_kernels.simd import padded
+from viking_kernels.weighted import weighted_top
 
 from benchmarks.bench import QUERIES, Bench, recall
 from benchmarks.daemon import say
@@ -35,6 +46,7 @@ from benchmarks.peer_adapters import F32, PEERS, TOP_K, Rows
 INSTALL = "pip install -e '.[bench]'"
 KEYWORD_PEERS = ("bm25s", "tantivy")
 _ALL = np.zeros(0, np.uint8)  # nothing is forbidden; also: nothing stands in the tail
+_NONE = np.zeros(0, np.int32)
 
 Search = Callable[[int], Sequence[int]]
 """Rows of the ten best of a query, by its number."""
@@ -50,15 +62,22 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
     codes = np.zeros((len(vectors), padded(vectors.shape[1])), np.int8)
     scale, error = np.empty((2, len(vectors)), np.float32)
     quantize_rows(vectors, codes, scale, error)
-    rows, _, scope = _one_directory(np.zeros(len(vectors), np.int32))
+    tree, numbers, scope = one_directory(np.zeros(len(vectors), np.int32), vectors.shape[1])
     held = Vectors(
         codes, scale, error, vectors, codes[:0], scale[:0], error[:0], vectors[:0],
         np.zeros(len(vectors), np.int64), coded,
     )  # fmt: skip
+    no_means = code_means(np.zeros((SCRIPTS, vectors.shape[1]), np.float32))
+    no_terms = _Postings(["word"]).terms("")
+    scratch = kernel.scratch(1, len(vectors), len(vectors))
 
     def search(i: int) -> Sequence[int]:
-        query = asked[i % QUERIES]
-        return flat.dense_top(query, held, rows, scope, _ALL, _ALL, TOP_K)[0].tolist()
+        question = Asked(asked[i % QUERIES], 0, True, False)
+        rows, _, _ = weighted_top(
+            tree, held, numbers, no_means, question, scope, no_terms, _ALL, _NONE, (1.0, 0.0),
+            TOP_K, scratch,
+        )  # fmt: skip
+        return rows.tolist()
 
     exact = asked.astype(np.float64) @ vectors.astype(np.float64).T
     faiss = PEERS["faiss"](Rows(vectors, [], [], np.ones(len(vectors), bool)), Path())
@@ -74,11 +93,12 @@ def keyword(bench: Bench) -> Iterator[Row]:
     asked = [" ".join(dict.fromkeys(query.split())) for query in queries]
     index = _Postings(texts)
     terms = [index.terms(text) for text in asked]
-    held, counts, scope = _one_directory(index.length)
+    tree, numbers, scope = one_directory(index.length, 1)
 
     def search(i: int) -> Sequence[int]:
         question = terms[i % len(terms)]
-        return flat.keyword_top(held, counts, scope, _ALL, question, _ALL, TOP_K)[0].tolist()
+        rows, _ = keyword_top(tree.texts, numbers.counts[0], scope, _ALL, question, _ALL, TOP_K)
+        return rows.tolist()
 
     with tempfile.TemporaryDirectory() as home:
         rows = Rows(np.zeros((0, 0), np.float32), texts, texts, np.ones(len(texts), bool))
@@ -122,22 +142,28 @@ def _compared(
     )  # fmt: skip
 
 
-def _one_directory(length: npt.NDArray[np.int32]) -> tuple[Texts, npt.NDArray[np.int64], Scope]:
-    """Texts of these lengths as a base of one directory, each a file's, and its counts."""
+def one_directory(length: I32, dimension: int) -> tuple[Tree, Numbers, Scope]:
+    """Texts of these lengths as a base of one directory, each of a file of its own."""
     n = len(length)
-    zeros = np.zeros(n, np.int32)
-    texts = Texts(
-        np.arange(n, dtype=np.int32),
-        zeros,
-        zeros.astype(np.uint8),
-        length,
-        zeros,
-        np.full(n, NEVER),
-        zeros[:0],
+    rows, zeros, none = np.arange(n, dtype=np.int32), np.zeros(n, np.int32), np.zeros(0, np.int32)
+    never, root, nothing = np.full(n, NEVER), np.zeros(1, np.int32), np.full(1, -1, np.int32)
+    directories = Directories(
+        nothing, root + 1, np.array([0, n], np.int32), np.array([0, n], np.int32), never[:1], root,
+        nothing, none, np.zeros(1, np.uint64),
+    )  # fmt: skip
+    following = np.append(rows[1:], nothing)[:n]
+    files = Files(
+        zeros, following, rows - 1, never, np.stack([rows, rows + 1], 1), np.full(n, -1, np.int32)
     )
-    counts = np.zeros(COUNTS, np.int64)
-    counts[[DIRECTORIES, TEXTS, TEXT_LENGTH]] = 1, n, length.sum()
-    return texts, counts, Scope(0, 0, 1, 0, n, 0, n, 1, n, n, 1)
+    texts = Texts(rows, zeros, zeros.astype(np.uint8), length, zeros + 1, never.copy(), none)
+    counts = np.zeros((1, COUNTS), np.int64)
+    counts[0, [FILES, DIRECTORIES, TEXTS, TEXT_LENGTH]] = n, 1, n, length.sum()
+    means, none_of = np.zeros((0, dimension), np.float32), np.zeros(0, np.float32)
+    numbers = Numbers(
+        root, counts, np.full((1, SCRIPTS), -1, np.int32), np.zeros(0, np.int64), means,
+        np.zeros((0, padded(dimension)), np.int8), none_of, none_of, means,
+    )  # fmt: skip
+    return Tree(directories, files, texts), numbers, Scope(0, 0, 1, 0, n, 0, n, 1, n, n, 1)
 
 
 class _Postings:

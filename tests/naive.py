@@ -445,9 +445,12 @@ def score_codes(
     return w * dense + (1 - w) * (0.0 if missing else lexical)
 
 
-def bound_own(text: Text, query: Query, mean: F64, lexical: float) -> float:
-    """The least that a bound of the own score may be."""
-    return own_of_text(text, query, mean, lexical)
+def bound_scores(
+    text: Text, query: Query, mean: F64, lexical: float, weights: tuple[float, float]
+) -> float:
+    """The least that a bound of the weighted sum may be."""
+    score, _, _ = weighted_sum(text, query, mean, lexical, weights)
+    return score
 
 
 def own_from_code(
@@ -962,15 +965,6 @@ def products_int4(codes: Sequence[Sequence[int]], factors: Sequence[int]) -> lis
     return [sum(int(a) * int(b) for a, b in zip(row, factors, strict=True)) for row in codes]
 
 
-def dense_top(
-    texts: Iterable[Text], direction: F64, allowed: Collection[int], k: int
-) -> list[tuple[int, float]]:
-    """(id, product) of the k best texts with a vector, of equal ones the first."""
-    able = [t for t in texts if t.vector is not None and t.id in allowed]
-    scored = [(text.id, float(text.vector @ direction)) for text in able]
-    return sorted(scored, key=lambda pair: -pair[1])[:k]
-
-
 def keyword_top(
     top: Directory, terms: Mapping[str, float], allowed: Collection[int], k: int
 ) -> list[tuple[int, float]]:
@@ -1000,6 +994,17 @@ def is_allowed(file: int, allowed: Collection[int] | None) -> bool:
 # weighted
 
 
+def weighted_sum(
+    text: Text, query: Query, mean: F64, lexical: float, weights: tuple[float, float]
+) -> tuple[float, float, float]:
+    """(v * dense + w * lexical, dense, lexical) of a text."""
+    missing = foreign(text.script, query.script)
+    words = 0.0 if missing or weights[1] == 0 else lexical
+    dense = raw_cosine(text, query, mean) if query.vector is not None else 0.0
+    share = sum(weights) if missing else weights[0]
+    return share * dense + weights[1] * words, dense, words
+
+
 def weighted_top(
     top: Directory,
     query: Query,
@@ -1013,11 +1018,8 @@ def weighted_top(
     found = []
     for text in texts_below(top):
         if text.id in allowed:
-            missing = foreign(text.script, query.script)
-            words = 0.0 if missing or weights[1] == 0 else lexical[text.id]
-            dense = raw_cosine(text, query, mean) if query.vector is not None else 0.0
-            share = sum(weights) if missing else weights[0]
-            found.append((text.id, share * dense + weights[1] * words, dense, words))
+            one = weighted_sum(text, query, mean, lexical[text.id], weights)
+            found.append((text.id, *one))
     return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:k]
 
 

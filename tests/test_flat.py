@@ -9,20 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from naive import texts_below
 from trees import LARGE, build, shapes, terms_of
 from viking_kernels import bm25, bounds, dense, find, flat, int4, simd
 from viking_kernels import scope as scopes
 from viking_kernels.arrays import (
     COUNTS,
-    NEVER,
     SCRIPTS,
     TEXT_LENGTH,
     TEXTS,
     Asked,
-    Scope,
     Terms,
-    Texts,
     Vectors,
 )
 from viking_kernels.quantize import (
@@ -31,6 +27,9 @@ from viking_kernels.quantize import (
     quantize_int4,
     quantize_rows,
 )
+from viking_kernels.weighted import weighted_top
+
+from benchmarks.flat import one_directory
 
 some = settings(max_examples=40, deadline=None, print_blob=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -57,14 +56,25 @@ def base_of(raw, axis=None):
 
 def rows_of(length, low=0, high=None):
     """(texts, scope) of one directory of the base with a file for each text, of these lengths."""
-    n = len(length)
-    zeros = np.zeros(n, np.int32)
-    texts = Texts(
-        np.arange(n, dtype=np.int32), zeros, zeros.astype(np.uint8), np.array(length, np.int32),
-        zeros, np.full(n, NEVER), zeros[:0],
+    tree, _, scope = one_directory(np.array(length, np.int32), 1)
+    high = len(length) if high is None else high
+    return tree.texts, scope._replace(file_low=low, file_high=high, text_low=low, text_high=high)
+
+
+def by_meaning(query, vectors, texts, scope, allowed, k, terms=None, weights=(1.0, 0.0)):
+    """(rows, scores) of a search of `rows_of` without centring, by words too where there are."""
+    dimension = vectors.base_raw.shape[1]
+    tree, numbers, _ = one_directory(texts.length, dimension)
+    nothing = np.zeros(0, np.int32)
+    if terms is None:
+        terms = postings_of(np.random.default_rng(0), len(texts.length), [], texts.length)
+    rows, scores, _ = weighted_top(
+        tree._replace(texts=texts), vectors, numbers,
+        dense.code_means(np.zeros((SCRIPTS, dimension), np.float32)), Asked(query, 0, True, False),
+        scope, terms, allowed, nothing, weights, k, find.scratch(1, len(vectors.base_raw),
+        len(vectors.base_raw)),
     )  # fmt: skip
-    high = n if high is None else high
-    return texts, Scope(0, 0, 1, low, high, low, high, 1, n, n, 1)
+    return rows, scores
 
 
 def best(values, k, rows=None):
@@ -160,7 +170,7 @@ def test_bounds_hold_where_nothing_is_to_spare(seed, across):
     )
     texts, scope = rows_of([1] * len(raw))
     scratch = find.scratch(1, len(raw), len(raw))
-    bounds.bound_own(texts, vectors, query, scope, scratch)
+    bounds.bound_scores(texts, vectors, query, (1.0, 0.0), scope, scratch)
     own = [dense.raw_cosine(vectors, row, query, 0) for row in range(len(raw))]
     assert (scratch.coded[0] >= np.array(own) - 1e-6).all()
 
@@ -227,13 +237,13 @@ def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
     vectors.vector_at[rng.random(n) < 0.2] = 2
     allowed = (rng.random(high - low) < 0.6).astype(np.uint8) if rng.random() < 0.5 else ALL
     query = unit_rows(rng, (1, dimension), crowd)[0].astype(np.float32)
-    rows, scores = flat.dense_top(query, vectors, texts, scope, ALL, allowed, k)
+    rows, scores = by_meaning(query, vectors, texts, scope, allowed, k)
+    exact = raw.astype(float) @ query.astype(float)
     able = [
         row for row in range(low, high)
-        if texts.died[row] > 1 and vectors.vector_at[row] <= 1
+        if texts.died[row] > 1 and vectors.vector_at[row] <= 1 and exact[row] > 0
         and (len(allowed) == 0 or allowed[row - low])
     ]  # fmt: skip
-    exact = raw.astype(float) @ query.astype(float)
     assert len(rows) == min(k, len(able))
     assert set(rows.tolist()) <= set(able)
     np.testing.assert_allclose(scores, exact[rows], atol=1e-6)
@@ -264,7 +274,7 @@ def test_the_best_by_meaning_may_be_the_worst_coded():
     coded.codes[hidden] = 0x88
     coded.scale[hidden] = 0
     coded.error[hidden] = 1 + away
-    rows, _ = flat.dense_top(query, vectors, texts, scope, ALL, ALL, 10)
+    rows, _ = by_meaning(query, vectors, texts, scope, ALL, 10)
     exact = vectors.base_raw.astype(float) @ query
     assert rows.tolist() == best(exact, 10)
     assert set(rows.tolist()) <= set(hidden.tolist())
@@ -279,34 +289,54 @@ def test_bounds_of_crowded_vectors_hold():
     exact_rows = vectors.base_raw.astype(float)
     for i in range(20):
         query = (raw[i] * 10.0 ** rng.integers(-3, 4)).astype(np.float32)
-        rows, scores = flat.dense_top(query, vectors, texts, scope, ALL, ALL, 10)
-        exact = exact_rows @ query.astype(float)
+        rows, scores = by_meaning(query, vectors, texts, scope, ALL, 10)
+        exact = exact_rows @ (query.astype(float) / np.linalg.norm(query.astype(float)))
         np.testing.assert_allclose(scores, np.sort(exact)[::-1][:10], rtol=1e-6)
         assert len(set(rows.tolist())) == 10
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_direction_that_is_no_number_finds_nothing(bad):
-    """One of zeros finds the first rows, all with 0."""
+@some
+@given(
+    seeds, st.sampled_from([1, 10, 2000]),
+    st.sampled_from([(1.0, 0.0), (0.5, 0.5), (0.0, 1.0), (0.2, 3.0)]),
+)  # fmt: skip
+def test_the_best_by_meaning_and_words_are_those_of_all(seed, k, weights):
+    """Of so many that most are passed over."""
+    rng = np.random.default_rng(seed)
+    n = 3000
+    vectors = base_of(unit_rows(rng, (n, 64)))
+    length = rng.integers(5, 60, n).astype(np.int32)
+    terms = postings_of(rng, n, [5, 60, 700, 2500], length)
+    texts, scope = rows_of(length)
+    query = unit_rows(rng, (1, 64))[0].astype(np.float32)
+    rows, scores = by_meaning(query, vectors, texts, scope, ALL, k, terms, weights)
+    cosine = np.clip(vectors.base_raw.astype(float) @ query.astype(float), 0, 1)
+    words = plain_scores(terms, length, 0, n, texts.died)
+    exact = weights[0] * cosine + weights[1] * words
+    assert len(rows) == min(k, (exact > 0).sum())
+    np.testing.assert_allclose(scores, exact[rows], atol=2e-6)
+    np.testing.assert_allclose(scores, exact[best(exact, len(rows))], atol=2e-6)
+
+
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
+def test_a_vector_without_a_direction_finds_nothing(bad):
+    """By meaning; it counts as one that is like no text."""
     vectors = base_of(unit_rows(np.random.default_rng(1), (50, 16)))
     texts, scope = rows_of([1] * 50)
     query = np.zeros(16, np.float32)
-    rows, scores = flat.dense_top(query, vectors, texts, scope, ALL, ALL, 3)
-    assert rows.tolist() == [0, 1, 2]
-    assert not scores.any()
     query[3] = bad
-    assert len(flat.dense_top(query, vectors, texts, scope, ALL, ALL, 3)[0]) == 0
+    assert len(by_meaning(query, vectors, texts, scope, ALL, 3)[0]) == 0
 
 
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes, st.sampled_from([1, 4, 1000]), st.booleans())
 @example(LARGE, 5, True)
-def test_searches_of_a_tree_are_the_plain_ones(shape, k, filtered):
-    """Base and tail, dead and not yet embedded texts, below any directory."""
+def test_searches_by_words_are_the_plain_ones(shape, k, filtered):
+    """Base and tail, dead texts, below any directory."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, scope, _ = world.scope_of(top)
-    tree, vectors = snapshot.tree, snapshot.vectors
+    tree = snapshot.tree
     inside = scopes.tail_directories(tree.directories, scope)
     ids = snapshot.text_id.tolist()
     size = scope.file_high - scope.file_low + len(tree.files.directory) - scope.base_files
@@ -323,12 +353,6 @@ def test_searches_of_a_tree_are_the_plain_ones(shape, k, filtered):
     counts = snapshot.counts(scope.root)
     rows, scores = flat.keyword_top(tree.texts, counts, scope, inside, terms, allowed, k)
     same_as_plain(ids, rows, scores, naive.keyword_top(top, query.terms, able, k))
-
-    if query.vector is not None and snapshot.dimension:
-        direction = (query.vector / np.linalg.norm(query.vector)).astype(np.float32)
-        rows, scores = flat.dense_top(direction, vectors, tree.texts, scope, inside, allowed, k)
-        plain = naive.dense_top(texts_below(top), direction.astype(float), able, k)
-        same_as_plain(ids, rows, scores, plain)
     world.close()
 
 
@@ -449,7 +473,7 @@ def found_by_hash() -> str:
     texts, scope = rows_of([1] * 2000)
     for i in range(20):
         query = (raw[i] + rng.normal(size=200) * 0.05).astype(np.float32)
-        rows, scores = flat.dense_top(query, vectors, texts, scope, ALL, ALL, 20)
+        rows, scores = by_meaning(query, vectors, texts, scope, ALL, 20)
         seen.update(rows.tobytes() + scores.tobytes())
     codes = rng.integers(0, 256, (5, 2048)).astype(np.uint8)
     codes[0] = 255

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import naive
 import numpy as np
@@ -15,7 +16,7 @@ from viking_kernels import bm25, hierarchy, texts
 from viking_kernels import scope as scopes
 from viking_kernels import walk as walks
 from viking_kernels.arrays import NEVER, Files
-from viking_kernels.bounds import bound_own
+from viking_kernels.bounds import bound_scores
 from viking_kernels.titles import score_titles
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
@@ -203,7 +204,7 @@ def test_runs_of_one_script(scripts, most):
 @given(shapes, st.booleans())
 @example(LARGE, False)
 @example(LARGE, True)
-def test_no_own_score_is_above_its_bound(shape, worst):
+def test_no_score_is_above_its_bound(shape, worst):
     """Of base texts, vectors that came late among them, be they coded as badly as can be.
 
     Where vectors are ordinary, the bound is above by no more than what codes leave out.
@@ -211,25 +212,29 @@ def test_no_own_score_is_above_its_bound(shape, worst):
     world = build(shape)
     s = Scored(world, world.root)
     for _ in range(3):
-        compare_bounds(s, naive.scope_means(s.top, world.prior.astype(float)), worst)
+        means = naive.scope_means(s.top, world.prior.astype(float))
+        for weights in ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.2, 0.7)):
+            compare_bounds(s, means, weights, worst)
         s = Scored(world)
     world.close()
 
 
-def compare_bounds(s: Scored, mean: naive.F64, worst: bool) -> None:
-    """The bounds of one query over one scope with the own scores themselves."""
+def compare_bounds(s: Scored, mean: naive.F64, weights: tuple[float, float], worst: bool) -> None:
+    """The bounds of one query over one scope with the scores themselves."""
+    query = s.query if s.compared.use_dense else replace(s.query, vector=None)
     lexical, _ = naive.score_scope(s.top, dict(s.query.terms))
     coded = s.vectors.base_int4
     if worst:
         across = s.vectors.base_raw - coded.along[:, None] * coded.axis
         error = np.linalg.norm(across, axis=1).astype(np.float32)
         coded = coded._replace(scale=0 * coded.scale, error=error)
-    bound_own(s.tree.texts, s.vectors._replace(base_int4=coded), s.compared, s.scope, s.scratch)
+    vectors = s.vectors._replace(base_int4=coded)
+    bound_scores(s.tree.texts, vectors, s.compared, weights, s.scope, s.scratch)
     for text in texts_below(s.top):
         row = s.text_row[text.id]
         if row >= s.scope.base_texts:
             continue
-        own = naive.bound_own(text, s.query, mean, lexical[text.id])
+        own = naive.bound_scores(text, query, mean, lexical[text.id], weights)
         most = float(s.scratch.coded[0, row - s.scope.text_low])
         assert most >= own - 1e-6
         if text.vector is not None and not worst:

@@ -12,7 +12,7 @@ from test_hierarchy import Scored
 from trees import LARGE, build, shapes
 from viking_kernels import hierarchy
 from viking_kernels import walk as walks
-from viking_kernels.bounds import bound_own
+from viking_kernels.bounds import bound_scores
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
 NONE = np.zeros(0, np.uint8)
@@ -163,7 +163,9 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         least, most = value - off, value + off
         if coded:
             reach = np.full(s.size, np.inf, np.float32)
-            bound_own(s.tree.texts, vectors, s.compared, s.scope, s.scratch)
+            share = naive.dense_weight(False, s.compared.use_dense, s.compared.use_lexical)
+            both = (share, 1.0 - share)
+            bound_scores(s.tree.texts, vectors, s.compared, both, s.scope, s.scratch)
             of_text = {int(key): s.scratch.coded[0, row] for key, row in s.text_row.items()}
             for f in naive.files_below(s.top):
                 told = max((of_text[t.id] for t in f.texts), default=0)

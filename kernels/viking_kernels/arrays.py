@@ -211,7 +211,7 @@ class Scratch(NamedTuple):
     lexical: F32  # [T] of texts
     titles: F32  # [F] of files
     # [2, T] own scores of base texts from their codes, and how far each can be off; for a while
-    # [0] holds the most that they can be, see bounds.bound_own
+    # [0] holds the most that they can be, see bounds.bound_scores
     coded: F32
     products: I32  # [2, n] room for those of texts that are scored together
     dir_lexical: F32  # [D]

@@ -1,6 +1,6 @@
-"""The most that own scores of texts can be, from int4 codes: half of what int8 codes read.
+"""The most that scores of texts can be, from int4 codes: half of what int8 codes read.
 
-What can't be among the best by this is looked at no closer; see `walk.open_all`.
+What can't be among the best by this is looked at no closer: see `walk.open_all`, `weighted`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,23 @@ from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import F64, I8, SCRIPTS, Query, Scope, Scratch, Texts, Vectors
 from viking_kernels.dense import most_cosine
 from viking_kernels.int4 import CodedDirection, code_direction, products_int4
-from viking_kernels.texts import dense_weight, foreign, run_end
+from viking_kernels.texts import foreign, run_end
 
 _SHORT = 0.02  # what of a mean lies across the axis is no longer: it is bounded, not multiplied
 
 
 @njit
-def bound_own(texts: Texts, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch) -> None:
-    """Fills scratch.coded[0] with the most that own scores of the scope's base texts can be.
+def bound_scores(
+    texts: Texts, vectors: Vectors, query: Query, weights: tuple[float, float], scope: Scope,
+    scratch: Scratch,
+) -> None:  # fmt: skip
+    """Fills scratch.coded[0] with the most that v * dense + w * lexical of base texts can be.
 
-    Of living texts and dead ones. Whether a text's vector is there yet is not asked: without one
-    its dense is 0, which is within the bound.
+    Of the scope's, living or dead. Where words can't be compared it is (v + w) * dense. Whether a
+    text's vector is there yet is not asked: without one its dense is 0, which is within the bound.
+
+    Args:
+        weights: (v, w), at least 0.
     """
     coded, means, scripts = vectors.base_int4, query.means, texts.script
     factors = np.zeros((1 + SCRIPTS, 2 * coded.codes.shape[1]), np.int8)
@@ -40,15 +46,16 @@ def bound_own(texts: Texts, vectors: Vectors, query: Query, scope: Scope, scratc
         end = run_end(scripts, start, scope.text_high, scratch.products.shape[1])
         script = np.int64(scripts[start])
         _bound_run(
-            start, end, script, vectors, query, direction, told[script], factors, scope, scratch
-        )
+            start, end, script, vectors, query, weights, direction, told[script], factors, scope,
+            scratch,
+        )  # fmt: skip
         start = end
 
 
 @inlined
 def _bound_run(
-    low: int, high: int, script: int, vectors: Vectors, query: Query, direction: CodedDirection,
-    mean: F64, factors: I8, scope: Scope, scratch: Scratch,
+    low: int, high: int, script: int, vectors: Vectors, query: Query, weights: tuple[float, float],
+    direction: CodedDirection, mean: F64, factors: I8, scope: Scope, scratch: Scratch,
 ) -> None:  # fmt: skip
     """Texts [low, high) of one script; `mean` is the coded mean of it, in the order of its fields.
 
@@ -75,9 +82,11 @@ def _bound_run(
     two_off = np.float32(mean[3] + mean[4] if short else mean[4])
     whole = np.float32(1.0 + query.means.length[script] ** 2)
     two = np.float32(2)
-    missing = foreign(script, query.script)
-    share = np.float32(dense_weight(missing, query.use_dense, query.use_lexical))
-    words = np.float32(0) if missing else np.float32(1) - share
+    share, words = np.float32(weights[0]), np.float32(weights[1])
+    if foreign(script, query.script):
+        share, words = share + words, np.float32(0)
+    if not query.use_dense:
+        share = np.float32(0)
     at = low - scope.text_low
     most, lexical = scratch.coded[0, at:], scratch.lexical[at:]
     scale, error, along = coded.scale[low:], coded.error[low:], coded.along[low:]

@@ -35,7 +35,7 @@ def products_int4(codes: U8, row: int, last: int, factors: I8, out: I32, at: int
     _products(codes, row, last, factors, out, at)
 
 
-ROUNDING = 4e-6
+_ROUNDING = 4e-6
 """What fp32 sums of products of a vector with unit vectors can be off, for each of its length."""
 
 
@@ -80,5 +80,5 @@ def code_direction(direction: F32, axis: F32, factors: I8) -> CodedDirection:
     off = np.sqrt(missing)
     return CodedDirection(
         np.float32(along), np.float32(step), np.int32(15 * total),
-        np.float32(np.sqrt(square) + off), np.float32(off + ROUNDING * np.sqrt(whole)),
+        np.float32(np.sqrt(square) + off), np.float32(off + _ROUNDING * np.sqrt(whole)),
     )  # fmt: skip

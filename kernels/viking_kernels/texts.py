@@ -78,10 +78,14 @@ def score_codes(
 @inlined
 def run_end(scripts: U8, start: int, high: int, most: int) -> int:
     """Where the texts below `high` end that have the script of the first, `most` at most."""
-    end = start + 1
-    stop = min(high, start + most)
-    while end < stop and scripts[end] == scripts[start]:
-        end += 1
+    end = min(high, start + most)
+    others = np.int32(0)
+    for i in range(start, end):  # to the end, for SIMD: mostly there is one script
+        others = np.int32(others + np.int32(scripts[i] != scripts[start]))
+    if others > 0:
+        end = start + 1
+        while scripts[end] == scripts[start]:
+            end += 1
     return end
 
 

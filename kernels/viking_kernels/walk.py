@@ -24,11 +24,11 @@ from viking_kernels.arrays import (
     Tree,
     Vectors,
 )
-from viking_kernels.bounds import bound_own
+from viking_kernels.bounds import bound_scores
 from viking_kernels.hierarchy import final_score, settle, smooth
 from viking_kernels.scope import next_file, place, row_at
 from viking_kernels.select import best_positions, push_smallest
-from viking_kernels.texts import own_of_file, score_codes
+from viking_kernels.texts import dense_weight, own_of_file, score_codes
 
 CONVERGED = 0
 EXHAUSTED = 1
@@ -184,7 +184,8 @@ def open_all(
     first = np.empty(0, np.int32)
     texts = 0
     if not (exact or every):
-        bound_own(tree.texts, vectors, query, scope, scratch)
+        share = dense_weight(False, query.use_dense, query.use_lexical)
+        bound_scores(tree.texts, vectors, query, (share, 1.0 - share), scope, scratch)
         texts = reach_all(weights, tree, numbers, scope, scratch, reach)
         first = best_positions(reach, _FIRST)
     for i in range(first.shape[0] + count):
@@ -216,7 +217,7 @@ def reach_all(
     """Fills `reach` with the most that the final score of a file right in a directory can be.
 
     No file is smoothed to more than the best own score of its directory. What own scores can be
-    stands in scratch.coded, from `bound_own`. Where something has changed since the base was
+    stands in scratch.coded, from `bound_scores`. Where something has changed since the base was
     written, which a slot of its own tells, `reach` is left as it is.
 
     Returns:

@@ -21,11 +21,17 @@ from viking_kernels.arrays import (
     Tree,
     Vectors,
 )
-from viking_kernels.dense import prepare
+from viking_kernels.bounds import bound_scores
+from viking_kernels.dense import against, coded_parts, most_cosine, prepare, products_int8
 from viking_kernels.flat import is_allowed, is_inside, keep_best
 from viking_kernels.scope import place, tail_directories
-from viking_kernels.select import push_smallest
-from viking_kernels.texts import foreign, own_of_text, score_codes
+from viking_kernels.select import GROUP, any_above
+from viking_kernels.simd import prefetch
+from viking_kernels.texts import foreign, own_of_text
+
+_AHEAD = 8  # rows by which codes are fetched before they are needed
+_ROUNDING = 1e-6  # of scores in fp32
+_NOTHING = 1e-30  # less is no score
 
 
 @njit
@@ -85,26 +91,9 @@ def weighted_top(
                 if score > 0:
                     count = keep_best(rows, scores, count, row, score)
     else:
-        low, high = scope.text_low, scope.text_high
-        score_codes(low, high, tree, vectors, query, scope, scratch)
-        # What a text has at least, and at most: the k-th best of the first bounds the second.
-        least = np.empty(k, np.float32)
-        held = 0
-        for row in range(low, high):
-            if texts.died[row] > scope.revision and is_allowed(row, texts, allowed, scope):
-                value, bound = _from_codes(row, weights, tree, query, scope, scratch)
-                held = push_smallest(least, held, value - bound)
-        floor = least[0] if held == k else np.float32(0)
-        for row in range(low, high):
-            value, bound = _from_codes(row, weights, tree, query, scope, scratch)
-            if (
-                value + bound >= floor
-                and texts.died[row] > scope.revision
-                and is_allowed(row, texts, allowed, scope)
-            ):
-                score, _, _ = _score(row, weights, tree, vectors, query, scope, scratch)
-                if score > 0:
-                    count = keep_best(rows, scores, count, row, score)
+        count = _best_of_base(
+            weights, tree, vectors, query, scope, allowed, rows, scores, count, scratch
+        )
     parts = np.empty((count, 2), np.float64)
     for i in range(count):
         _, dense, lexical = _score(np.int64(rows[i]), weights, tree, vectors, query, scope, scratch)
@@ -115,38 +104,106 @@ def weighted_top(
     return rows[:count], scores[:count], parts
 
 
+@njit
+def _best_of_base(
+    weights: tuple[float, float], tree: Tree, vectors: Vectors, query: Query, scope: Scope,
+    allowed: U8, rows: I32, scores: F32, count: int, scratch: Scratch,
+) -> int:  # fmt: skip
+    """Takes the best of the scope's base texts in; how many there are then.
+
+    Those that may be the best by int4 codes say what the k-th best has at least. Every other one
+    that may reach it is asked for its int8 code, then for its fp32 vector.
+    """
+    texts, k, low = tree.texts, rows.shape[0], scope.text_low
+    size = scope.text_high - low
+    bound_scores(texts, vectors, query, weights, scope, scratch)
+    reach = scratch.coded[0]
+    proposed = np.empty(min(2 * k + 32, size), np.int32)
+    most = np.empty(proposed.shape[0], np.float32)
+    proposals = 0
+    limit = np.float32(0)
+    for first in range(0, size, GROUP):
+        if not any_above(reach, first, limit):
+            continue
+        for at in range(first, min(first + GROUP, size)):
+            if (
+                reach[at] > limit
+                and texts.died[low + at] > scope.revision
+                and is_allowed(low + at, texts, allowed, scope)
+            ):
+                proposals = keep_best(proposed, most, proposals, at, reach[at])
+                if proposals == proposed.shape[0]:
+                    limit = most[proposals - 1]
+    for i in range(proposals):
+        row = low + np.int64(proposed[i])
+        score, _, _ = _score(row, weights, tree, vectors, query, scope, scratch)
+        if score > 0:
+            count = keep_best(rows, scores, count, row, score)
+        reach[proposed[i]] = -1.0  # or it would be taken twice
+    floor = scores[k - 1] if count == k else np.float32(0)
+    # In a list first: each is a surprise to the processor only once, and can be fetched ahead.
+    reaching = scratch.coded[1].view(np.int32)  # nothing else stands there now
+    enough = np.float32(max(np.float64(floor) - _ROUNDING, _NOTHING))
+    found = 0
+    for at in range(size):
+        reaching[found] = low + at
+        found += np.int64(reach[at] >= enough)
+    for i in range(found):
+        prefetch(vectors.base_codes, np.int64(reaching[min(i + _AHEAD, found - 1)]))
+        row = np.int64(reaching[i])
+        if (
+            _most_by_code(row, weights, tree, vectors, query, scope, scratch) >= floor
+            and texts.died[row] > scope.revision
+            and is_allowed(row, texts, allowed, scope)
+        ):
+            score, _, _ = _score(row, weights, tree, vectors, query, scope, scratch)
+            if score > 0:
+                count = keep_best(rows, scores, count, row, score)
+                if count == k:
+                    floor = scores[k - 1]
+    return count
+
+
 @inlined
 def _score(
     row: int, weights: tuple[float, float], tree: Tree, vectors: Vectors, query: Query,
     scope: Scope, scratch: Scratch,
 ) -> tuple[float, float, float]:  # fmt: skip
     """(score, dense, lexical) of a living text from its fp32 vector."""
-    dense = 0.0
+    dense = lexical = 0.0
     if query.use_dense:
         dense = own_of_text(row, tree, vectors, query, scratch.lexical, scope)
-    if foreign(np.int64(tree.texts.script[row]), query.script):
-        return (weights[0] + weights[1]) * dense, dense, 0.0
-    lexical = 0.0
-    if weights[1] > 0:
+    share, words = _shares(row, weights, tree, query)
+    if words > 0:
         at = place(row, scope.text_low, scope.text_high, scope.base_texts)
         lexical = np.float64(scratch.lexical[at])
-    return weights[0] * dense + weights[1] * lexical, dense, lexical
+    return share * dense + words * lexical, dense, lexical
 
 
 @inlined
-def _from_codes(
-    row: int, weights: tuple[float, float], tree: Tree, query: Query, scope: Scope,
-    scratch: Scratch,
-) -> tuple[float, float]:  # fmt: skip
-    """(score of a base text, how far it can be off) from its code; see `texts.score_codes`."""
-    at = row - scope.text_low
-    dense = 0.0
-    bound = 0.0
-    if query.use_dense:
-        dense = np.float64(scratch.coded[0, at])
-        bound = np.float64(scratch.coded[1, at])
+def _most_by_code(
+    row: int, weights: tuple[float, float], tree: Tree, vectors: Vectors, query: Query,
+    scope: Scope, scratch: Scratch,
+) -> float:  # fmt: skip
+    """The most that the score of a base text can be, from its int8 code; see `bound_scores`."""
+    script, means = np.int64(tree.texts.script[row]), query.means
+    along, across = products_int8(vectors.base_codes, row, query.code, 0, means.code, script)
+    parts = coded_parts(
+        along - query.bias, across - means.bias[script], vectors.scale[row], vectors.error[row],
+        against(query, script),
+    )  # fmt: skip
+    share, words = _shares(row, weights, tree, query)
+    most = share * np.float64(most_cosine(*parts)) if query.use_dense else 0.0
+    if words > 0:
+        most += words * np.float64(scratch.lexical[row - scope.text_low])
+    return most + _ROUNDING
+
+
+@inlined
+def _shares(
+    row: int, weights: tuple[float, float], tree: Tree, query: Query
+) -> tuple[float, float]:
+    """The weights of meaning and of words for a text."""
     if foreign(np.int64(tree.texts.script[row]), query.script):
-        share = weights[0] + weights[1]
-        return share * dense, share * bound + 1e-6
-    words = weights[1] * np.float64(scratch.lexical[at]) if weights[1] > 0 else 0.0
-    return weights[0] * dense + words, weights[0] * bound + 1e-6
+        return weights[0] + weights[1], 0.0
+    return weights[0], weights[1]
