@@ -301,10 +301,17 @@ def test_bounds_of_crowded_vectors_hold():
     st.sampled_from([(1.0, 0.0), (0.5, 0.5), (0.0, 1.0), (0.2, 3.0)]),
 )  # fmt: skip
 def test_the_best_by_meaning_and_words_are_those_of_all(seed, k, weights):
-    """Of so many that most are passed over."""
+    """Of so many that most are passed over; of some, one code or the other says nothing."""
     rng = np.random.default_rng(seed)
     n = 3000
     vectors = base_of(unit_rows(rng, (n, 64)))
+    coded, (four, eight) = vectors.base_int4, rng.random((2, n)) < 0.2
+    coded.scale[four] = 0
+    coded.error[four] = np.linalg.norm(
+        vectors.base_raw - np.outer(coded.along, coded.axis), axis=1
+    )[four]
+    vectors.scale[eight] = 0
+    vectors.error[eight] = 1
     length = rng.integers(5, 60, n).astype(np.int32)
     terms = postings_of(rng, n, [5, 60, 700, 2500], length)
     texts, scope = rows_of(length)
@@ -316,6 +323,20 @@ def test_the_best_by_meaning_and_words_are_those_of_all(seed, k, weights):
     assert len(rows) == min(k, (exact > 0).sum())
     np.testing.assert_allclose(scores, exact[rows], atol=2e-6)
     np.testing.assert_allclose(scores, exact[best(exact, len(rows))], atol=2e-6)
+
+
+def test_what_is_coded_best_is_not_lost_behind_what_is_coded_worst():
+    """In a plane codes leave nothing out: such a bound is the score, just above the others'."""
+    turns = np.radians(np.concatenate([np.full(60, 40.0), np.linspace(39.9, 39.8, 5)]))
+    vectors = base_of(
+        np.stack([np.cos(turns), np.sin(turns)], axis=1), np.array([1, 0], np.float32)
+    )
+    coded = vectors.base_int4
+    coded.scale[:60] = 0
+    coded.error[:60] = np.abs(vectors.base_raw[:60, 1])
+    texts, scope = rows_of([1] * len(turns))
+    query = np.array([np.cos(0.3), np.sin(0.3)], np.float32)
+    assert by_meaning(query, vectors, texts, scope, ALL, 5)[0].tolist() == [64, 63, 62, 61, 60]
 
 
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])
