@@ -61,18 +61,18 @@ def rows_of(length, low=0, high=None):
     return tree.texts, scope._replace(file_low=low, file_high=high, text_low=low, text_high=high)
 
 
-def by_meaning(query, vectors, texts, scope, allowed, k, terms=None, weights=(1.0, 0.0)):
+def by_meaning(query, vectors, texts, scope, allowed, k, terms=None, weights=(1.0, 0.0), script=0):
     """(rows, scores) of a search of `rows_of` without centring, by words too where there are."""
     dimension = vectors.base_raw.shape[1]
     tree, numbers, _ = one_directory(texts.length, dimension)
     nothing = np.zeros(0, np.int32)
     if terms is None:
         terms = postings_of(np.random.default_rng(0), len(texts.length), [], texts.length)
+    asked, n = Asked(query, script, True, False), len(vectors.base_raw)
+    means = dense.code_means(np.zeros((SCRIPTS, dimension), np.float32))
     rows, scores, _ = weighted_top(
-        tree._replace(texts=texts), vectors, numbers,
-        dense.code_means(np.zeros((SCRIPTS, dimension), np.float32)), Asked(query, 0, True, False),
-        scope, terms, allowed, nothing, weights, k, find.scratch(1, len(vectors.base_raw),
-        len(vectors.base_raw)),
+        tree._replace(texts=texts), vectors, numbers, means, asked, scope, terms, allowed, nothing,
+        weights, k, find.scratch(1, n, n),
     )  # fmt: skip
     return rows, scores
 
@@ -301,7 +301,10 @@ def test_bounds_of_crowded_vectors_hold():
     st.sampled_from([(1.0, 0.0), (0.5, 0.5), (0.0, 1.0), (0.2, 3.0)]),
 )  # fmt: skip
 def test_the_best_by_meaning_and_words_are_those_of_all(seed, k, weights):
-    """Of so many that most are passed over; of some, one code or the other says nothing."""
+    """Of so many that most are passed over; of some, one code or the other says nothing.
+
+    Where words can't be compared, their weight is that of meaning.
+    """
     rng = np.random.default_rng(seed)
     n = 3000
     vectors = base_of(unit_rows(rng, (n, 64)))
@@ -315,25 +318,25 @@ def test_the_best_by_meaning_and_words_are_those_of_all(seed, k, weights):
     length = rng.integers(5, 60, n).astype(np.int32)
     terms = postings_of(rng, n, [5, 60, 700, 2500], length)
     texts, scope = rows_of(length)
+    texts.script[:] = np.sort(rng.integers(0, 3, n))
     query = unit_rows(rng, (1, 64))[0].astype(np.float32)
-    rows, scores = by_meaning(query, vectors, texts, scope, ALL, k, terms, weights)
+    rows, scores = by_meaning(query, vectors, texts, scope, ALL, k, terms, weights, script=1)
     cosine = np.clip(vectors.base_raw.astype(float) @ query.astype(float), 0, 1)
     words = plain_scores(terms, length, 0, n, texts.died)
     exact = weights[0] * cosine + weights[1] * words
+    exact[texts.script == 2] = sum(weights) * cosine[texts.script == 2]
     assert len(rows) == min(k, (exact > 0).sum())
     np.testing.assert_allclose(scores, exact[rows], atol=2e-6)
     np.testing.assert_allclose(scores, exact[best(exact, len(rows))], atol=2e-6)
 
 
-def test_what_is_coded_best_is_not_lost_behind_what_is_coded_worst():
+def test_what_is_coded_best_is_not_lost_behind_what_is_coded_worse():
     """In a plane codes leave nothing out: such a bound is the score, just above the others'."""
-    turns = np.radians(np.concatenate([np.full(60, 40.0), np.linspace(39.9, 39.8, 5)]))
+    turns = np.radians(np.concatenate([np.full(60, 42.0), np.linspace(41.9, 41.8, 5)]))
     vectors = base_of(
         np.stack([np.cos(turns), np.sin(turns)], axis=1), np.array([1, 0], np.float32)
     )
-    coded = vectors.base_int4
-    coded.scale[:60] = 0
-    coded.error[:60] = np.abs(vectors.base_raw[:60, 1])
+    vectors.base_int4.error[:60] += 0.05
     texts, scope = rows_of([1] * len(turns))
     query = np.array([np.cos(0.3), np.sin(0.3)], np.float32)
     assert by_meaning(query, vectors, texts, scope, ALL, 5)[0].tolist() == [64, 63, 62, 61, 60]

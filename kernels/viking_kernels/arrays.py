@@ -216,9 +216,10 @@ class Scratch(NamedTuple):
     products: I32  # [2, n] room for those of texts that are scored together
     dir_lexical: F32  # [D]
     dir_tf: F32  # [D]
-    touched: I32  # [D]
+    touched: I32  # [D + 1]
     directories: F32  # [5, D] see hierarchy.directory_scores; [4] final
-    dir_off: F32  # [D] how far those of directories that aren't settled can be off
+    # [D] how far those of directories that aren't settled can be off; before, how long they are
+    dir_off: F32
     settled: U8  # [D] whether a directory's scores are exact
     chain: I32  # [n] room for a directory and all above it
     own: F32  # [2, F] own scores of the files that were looked at, and how far each can be off

@@ -73,16 +73,14 @@ def lower_bound(values: I32, low: int, high: int, wanted: int) -> int:
 
 
 @inlined
-def _add_to_directory(
-    directory: int, tf: int, scope: Scope, dir_tf: F32, touched: I32, count: int
-) -> int:
-    """Adds a tf, if there is one, to a directory's document; the number of those touched so far."""
-    if tf > 0:
-        position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
-        if dir_tf[position] == 0:
-            touched[count] = directory
-            count += 1
-        dir_tf[position] += tf
+def _add_to_directory(position: int, tf: float, dir_tf: F32, touched: I32, count: int) -> int:
+    """Adds a tf above 0 to a directory's document; the number of those touched so far.
+
+    Without a branch: whether it is touched for the first time is anyone's guess.
+    """
+    touched[count] = position
+    count += np.int64(dir_tf[position] == 0)
+    dir_tf[position] += tf
     return count
 
 
@@ -150,6 +148,11 @@ def score_scope(
         ideal += gains[i]
     if ideal <= 0:
         return looked_at, ideal
+    # In their order here; each term would ask for them anew, in disorder and lines apart.
+    lengths = scratch.dir_off
+    for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
+        row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+        lengths[position] = numbers.counts[numbers.slot[row], OWN_LENGTH]
     for i in range(count):
         dir_gains += _score_term(
             i, ranges[i, 0], ranges[i, 1], gains[i] / ideal, average, all_alive, tree, numbers,
@@ -181,50 +184,42 @@ def _score_term(
     `gain` is its share of the texts' ideal.
     """
     parents, texts = tree.directories.parent, tree.texts
-    dir_tf, touched = scratch.dir_tf, scratch.touched
+    dir_tf, touched, lengths = scratch.dir_tf, scratch.touched, scratch.dir_off
     level, slope = norm_of(average)
-    count = 0
-    p = first
-    while p < last:
-        # The texts of a directory stand together, its abstract first.
-        directory = np.int64(texts.directory[terms.base_text[p]])
-        behind = tree.directories.texts[directory + 1]
-        of_abstract = total = np.int64(0)
-        while p < last and terms.base_text[p] < behind:
-            text = terms.base_text[p]
-            if all_alive or texts.died[text] > scope.revision:
-                tf = np.int64(terms.base_tf[p])
-                norm = level + slope * texts.length[text]
-                scratch.lexical[text - scope.text_low] += gain * tf / (tf + norm)
-                if total == 0 and texts.file[text] < 0:
-                    of_abstract = tf
-                total += tf
-            p += 1
-        count = _add_to_directory(directory, total, scope, dir_tf, touched, count)
-        if directory != scope.root:
-            parent = np.int64(parents[directory])
-            count = _add_to_directory(parent, of_abstract, scope, dir_tf, touched, count)
+    count = np.int64(0)
+    for p in range(first, last):
+        text = np.int64(terms.base_text[p])
+        if all_alive or texts.died[text] > scope.revision:
+            tf = np.float64(terms.base_tf[p])
+            norm = level + slope * texts.length[text]
+            scratch.lexical[text - scope.text_low] += gain * tf / (tf + norm)
+            directory = np.int64(texts.directory[text])
+            at = directory - scope.dir_low
+            count = _add_to_directory(at, tf, dir_tf, touched, count)
+            if texts.file[text] < 0 and directory != scope.root:
+                at = np.int64(parents[directory]) - scope.dir_low
+                count = _add_to_directory(at, tf, dir_tf, touched, count)
     for p in range(terms.tail_from[term], terms.tail_from[term + 1]):
         if _tail_counts(p, terms, texts, tail_inside, scope):
             text = terms.tail_text[p]
-            tf = np.int64(terms.tail_tf[p])
+            tf = np.float64(terms.tail_tf[p])
             at = place(text, scope.text_low, scope.text_high, scope.base_texts)
             scratch.lexical[at] += gain * tf / (tf + level + slope * texts.length[text])
             directory = np.int64(texts.directory[text])
-            count = _add_to_directory(directory, tf, scope, dir_tf, touched, count)
+            at = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
+            count = _add_to_directory(at, tf, dir_tf, touched, count)
             if texts.file[text] < 0 and directory != scope.root:
                 parent = np.int64(parents[directory])
-                count = _add_to_directory(parent, tf, scope, dir_tf, touched, count)
+                at = place(parent, scope.dir_low, scope.dir_high, scope.base_dirs)
+                count = _add_to_directory(at, tf, dir_tf, touched, count)
     slot = numbers.slot[scope.root]
     directories = float(numbers.counts[slot, DIRECTORIES])
     average_document = max(1.0, numbers.counts[slot, DOCUMENT_LENGTH] / max(1.0, directories))
     dir_gain = np.float64(terms.weight[term]) * idf(directories, count)
     level, slope = norm_of(average_document)
     for c in range(count):
-        directory = touched[c]
-        position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
-        length = numbers.counts[numbers.slot[directory], OWN_LENGTH]
-        norm = level + slope * length
+        position = touched[c]
+        norm = level + slope * np.float64(lengths[position])
         frequency = np.float64(dir_tf[position])
         scratch.dir_lexical[position] += dir_gain * frequency / (frequency + norm)
         dir_tf[position] = 0

@@ -85,8 +85,6 @@ def _bound_run(
     share, words = np.float32(weights[0]), np.float32(weights[1])
     if foreign(script, query.script):
         share, words = share + words, np.float32(0)
-    if not query.use_dense:
-        share = np.float32(0)
     at = low - scope.text_low
     most, lexical = scratch.coded[0, at:], scratch.lexical[at:]
     scale, error, along = coded.scale[low:], coded.error[low:], coded.along[low:]

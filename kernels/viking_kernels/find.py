@@ -86,7 +86,7 @@ def scratch(directories: int, files: int, texts: int) -> Scratch:
     return Scratch(
         np.zeros(texts, np.float32), np.zeros(files, np.float32), np.empty((2, texts), np.float32),
         np.empty((2, BLOCK), np.int32), np.empty(directories, np.float32),
-        np.zeros(directories, np.float32), np.empty(directories, np.int32),
+        np.zeros(directories, np.float32), np.empty(directories + 1, np.int32),
         np.empty((5, directories), np.float32), np.empty(directories, np.float32),
         np.empty(directories, np.uint8),
         np.empty(MAX_DEPTH, np.int32), np.empty((2, files), np.float32),
