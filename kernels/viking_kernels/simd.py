@@ -305,7 +305,7 @@ def _fetch_ahead(builder: Any, row: Any, index: Any, size: int) -> None:
         _prefetch(builder, builder.gep(row, [builder.add(ahead, ir.Constant(_I64, line))]))
 
 
-_AHEAD = 4096
+_AHEAD = 8192
 
 
 def _added_up(builder: Any, sums: Sequence[Any]) -> Any:
