@@ -18,6 +18,7 @@ from viking_kernels.arrays import (
     Scope,
     Scratch,
     Terms,
+    Texts,
     Tree,
     Vectors,
 )
@@ -25,7 +26,7 @@ from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import against, coded_parts, most_cosine, prepare, products_int8
 from viking_kernels.flat import is_allowed, is_inside, keep_best
 from viking_kernels.scope import place, tail_directories
-from viking_kernels.select import GROUP, any_above
+from viking_kernels.select import GROUP, any_above, push_smallest
 from viking_kernels.simd import prefetch
 from viking_kernels.texts import foreign, own_of_text
 
@@ -60,7 +61,7 @@ def weighted_top(
         terms: of the query; not looked at where w is 0.
         allowed: uint8 [files of the scope], 0 where a filter forbids; or [0]: nothing is forbidden.
         near: base rows that stand for all of the base's texts, as an inverted file proposes them;
-            [0]: every text is scored.
+            [0]: every text is looked at.
         weights: (v, w), at least 0.
         k: at least 1.
         scratch: room for all rows of the tree; no other search uses it meanwhile.
@@ -111,35 +112,31 @@ def _best_of_base(
 ) -> int:  # fmt: skip
     """Takes the best of the scope's base texts in; how many there are then.
 
-    Those that may be the best by int4 codes say what the k-th best has at least. Every other one
-    that may reach it is asked for its int8 code, then for its fp32 vector.
+    Those that may be the best by int4 codes say, from fp32, what the k-th best has at least. Every
+    other one that may reach it is asked for its int8 code, then for its fp32 vector.
     """
     texts, k, low = tree.texts, rows.shape[0], scope.text_low
     size = scope.text_high - low
     bound_scores(texts, vectors, query, weights, scope, scratch)
     reach = scratch.coded[0]
-    proposed = np.empty(min(2 * k + 32, size), np.int32)
-    most = np.empty(proposed.shape[0], np.float32)
-    proposals = 0
+    top = np.empty(min(2 * k + 32, size), np.float32)
+    held = np.int64(0)
     limit = np.float32(0)
     for first in range(0, size, GROUP):
-        if not any_above(reach, first, limit):
-            continue
-        for at in range(first, min(first + GROUP, size)):
-            if (
-                reach[at] > limit
-                and texts.died[low + at] > scope.revision
-                and is_allowed(low + at, texts, allowed, scope)
-            ):
-                proposals = keep_best(proposed, most, proposals, at, reach[at])
-                if proposals == proposed.shape[0]:
-                    limit = most[proposals - 1]
-    for i in range(proposals):
-        row = low + np.int64(proposed[i])
-        score, _, _ = _score(row, weights, tree, vectors, query, scope, scratch)
-        if score > 0:
-            count = keep_best(rows, scores, count, row, score)
-        reach[proposed[i]] = -1.0  # or it would be taken twice
+        if any_above(reach, first, limit):
+            for at in range(first, min(first + GROUP, size)):
+                if reach[at] > limit and _counts(low + at, texts, allowed, scope):
+                    held = push_smallest(top, held, reach[at])
+                    if held == top.shape[0]:
+                        limit = top[0]
+    for first in range(0, size, GROUP):
+        if any_above(reach, first, limit):
+            for at in range(first, min(first + GROUP, size)):
+                if reach[at] > limit and _counts(low + at, texts, allowed, scope):
+                    score, _, _ = _score(low + at, weights, tree, vectors, query, scope, scratch)
+                    if score > 0:
+                        count = keep_best(rows, scores, count, low + at, score)
+                    reach[at] = -1.0  # or it would be taken twice
     floor = scores[k - 1] if count == k else np.float32(0)
     # In a list first: each is a surprise to the processor only once, and can be fetched ahead.
     reaching = scratch.coded[1].view(np.int32)  # nothing else stands there now
@@ -151,10 +148,8 @@ def _best_of_base(
     for i in range(found):
         prefetch(vectors.base_codes, np.int64(reaching[min(i + _AHEAD, found - 1)]))
         row = np.int64(reaching[i])
-        if (
-            _most_by_code(row, weights, tree, vectors, query, scope, scratch) >= floor
-            and texts.died[row] > scope.revision
-            and is_allowed(row, texts, allowed, scope)
+        if _most_by_code(row, weights, tree, vectors, query, scope, scratch) >= floor and _counts(
+            row, texts, allowed, scope
         ):
             score, _, _ = _score(row, weights, tree, vectors, query, scope, scratch)
             if score > 0:
@@ -162,6 +157,12 @@ def _best_of_base(
                 if count == k:
                     floor = scores[k - 1]
     return count
+
+
+@inlined
+def _counts(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
+    """Whether a base text of the scope lives, and the filter lets its file through."""
+    return texts.died[row] > scope.revision and is_allowed(row, texts, allowed, scope)
 
 
 @inlined
