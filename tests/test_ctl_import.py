@@ -84,6 +84,17 @@ def test_an_import_sends_what_changed_and_nothing_else(
     assert "Another." in client.get(f"{top}/guide/two.md").context.content
 
 
+def test_an_import_of_which_nothing_can_be_read_fails(ctl: Ctl, docs: Path) -> None:
+    """It names what it was."""
+    picture, uri = docs / "picture.png", "viking://resources/picture.png"
+    code, out, err = ctl("import", str(picture), uri, "--json")
+    assert (code, err) == (1, "")
+    assert [item["path"] for item in json.loads(out)["unreadable"]] == [str(picture)]
+    code, _, err = ctl("import", str(picture), uri)
+    assert code == 1
+    assert "not imported: 1" in err
+
+
 def test_delete_removes_what_is_gone_and_keeps_what_could_not_be_read(
     ctl: Ctl, client: MessageClient, docs: Path
 ) -> None:

@@ -411,7 +411,9 @@ def test_a_record_at_fault_is_named_and_nothing_is_guessed(
     assert f"{SIDECAR}:3: {fault}" in json.loads(err)["message"]
     assert client.stats().revision == revision
     lines.write_text(json.dumps({"uri": NOTES, "text": "x", "metadata": {}, **line}) + "\n")
-    (unreadable,) = run(ctl, "import", str(lines))["unreadable"]
+    code, told, _ = ctl("import", str(lines), "--json")
+    (unreadable,) = json.loads(told)["unreadable"]
+    assert code == 1  # there was nothing else in it
     assert fault in unreadable["reason"]
 
 

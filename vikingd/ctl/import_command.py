@@ -78,7 +78,9 @@ def import_(
             wait_for_vectors(session)
         except KeyboardInterrupt:
             session.note("the daemon goes on embedding; `vikingctl stats` shows how far it is")
-    if importer.summary.failed:
+    summary = importer.summary
+    nothing = not (summary.created or summary.updated or summary.unchanged)
+    if summary.failed or (summary.unreadable and nothing):
         raise typer.Exit(OTHER)
 
 
