@@ -161,7 +161,7 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
 
 
 def _rank(piece: Piece) -> tuple[float | str, ...]:
-    """Best first; no two orders of what differs in any way are equal."""
+    """Best first; what differs in anything has an order."""
     return (
         -piece.score, piece.uri, piece.start, piece.end, piece.section, piece.text,
         piece.abstract, piece.overview, piece.content is not None, piece.content or "",

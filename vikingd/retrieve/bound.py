@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -124,18 +123,16 @@ class Bound:
         return np.concatenate([allowed[low:high], allowed[base:]]).astype(np.uint8)
 
 
-class _Room(threading.local):
-    """What a thread keeps from one query to the next."""
-
-    scratch: Scratch | None = None
-
-
-_room = _Room()
+_spare: list[Scratch] = []
+"""Room that no query uses; the last that was given back is the likeliest to be in a cache still."""
 
 
 def take_scratch(snapshot: Snapshot) -> Scratch:
     """Room for the scores of one query; `keep_scratch` gives it back when the query is done."""
-    kept, _room.scratch = _room.scratch, None
+    try:
+        kept = _spare.pop()
+    except IndexError:
+        kept = None
     tree = snapshot.tree
     directories, files, texts = (
         len(tree.directories.died), len(tree.files.died), len(tree.texts.died)
@@ -151,5 +148,5 @@ def take_scratch(snapshot: Snapshot) -> Scratch:
 
 
 def keep_scratch(scratch: Scratch) -> None:
-    """For the thread's next query; one that a query failed in is not used again."""
-    _room.scratch = scratch
+    """For the next query; one that a query failed in is not used again."""
+    _spare.append(scratch)
