@@ -317,6 +317,13 @@ def coded_parts(
     return float(above), 1 - 2 * float(decoded(centre) @ x) + float(centre @ centre)
 
 
+def parts_of_code(
+    code: Sequence[int], scale: float, query: Query, mean: F64, script: int
+) -> tuple[float, float]:
+    """The same of one code, which is all that a twin knows."""
+    return coded_parts(code, scale, query, mean, script)
+
+
 def decoded(x: F64) -> F64:
     """What the int8 code of a vector stands for."""
     codes, step, _ = to_int8(x)
@@ -359,7 +366,7 @@ def directory_coded(
     code: Sequence[int], scale: float, square: float, query: Query, mean: F64, script: int
 ) -> float:
     """About the dense of a directory, from the code of its mean and the square of its length."""
-    above, unit = coded_parts(code, scale, query, mean, script)
+    above, unit = parts_of_code(code, scale, query, mean, script)
     return clipped(above, unit - 1 + square)
 
 
@@ -441,7 +448,7 @@ def score_codes(
     """The own score of a text from the code of its vector."""
     missing = foreign(text.script, query.script)
     w = dense_weight(missing, query.use_dense and query.vector is not None, query.use_lexical)
-    dense = clipped(*coded_parts(code, scale, query, mean, text.script)) if w > 0 else 0.0
+    dense = clipped(*parts_of_code(code, scale, query, mean, text.script)) if w > 0 else 0.0
     return w * dense + (1 - w) * (0.0 if missing else lexical)
 
 

@@ -211,12 +211,12 @@ class Scratch(NamedTuple):
     lexical: F32  # [T] of texts
     titles: F32  # [F] of files
     # [2, T] own scores of base texts from their codes, and how far each can be off; for a while
-    # [0] holds the most that they can be, see bounds.bound_scores
+    # [0] holds the most that they can be, see bounds.bound_scores, and [1] rows, see weighted
     coded: F32
     products: I32  # [2, n] room for those of texts that are scored together
     dir_lexical: F32  # [D]
     dir_tf: F32  # [D]
-    touched: I32  # [D + 1]
+    touched: I32  # [D + 1]: a place is written before it is known whether it is new
     directories: F32  # [5, D] see hierarchy.directory_scores; [4] final
     # [D] how far those of directories that aren't settled can be off; before, how long they are
     dir_off: F32

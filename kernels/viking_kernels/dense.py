@@ -224,6 +224,18 @@ def coded_parts(
 
 
 @inlined
+def parts_of_code(
+    codes: I8, row: int, scale: float, left: float, query: Query, script: int
+) -> tuple[float, float, float, float]:
+    """`coded_parts` of one row of codes [n, dim padded], of a text or a mean in a script."""
+    means = query.means
+    along, across = products_int8(codes, row, query.code, 0, means.code, script)
+    return coded_parts(
+        along - query.bias, across - means.bias[script], scale, left, against(query, script)
+    )
+
+
+@inlined
 def raw_cosine(vectors: Vectors, row: int, query: Query, script: int) -> float:
     """Dense of a text from its fp32 vector."""
     base = vectors.base_raw.shape[0]
@@ -301,13 +313,11 @@ def directory_coded(slot: int, query: Query, numbers: Numbers) -> tuple[float, f
         return -1.0, 0.0
     row = np.int64(numbers.mean_slot[slot, only])
     prefetch(numbers.base_mean_codes, row + PREFETCH_CODES)
-    means = query.means
-    along, across = products_int8(numbers.base_mean_codes, row, query.code, 0, means.code, only)
     scale = np.float32(numbers.base_mean_scale[row])
     # A component is rounded by half a step at most.
     left = np.float32(np.float64(scale) * 0.5 * np.sqrt(query.direction.shape[0]))
-    above, square, above_off, square_off = coded_parts(
-        along - query.bias, across - means.bias[only], scale, left, against(query, only)
+    above, square, above_off, square_off = parts_of_code(
+        numbers.base_mean_codes, row, scale, left, query, only
     )
     square += numbers.base_mean_square[row] - np.float32(1)
     if square < _TOO_NEAR * _TOO_NEAR:

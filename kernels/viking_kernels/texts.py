@@ -15,7 +15,7 @@ from viking_kernels.dense import (
     bounded_cosine,
     coded_parts,
     multiply_codes,
-    products_int8,
+    parts_of_code,
     raw_cosine,
 )
 from viking_kernels.scope import place
@@ -128,13 +128,9 @@ def own_from_code(
     weight = dense_weight(missing, query.use_dense, query.use_lexical)
     score = bound = 0.0
     if weight > 0 and vectors.vector_at[row] <= scope.revision:
-        along, across = products_int8(
-            vectors.tail_codes, at, query.code, 0, query.means.code, script
+        parts = parts_of_code(
+            vectors.tail_codes, at, vectors.tail_scale[at], vectors.tail_error[at], query, script
         )
-        parts = coded_parts(
-            along - query.bias, across - query.means.bias[script], vectors.tail_scale[at],
-            vectors.tail_error[at], against(query, script),
-        )  # fmt: skip
         cosine, off = bounded_cosine(*parts)
         score, bound = weight * np.float64(cosine), weight * np.float64(off)
     words = 0.0

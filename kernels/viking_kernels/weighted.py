@@ -23,7 +23,7 @@ from viking_kernels.arrays import (
     Vectors,
 )
 from viking_kernels.bounds import bound_scores
-from viking_kernels.dense import against, coded_parts, most_cosine, prepare, products_int8
+from viking_kernels.dense import most_cosine, parts_of_code, prepare
 from viking_kernels.flat import is_allowed, is_inside, keep_best
 from viking_kernels.scope import place, tail_directories
 from viking_kernels.select import GROUP, any_above, push_smallest
@@ -187,12 +187,10 @@ def _most_by_code(
     scope: Scope, scratch: Scratch,
 ) -> float:  # fmt: skip
     """The most that the score of a base text can be, from its int8 code; see `bound_scores`."""
-    script, means = np.int64(tree.texts.script[row]), query.means
-    along, across = products_int8(vectors.base_codes, row, query.code, 0, means.code, script)
-    parts = coded_parts(
-        along - query.bias, across - means.bias[script], vectors.scale[row], vectors.error[row],
-        against(query, script),
-    )  # fmt: skip
+    script = np.int64(tree.texts.script[row])
+    parts = parts_of_code(
+        vectors.base_codes, row, vectors.scale[row], vectors.error[row], query, script
+    )
     share, words = _shares(row, weights, tree, query)
     most = share * np.float64(most_cosine(*parts)) if query.use_dense else 0.0
     if words > 0:

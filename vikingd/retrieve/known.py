@@ -135,14 +135,8 @@ class Known:
             used = tokenizer.count(content)
         reinforcement = sum(stored.entry.reinforcement for stored in file.entries)
         accesses = sum(stored.entry.access_count for stored in file.entries)
-        return Memory(
-            uri,
-            content,
-            1.0,
-            used,
-            Entry(0, reinforcement, accesses, file.time),
-            truncated=truncated,
-        )
+        entry = Entry(0, reinforcement, accesses, file.time)
+        return Memory(uri, content, 1.0, used, entry, truncated=truncated)
 
 
 def _day_of(uri: str) -> date | None:
