@@ -69,7 +69,7 @@ class Scored:
         if row >= self.scope.base_texts:
             return texts.own_from_code(row, *bundles, self.scratch.lexical, self.scope)
         texts.score_codes(row, row + 1, *bundles, self.scope, self.scratch)
-        own, bound = self.scratch.coded[:, row - self.scope.text_low].tolist()
+        own, bound = self.scratch.coded[:, 0].tolist()
         return own, bound
 
     def text_id(self, row: int) -> int:
@@ -289,8 +289,14 @@ def test_own_scores_of_files(shape, exact):
     scored = {t.id: s.own_of_text(t.id, exact=exact) for t in texts_below(s.top)}
     owns = {key: own for key, (own, _) in scored.items()}
     for file in files_below(s.top):
+        row = s.file_row[file.id]
+        if row < s.scope.base_files:
+            low, high = s.tree.directories.texts[s.tree.files.directory[row] + np.arange(2)]
+            texts.score_codes(
+                int(low), int(high), s.tree, s.vectors, s.compared, s.scope, s.scratch
+            )
         own, bound, best, count = texts.own_of_file(
-            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scope, not exact, s.scratch
+            row, s.tree, s.vectors, s.compared, s.scope, not exact, s.scratch
         )
         wanted, text = naive.own_of_file(file, owns)
         assert own == pytest.approx(wanted, abs=1e-6)

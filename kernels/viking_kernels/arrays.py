@@ -210,8 +210,9 @@ class Scratch(NamedTuple):
 
     lexical: F32  # [T] of texts
     titles: F32  # [F] of files
-    # [2, T] own scores of base texts from their codes, and how far each can be off; for a while
-    # [0] holds the most that they can be, see bounds.bound_scores, and [1] rows, see weighted
+    # [2, T] own scores from codes, and how far each can be off, of the base texts of one directory,
+    # whichever is looked at, from the front; or [0] has the most that own scores can be of all the
+    # scope's, see bounds.bound_scores, and [1] rows, see weighted
     coded: F32
     products: I32  # [2, n] room for those of texts that are scored together
     dir_lexical: F32  # [D]

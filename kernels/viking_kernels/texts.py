@@ -63,7 +63,7 @@ def own_of_text(
 def score_codes(
     low: int, high: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch
 ) -> None:
-    """Fills scratch.coded for the base texts [low, high) of the scope, living or dead.
+    """Fills scratch.coded, from its front, for the base texts [low, high), living or dead.
 
     In passes over runs of texts of one script: the products, for which memory is waited, then the
     arithmetic, which LLVM does for several texts at a time as long as a pass has few arrays.
@@ -71,7 +71,8 @@ def score_codes(
     start = low
     while start < high:
         end = run_end(tree.texts.script, start, high, scratch.products.shape[1])
-        _score_run(start, end, np.int64(tree.texts.script[start]), vectors, query, scope, scratch)
+        script = np.int64(tree.texts.script[start])
+        _score_run(start, end, start - low, script, vectors, query, scope, scratch)
         start = end
 
 
@@ -91,16 +92,15 @@ def run_end(scripts: U8, start: int, high: int, most: int) -> int:
 
 @inlined
 def _score_run(
-    low: int, high: int, script: int, vectors: Vectors, query: Query, scope: Scope,
+    low: int, high: int, to: int, script: int, vectors: Vectors, query: Query, scope: Scope,
     scratch: Scratch,
 ) -> None:  # fmt: skip
     multiply_codes(vectors.base_codes, low, high, query, script, scratch.products)
     other = against(query, script)
     along, across = scratch.products[0], scratch.products[1]
-    at = low - scope.text_low
-    score, bound = scratch.coded[0, at:], scratch.coded[1, at:]
+    score, bound = scratch.coded[0, to:], scratch.coded[1, to:]
     scale, left, there = vectors.scale[low:], vectors.error[low:], vectors.vector_at[low:]
-    lexical = scratch.lexical[at:]
+    lexical = scratch.lexical[low - scope.text_low :]
     count = high - low
     for i in range(count):
         parts = coded_parts(along[i], across[i], scale[i], left[i], other)
@@ -146,8 +146,9 @@ def own_of_file(
 ) -> tuple[float, float, int, int]:  # fmt: skip
     """(best own score of a file's texts, largest bound, row of the best text, texts).
 
-    From fp32 vectors, which are off by nothing, or from codes, for the base's texts as they stand
-    in scratch.coded. Of equal ones the first is the best; -1 where the file has no living text.
+    From fp32 vectors, which are off by nothing, or from codes: those of the base's texts right in
+    the file's directory stand in scratch.coded. Of equal ones the first is the best; -1 where the
+    file has no living text.
     """
     texts = tree.texts
     own = 0.0
@@ -155,11 +156,12 @@ def own_of_file(
     best = -1
     count = 0
     if file < scope.base_files:
+        low = np.int64(tree.directories.texts[tree.files.directory[file]])
         for row in range(np.int64(tree.files.texts[file, 0]), np.int64(tree.files.texts[file, 1])):
             if texts.died[row] > scope.revision:
                 if coded:
-                    score = np.float64(scratch.coded[0, row - scope.text_low])
-                    bound = max(bound, np.float64(scratch.coded[1, row - scope.text_low]))
+                    score = np.float64(scratch.coded[0, row - low])
+                    bound = max(bound, np.float64(scratch.coded[1, row - low]))
                 else:
                     score = own_of_text(row, tree, vectors, query, scratch.lexical, scope)
                 count += 1

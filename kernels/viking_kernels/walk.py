@@ -244,11 +244,13 @@ def _reach(
 ) -> float:  # fmt: skip
     """The most that the final score of a file of a base directory can be, from scratch.coded.
 
-    With `off`, own scores can be off by what stands there too, else they are bounds themselves.
+    With `off` that is of the directory's texts alone, from `score_codes`: own scores, and how far
+    each can be off. Without, of the scope's, from `bound_scores`: bounds.
     """
     first, last = tree.directories.files[row], tree.directories.files[row + 1]
-    low = np.int64(tree.files.texts[first, 0]) - scope.text_low
-    high = np.int64(tree.files.texts[last - 1, 1]) - scope.text_low
+    start = np.int64(tree.directories.texts[row]) if off else scope.text_low
+    low = np.int64(tree.files.texts[first, 0]) - start
+    high = np.int64(tree.files.texts[last - 1, 1]) - start
     own = title = np.float32(0)
     for at in range(low, high):
         # What stands there of old may be anything.
