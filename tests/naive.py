@@ -172,9 +172,9 @@ def push_smallest(values: Iterable[float], k: int) -> list[float]:
     return sorted(sorted(values, reverse=True)[:k])
 
 
-def any_above(scores: Sequence[float], first: int, limit: float) -> bool:
-    """Whether one of the next 64 scores is above a limit."""
-    return any(score > limit for score in scores[first : first + 64])
+def above(scores: Sequence[float], first: int, limit: float) -> list[int]:
+    """Which of the next 64 scores are above a limit, as far as there are so many."""
+    return [i for i, score in enumerate(scores[first : first + 64]) if score > limit]
 
 
 def best_positions(scores: Sequence[float], k: int) -> list[int]:
@@ -218,6 +218,11 @@ def norm_of(average: float) -> tuple[float, float]:
     return K1 * (1 - B), K1 * B / average
 
 
+def gain(tf: int, length: int, weight: float, level: float, slope: float) -> float:
+    """What a term adds to the score of a text that has it `tf` times."""
+    return weight * tf / (tf + level + slope * length)
+
+
 def bm25(documents: Mapping[int, list[str]], terms: Mapping[str, float]) -> dict[int, float]:
     """BM25 of each document over the ideal."""
     average = max(1.0, sum(map(len, documents.values())) / max(1, len(documents)))
@@ -228,9 +233,8 @@ def bm25(documents: Mapping[int, list[str]], terms: Mapping[str, float]) -> dict
     }
     scores = {}
     for key, words in counted.items():
-        whatever, each = norm_of(average)
-        norm = whatever + each * len(documents[key])
-        score = sum(gain * words[t] / (words[t] + norm) for t, gain in gains.items())
+        norm = norm_of(average)
+        score = sum(gain(words[t], len(documents[key]), w, *norm) for t, w in gains.items())
         scores[key] = score / sum(gains.values()) if gains else 0.0
     return scores
 

@@ -431,7 +431,7 @@ def plain_scores(terms, length, low, high, died):
 def test_the_best_by_words_are_those_of_all(seed, dfs, k, some_dead, filtered):
     """Over several windows, in any range, with common and rare terms."""
     rng = np.random.default_rng(seed)
-    n = 20000
+    n = 40000
     length = rng.integers(5, 60, n).astype(np.int32)
     terms = postings_of(rng, n, dfs, length)
     low, high = sorted(rng.integers(0, n + 1, 2).tolist()) if rng.random() < 0.7 else (0, n)

@@ -60,9 +60,21 @@ def test_what_is_not_a_number_is_never_chosen():
 
 @some
 @given(st.lists(scores, min_size=1, max_size=200), st.data())
-def test_a_group_has_a_score_above_a_limit_or_not(values, data):
+def test_of_a_group_those_above_a_limit_are_told(values, data):
     """Equal is not above, and the last group is shorter."""
     first = data.draw(st.integers(0, (len(values) - 1) // select.GROUP)) * select.GROUP
     limit = data.draw(scores)
-    got = select.any_above(np.array(values, np.float32), first, limit)
-    assert got == naive.any_above(values, first, limit)
+    mask = select.above(np.array(values, np.float32), first, len(values), limit)
+    assert bits(mask) == naive.above(values, first, limit)
+
+
+@given(st.sets(st.integers(0, 63), min_size=1))
+def test_the_lowest_bit_is_the_least(numbers):
+    """The uppermost one is the sign."""
+    mask = sum(1 << number for number in numbers - {63}) - (1 << 63) * (63 in numbers)
+    assert select.lowest(mask) == min(numbers)
+
+
+def bits(mask: int) -> list[int]:
+    """The numbers of those that are 1."""
+    return [i for i in range(64) if mask >> i & 1]

@@ -34,8 +34,9 @@ from viking_kernels.arrays import (
     Texts,
     Tree,
 )
+from viking_kernels.lanes import GROUP
 from viking_kernels.scope import directory_inside, place, row_at
-from viking_kernels.select import GROUP, any_above
+from viking_kernels.select import above, lowest
 from viking_kernels.texts import foreign
 
 K1 = 1.2
@@ -243,12 +244,14 @@ def lift(texts: Texts, scope: Scope, script: int, lexical: F32) -> float:
     size = scope.text_high - scope.text_low + texts.died.shape[0] - scope.base_texts
     best = np.float32(0)
     for first in range(0, size, GROUP):
-        if any_above(lexical, first, best):
-            for i in range(first, min(first + GROUP, size)):
-                if lexical[i] > best:
-                    row = row_at(i, scope.text_low, scope.text_high, scope.base_texts)
-                    if not foreign(np.int64(texts.script[row]), script):
-                        best = lexical[i]
+        mask = above(lexical, first, size, best)
+        while mask != 0:
+            i = first + lowest(mask)
+            mask &= mask - 1
+            if lexical[i] > best:
+                row = row_at(i, scope.text_low, scope.text_high, scope.base_texts)
+                if not foreign(np.int64(texts.script[row]), script):
+                    best = lexical[i]
         if best >= LEAST_BEST:
             return 1.0
     if best <= 0:

@@ -16,16 +16,18 @@ from viking_kernels.arrays import (
     TEXT_LENGTH,
     TEXTS,
     U8,
+    U16,
     Scope,
     Terms,
     Texts,
 )
 from viking_kernels.bm25 import idf, lower_bound, norm_of, postings
+from viking_kernels.lanes import GROUP, POSTINGS, gains
 from viking_kernels.scope import directory_inside, place
-from viking_kernels.select import GROUP, any_above
+from viking_kernels.select import above, lowest
 
-_WINDOW = 8192  # texts whose scores fit into the nearest cache, a multiple of GROUP
-_LOOK_UP = 8  # postings that are added up in about the time of one that is looked up
+_WINDOW = 16384  # texts whose scores stay in the nearest caches, a multiple of GROUP
+_LOOK_UP = 16  # postings that are added up in about the time of one that is looked up
 
 
 @inlined
@@ -63,10 +65,48 @@ def is_allowed(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
 
 
 @inlined
-def _gain(gain: float, tf: int, length: int, norm: tuple[float, float]) -> float:
-    """What a term adds to a text's score: see `bm25`."""
-    frequency = np.float64(tf)
-    return gain * frequency / (frequency + norm[0] + norm[1] * length)
+def _add_up(
+    text: I32, tf: U16, length: I32, at: int, last: int, weight: float,
+    norm: tuple[float, float], rows: tuple[int, int], scores: F32, gained: F32,
+) -> int:  # fmt: skip
+    """Adds what postings [at, last) gain to `scores`, up to the first of a text that is not in it.
+
+    Args:
+        text, tf: of the postings, none of which is of a text before rows[0].
+        length: by text.
+        weight, norm: of `lanes.gains`.
+        rows: (first text, one past the last) of `scores`.
+        gained: [POSTINGS] room.
+
+    Returns:
+        The posting that it stopped at.
+    """
+    start, end = rows
+    while at < last:
+        count = min(POSTINGS, last - at)
+        while count > 0 and text[at + count - 1] >= end:
+            count -= 1
+        gains(text, tf, length, at, count, weight, norm[0], norm[1], gained)
+        if count < POSTINGS:
+            for i in range(count):
+                scores[text[at + i] - start] += gained[i]
+            return at + count
+        for i in range(POSTINGS):  # a loop of known length
+            scores[text[at + i] - start] += gained[i]
+        at += POSTINGS
+    return at
+
+
+@inlined
+def _skip(text: I32, at: int, last: int, row: int) -> int:
+    """The first posting of [at, last) of a text not below `row`, which is near rather than far."""
+    if at >= last or text[at] >= row:
+        return at
+    step = 1
+    while at + step < last and text[at + step] < row:
+        at += step
+        step *= 2
+    return lower_bound(text, at, min(at + step + 1, last), row)
 
 
 @njit
@@ -107,12 +147,12 @@ def keyword_top(
         if is_inside(scope.base_texts + i, texts, scope, tail_inside):
             alive += 1
         else:
-            tail[i] = -1.0
+            tail[i] = -np.inf
     # Postings need not be looked at to be counted where no text of the range is dead.
     all_alive = alive == counts[TEXTS]
     at = np.empty(n, np.int64)
     ends = np.empty(n, np.int64)
-    gains = np.empty(n, np.float64)
+    shares = np.empty(n, np.float64)  # of the ideal, at last
     ideal = 0.0
     for i in range(n):
         first, last = postings(terms, i)
@@ -125,8 +165,8 @@ def keyword_top(
         for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
             position = np.int64(terms.tail_text[p]) - scope.base_texts
             df += np.int64(position < tail.shape[0] and tail[position] == 0)
-        gains[i] = np.float64(terms.weight[i]) * idf(documents, df)
-        ideal += gains[i]
+        shares[i] = np.float64(terms.weight[i]) * idf(documents, df)
+        ideal += shares[i]
     if ideal <= 0:
         return rows[:0], scores[:0]
     # Every text's score is summed in one order, whichever terms were looked up: what is equal
@@ -134,28 +174,29 @@ def keyword_top(
     order = np.empty(n, np.int64)
     for i in range(n):
         j = i
-        while j > 0 and gains[order[j - 1]] < gains[i]:
+        while j > 0 and shares[order[j - 1]] < shares[i]:
             order[j] = order[j - 1]
             j -= 1
         order[j] = i
     rest = np.zeros(n + 1, np.float64)  # the most that terms order[j:] can give
     for j in range(n - 1, -1, -1):
-        gains[order[j]] /= ideal
-        rest[j] = rest[j + 1] + gains[order[j]]
+        shares[order[j]] /= ideal
+        rest[j] = rest[j + 1] + shares[order[j]]
 
+    norms = (np.float32(norm[0]), np.float32(norm[1]))
+    gained = np.empty(POSTINGS, np.float32)
     for i in order:
-        for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
-            position = np.int64(terms.tail_text[p]) - scope.base_texts
-            if position < tail.shape[0] and tail[position] >= 0:
-                length = texts.length[terms.tail_text[p]]
-                tail[position] += _gain(gains[i], terms.tail_tf[p], length, norm)
+        _add_up(
+            terms.tail_text, terms.tail_tf, texts.length, terms.tail_from[i],
+            terms.tail_from[i + 1], np.float32(shares[i]), norms,
+            (scope.base_texts, texts.died.shape[0]), tail, gained,
+        )  # fmt: skip
     for i in range(tail.shape[0]):
         if tail[i] > 0 and is_allowed(scope.base_texts + i, texts, allowed, scope):
             count = keep_best(rows, scores, count, scope.base_texts + i, tail[i])
 
     rounding = 1e-6 + 1e-7 * n  # of sums of n float32 that come to 1 at most
     window = np.zeros(_WINDOW, np.float32)
-    stops = np.empty(n, np.int64)
     needed = n  # terms order[needed:] can't lift a text into the k best
     for start in range(scope.text_low, scope.text_high, _WINDOW):
         least = np.float64(scores[k - 1]) - rounding if count == k else 0.0
@@ -164,35 +205,38 @@ def keyword_top(
         if needed == 0:
             break
         size = min(_WINDOW, scope.text_high - start)
+        part = size / (scope.text_high - start)  # of a term's postings: about so many stand here
         added = 0
         seen = 0
         for j in range(n):
             i = order[j]
-            stops[i] = lower_bound(text, at[i], ends[i], start + size)
-            here = stops[i] - at[i]
-            if j < needed or (j == added and here <= _LOOK_UP * seen):
+            if j < needed or (j == added and (ends[i] - at[i]) * part <= _LOOK_UP * seen):
                 added = j + 1
-                seen += here
-                for p in range(at[i], stops[i]):
-                    length = texts.length[text[p]]
-                    window[text[p] - start] += _gain(gains[i], terms.base_tf[p], length, norm)
+                here = _skip(text, at[i], ends[i], start)
+                at[i] = _add_up(
+                    text, terms.base_tf, texts.length, here, ends[i], np.float32(shares[i]), norms,
+                    (start, start + size), window, gained,
+                )  # fmt: skip
+                seen += at[i] - here
         for first in range(0, size if seen > 0 else 0, GROUP):
-            limit = np.float32(max(least - rest[added], 0.0))
-            if not any_above(window, first, limit):
-                continue
-            for position in range(first, first + GROUP):
+            mask = above(window, first, _WINDOW, np.float32(max(least - rest[added], 0.0)))
+            while mask != 0:
+                position = first + lowest(mask)
+                mask &= mask - 1
                 score = window[position]
-                if score <= np.float32(max(least - rest[added], 0.0)):
-                    continue
                 row = start + position
                 for j in range(added, n):
                     if score + rest[j] < least:
                         break
                     i = order[j]
-                    at[i] = lower_bound(text, at[i], stops[i], row)
-                    if at[i] < stops[i] and text[at[i]] == row:
-                        tf = terms.base_tf[at[i]]
-                        score = np.float32(score + _gain(gains[i], tf, texts.length[row], norm))
+                    at[i] = _skip(text, at[i], ends[i], row)
+                    if at[i] < ends[i] and text[at[i]] == row:
+                        weight = np.float32(shares[i])
+                        gains(
+                            text, terms.base_tf, texts.length, at[i], 1, weight, norms[0],
+                            norms[1], gained,
+                        )  # fmt: skip
+                        score = np.float32(score + gained[0])
                 if (
                     score >= least
                     and is_inside(row, texts, scope, tail_inside)
@@ -202,6 +246,4 @@ def keyword_top(
                     if count == k:
                         least = np.float64(scores[k - 1]) - rounding
         window[:size] = 0
-        for i in range(n):  # from array to array, numba would compile what makes its error's text
-            at[i] = stops[i]
     return rows[:count], scores[:count]

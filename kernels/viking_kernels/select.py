@@ -6,6 +6,9 @@ import numpy as np
 
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import F32, F64, I32, I64
+from viking_kernels.lanes import GROUP, trailing_zeros, which_above
+
+_BELOW_ZERO = np.float32(-1e-30)  # a score is at least 0, or it is none
 
 
 @inlined
@@ -39,18 +42,24 @@ def push_smallest(heap: F32, count: int, value: float) -> int:
     return count
 
 
-GROUP = 64
-"""Scores that are looked at, or passed over, together."""
+@inlined
+def above(scores: F32, first: int, size: int, limit: float) -> int:
+    """Bit i is 1 where scores[first + i] > limit, for the next GROUP or up to `size`.
+
+    `lowest` tells them one after the other: `mask &= mask - 1` takes that one out.
+    """
+    if first + GROUP <= size:
+        return which_above(scores, first, limit)
+    mask = np.int64(0)
+    for i in range(size - first):
+        mask |= np.int64(scores[first + i] > limit) << i
+    return mask
 
 
 @inlined
-def any_above(scores: F32, first: int, limit: float) -> bool:
-    """Whether one of scores[first : first + GROUP] is above a limit; without branches, for SIMD."""
-    above = np.int32(0)
-    group = scores[first : first + GROUP]
-    for i in range(group.shape[0]):
-        above = np.int32(above + np.int32(group[i] > limit))
-    return above > 0
+def lowest(mask: int) -> int:
+    """The number of the lowest bit that is 1."""
+    return trailing_zeros(mask)
 
 
 @njit
@@ -59,10 +68,12 @@ def best_positions(scores: F32, k: int) -> I32:
     best = np.empty(k, np.int32)
     count = 0
     for first in range(0, scores.shape[0], GROUP):
-        if count == k and not any_above(scores, first, scores[best[k - 1]]):
-            continue
-        for i in range(first, min(first + GROUP, scores.shape[0])):
-            if scores[i] >= 0 and (count < k or scores[i] > scores[best[count - 1]]):
+        limit = scores[best[k - 1]] if count == k else _BELOW_ZERO
+        mask = above(scores, first, scores.shape[0], limit)
+        while mask != 0:
+            i = first + lowest(mask)
+            mask &= mask - 1
+            if count < k or scores[i] > scores[best[k - 1]]:
                 at = min(count, k - 1)
                 while at > 0 and scores[best[at - 1]] < scores[i]:
                     best[at] = best[at - 1]

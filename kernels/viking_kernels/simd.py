@@ -66,7 +66,8 @@ unsigned ones."""
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
 
-def _vector(element: Any, lanes: int) -> Any:
+def vector(element: Any, lanes: int) -> Any:
+    """The type of so many at a time."""
     return ir.VectorType(element, lanes)
 
 
@@ -78,10 +79,11 @@ def _every(kind: Any, value: int) -> Any:
 def _load(builder: Any, pointer: Any, index: Any, lanes: int) -> Any:
     """<lanes x i8> from a pointer to bytes, wherever it stands in memory."""
     at = builder.gep(pointer, [index])
-    return builder.load(builder.bitcast(at, _vector(_I8, lanes).as_pointer()), align=1)
+    return builder.load(builder.bitcast(at, vector(_I8, lanes).as_pointer()), align=1)
 
 
-def _call(builder: Any, name: str, result: Any, *operands: Any) -> Any:
+def call(builder: Any, name: str, result: Any, *operands: Any) -> Any:
+    """What a function of LLVM gives."""
     kind = ir.FunctionType(result, [operand.type for operand in operands])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), operands)
 
@@ -89,12 +91,12 @@ def _call(builder: Any, name: str, result: Any, *operands: Any) -> Any:
 def _dot_bytes(builder: Any, total: Any, unsigned: Any, signed: Any) -> Any:
     """<16 x i32> more by the sums of four neighbouring products of two <64 x i8>."""
     operands = [builder.bitcast(value, total.type) for value in (unsigned, signed)]
-    return _call(builder, "llvm.x86.avx512.vpdpbusd.512", total.type, total, *operands)
+    return call(builder, "llvm.x86.avx512.vpdpbusd.512", total.type, total, *operands)
 
 
 def _dot_words(builder: Any, total: Any, one: Any, other: Any) -> Any:
     """<8 x i32> more by the sums of two neighbouring products of two <16 x i16>."""
-    return builder.add(total, _call(builder, "llvm.x86.avx2.pmadd.wd", total.type, one, other))
+    return builder.add(total, call(builder, "llvm.x86.avx2.pmadd.wd", total.type, one, other))
 
 
 class _Instructions(NamedTuple):
@@ -118,7 +120,7 @@ def _as_it_is(_: Any, value: Any) -> Any:
 
 
 def _widened(builder: Any, value: Any) -> Any:
-    return builder.sext(value, _vector(_I16, value.type.count))
+    return builder.sext(value, vector(_I16, value.type.count))
 
 
 def _dot_nibbles(builder: Any, total: Any, low: Any, high: Any, first: Any, second: Any) -> Any:
@@ -129,9 +131,9 @@ def _dot_nibble_words(
     builder: Any, total: Any, low: Any, high: Any, first: Any, second: Any
 ) -> Any:
     # Four products of a nibble and a factor, 4 * 15 * 128 at most, fit into int16.
-    words = _vector(_I16, 16)
+    words = vector(_I16, 16)
     pairs = [
-        _call(builder, "llvm.x86.avx2.pmadd.ub.sw", words, nibbles, factors)
+        call(builder, "llvm.x86.avx2.pmadd.ub.sw", words, nibbles, factors)
         for nibbles, factors in ((low, first), (high, second))
     ]
     return _dot_words(builder, total, builder.add(*pairs), _every(words, 1))
@@ -211,7 +213,7 @@ def _products_of(count: int) -> Any:
         while len(rows) < count:
             rows.append(builder.gep(rows[-1], [dimension]))
         multiplied = [start(at)[0] for at in (2, 4)]
-        kind = _vector(_I32, isa.sums)
+        kind = vector(_I32, isa.sums)
 
         def body(index: Any, totals: Sequence[Any]) -> Sequence[Any]:
             factors = [
@@ -226,7 +228,7 @@ def _products_of(count: int) -> Any:
 
         sums = _sums_over(builder, "products", dimension, isa.lanes, kind, 2 * count, body)
         name = f"llvm.vector.reduce.add.v{isa.sums}i32"
-        out = [_call(builder, name, _I32, total) for total in sums]
+        out = [call(builder, name, _I32, total) for total in sums]
         return context.make_tuple(builder, sig.return_type, out)
 
     return codegen
@@ -259,8 +261,8 @@ def products_int4(
             number = builder.add(args[1], ir.Constant(_I64, i))
             number = builder.select(builder.icmp_signed("<", number, args[2]), number, args[2])
             rows.append(builder.gep(arrays[0].data, [builder.mul(number, width)]))
-        words = _vector(_I16, isa.bytes_ // 2)
-        nibble = _every(_vector(_I8, isa.bytes_), 15)
+        words = vector(_I16, isa.bytes_ // 2)
+        nibble = _every(vector(_I8, isa.bytes_), 15)
 
         def body(index: Any, totals: Sequence[Any]) -> Sequence[Any]:
             low_factors, high_factors = _by_nibbles(builder, arrays[1].data, index, isa.bytes_)
@@ -274,7 +276,7 @@ def products_int4(
                 added.append(isa.add_nibbles(builder, total, low, high, low_factors, high_factors))
             return added
 
-        kind = _vector(_I32, isa.sums)
+        kind = vector(_I32, isa.sums)
         sums = _sums_over(builder, "nibbles", width, isa.bytes_, kind, TOGETHER, body)
         whole = _added_up(builder, sums)
         there = builder.gep(arrays[2].data, [args[5]])
@@ -294,7 +296,7 @@ def _by_nibbles(builder: Any, factors: Any, index: Any, size: int) -> tuple[Any,
     low, high = parts[::2], parts[1::2]
     if size == 32:
         return low[0], high[0]
-    joined = ir.Constant(_vector(_I32, 64), list(range(64)))
+    joined = ir.Constant(vector(_I32, 64), list(range(64)))
     return builder.shuffle_vector(*low, joined), builder.shuffle_vector(*high, joined)
 
 
@@ -312,7 +314,7 @@ def _added_up(builder: Any, sums: Sequence[Any]) -> Any:
     """<4 x i32>: what the lanes of each of four vectors come to."""
 
     def lanes(one: Any, other: Any, numbers: Sequence[int]) -> Any:
-        chosen = ir.Constant(_vector(_I32, len(numbers)), list(numbers))
+        chosen = ir.Constant(vector(_I32, len(numbers)), list(numbers))
         return builder.shuffle_vector(one, other, chosen)
 
     def folded(one: Any) -> Any:

@@ -25,8 +25,9 @@ from viking_kernels.arrays import (
 from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import most_cosine, parts_of_code, prepare
 from viking_kernels.flat import is_allowed, is_inside, keep_best
+from viking_kernels.lanes import GROUP
 from viking_kernels.scope import place, tail_directories
-from viking_kernels.select import GROUP, any_above, push_smallest
+from viking_kernels.select import above, lowest, push_smallest
 from viking_kernels.simd import prefetch
 from viking_kernels.texts import foreign, own_of_text
 
@@ -123,20 +124,24 @@ def _best_of_base(
     held = np.int64(0)
     limit = np.float32(0)
     for first in range(0, size, GROUP):
-        if any_above(reach, first, limit):
-            for at in range(first, min(first + GROUP, size)):
-                if reach[at] > limit and _counts(low + at, texts, allowed, scope):
-                    held = push_smallest(top, held, reach[at])
-                    if held == top.shape[0]:
-                        limit = top[0]
+        mask = above(reach, first, size, limit)
+        while mask != 0:
+            at = first + lowest(mask)
+            mask &= mask - 1
+            if reach[at] > limit and _counts(low + at, texts, allowed, scope):
+                held = push_smallest(top, held, reach[at])
+                if held == top.shape[0]:
+                    limit = top[0]
     for first in range(0, size, GROUP):
-        if any_above(reach, first, limit):
-            for at in range(first, min(first + GROUP, size)):
-                if reach[at] > limit and _counts(low + at, texts, allowed, scope):
-                    score, _, _ = _score(low + at, weights, tree, vectors, query, scope, scratch)
-                    if score > 0:
-                        count = keep_best(rows, scores, count, low + at, score)
-                    reach[at] = -1.0  # or it would be taken twice
+        mask = above(reach, first, size, limit)
+        while mask != 0:
+            at = first + lowest(mask)
+            mask &= mask - 1
+            if _counts(low + at, texts, allowed, scope):
+                score, _, _ = _score(low + at, weights, tree, vectors, query, scope, scratch)
+                if score > 0:
+                    count = keep_best(rows, scores, count, low + at, score)
+                reach[at] = -1.0  # or it would be taken twice
     floor = scores[k - 1] if count == k else np.float32(0)
     # In a list first: each is a surprise to the processor only once, and can be fetched ahead.
     reaching = scratch.coded[1].view(np.int32)  # nothing else stands there now

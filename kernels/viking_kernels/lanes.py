@@ -1,0 +1,128 @@
+"""Many scores, or many postings, at a time: what LLVM does not make of numba's loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from viking_kernels.simd import call, vector
+
+GROUP = 64
+"""Scores that are compared at a time."""
+
+POSTINGS = 16
+"""Postings whose gains are worked out at a time."""
+
+_BIT, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
+_F32 = ir.FloatType()
+
+
+def _every(builder: Any, value: Any, lanes: int) -> Any:
+    """A vector of one value."""
+    one = ir.Constant(vector(value.type, lanes), ir.Undefined)
+    one = builder.insert_element(one, value, ir.Constant(_I32, 0))
+    return builder.shuffle_vector(one, one, ir.Constant(vector(_I32, lanes), [0] * lanes))
+
+
+@intrinsic
+def _which_above(typingctx: Any, scores: Any, first: Any, limit: Any) -> Any:
+    """Bit i is 1 where scores[first + i] > limit, i < GROUP, all of them within the array."""
+    signature = types.int64(scores, types.int64, types.float32)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        kind = vector(_F32, GROUP)
+        start = builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
+        limits = _every(builder, args[2], GROUP)
+        higher = builder.fcmp_ordered(">", builder.load(start, align=4), limits)
+        return builder.bitcast(higher, _I64)
+
+    return signature, codegen
+
+
+@intrinsic
+def _trailing_zeros(typingctx: Any, mask: Any) -> Any:
+    """The number of the lowest bit that is 1; of 0 it is 64."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return call(builder, "llvm.cttz.i64", _I64, args[0], ir.Constant(_BIT, 0))
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def _gains(
+    typingctx: Any, text: Any, tf: Any, length: Any, at: Any, count: Any, weight: Any, level: Any,
+    slope: Any, out: Any,
+) -> Any:  # fmt: skip
+    """out[i] = weight * tf / (tf + level + slope * length) of posting at + i, i < count.
+
+    One function wherever it is called from, not inlined: so that equal postings have equal gains
+    to the last bit, however many are looked at together.
+
+    Args:
+        text: int32, rows of texts.
+        tf: uint16.
+        length: int32, by text.
+        at, count: int64; 0 <= count <= POSTINGS.
+        weight, level, slope: float32.
+        out: float32 [POSTINGS], those from `count` on become anything.
+    """
+    numbers = [types.int64] * 2 + [types.float32] * 3
+    signature = types.void(text, tf, length, *numbers, out)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        arrays = [context.make_array(sig.args[i])(context, builder, args[i]) for i in (0, 1, 2, 8)]
+        rows, often, lengths, told = (array.data for array in arrays)
+        operands = [
+            builder.gep(rows, [args[3]]), builder.gep(often, [args[3]]), lengths, *args[4:8], told,
+        ]  # fmt: skip
+        kind = ir.FunctionType(ir.VoidType(), [operand.type for operand in operands])
+        function = cgutils.get_or_insert_function(builder.module, kind, "viking_gains")
+        if function.is_declaration:
+            function.linkage = "linkonce_odr"
+            function.attributes.add("noinline")
+            _write_gains(function)
+        builder.call(function, operands)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+def _write_gains(function: Any) -> None:
+    """The body of `_gains`."""
+    builder = ir.IRBuilder(function.append_basic_block())
+    rows, often, lengths, count, weight, level, slope, out = function.args
+    whole, real = vector(_I32, POSTINGS), vector(_F32, POSTINGS)
+    number = ir.Constant(vector(_I64, POSTINGS), list(range(POSTINGS)))
+    there = builder.icmp_signed("<", number, _every(builder, count, POSTINGS))
+
+    def load(start: Any, kind: Any, size: int) -> Any:
+        name = f"llvm.masked.load.v{POSTINGS}i{8 * size}.p0"
+        start = builder.bitcast(start, kind.as_pointer())
+        nothing = ir.Constant(kind, [0] * POSTINGS)
+        return call(builder, name, kind, start, ir.Constant(_I32, size), there, nothing)
+
+    step = ir.Constant(number.type, [4] * POSTINGS)
+    offsets = builder.mul(builder.sext(load(rows, whole, 4), number.type), step)
+    start = _every(builder, builder.ptrtoint(lengths, _I64), POSTINGS)
+    places = builder.inttoptr(builder.add(start, offsets), vector(_I32.as_pointer(), POSTINGS))
+    name = f"llvm.masked.gather.v{POSTINGS}i32.v{POSTINGS}p0"
+    long = call(builder, name, whole, places, ir.Constant(_I32, 4), there,
+                 ir.Constant(whole, [0] * POSTINGS))  # fmt: skip
+    tf = builder.uitofp(load(often, vector(_I16, POSTINGS), 2), real)
+    weights, levels, slopes = (_every(builder, one, POSTINGS) for one in (weight, level, slope))
+    norm = builder.fadd(levels, builder.fmul(slopes, builder.sitofp(long, real)))
+    gain = builder.fdiv(builder.fmul(weights, tf), builder.fadd(tf, norm))
+    builder.store(gain, builder.bitcast(out, real.as_pointer()), align=4)
+    builder.ret_void()
+
+
+# mypy takes them for what numba calls to compile them.
+which_above: Any = _which_above
+trailing_zeros: Any = _trailing_zeros
+gains: Any = _gains

@@ -1,0 +1,39 @@
+"""Postings and scores, many at a time."""
+
+from __future__ import annotations
+
+import naive
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from viking_kernels import lanes
+from viking_kernels._jit import njit
+
+some = settings(max_examples=50, deadline=None, print_blob=True)
+
+
+@njit
+def gained(text, tf, length, at, count, weight, norm):
+    """What postings gain, in an array that says where nothing was written."""
+    out = np.full(lanes.POSTINGS, -1, np.float32)
+    lanes.gains(text, tf, length, at, count, weight, norm[0], norm[1], out)
+    return out
+
+
+@some
+@given(st.integers(0, 2**32 - 1), st.integers(0, 20), st.integers(1, 16))
+def test_gains_are_the_plain_ones_however_many_are_asked_for(seed, at, count):
+    """To the last bit the same alone and among others; up to the end of the arrays."""
+    rng = np.random.default_rng(seed)
+    n = at + count
+    text = np.sort(rng.choice(100, n, replace=False)).astype(np.int32)
+    tf = rng.choice([1, 2, 7, 300, 65535], n).astype(np.uint16)
+    length = rng.choice([0, 1, 20, 10**9], 100).astype(np.int32)
+    weight, norm = np.float32(rng.random()), np.float32(rng.random(2))
+    got = gained(text, tf, length, at, count, weight, tuple(norm))
+    for i in range(count):
+        alone = gained(text, tf, length, at + i, 1, weight, tuple(norm))
+        assert got[i] == alone[0]
+        often, long = int(tf[at + i]), int(length[text[at + i]])
+        plain = naive.gain(often, long, float(weight), *norm.tolist())
+        np.testing.assert_allclose(got[i], plain, rtol=1e-6)
