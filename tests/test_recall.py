@@ -143,6 +143,21 @@ def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: Messag
     assert "nothing fits" in reply.reason
 
 
+@pytest.mark.parametrize("times", [1, 200])
+def test_each_tokenizer_counts_what_another_has_counted_before(
+    client: MessageClient, times: int
+) -> None:
+    """Of a short memory, whose count is remembered, and of a long one."""
+    client.put([Draft(f"{USER}/notes.md", content=f"- {'Windmills, unbelievably. ' * times}\n")])
+    names = ("o200k_base", "approx", "llama3", "o200k_base")
+    told = []
+    for name in names:
+        memory = client.recall("windmills", tokenizer=name, max_tokens=4000).results[0]
+        assert memory.token_count == open_tokenizer(name).count(memory.content)
+        told.append(memory.token_count)
+    assert len(set(told)) > 1
+
+
 # The timeline
 
 DAYS = [

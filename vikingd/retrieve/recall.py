@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from functools import lru_cache
 from itertools import groupby
 from time import perf_counter
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER
 from viking_kernels.fusion import rrf
 
-from vikingd.context.tokenizers import open_tokenizer
+from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.engine import Engine
 from vikingd.errors import RevisionNotReached
 from vikingd.memory import entries
@@ -27,6 +27,8 @@ _DEEPER = 2  # times top_k: how many each list of a search has
 _LEAST = 1e-9  # score that counts as a match
 _ATTEMPTS = 5  # to read index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
+_COUNTED = 1 << 14  # memories whose tokens are known: mostly the same ones are recalled
+_SHORT = 2000  # characters of those
 
 
 class _Candidates(NamedTuple):
@@ -96,13 +98,14 @@ class Recall:
 
         def counted() -> Iterator[int]:
             for i, uri, section, text in listed:
-                memory = Memory(
-                    uri, entries.shown(text), scores.item(i), 0, known[i],
+                content = entries.shown(text)
+                tokens = _tokens(tokenizer, content)
+                memories.append(Memory(
+                    uri, content, scores.item(i), tokens, known[i],
                     self._snapshot.text_ordinal.item(rows[i]), section,
                     SalienceParts(*parts[i].tolist()),
-                )  # fmt: skip
-                memories.append(replace(memory, token_count=tokenizer.count(memory.content)))
-                yield memories[-1].token_count
+                ))  # fmt: skip
+                yield tokens
 
         taken = list(within_budget(counted(), query.max_tokens, query.top_k, query.skip_oversize))
         result = tuple(memories[i] for i in taken)
@@ -214,6 +217,17 @@ def within_budget(tokens: Iterable[int], budget: int, limit: int, skip: bool) ->
                 return
         elif not skip:
             return
+
+
+def _tokens(tokenizer: Tokenizer, content: str) -> int:
+    if len(content) > _SHORT:
+        return tokenizer.count(content)
+    return _tokens_of_short(tokenizer.name, content)
+
+
+@lru_cache(maxsize=_COUNTED)
+def _tokens_of_short(name: str, content: str) -> int:
+    return open_tokenizer(name).count(content)
 
 
 def known_of(entries: Sequence[Entry]) -> I64:
