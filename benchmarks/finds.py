@@ -29,6 +29,7 @@ MANY_QUERIES = 10_000
 EMBEDDED_QUERIES = 1000
 EMBEDDED_NODES = 10_000  # beyond, an embedder's overhead is that of the find without it
 LEAST_LAGS = 50
+_LOADING = 1.5  # seconds in which a fresh daemon loads what writes need
 READER_CONNECTIONS = 32  # the kernel deals connections out at random; few would be uneven
 
 
@@ -172,18 +173,18 @@ def two_processes(bench: Bench) -> Iterator[Row]:
         questions = Questions(writer, bench.tree)
         load = questions.load(method)
 
-        def drive_it(*servers: Server) -> tuple[float, float]:
+        def drive_it(seconds: float, *servers: Server) -> tuple[float, float]:
             """Calls a second, and ms of the servers' CPU time a call."""
             before = sum(server.cpu_seconds() for server in servers)
-            seconds = bench.seconds / 4
             driven = bench.loader.submit(drive, load, READER_CONNECTIONS, seconds).result()
             spent = sum(server.cpu_seconds() for server in servers) - before
             return driven.rate, spent / (len(driven.calls) + READER_CONNECTIONS) * 1e3
 
         for _ in range(3):
-            alone.append(drive_it(writer))
+            alone.append(drive_it(bench.seconds / 2, writer))
             with daemon.serving(bench.store, listen=writer.address, reader=True) as reader:
-                both.append(drive_it(writer, reader))
+                drive_it(_LOADING, writer, reader)
+                both.append(drive_it(bench.seconds / 2, writer, reader))
                 found = questions.recall(load.replies())
         one, two = np.median(alone, axis=0).tolist(), np.median(both, axis=0).tolist()
         yield bench.row("two_processes", two[0], "calls/s", one[0], recall=found)

@@ -148,11 +148,14 @@ def test_each_tokenizer_counts_what_another_has_counted_before(
     client: MessageClient, times: int
 ) -> None:
     """Of a short memory, whose count is remembered, and of a long one."""
-    client.put([Draft(f"{USER}/notes.md", content=f"- {'Windmills, unbelievably. ' * times}\n")])
+    content = f"- {'Windmills, unbelievably. ' * times}\n"
+    passage = Passage("", 2, len(content))
+    client.put([Draft(f"{USER}/notes.md", content=content, passages=[passage])])
     names = ("o200k_base", "approx", "llama3", "o200k_base")
     told = []
     for name in names:
-        memory = client.recall("windmills", tokenizer=name, max_tokens=4000).results[0]
+        (memory,) = client.recall("windmills", tokenizer=name, max_tokens=4000).results
+        assert len(memory.content) >= 20 * times
         assert memory.token_count == open_tokenizer(name).count(memory.content)
         told.append(memory.token_count)
     assert len(set(told)) > 1
