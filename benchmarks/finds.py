@@ -180,6 +180,7 @@ def two_processes(bench: Bench) -> Iterator[Row]:
             spent = sum(server.cpu_seconds() for server in servers) - before
             return driven.rate, spent / (len(driven.calls) + READER_CONNECTIONS) * 1e3
 
+        drive_it(_LOADING, writer)
         for _ in range(3):
             alone.append(drive_it(bench.seconds / 2, writer))
             with daemon.serving(bench.store, listen=writer.address, reader=True) as reader:
