@@ -106,7 +106,7 @@ def _skip(text: I32, at: int, last: int, row: int) -> int:
     while at + step < last and text[at + step] < row:
         at += step
         step *= 2
-    return lower_bound(text, at, min(at + step + 1, last), row)
+    return lower_bound(text, at + 1, min(at + step, last), row)
 
 
 @njit
