@@ -477,6 +477,27 @@ def test_texts_with_the_same_words_are_in_order_of_rows():
     assert rows.tolist() == alike[:10].tolist()
 
 
+def test_a_term_that_was_passed_over_counts_again_later():
+    """The common one is left out where the rare one is nowhere, and added up where it is again."""
+    rng = np.random.default_rng(4)
+    n = 60000
+    length = rng.integers(5, 60, n).astype(np.int32)
+    rare = np.concatenate([np.arange(0, 4000), np.arange(40000, 44000)])
+    text = np.concatenate([rare, np.arange(n)]).astype(np.int32)
+    tf = np.minimum(rng.geometric(0.5, len(text)), 9).astype(np.uint16)
+    keys, none = np.arange(2, dtype=np.uint64), np.zeros(3, np.int64)
+    at = np.array([0, len(rare), len(text)])
+    terms = Terms(keys, np.ones(2, np.float32), keys, at, text, tf, none, text[:0], tf[:0])
+    texts, scope = rows_of(length)
+    counts = np.zeros(COUNTS, np.int64)
+    counts[TEXTS], counts[TEXT_LENGTH] = n, length.sum()
+    exact = plain_scores(terms, length, 0, n, texts.died)
+    for k in (1, 30):
+        rows, scores = flat.keyword_top(texts, counts, scope, ALL, terms, ALL, k)
+        np.testing.assert_allclose(scores, exact[best(exact, k, range(n))], atol=1e-6)
+        np.testing.assert_allclose(scores, exact[rows], atol=1e-6)
+
+
 def test_without_terms_nothing_is_found():
     """Nor where no text has one."""
     texts, scope = rows_of([3, 4])

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import files_in, walk
 from test_hierarchy import Scored
-from trees import LARGE, build, shapes
+from trees import LARGE, World, build, shapes
 from viking_kernels import hierarchy
 from viking_kernels import walk as walks
 from viking_kernels.bounds import bound_scores
@@ -211,6 +211,38 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         if bounds == (0.0,) and not coded:
             loose = {key: (low - 1e-6, high + 1e-6) for key, (low, high) in ranges.items()}
             assert able <= {s.file_at(key) for key in naive.open_all(loose, k)}
+    world.close()
+
+
+def test_the_best_are_found_where_most_directories_are_passed_over():
+    """By int4 codes or by int8 codes, wherever in its directory a file stands."""
+    world = World(5)
+    below = [f"viking://{i}" for i in range(100)]
+    put = [world.put(uri, True, world.random_texts(1)) for uri in below]
+    put += [world.put(f"{uri}/{j}", False, world.random_texts(1)) for uri in below for j in "1234"]
+    world.commit(put)
+    world.compact()
+    opened = 0
+    for _ in range(60):
+        s = Scored(world, world.root)
+        sampled(s, 0.5)
+        s.scratch.sampled[:] = 0
+        finals = {}
+        for d in walk(s.top):
+            at = (0.5, 0.2, float(s.scratch.directories[4, s.dir_at(d.id)]))
+            finals |= naive.finals_in(d, s.own_in(d), at, s.titles())
+        s.scratch.own[:] = np.nan
+        best = walks.none_yet(1)
+        walks.open_all(
+            s.size, (0.5, 0.5, 0.2), s.tree, s.vectors, s.snapshot.numbers, s.compared, s.scope,
+            False, False, NONE, s.scratch, best,
+        )  # fmt: skip
+        found = s.scratch.candidates[: best.candidates[0]].tolist()
+        most = max(finals.values())
+        best_found = max((finals[key] for key in finals if s.file_at(key) in found), default=0.0)
+        assert best_found == pytest.approx(most, abs=1e-6)
+        opened += int((~np.isnan(s.scratch.own[0, : len(finals)])).sum())
+    assert opened < 60 * len(finals) / 2
     world.close()
 
 
