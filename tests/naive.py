@@ -177,6 +177,11 @@ def above(scores: Sequence[float], first: int, limit: float) -> list[int]:
     return [i for i, score in enumerate(scores[first : first + 64]) if score > limit]
 
 
+def lowest(mask: int) -> int:
+    """The number of the lowest bit that is 1."""
+    return next(i for i in range(64) if mask >> i & 1)
+
+
 def best_positions(scores: Sequence[float], k: int) -> list[int]:
     """The k best that are not below 0, ties by position."""
     return sorted((i for i, s in enumerate(scores) if s >= 0), key=lambda i: (-scores[i], i))[:k]

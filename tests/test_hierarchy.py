@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import Directory, files_below, files_in, texts_below, walk
-from trees import LARGE, World, build, compared, room, shapes, terms_of
+from trees import LARGE, Shape, World, build, compared, room, shapes, terms_of
 from viking_kernels import bm25, hierarchy, texts
 from viking_kernels import scope as scopes
 from viking_kernels import walk as walks
@@ -204,10 +204,12 @@ def test_runs_of_one_script(scripts, most):
 @given(shapes, st.booleans())
 @example(LARGE, False)
 @example(LARGE, True)
+@example(Shape(0, (0, 0, 15, 3), 3, "latin", True), False)
 def test_no_score_is_above_its_bound(shape, worst):
     """Of base texts, vectors that came late among them, be they coded as badly as can be.
 
-    Where vectors are ordinary, the bound is above by no more than what codes leave out.
+    Where vectors are ordinary, and the query has one, the bound is above by no more than what codes
+    leave out.
     """
     world = build(shape)
     s = Scored(world, world.root)
@@ -237,7 +239,7 @@ def compare_bounds(s: Scored, mean: naive.F64, weights: tuple[float, float], wor
         own = naive.bound_scores(text, query, mean, lexical[text.id], weights)
         most = float(s.scratch.coded[0, row - s.scope.text_low])
         assert most >= own - 1e-6
-        if text.vector is not None and not worst:
+        if text.vector is not None and s.compared.use_dense and not worst:
             left = float(np.linalg.norm(text.vector - mean[text.script]))
             off = float(coded.error[row]) + 0.05
             if left > 3 * off:

@@ -72,7 +72,7 @@ def test_of_a_group_those_above_a_limit_are_told(values, data):
 def test_the_lowest_bit_is_the_least(numbers):
     """The uppermost one is the sign."""
     mask = sum(1 << number for number in numbers - {63}) - (1 << 63) * (63 in numbers)
-    assert select.lowest(mask) == min(numbers)
+    assert select.lowest(mask) == naive.lowest(mask) == min(numbers)
 
 
 def bits(mask: int) -> list[int]:

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import files_in, walk
 from test_hierarchy import Scored
-from trees import LARGE, World, build, shapes
+from trees import LARGE, Shape, World, build, shapes
 from viking_kernels import hierarchy
 from viking_kernels import walk as walks
 from viking_kernels.bounds import bound_scores
@@ -131,6 +131,7 @@ def test_opening_a_directory(shape, weights, k):
        st.booleans())  # fmt: skip
 @example(LARGE, (0.5, 0.2, 0.2), 3, 1, False, False)
 @example(LARGE, (0.5, 0.2, 0.2), 3, 1, False, True)
+@example(Shape(824773, (1, 25), 0, "latin", False), (0.0, 1.0, 0.2), 1, 1, False, False)
 def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed, filtered, coded):
     """However far each own score is off, within its bound; exactly those where none is.
 

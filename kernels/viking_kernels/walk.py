@@ -132,9 +132,9 @@ def offer_files(
             final = final_score(smoothed, above, weight, np.float64(scratch.titles[at]))
             off = (1.0 - weight) * worst
             held = best.held[0]
-            # Compared as they are kept, so that equal ones stay equal.
-            most = np.float32(final + off)
-            if most > 0 and (held < k or most >= best.top[0]):
+            # What is equal may differ in its last bit, and so in how it is rounded.
+            most = np.float32(final + off + _ROUNDING)
+            if final + off > 0 and (held < k or most >= best.top[0]):
                 scratch.candidates[best.candidates[0]] = at
                 scratch.reach[best.candidates[0]] = most
                 best.candidates[0] += 1

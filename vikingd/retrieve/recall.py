@@ -27,8 +27,8 @@ _DEEPER = 2  # times top_k: how many each list of a search has
 _LEAST = 1e-9  # score that counts as a match
 _ATTEMPTS = 5  # to read index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
-_COUNTED = 1 << 14  # memories whose tokens are known: mostly the same ones are recalled
-_SHORT = 2000  # characters of those
+_COUNTED = 1 << 12  # memories whose tokens are known: mostly the same ones are recalled
+_SHORT = 1000  # characters that those have at most
 
 
 class _Candidates(NamedTuple):
