@@ -21,7 +21,7 @@ _BIT, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
 _F32 = ir.FloatType()
 
 
-def _every(builder: Any, value: Any, lanes: int) -> Any:
+def _splat(builder: Any, value: Any, lanes: int) -> Any:
     """A vector of one value."""
     one = ir.Constant(vector(value.type, lanes), ir.Undefined)
     one = builder.insert_element(one, value, ir.Constant(_I32, 0))
@@ -37,7 +37,7 @@ def _which_above(typingctx: Any, scores: Any, first: Any, limit: Any) -> Any:
         data = context.make_array(sig.args[0])(context, builder, args[0]).data
         kind = vector(_F32, GROUP)
         start = builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer())
-        limits = _every(builder, args[2], GROUP)
+        limits = _splat(builder, args[2], GROUP)
         higher = builder.fcmp_ordered(">", builder.load(start, align=4), limits)
         return builder.bitcast(higher, _I64)
 
@@ -99,7 +99,7 @@ def _write_gains(function: Any) -> None:
     rows, often, lengths, count, weight, level, slope, out = function.args
     whole, real = vector(_I32, POSTINGS), vector(_F32, POSTINGS)
     number = ir.Constant(vector(_I64, POSTINGS), list(range(POSTINGS)))
-    there = builder.icmp_signed("<", number, _every(builder, count, POSTINGS))
+    there = builder.icmp_signed("<", number, _splat(builder, count, POSTINGS))
 
     def load(start: Any, kind: Any, size: int) -> Any:
         name = f"llvm.masked.load.v{POSTINGS}i{8 * size}.p0"
@@ -109,13 +109,13 @@ def _write_gains(function: Any) -> None:
 
     step = ir.Constant(number.type, [4] * POSTINGS)
     offsets = builder.mul(builder.sext(load(rows, whole, 4), number.type), step)
-    start = _every(builder, builder.ptrtoint(lengths, _I64), POSTINGS)
+    start = _splat(builder, builder.ptrtoint(lengths, _I64), POSTINGS)
     places = builder.inttoptr(builder.add(start, offsets), vector(_I32.as_pointer(), POSTINGS))
     name = f"llvm.masked.gather.v{POSTINGS}i32.v{POSTINGS}p0"
     long = call(builder, name, whole, places, ir.Constant(_I32, 4), there,
                  ir.Constant(whole, [0] * POSTINGS))  # fmt: skip
     tf = builder.uitofp(load(often, vector(_I16, POSTINGS), 2), real)
-    weights, levels, slopes = (_every(builder, one, POSTINGS) for one in (weight, level, slope))
+    weights, levels, slopes = (_splat(builder, one, POSTINGS) for one in (weight, level, slope))
     norm = builder.fadd(levels, builder.fmul(slopes, builder.sitofp(long, real)))
     gain = builder.fdiv(builder.fmul(weights, tf), builder.fadd(tf, norm))
     builder.store(gain, builder.bitcast(out, real.as_pointer()), align=4)
