@@ -78,11 +78,11 @@ class Daemon:
         self.process.wait()
 
     def stop(self) -> None:
-        """Ends it, if it runs."""
+        """Ends it, if it runs; what it said is shown where a test fails."""
         self.client.close()
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.communicate(timeout=30)
+        sys.stderr.write(self.process.communicate(timeout=30)[1])
 
 
 @contextmanager
@@ -435,6 +435,30 @@ def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
     assert reader.snapshot.find(note(1).uri) is None
     assert reader.snapshot.find(note(2).uri) is None
     assert reader.snapshot.find(note(3).uri) is not None
+    assert reader.verify().ok
+    assert reader.failure() is None
+    reader.close()
+    writer.close()
+
+
+def test_a_base_that_is_deleted_once_it_is_read_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is looked for in its directory any more, where files may vanish one by one."""
+    writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
+    writer.put([prepare(note(number)) for number in range(20)]).result()
+    writer.optimize()
+    size = writer.stats().index.bytes_on_disk
+    load = bases.load
+
+    def deleted_then(root: Path) -> Any:
+        found = load(root)
+        shutil.rmtree(root)
+        return found
+
+    monkeypatch.setattr(bases, "load", deleted_then)
+    reader = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True))
+    assert reader.stats().index.bytes_on_disk == size > 0
     assert reader.verify().ok
     assert reader.failure() is None
     reader.close()

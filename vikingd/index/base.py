@@ -217,8 +217,10 @@ def save(root: Path, stored: Stored, room: int) -> Path:
     return target
 
 
-def load(root: Path) -> tuple[Stored, Path] | None:
-    """Maps the current base; None where there is none.
+def load(root: Path) -> tuple[Stored, int] | None:
+    """Maps the current base, and tells how many bytes of disk it takes; None where there is none.
+
+    All that is asked of its directory is asked here: a reader's writer may delete it at any moment.
 
     Raises:
         Corrupt: a file is missing, has another size, or is of another format.
@@ -254,12 +256,14 @@ def load(root: Path) -> tuple[Stored, Path] | None:
             ivf.load(path),
             columns,
         )
+        # In blocks: there is room in files that takes none.
+        size = sum(p.stat().st_blocks * 512 for p in path.rglob("*") if p.is_file())
         # A reader loads beside the writer, which may put another base in this one's place.
         if (path / _MANIFEST).read_text() != text:
             raise Corrupt(f"{path.name} was replaced while it was read")
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise Corrupt(f"the base {path.name} can't be read: {error}") from error
-    return stored, path
+    return stored, size
 
 
 def stamp(root: Path) -> tuple[int, int] | None:

@@ -105,20 +105,18 @@ class Index:
         found = bases.load(self._root)
         if found is None:
             return False
-        stored, path = found
+        stored, size = found
         manifest = stored.manifest
         if self._prior.shape[1] == 0:
             self._prior = np.zeros((self._prior.shape[0], manifest.dimension), np.float32)
         if (manifest.model, manifest.dimension) != (self._model, self._prior.shape[1]):
-            raise Corrupt(
-                f"{path.name} is of {manifest.model} with {manifest.dimension} dimensions"
-            )
+            raise Corrupt(f"the base is of {manifest.model} with {manifest.dimension} dimensions")
         if manifest.revision == 0:
             self._stamp = stamp
             return False
         changes, revision = changes_since(manifest.revision)
         self._generation = self._with(self._over(stored), changes, revision)
-        self._bytes = _size(path)
+        self._bytes = size
         self._stamp = stamp
         return True
 
@@ -228,7 +226,8 @@ class Index:
         path = bases.save(self._root, stored, self._room(stored.base))
         loaded = bases.load(self._root)
         assert loaded is not None
-        fresh = self._over(loaded[0])
+        stored, size = loaded
+        fresh = self._over(stored)
         fresh.apply(snapshot.linked(), snapshot.revision)
         while True:
             with self._lock:
@@ -243,7 +242,7 @@ class Index:
                     break
             for changes, revision in waiting:
                 fresh.apply(changes, revision)
-        self._bytes = _size(path)
+        self._bytes = size
         bases.remove_others(self._root, path)
         self._written(snapshot.revision)
         self._compacted(time.perf_counter() - started)
@@ -286,8 +285,3 @@ def _dimension(change: Change) -> int:
     if isinstance(change, Upsert):
         return next((len(text.vector) // 4 for text in change.texts if text.vector), 0)
     return 0
-
-
-def _size(path: Path) -> int:
-    # In blocks: there is room in files that takes none.
-    return sum(p.stat().st_blocks * 512 for p in path.rglob("*") if p.is_file())
