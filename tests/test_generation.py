@@ -56,12 +56,12 @@ def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: i
     made = [upsert(i, f"{ROOT}/{i}", texts=2) for i in range(2, 700)]
     first.apply([upsert(1, ROOT, is_directory=True), *made], 1)
     base, dirs, files = compacted(first.snapshot)
-    save(tmp_path, Stored(base, dirs, files, Manifest(1, 1, 4, "none"), None), kept)
+    path = save(tmp_path, Stored(base, dirs, files, Manifest(1, 1, 4, "none"), None), kept)
     loaded = load(tmp_path)
     assert loaded is not None
     stored = loaded[0]
     generation = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=kept)
-    on_disk = np.load(loaded[1] / "text_id.npy", mmap_mode="r")
+    on_disk = np.load(path / "text_id.npy", mmap_mode="r")
     assert len(on_disk) == len(base.text_id) + kept
     for name, column in stored.columns.items():
         assert np.shares_memory(generation.columns[name], column)
