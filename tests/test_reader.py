@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import StoreMismatch
 from vikingd.index import base as bases
+from vikingd.index.commit import Commit
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.pb.retrieval_pb2 import FindResponse
@@ -463,3 +465,74 @@ def test_a_base_that_is_deleted_once_it_is_read_is_whole(
     assert reader.failure() is None
     reader.close()
     writer.close()
+
+
+def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_path: Path) -> None:
+    """Meanwhile it answers from what it has."""
+    with (
+        serving(tmp_path, **SMALL) as writing,
+        serving(tmp_path, "--reader") as reading,
+    ):
+        writer, reader, pid = writing.client, reading.client, reading.process.pid
+        revision = writer.put([note(number) for number in range(100)]).revision
+        assert reader.find("harbour", min_revision=revision).resources
+        eventually(lambda: writer.optimize().generation > 1)  # by which all kernels are loaded
+        eventually(lambda: reader.stats().index.generation == writer.stats().index.generation)
+        usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, usual[1]))
+        writer.put([note(number) for number in range(100, 200)])
+        generation = writer.optimize().generation
+        time.sleep(1.5)  # of which more than a second is spent on failing
+        assert reader.find("harbour").resources
+        assert reader.stats().index.generation < generation
+        assert reading.process.poll() is None
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
+        eventually(lambda: reader.stats().index.generation == generation)
+        assert reader.verify().ok
+
+
+def test_a_commit_that_was_taken_by_half_is_not_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader begins anew from the base, with all that came since."""
+    settings = IndexSettings(minimum=10_000)
+    writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), settings))
+    writer.put([prepare(note(number)) for number in range(20)]).result()
+    writer.optimize()
+    reader = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True))
+    fill, failures = Commit.finish, 0
+
+    def fails(commit: Commit) -> None:
+        nonlocal failures
+        if threading.current_thread().name == "store-reader" and not failures:
+            failures += 1
+            raise MemoryError
+        fill(commit)
+
+    monkeypatch.setattr(Commit, "finish", fails)
+    committed = writer.put([prepare(note(30))]).result()
+    reader.wait_for_revision(committed.revision, SECONDS)
+    assert failures == 1
+    assert reader.verify().ok
+    assert reader.failure() is None
+    reader.close()
+    writer.close()
+
+
+def test_a_base_from_before_the_first_vector_is_passed_over(
+    pair: tuple[MessageClient, MessageClient], tmp_path: Path
+) -> None:
+    """It may be written while that vector is taken; a reader that has it goes on without."""
+    writer, reader = pair
+    writer.put([Draft(f"{ROOT}/plain.md", content="without a vector")])
+    assert writer.optimize().generation == 1
+    revision = writer.put([note(number) for number in range(3)]).revision
+    assert reader.find("note", vector=vector(1), min_revision=revision).resources
+    current = tmp_path / "index" / "CURRENT"
+    again = current.with_name("again")
+    again.write_text(current.read_text())
+    again.rename(current)
+    revision = writer.put([note(4)]).revision
+    ours = answer(reader, 4, revision, Method.EXHAUSTIVE)
+    assert ours == answer(writer, 4, revision, Method.EXHAUSTIVE)
+    assert reader.verify().ok

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from store_helpers import DOCS, GUIDE, ONE, TWO, Mirror, file, opened, put, scanned, text_ids, uris
 
-from vikingd.errors import Corrupt, InvalidField, NotFound, StoreInUse, StoreMismatch
+from vikingd.errors import Corrupt, InvalidField, NotFound, StoreFailed, StoreInUse, StoreMismatch
 from vikingd.model import Context, Filled, Passage, Remove
 from vikingd.store import Store, StoreCounts, page_token, schema
 from vikingd.uri import ROOT
@@ -283,7 +283,7 @@ def test_migrations_and_their_record_are_one(
         before = scanned(store)
     bad = "CREATE TABLE extra (x); INSERT INTO extra VALUES (1); CREATE TABLE extra (y)"
     monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, bad])
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(StoreFailed, match="extra already exists"):
         Store(tmp_path, model="m", dimension=2)
     good = bad.rpartition(";")[0]
     monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS[:-1], good])

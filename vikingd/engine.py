@@ -39,8 +39,10 @@ from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
 
 _FEED = 2000
-_ATTEMPTS = 10  # of a reader to take what its writer may just be replacing
+_ATTEMPTS = 10  # of a reader that starts to take what its writer may just be replacing
 _PAUSE = 0.05  # seconds before the next one
+_MEETINGS = 5000  # looks whether index and store stand at the same revision
+_PAUSE_TO_MEET = 0.002  # seconds between two of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,22 +250,15 @@ class Engine:
             self.store.forget_removals(revision)
 
     def _follow(self) -> None:
-        """Takes what the writer has committed."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                self._step()
-                return
-            except Corrupt:
-                # The writer replaced the base that was read, or forgot what was asked for because a
-                # newer one is there.
-                if attempt == _ATTEMPTS - 1:
-                    raise
-            time.sleep(_PAUSE)
+        """Takes what the writer has committed.
 
-    def _step(self) -> None:
+        Raises:
+            Corrupt: among others, when the writer has just replaced the base that was read, or
+                forgotten what was asked for because a newer one is there.
+        """
         store, index = self.store, self._index
         revision = store.revision  # asked for in any case: it fails when the model is another one
-        if not index.is_replaced() or not self._load_base():
+        if not (index.is_replaced() or index.is_broken) or not self._load_base():
             known = self.snapshot.revision
             if revision == known:
                 return
@@ -436,18 +431,25 @@ class Engine:
         return (queries.hits, queries.misses) if queries is not None else (0, 0)
 
     def verify(self) -> VerifyReport:
-        """Compares index and store, row by row, at one revision."""
-        for _ in range(5):
+        """Compares index and store, row by row, at one revision.
+
+        Raises:
+            RevisionNotReached: commits came so fast that the two never stood at the same one.
+        """
+        for _ in range(_MEETINGS):
             snapshot = self.snapshot
-            comparison = Comparison(snapshot)
-            comparison.run(self.store.scan(), self.store.links())
-            if not comparison.problems or self.store.revision == snapshot.revision:
-                break
-            # Writes came between the snapshot and the reading: compare again.
-        return VerifyReport(
-            not comparison.problems, comparison.contexts, comparison.texts, comparison.vectors,
-            tuple(comparison.problems), snapshot.revision,
-        )  # fmt: skip
+            with self.store.standing_at(snapshot.revision) as stored:
+                if stored is not None:
+                    comparison = Comparison(snapshot)
+                    comparison.run(*stored)
+                    return VerifyReport(
+                        not comparison.problems, comparison.contexts, comparison.texts,
+                        comparison.vectors, tuple(comparison.problems), snapshot.revision,
+                    )  # fmt: skip
+            time.sleep(_PAUSE_TO_MEET)
+        raise RevisionNotReached(
+            "index and store never stood at the same revision for all the writes; ask again"
+        )
 
     def optimize(self) -> tuple[int, int]:
         """Compacts the index now; (generation, revision of its base)."""

@@ -24,6 +24,7 @@ from vikingd import __version__
 from vikingd.config import ConfigError, Settings, split_address
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
+from vikingd.errors import VikingError
 from vikingd.index.index import IndexSettings
 from vikingd.intent.planner import Planner
 from vikingd.intent.settings import PlannerSettings
@@ -101,10 +102,14 @@ def run(settings: Settings, *, reembed: bool = False, reader: bool = False) -> i
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
     asyncio.run(_serve(engine, settings, addresses, metrics, endpoint, tracing, models))
-    lost = reader and engine.failure()
-    if lost:
-        print(f"vikingd: the reader ends: {lost}", file=sys.stderr, flush=True)
-    return 1 if lost else 0
+    if _is_lost(engine):
+        print(f"vikingd: the reader ends: {engine.failure()}", file=sys.stderr, flush=True)
+    return int(_is_lost(engine))
+
+
+def _is_lost(engine: Engine) -> bool:
+    """Whether this is a reader that can't follow its store any more; its exit code is 1 then."""
+    return engine.settings.reader and engine.failure() is not None
 
 
 async def _serve(
@@ -154,12 +159,12 @@ async def _serve(
     for address in bound:
         print(f"vikingd {__version__} serving on {address}", flush=True)
     # The first write need not load its kernels, nor need the first answer wait for that.
-    loading = threading.Thread(target=warm.take_through, daemon=True)
+    loading = threading.Thread(target=_load_the_rest, daemon=True)
     loading.start()
     await stop.wait()
 
     _log.info("stopping", grace_s=_GRACE)
-    threading.Timer(_LAST_RESORT, _give_up).start()
+    threading.Timer(_LAST_RESORT, _give_up, (int(_is_lost(engine)),)).start()
     watch.cancel()
     await state.servicer.enter_graceful_shutdown()
     await server.stop(_GRACE)
@@ -173,6 +178,13 @@ async def _serve(
         closing.append(asyncio.to_thread(tracing.close, _FLUSH))
     await asyncio.gather(*closing)
     _log.info("stopped")
+
+
+def _load_the_rest() -> None:
+    try:
+        warm.take_through()
+    except (OSError, VikingError) as error:  # there is no room for a small index, say
+        _log.warning("kernels of writes are loaded with the first of them", reason=str(error))
 
 
 class _Health:
@@ -205,8 +217,11 @@ class _Health:
         """
         while True:
             await asyncio.sleep(_HEALTH_INTERVAL)
-            await self.refresh()
-            if self._engine.settings.reader and self._engine.failure():
+            try:
+                await self.refresh()
+            except Exception:
+                _log.exception("health is not known")
+            if _is_lost(self._engine):
                 stop.set()
 
 
@@ -232,9 +247,9 @@ def _stop_at_once_while_loading() -> None:
         signal.signal(number, end)
 
 
-def _give_up() -> None:
+def _give_up(code: int) -> None:
     _log.warning("stopping takes too long, ending now")
-    os._exit(0)
+    os._exit(code)
 
 
 def _trace() -> Tracing:

@@ -237,10 +237,11 @@ class BacklogWorker:
         )
 
     def _skipped_text(self) -> str:
-        if not self._skipped:
+        skipped = list(self._skipped.items())  # at once: the worker's thread adds to it
+        if not skipped:
             return ""
-        text_id, reason = next(reversed(self._skipped.items()))
-        return f"{len(self._skipped)} skipped until the next start, last text {text_id}: {reason}"
+        text_id, reason = skipped[-1]
+        return f"{len(skipped)} skipped until the next start, last text {text_id}: {reason}"
 
     def _run(self) -> None:
         try:

@@ -184,29 +184,14 @@ def save(root: Path, stored: Stored, room: int) -> Path:
 
     Its columns are written with room for so many more rows, which takes no blocks of the disk.
     """
-    base, manifest = stored.base, stored.manifest
-    target = root / f"base-{manifest.generation:08d}"
+    target = root / f"base-{stored.manifest.generation:08d}"
     scratch = root / f"{target.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    columns = rows.columns_of(base)
-    for name, column in columns.items():
-        mapped = np.lib.format.open_memmap(
-            _array(scratch, name), "w+", column.dtype, (len(column) + room,)
-        )
-        mapped[: len(column)] = column
-    for spec in fields(base):
-        if spec.name not in columns:
-            np.save(_array(scratch, spec.name), getattr(base, spec.name))
-    sizes = {path.name: path.stat().st_size for path in scratch.glob("*.npy")}
-    stored.dir_columns.save(scratch / "dir_columns")
-    stored.file_columns.save(scratch / "file_columns")
-    if stored.inverted_file is not None:
-        ivf.save(stored.inverted_file, scratch)
-    record = {spec.name: getattr(manifest, spec.name) for spec in fields(manifest)}
-    (scratch / _MANIFEST).write_text(json.dumps({**record, "sizes": sizes}, indent=1))
-    for path in [p for p in scratch.rglob("*") if p.is_file()] + [scratch]:
-        _fsync(path)
+    try:
+        _write(scratch, stored, room)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)  # the store needs the room, if that ran out
+        raise
     shutil.rmtree(target, ignore_errors=True)
     scratch.rename(target)
     current = root / f"{_CURRENT}.tmp"
@@ -217,6 +202,42 @@ def save(root: Path, stored: Stored, room: int) -> Path:
     return target
 
 
+def _write(folder: Path, stored: Stored, room: int) -> None:
+    folder.mkdir(parents=True)
+    columns = rows.columns_of(stored.base)
+    for name in (spec.name for spec in fields(Base)):
+        if name not in columns:
+            _save(_array(folder, name), getattr(stored.base, name))
+    for name, column in columns.items():
+        _save(_array(folder, name), column, room)
+    sizes = {path.name: path.stat().st_size for path in folder.glob("*.npy")}
+    stored.dir_columns.save(folder / "dir_columns")
+    stored.file_columns.save(folder / "file_columns")
+    if stored.inverted_file is not None:
+        ivf.save(stored.inverted_file, folder)
+    record = {spec.name: getattr(stored.manifest, spec.name) for spec in fields(Manifest)}
+    (folder / _MANIFEST).write_text(json.dumps({**record, "sizes": sizes}, indent=1))
+    for path in [p for p in folder.rglob("*") if p.is_file()] + [folder]:
+        _fsync(path)
+
+
+def _save(path: Path, array: npt.NDArray[Any], room: int = 0) -> None:
+    """Saves an array as one that is longer by `room`, in which nothing is written.
+
+    Not by NumPy: its mapping ends the process where the disk is full, and its `save` does not say
+    that this is the reason.
+    """
+    header = {
+        "descr": np.lib.format.dtype_to_descr(array.dtype),
+        "fortran_order": False,
+        "shape": (len(array) + room, *array.shape[1:]),
+    }
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        file.truncate(file.tell() + room * array.itemsize)
+
+
 def load(root: Path) -> tuple[Stored, int] | None:
     """Maps the current base, and tells how many bytes of disk it takes; None where there is none.
 
@@ -225,10 +246,10 @@ def load(root: Path) -> tuple[Stored, int] | None:
     Raises:
         Corrupt: a file is missing, has another size, or is of another format.
     """
-    current = root / _CURRENT
-    if not current.exists():
+    try:
+        path = root / (root / _CURRENT).read_text().strip()
+    except FileNotFoundError:
         return None
-    path = root / current.read_text().strip()
     try:
         text = (path / _MANIFEST).read_text()
         record = json.loads(text)

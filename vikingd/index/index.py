@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,10 @@ from vikingd.model import Change, Filled, Upsert
 
 ChangesSince = Callable[[int], tuple[Sequence[Change], int]]
 """What leads from a revision to the present one, and which that is."""
+
+_PAUSE = 60.0  # seconds at least from a compaction that failed to the next one
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,8 @@ class Index:
         )
         self._worker: threading.Thread | None = None
         self._problem = ""
+        self._not_before = 0.0  # by time.monotonic; when a compaction may be begun again
+        self._broken = False
         self._closing = False
         self._bytes = 0
         self._generation = self._empty(prior.shape[1])
@@ -96,7 +103,7 @@ class Index:
         """Takes the base on disk with what has changed since; False: everything must be fed in.
 
         Until all of that is taken, what was there before is shown. A base of revision 0 is what
-        became of a feed that was broken off, and no use.
+        became of a feed that was broken off, and no use; nor is one from before the first vector.
 
         Raises:
             Corrupt: there is one, but it can't be used; feeding everything in mends it.
@@ -109,25 +116,32 @@ class Index:
         manifest = stored.manifest
         if self._prior.shape[1] == 0:
             self._prior = np.zeros((self._prior.shape[0], manifest.dimension), np.float32)
-        if (manifest.model, manifest.dimension) != (self._model, self._prior.shape[1]):
-            raise Corrupt(f"the base is of {manifest.model} with {manifest.dimension} dimensions")
-        if manifest.revision == 0:
+        if manifest.revision == 0 or manifest.dimension == 0 < self._prior.shape[1]:
             self._stamp = stamp
             return False
+        if (manifest.model, manifest.dimension) != (self._model, self._prior.shape[1]):
+            raise Corrupt(f"the base is of {manifest.model} with {manifest.dimension} dimensions")
         changes, revision = changes_since(manifest.revision)
         self._generation = self._with(self._over(stored), changes, revision)
         self._bytes = size
         self._stamp = stamp
+        self._broken = False
         return True
 
     def is_replaced(self) -> bool:
         """Whether another process has put a new base on disk since the last load or clearing."""
         return bases.stamp(self._root) != self._stamp
 
+    @property
+    def is_broken(self) -> bool:
+        """Whether a commit was taken by half; until the next load or clearing none is taken."""
+        return self._broken
+
     def clear(self) -> None:
         """Lets go of what was loaded, and leaves the base on disk: everything must be fed in."""
         self._stamp = bases.stamp(self._root)
         self._generation = self._empty(self._prior.shape[1])
+        self._broken = False
 
     def apply(self, changes: Sequence[Change], revision: int) -> None:
         """Takes one commit; it is seen by the next reader.
@@ -136,9 +150,13 @@ class Index:
             Corrupt: index and store have come apart.
         """
         with self._lock:
+            if self._broken:
+                raise Corrupt("an earlier commit was taken by half")
             if self._since is not None:
                 self._since.append((changes, revision))
+            self._broken = True
             self._generation = self._with(self._generation, changes, revision)
+            self._broken = False
         if self._worker is None and not self._closing and self._due():
             self._start()
 
@@ -186,33 +204,41 @@ class Index:
         return wider
 
     def _due(self) -> bool:
-        if self._read_only:
+        if self._read_only or time.monotonic() < self._not_before:
             return False
         generation = self._generation
         changed = generation.tail_texts + generation.filled_in_base + generation.dead_texts
         base = len(generation.base.text_dir)
         return changed >= max(self._settings.minimum, int(base * self._settings.ratio))
 
-    def _start(self) -> threading.Thread:
+    def _start(self) -> None:
         with self._lock:
-            worker = self._worker
-            if worker is None:
-                worker = threading.Thread(target=self._run, name="compaction", daemon=True)
-                self._worker = worker
+            if self._worker is not None:
+                return
+            worker = threading.Thread(target=self._run, name="compaction", daemon=True)
+            try:
                 worker.start()
-            return worker
+            except RuntimeError as error:  # there can be no more threads; commits go on
+                self._failed(error)
+            else:
+                self._worker = worker
 
     def _run(self) -> None:
         try:
             self._compact()
             self._problem = ""
         except Exception as error:
-            # The old generation serves on; what went wrong is shown and tried again when due.
-            self._problem = f"compaction failed: {error}"
+            self._failed(error)
         finally:
             with self._lock:
                 self._since = None
                 self._worker = None
+
+    def _failed(self, error: Exception) -> None:
+        """The old generation serves on; what went wrong is shown and tried again when due."""
+        self._problem = f"compaction failed: {error}"
+        self._not_before = time.monotonic() + _PAUSE
+        _log.warning("%s; next try in %g s or later", self._problem, _PAUSE)
 
     def _compact(self) -> None:
         started = time.perf_counter()
@@ -257,12 +283,17 @@ class Index:
 
     def compact(self) -> tuple[int, int]:
         """Compacts now and waits for it; (generation, revision of its base)."""
-        while (worker := self._worker) is not None:
-            worker.join()
-        self._start().join()
+        while self._worker is not None:
+            self._join()
+        self._start()
+        self._join()
         if self._problem:
             raise Corrupt(self._problem)
         return self._generation.number, self._generation.base_revision
+
+    def _join(self) -> None:
+        if (worker := self._worker) is not None:
+            worker.join()
 
     def state(self) -> IndexState:
         """The index in numbers."""
@@ -275,8 +306,7 @@ class Index:
     def close(self) -> None:
         """Waits for a running compaction; no other one begins."""
         self._closing = True
-        if (worker := self._worker) is not None:
-            worker.join()
+        self._join()
 
 
 def _dimension(change: Change) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -58,8 +59,7 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
 
 def load_search() -> None:
     """Loads what a find or a retrieval runs from the cache; not what writes do."""
-    with _index() as index:
-        _search(index.snapshot)
+    _search(_new_index(Path(os.devnull)).snapshot)
 
 
 def compile_beside() -> None:
@@ -88,10 +88,13 @@ def take_through(*, searching: bool = True) -> None:
 def _index() -> Iterator[Index]:
     """An empty one, gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="vikingd-warm-") as path:
-        prior = np.zeros((SCRIPTS, _DIMENSION), np.float32)
-        index = Index(Path(path), "warm", prior, IndexSettings())
+        index = _new_index(Path(path))
         yield index
         index.close()
+
+
+def _new_index(path: Path) -> Index:
+    return Index(path, "warm", np.zeros((SCRIPTS, _DIMENSION), np.float32), IndexSettings())
 
 
 def _commits() -> Iterator[list[Change]]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
 from vikingd.errors import StoreMismatch
 from vikingd.store.reads import Reads
-from vikingd.store.schema import MIGRATIONS, connect
+from vikingd.store.schema import MIGRATIONS, connect, failing
 from vikingd.store.store import DATABASE, fits, named
 
 _INTERVAL = 0.01  # seconds between two looks for commits
 _LOOKS = 100  # after so many, what no commit tells of is looked for too
+_PAUSE = 0.05  # seconds before what could not be taken is tried again
+_QUIET = 1.0  # seconds of that before it is logged: a base may just be replaced
+_PATIENCE = 30.0  # seconds of that until the reader gives up
+
+_log = logging.getLogger(__name__)
 
 
 class StoreReader(Reads):
@@ -31,6 +38,7 @@ class StoreReader(Reads):
 
     Raises:
         StoreMismatch: there is no store, or its vectors or its schema do not fit.
+        StoreFailed: SQLite can't read it.
     """
 
     def __init__(self, path: Path, *, model: str, dimension: int | None) -> None:
@@ -46,7 +54,8 @@ class StoreReader(Reads):
         self.dimension = dimension
         self.failure = ""
         self._file = os.stat(database)
-        self._db = connect(database, read_only=True)
+        with failing("the store could not be opened"):
+            self._db = connect(database, read_only=True)
         try:
             self._look()
         except BaseException:
@@ -86,7 +95,9 @@ class StoreReader(Reads):
     def start(self, on_change: Callable[[], None]) -> None:
         """Begins to watch: calls `on_change` at once, after each commit, and about once a second.
 
-        It is called in a thread of its own. When it raises, that ends and `failure` says why.
+        It is called in a thread of its own, and again when it raises. When nothing but that has
+        come of it for half a minute, or with StoreMismatch at once, the watch ends, and `failure`
+        says why.
         """
         self._thread = threading.Thread(
             target=self._watch, args=(on_change,), name="store-reader", daemon=True
@@ -102,21 +113,29 @@ class StoreReader(Reads):
         self._db.close()
 
     def _watch(self, on_change: Callable[[], None]) -> None:
-        seen = None
-        try:
-            for look in count():
+        seen, failing_since, is_told = None, None, False
+        for look in count():
+            try:
                 # It changes with each commit of another connection.
                 (version,) = self._db.execute("PRAGMA data_version").fetchone()
                 now_and_then = look % _LOOKS == 0
                 if now_and_then and not self._is_there():
                     raise StoreMismatch(f"the store in {self._path} was removed or replaced")
                 if version != seen or now_and_then:
-                    seen = version
                     on_change()
-                if self._stop.wait(_INTERVAL):
+                    seen = version
+                failing_since, is_told = None, False
+            except Exception as error:
+                failing_since = failing_since or time.monotonic()
+                lasted = time.monotonic() - failing_since
+                if isinstance(error, StoreMismatch) or lasted > _PATIENCE:
+                    self.failure = str(error) or repr(error)
                     return
-        except Exception as error:
-            self.failure = str(error) or repr(error)
+                if lasted > _QUIET and not is_told:
+                    is_told = True
+                    _log.warning("the store can't be followed, trying again: %s", error)
+            if self._stop.wait(_INTERVAL if failing_since is None else _PAUSE):
+                return
 
     def _is_there(self) -> bool:
         try:

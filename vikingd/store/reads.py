@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from vikingd.model import (
     Upsert,
 )
 from vikingd.store.rows import links, memory_file, metadata_of, text_of, upserts
-from vikingd.store.schema import connect
+from vikingd.store.schema import connect, failing
 from vikingd.uri import ROOT, subtree_bounds
 
 
@@ -86,6 +87,20 @@ def _stored_entry(row: Sequence[Any]) -> StoredEntry:
     return StoredEntry(uri, Entry(entry_id, reinforcement, accesses, time, created_at), *place)
 
 
+def _size(path: str) -> int:
+    """Of a file, in bytes; 0 where there is none."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _contexts(db: sqlite3.Connection) -> Iterator[Upsert]:
+    """All, by URI."""
+    rows = db.execute("SELECT id FROM contexts WHERE tenant = 'default' ORDER BY uri")
+    return upserts(db, (context_id for (context_id,) in rows))
+
+
 def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
     row: Sequence[Any] | None = rows.fetchone()
     if row is None:
@@ -111,19 +126,20 @@ class Reads:
         """A connection that sees one revision until it is given back."""
         if self._closed:
             raise Stopping("the store is closed")
-        try:
-            db = self._idle.pop()
-        except IndexError:
-            db = connect(self._database, read_only=True)
-        try:
-            db.execute("BEGIN")
-            yield db
-        finally:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            self._idle.append(db)
-            if self._closed:
-                self._close_idle()
+        with failing("the store could not be read"):
+            try:
+                db = self._idle.pop()
+            except IndexError:
+                db = connect(self._database, read_only=True)
+            try:
+                db.execute("BEGIN")
+                yield db
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                self._idle.append(db)
+                if self._closed:
+                    self._close_idle()
 
     def _close_idle(self) -> None:
         self._closed = True
@@ -316,8 +332,7 @@ class Reads:
                 "(SELECT count(*) FROM links)"
             )
         contexts, directories, texts, without_vector, links = row
-        files = self._database.parent.glob(f"{self._database.name}*")
-        size = sum(file.stat().st_size for file in files)
+        size = sum(_size(f"{self._database}{suffix}") for suffix in ("", "-wal", "-shm"))
         return StoreCounts(
             directories, contexts - directories, texts, texts - without_vector, links, size
         )
@@ -331,8 +346,17 @@ class Reads:
     def scan(self) -> Iterator[Upsert]:
         """All contexts by URI, with texts and vectors, as they stand when the scan begins."""
         with self._snapshot() as db:
-            rows = db.execute("SELECT id FROM contexts WHERE tenant = 'default' ORDER BY uri")
-            yield from upserts(db, (context_id for (context_id,) in rows))
+            yield from _contexts(db)
+
+    @contextmanager
+    def standing_at(self, revision: int) -> Iterator[tuple[Iterator[Upsert], list[Linked]] | None]:
+        """What `scan` and `links` give, both at `revision`; None when that is not the present one.
+
+        The contexts are read while they are asked for, before the end of the `with`.
+        """
+        with self._snapshot() as db:
+            (now,) = db.execute("SELECT value FROM meta WHERE key = 'store.revision'").fetchone()
+            yield None if now != revision else (_contexts(db), links(db))
 
     def links(self) -> list[Linked]:
         """All links, each once, by URI."""

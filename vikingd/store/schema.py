@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from vikingd.errors import StoreMismatch
+from vikingd.errors import StoreFailed, StoreMismatch
 
 # The wide columns stand last, so that the narrow ones are read without their overflow pages.
 # texts.text is NULL where headings and content make it, see rows.text_of.
@@ -96,6 +96,15 @@ MIGRATIONS: list[str] = [_TABLES, _ENTRIES]
 """Scripts that lead from one schema to the next; only ever appended to."""
 
 _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that imports write most pages once
+
+
+@contextmanager
+def failing(what: str) -> Iterator[None]:
+    """Within it an error of SQLite's becomes StoreFailed, which begins with `what`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreFailed(f"{what}: {error}") from error
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:

@@ -16,7 +16,7 @@ from vikingd.errors import StoreInUse, StoreMismatch
 from vikingd.memory.model import Rewrite
 from vikingd.model import Committed, Prepared
 from vikingd.store.reads import Reads
-from vikingd.store.schema import connect, migrate, transaction
+from vikingd.store.schema import connect, failing, migrate, transaction
 from vikingd.store.transaction import EMPTY_DIRECTORY
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.uri import ROOT
@@ -50,6 +50,7 @@ class Store(Reads):
     Raises:
         StoreInUse: when another `Store` has it open, in this process or another one.
         StoreMismatch: when its vectors or its schema do not fit.
+        StoreFailed: when SQLite can't open it.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Store(Reads):
         database = path / DATABASE
         super().__init__(database)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with ExitStack() as stack:
+        with failing("the store could not be opened"), ExitStack() as stack:
             stack.callback(os.close, _lock(path))
             self._db = connect(database)
             stack.callback(self._db.close)

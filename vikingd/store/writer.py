@@ -13,12 +13,13 @@ from queue import Empty, SimpleQueue
 
 from vikingd.errors import Corrupt, Stopping, StoreFailed
 from vikingd.model import Change, Committed
-from vikingd.store.schema import transaction
+from vikingd.store.schema import failing, transaction
 from vikingd.store.transaction import Ids, Transaction
 
 Operation = Callable[[Transaction], Committed]
 OnCommit = Callable[[list[Change], int], None]
 
+_NOT_WRITTEN = "the store could not be written"
 _MAX_GROUP = 1024  # contexts (or other operations) that one commit waits for
 
 
@@ -78,8 +79,12 @@ class Writer:
         return request.future
 
     def execute(self, *statements: tuple[str, tuple[object, ...]]) -> None:
-        """Runs statements in a transaction of their own, between two groups."""
-        with self._writing, transaction(self._db):
+        """Runs statements in a transaction of their own, between two groups.
+
+        Raises:
+            StoreFailed: nothing of it was written.
+        """
+        with failing(_NOT_WRITTEN), self._writing, transaction(self._db):
             for sql, values in statements:
                 self._db.execute(sql, values)
 
@@ -123,7 +128,7 @@ class Writer:
                 case Committed():
                     request.future.set_result(result)
                 case sqlite3.Error():
-                    error = StoreFailed(f"the store could not be written: {result}")
+                    error = StoreFailed(f"{_NOT_WRITTEN}: {result}")
                     error.__cause__ = result
                     request.future.set_exception(error)
                 case _:

@@ -1,0 +1,142 @@
+"""What the machine lacks for a while: room on the disk, threads, time between two writes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.errors import Corrupt, StoreFailed
+from vikingd.index.index import IndexSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.model import Draft
+from vikingd.retrieve import warm
+from vikingd.store.reads import Reads
+
+ROOT = "viking://resources"
+
+
+def engine(path: Path, minimum: int = 10**6) -> Engine:
+    """One that writes, without an embedder, and compacts at `minimum` changes."""
+    return Engine(
+        EngineSettings(path, EmbedSettings(provider="none"), IndexSettings(minimum=minimum))
+    )
+
+
+def put(to: Engine, first: int, count: int) -> None:
+    """Writes some files in one commit."""
+    drafts = [Draft(f"{ROOT}/{n}.md", content=f"word{n}") for n in range(first, first + count)]
+    to.put([prepare(draft) for draft in drafts]).result()
+
+
+def fill_the_disk_and_compact(path: Path) -> None:
+    """Runs on a file system of its own, which it fills but for what a base needs by far."""
+    at, ballast = engine(path / "store", minimum=3000), path / "ballast"
+    put(at, 0, 2900)
+    free = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
+    ballast.write_bytes(bytes(free - 600_000))
+    with pytest.raises(Corrupt, match=r"compaction failed: .*No space left"):
+        at.optimize()
+    assert not list((path / "store" / "index").glob("*.tmp"))
+    before = at.stats().index
+    put(at, 2900, 200)  # a compaction is due, and is left alone for now
+    assert not at.stats().index.compacting
+    assert at.stats().index.problem == before.problem
+    assert at.verify().ok
+    ballast.unlink()
+    at.optimize()
+    assert at.stats().index.problem == ""
+    assert at.stats().index.base_texts > 3000
+    assert at.verify().ok
+    at.close()
+
+
+def test_a_compaction_on_a_full_disk_fails_and_nothing_else(tmp_path: Path) -> None:
+    """The process lives, its store goes on, and the next compaction comes when there is room."""
+    alone = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no file system of one's own can be had here")
+    here = Path(__file__)
+    code = f"import {here.stem}, pathlib; {here.stem}.fill_the_disk_and_compact(pathlib.Path('.'))"
+    script = f'mount -t tmpfs -o size=32m tmpfs . && cd "$PWD" && exec {sys.executable} -c "{code}"'
+    paths = os.pathsep.join([str(here.parent), *filter(None, sys.path)])
+    done = subprocess.run(
+        [*alone, "sh", "-c", script], cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_commit_holds_where_no_thread_can_be_had_for_a_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is acknowledged; that there is no compaction is shown, and the next one is none less."""
+    at, start = engine(tmp_path, minimum=20), threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name == "compaction":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    put(at, 0, 30)
+    put(at, 30, 30)
+    assert "can't start new thread" in at.stats().index.problem
+    assert at.failure() is None
+    monkeypatch.undo()
+    at.optimize()
+    assert at.stats().index.problem == ""
+    assert at.verify().ok
+    at.close()
+
+
+def test_writes_beside_it_are_no_problem_that_verify_finds(tmp_path: Path) -> None:
+    """What it compares stands at one revision, however fast the next ones come."""
+    at, done = engine(tmp_path), threading.Event()
+    put(at, 0, 1500)
+
+    def write() -> None:
+        count = 0
+        while not done.is_set():
+            put(at, 1500 + count, 1)
+            count += 1
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    reports = [at.verify() for _ in range(3)]
+    done.set()
+    thread.join()
+    assert [report.problems for report in reports] == [()] * 3
+    assert reports[0].revision < reports[-1].revision
+    at.close()
+
+
+def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
+    """At the start, and where it became that later."""
+    (tmp_path / "store.sqlite3").write_bytes(b"nothing of the kind" * 1000)
+    done = subprocess.run(
+        [sys.executable, "-m", "vikingd.server", "serve", "--provider", "none", "--config",
+         os.devnull, "--path", str(tmp_path)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("vikingd: the store could not be opened: ")
+    assert "Traceback" not in done.stderr
+    with pytest.raises(StoreFailed, match="the store could not be read: "):
+        Reads(tmp_path / "store.sqlite3").counts()
+
+
+def test_a_start_needs_no_room_for_what_it_loads_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels are loaded by a find in an index of nothing, which is nowhere on disk."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    warm.load_search()
+    assert list(tmp_path.iterdir()) == []
