@@ -156,6 +156,22 @@ def test_a_scan_sees_one_revision(store: Store) -> None:
     assert [first, *scan] == expected
 
 
+def test_what_stands_at_a_revision_is_that_of_no_other(store: Store) -> None:
+    """Contexts and links of just that one, whatever is written while they are read."""
+    put(store, *(file(f"{DOCS}/{name}", name) for name in "ab"))
+    revision = store.link(f"{DOCS}/a", f"{DOCS}/b", "why").result().revision
+    for other in (revision - 1, revision + 1):
+        with store.standing_at(other) as stored:
+            assert stored is None
+    expected, linked = list(store.scan()), store.links()
+    with store.standing_at(revision) as stored:
+        assert stored is not None
+        store.delete([DOCS]).result()
+        assert (list(stored[0]), stored[1]) == (expected, linked)
+    with store.standing_at(revision) as stored:
+        assert stored is None
+
+
 def test_changes_since(store: Store) -> None:
     """Removals first, then whole contexts by URI, then vectors of contexts that did not change."""
     put(store, *(file(f"{DOCS}/{name}", name) for name in "abc"))
