@@ -554,7 +554,9 @@ Global___StatsResponse: _TypeAlias = StatsResponse  # noqa: Y015
 
 @_typing.final
 class VerifyRequest(_message.Message):
-    """Compares the index with the store, all of it."""
+    """Compares the index with the store, all of it, at one revision. REVISION_NOT_REACHED: writes come so
+    fast that the two never stood at the same one.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
