@@ -15,7 +15,7 @@ from trees import LARGE, Shape, World, build, compared, room, shapes, terms_of
 from viking_kernels import bm25, hierarchy, texts
 from viking_kernels import scope as scopes
 from viking_kernels import walk as walks
-from viking_kernels.arrays import NEVER, Files
+from viking_kernels.arrays import NEVER, Files, Vectors
 from viking_kernels.bounds import bound_scores
 from viking_kernels.titles import score_titles
 
@@ -55,11 +55,13 @@ class Scored:
         for row in self.dir_row.values():
             self.score(row, exact=True)
 
-    def score(self, row: int, *, exact: bool) -> int:
+    def score(self, row: int, vectors: Vectors | None = None, *, exact: bool) -> int:
         """Own scores of a directory's files; the number of their texts."""
-        return walks.score_files(
-            row, self.tree, self.vectors, self.compared, self.scope, exact, self.scratch
-        )
+        bundles = (self.tree, vectors or self.vectors, self.compared, self.scope)
+        if not exact and row < self.scope.base_dirs:
+            low, high = self.tree.directories.texts[row : row + 2].tolist()
+            texts.score_codes(low, high, *bundles, self.scratch)
+        return walks.score_files(row, *bundles, exact, self.scratch)
 
     def own_of_text(self, key: int, *, exact: bool = True) -> tuple[float, float]:
         """Own score of a text, and how far it can be off."""

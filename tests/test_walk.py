@@ -159,7 +159,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
             not coded, allowed, s.scratch, best,
         )  # fmt: skip
         for row in s.dir_row.values() if coded else ():  # some were passed over
-            walks.score_files(row, s.tree, vectors, s.compared, s.scope, False, s.scratch)
+            s.score(row, vectors, exact=False)
         value, off = s.scratch.own.astype(float)
         least, most = value - off, value + off
         if coded:

@@ -64,17 +64,27 @@ def none_yet(k: int) -> Best:
 
 
 @inlined
+def _code_directory(
+    directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch
+) -> None:
+    """Fills scratch.coded for the texts of a directory that stand in the base; see `score_codes`.
+
+    The others have codes of their own, which `score_files` looks at one by one.
+    """
+    if directory < scope.base_dirs:
+        low, high = tree.directories.texts[directory], tree.directories.texts[directory + 1]
+        score_codes(np.int64(low), np.int64(high), tree, vectors, query, scope, scratch)
+
+
+@inlined
 def score_files(
     directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, exact: bool,
     scratch: Scratch,
 ) -> int:  # fmt: skip
     """Fills scratch.own and .best for the files right in a directory; how many texts they have.
 
-    Unless `exact` from codes.
+    Unless `exact` from codes, whose scores `_code_directory` has just left in scratch.coded.
     """
-    if not exact and directory < scope.base_dirs:
-        low, high = tree.directories.texts[directory], tree.directories.texts[directory + 1]
-        score_codes(np.int64(low), np.int64(high), tree, vectors, query, scope, scratch)
     texts = 0
     file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
     while file >= 0:
@@ -155,7 +165,8 @@ def open_directory(
 ) -> tuple[bool, float, int]:  # fmt: skip
     """Scores the files right in a directory and offers them: (changed, best own score, texts).
 
-    `weights` are b, b below the scope's root, c. Sampled directories have their own scores.
+    `weights` are b, b below the scope's root, c. Sampled directories have their own scores; for
+    the others, unless `exact`, `_code_directory` has just been called.
     """
     texts = 0
     if scratch.sampled[position] == 0:
@@ -193,10 +204,13 @@ def open_all(
         floor = best.top[0] if best.held[0] == best.top.shape[0] else np.float32(-1)
         if scratch.directories[3, position] >= 0 and reach[position] >= floor:
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-            if floor >= 0 and reach[position] < np.inf and scratch.sampled[position] == 0:
-                low, high = tree.directories.texts[row], tree.directories.texts[row + 1]
-                score_codes(np.int64(low), np.int64(high), tree, vectors, query, scope, scratch)
-                if _reach(row, position, weights, True, tree, scope, scratch) < floor:
+            if not exact and scratch.sampled[position] == 0:
+                _code_directory(row, tree, vectors, query, scope, scratch)
+                if (
+                    floor >= 0
+                    and reach[position] < np.inf
+                    and _reach(row, position, weights, True, tree, scope, scratch) < floor
+                ):
                     reach[position] = -np.inf
                     continue
             settle(row, weights, tree.directories, numbers, query, scope, scratch)
@@ -393,6 +407,8 @@ def best_first(
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             root_open = root_open or row == scope.root
             settle(row, weights, tree.directories, numbers, query, scope, scratch)
+            if not exact and scratch.sampled[position] == 0:
+                _code_directory(row, tree, vectors, query, scope, scratch)
             got_in, own, more = open_directory(
                 position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
             )
