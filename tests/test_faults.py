@@ -138,5 +138,5 @@ def test_a_start_needs_no_room_for_what_it_loads_first(
 ) -> None:
     """Kernels are loaded by a find in an index of nothing, which is nowhere on disk."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    warm.load_search()
+    warm.load_find()
     assert list(tmp_path.iterdir()) == []

@@ -95,7 +95,7 @@ def run(settings: Settings, *, reembed: bool = False, reader: bool = False) -> i
     _stop_at_once_while_loading()
     models = _models(settings, metrics)
     warm.compile_kernels(_log.info)
-    warm.load_search()
+    warm.load_find()
     engine = Engine(_engine_settings(settings, reembed, reader), _log.info, metrics)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.freeze()  # what is loaded stays: collections need not look at it again
@@ -158,7 +158,8 @@ async def _serve(
     watch = asyncio.create_task(state.watch(stop))
     for address in bound:
         print(f"vikingd {__version__} serving on {address}", flush=True)
-    # The first write need not load its kernels, nor need the first answer wait for that.
+    # Neither the first retrieval nor the first write need load its kernels, nor the first find wait
+    # for that.
     loading = threading.Thread(target=_load_the_rest, daemon=True)
     loading.start()
     await stop.wait()
@@ -184,7 +185,7 @@ def _load_the_rest() -> None:
     try:
         warm.take_through()
     except (OSError, VikingError) as error:  # there is no room for a small index, say
-        _log.warning("kernels of writes are loaded with the first of them", reason=str(error))
+        _log.warning("kernels are loaded when they are first needed", reason=str(error))
 
 
 class _Health:

@@ -57,9 +57,9 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
     take_through()
 
 
-def load_search() -> None:
-    """Loads what a find or a retrieval runs from the cache; not what writes do."""
-    _search(_new_index(Path(os.devnull)).snapshot)
+def load_find() -> None:
+    """Loads what a find runs from the cache; not what retrievals and writes do besides."""
+    _find(_new_index(Path(os.devnull)).snapshot)
 
 
 def compile_beside() -> None:
@@ -153,7 +153,6 @@ def _find(snapshot: Snapshot) -> None:
     # What is asked of rows beside the find itself, from Python.
     snapshot.has_term(int(terms.key[0]), scope)
     place(row_at(0, 0, 1, 1), 0, 1, 1)
-    rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
         found = kernel.find(
@@ -176,6 +175,7 @@ def _retrieve(snapshot: Snapshot) -> None:
         scratch,
     )  # fmt: skip
     rrf(rows, np.array([len(rows)]), np.ones(1), 60.0)
+    rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     prepare(asked, means)
 
 
