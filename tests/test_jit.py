@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,24 @@ def test_another_copy_of_the_kernels_has_a_cache_of_its_own(
     assert directory_of("b") != first
     os.utime(tmp_path / "a" / "find.py", (1, 1))
     assert directory_of("a") != first
+
+
+def test_code_that_nobody_uses_any_more_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a month; that of this version counts as used with each start."""
+    mine, old, recent, foreign = (
+        tmp_path / name for name in ("kernels-mine", "kernels-old", "kernels-recent", "else")
+    )
+    for path, days in ((mine, 90), (old, 31), (recent, 29), (foreign, 90)):
+        path.mkdir()
+        (path / "code.nbc").write_bytes(b"code")
+        os.utime(path, (time.time() - days * 86_400,) * 2)
+    monkeypatch.setattr(_jit, "CACHE_DIRECTORY", mine)
+    _jit.keep_cache()
+    assert {path.name for path in tmp_path.iterdir()} == {"kernels-mine", "kernels-recent", "else"}
+    assert time.time() - mine.stat().st_mtime < 3600
+    assert (mine / "code.nbc").exists()
 
 
 def test_a_daemon_without_the_instructions_asked_for_says_so(tmp_path: Path) -> None:

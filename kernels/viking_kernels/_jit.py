@@ -5,7 +5,10 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -13,6 +16,8 @@ import numba
 from numba.core.caching import IndexDataCacheFile
 
 from viking_kernels import simd
+
+_KEPT = 30 * 24 * 3600  # seconds that code of other versions of the sources is kept unused
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -78,3 +83,16 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def is_compiled() -> bool:
     """Whether kernels of just these files have been compiled before."""
     return any(CACHE_DIRECTORY.rglob("*.nbi"))
+
+
+def keep_cache() -> None:
+    """Marks the code of just these files as used; removes what others have not used for a month.
+
+    A process that runs what is removed has it in memory, and compiles anew what it loads later.
+    """
+    # None may be there yet, or it must not be written to, or another process is at it too.
+    with suppress(OSError):
+        os.utime(CACHE_DIRECTORY)
+        for path in CACHE_DIRECTORY.parent.glob("kernels-*"):
+            if time.time() - path.stat().st_mtime > _KEPT:
+                shutil.rmtree(path, ignore_errors=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from viking_kernels import find as kernel
 from viking_kernels import flat, walk, weighted
-from viking_kernels._jit import is_compiled
+from viking_kernels._jit import is_compiled, keep_cache
 from viking_kernels.arrays import (
     SCRIPTS,
     Asked,
@@ -47,6 +47,7 @@ _BESIDE = "from vikingd.retrieve.warm import compile_beside; compile_beside()"
 
 def compile_kernels(progress: Callable[[str], None]) -> None:
     """Compiles every kernel, unless that was done before."""
+    keep_cache()
     if is_compiled():
         return
     progress("compiling kernels: the first start after an install takes about a minute")
