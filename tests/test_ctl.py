@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -245,10 +245,10 @@ def test_put_takes_its_content_from_a_file_or_stdin(
     file = tmp_path / "note.txt"
     file.write_text("从文件来\n", encoding="utf-8")
     ctl("put", "viking://resources/a.txt", "--file", str(file))
-    monkeypatch.setattr(sys, "stdin", StringIO("from stdin\n"))
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"from stdin\r\n")))
     ctl("put", "viking://resources/b.txt")
     assert ctl("get", "viking://resources/a.txt", "--content")[1] == "从文件来\n"
-    assert ctl("get", "viking://resources/b.txt", "--content")[1] == "from stdin\n"
+    assert ctl("get", "viking://resources/b.txt", "--content")[1] == "from stdin\r\n"
 
 
 @pytest.mark.usefixtures("client")
@@ -313,6 +313,12 @@ def test_find_shows_a_table_and_with_trace_the_tree(ctl: Ctl) -> None:
         (["find", "x", "--limit", "0"], 2),
         (["find", "x", "--where", "[1]"], 2),
         (["find", "x", "--where", "{"], 2),
+        (["find", "x", "--where", '{"a": 1' + "0" * 400 + "}"], 2),
+        (["find", "x", "--where", '{"a":' * 5000 + "1" + "}" * 5000], 2),
+        (["find", "x", "--where", '{"a":' * 60 + "1" + "}" * 60], 2),
+        (["forget", "-5"], 2),
+        (["forget", "99999999999999999999"], 2),
+        (["recall", "x", "--max-tokens", "99999999999"], 2),
         (["find", "x", "--type", "dream"], 2),
         (["get", "viking://resources", "--overview", "--content"], 2),
         (["import", "/nowhere", "viking://resources"], 2),
@@ -323,7 +329,7 @@ def test_find_shows_a_table_and_with_trace_the_tree(ctl: Ctl) -> None:
         (["mv", "viking://resources/none", "viking://resources/x"], 4),
         (["unlink", "viking://resources/a", "viking://resources/b"], 4),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
 )
 def test_failures_have_their_exit_codes_and_are_told_on_stderr(
     ctl: Ctl, arguments: list[str], expected: int

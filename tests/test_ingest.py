@@ -382,11 +382,20 @@ def test_front_matter_becomes_json_values() -> None:
         "d: 2024-02-31",
         "[" * 2_000,
         "a: " + "9" * 9_000,
+        "a: 0x" + "f" * 4_000,
+        "a: 1" + "0" * 400,
+        'a: "\\ud800"',
+        '"\\ud800": a',
+        'a: "\\UFFFFFFFF"',
+        'a: ["x\\0y"]',
+        "a: !!timestamp foo",
+        'a: !!int ""',
+        "a: !!bool foo",
     ],
-    ids=range(7),
+    ids=range(16),
 )
 def test_a_block_that_is_no_mapping_is_text(block: str) -> None:
-    """Broken YAML, aliases and prose between rules lose nothing and raise nothing."""
+    """Broken YAML, prose, and values that can't be stored lose nothing and raise nothing."""
     assert front_matter(f"---\n{block}\n---\nText") == ({}, 0)
 
 
@@ -569,6 +578,30 @@ def test_what_cannot_be_read_is_reported_and_stops_nothing(tmp_path: Path) -> No
     assert "regular" in faults["pipe.txt"]
     assert "control character" in faults["line\\nbreak.md"]
     assert "Unicode" in faults["caf\\udce9.md"]
+
+
+def test_a_name_that_is_no_text_spoils_nothing_beside_it(tmp_path: Path) -> None:
+    """Nor a file in what describes the directory, nor a link out of the tree."""
+    (tmp_path / "tree/sub").mkdir(parents=True)
+    (tmp_path / "secret.md").write_text("# Secret\n\nNobody may know of this here.")
+    (tmp_path / "tree/sub/README.md").symlink_to(tmp_path / "secret.md")
+    (tmp_path / "tree/sub/one.md").write_text("# One")
+    odd = os.fsencode(tmp_path / "tree") + b"/caf\xe9"
+    os.mkdir(odd)
+    (tmp_path / "tree/two.md").write_text("# Two")
+    for name in (b"/x.md", b"/bin\xfe"):
+        with open(odd + name, "wb") as file:
+            file.write(b"\0")
+    with open(os.fsencode(tmp_path / "tree") + b"/bin\xfe", "wb") as file:
+        file.write(b"\0")
+    items = list(read_tree(tmp_path / "tree", "viking://resources/h"))
+    abstracts = {item.uri: item.abstract for item in items if isinstance(item, Draft)}
+    assert abstracts["viking://resources/h"] == "sub, Two"
+    assert abstracts["viking://resources/h/sub"] == "One"
+    unreadable = [item for item in items if isinstance(item, Unreadable)]
+    assert len(unreadable) == 2
+    assert [item.uri for item in unreadable] == ["", ""]
+    assert all(item.path.isprintable() for item in unreadable)
 
 
 def test_files_become_drafts_with_all_that_they_say(tmp_path: Path) -> None:

@@ -195,6 +195,15 @@ def test_a_refusal_is_not_asked_again(asked: Asked) -> None:
         assert len(asked.server.requests) == 1
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_redirect_is_followed(asked: Asked, status: int) -> None:
+    """The session goes to the endpoint that was named, and to no other."""
+    with ScriptedServer(in_turn(planned())) as other:
+        asked.server.answer = in_turn(Reply({}, status, {"Location": f"{other.url}/v1/x"}))
+        fell_back(asked.plan(), f"the model's endpoint answered {status}")
+        assert other.requests == []
+
+
 # What a server does not know
 
 

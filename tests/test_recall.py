@@ -143,6 +143,18 @@ def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: Messag
     assert "nothing fits" in reply.reason
 
 
+def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
+    client: MessageClient,
+) -> None:
+    """Where no more than the heading fits, nothing does, at every budget."""
+    client.put([Draft(f"{USER}/preferences.md", content="# All\n\n" + "One word. " * 200)])
+    told = [client.recall("preference", max_tokens=budget) for budget in range(1, 24)]
+    assert not told[0].results
+    assert len(told[-1].results) == 1
+    for content in (content for reply in told for content in contents(reply)):
+        assert "word" in content
+
+
 @pytest.mark.parametrize("times", [1, 200])
 def test_each_tokenizer_counts_what_another_has_counted_before(
     client: MessageClient, times: int

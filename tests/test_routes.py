@@ -251,6 +251,9 @@ def test_a_row_may_say_a_trigger_twice() -> None:
         ("yesterday", (1, 1)),
         ("昨天的会议", (1, 1)),
         ("昨日の会議", (1, 1)),
+        ("the day before yesterday", (2, 2)),
+        ("前天的会议", (2, 2)),
+        ("大前天的会议", (3, 3)),
         ("recent changes", (6, 0)),
         ("what happened recently", (6, 0)),
         ("anything lately?", (6, 0)),
@@ -262,11 +265,13 @@ def test_a_row_may_say_a_trigger_twice() -> None:
         ("上周的决定", (6, 0)),
         ("上週的決定", (6, 0)),
         ("上星期", (6, 0)),
+        ("上个星期", (6, 0)),
+        ("上個禮拜", (6, 0)),
         ("看recent改动", (6, 0)),
     ],
 )
 def test_a_word_of_time_names_days(query: str, span: tuple[int, int]) -> None:
-    """Today and yesterday are one day, the others the last seven, in both languages."""
+    """One day, or the last seven, in both languages."""
     assert ago(days_of(query, TODAY)) == span
 
 
@@ -331,6 +336,7 @@ def test_of_no_days_there_is_no_timeline(query: str) -> None:
     [
         ("today and yesterday", (1, 0)),
         ("昨天和今天", (1, 0)),
+        ("yesterday and the day before yesterday", (2, 1)),
         ("yesterday, in the past 3 days", (2, 0)),
         ("last week and today", (6, 0)),
         ("最近3天", (2, 0)),

@@ -218,6 +218,8 @@ def test_move_keeps_all_but_the_names(store: Store) -> None:
         ("viking://resources", "viking://user/memories/x", InvalidField),
         ("viking://projects/p/memories", f"{DOCS}/x", InvalidField),
         (GUIDE, "viking://projects/p", InvalidField),
+        (GUIDE, "viking://agent/skills", InvalidField),
+        (GUIDE, "viking://projects/q/memories", InvalidField),
         (DOCS, f"{DOCS}/x", InvalidField),
         (DOCS, "viking://resources/" + "x" * 1000, InvalidField),
         (DOCS, "viking://resources" + "/x" * 63, InvalidField),

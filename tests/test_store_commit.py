@@ -6,6 +6,7 @@ import resource
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,22 @@ def test_requests_that_wait_share_one_commit(tmp_path: Path) -> None:
         mirror = Mirror({ROOT: scanned(store)[ROOT]})
         mirror.apply(changes, revision)
         assert mirror == scanned(store)
+
+
+def test_a_request_that_breaks_the_group_breaks_its_own_commit_alone(tmp_path: Path) -> None:
+    """Each of the others gets one; what can't be written is found only when all is written."""
+    heard: list[int] = []
+    with closing(Store(tmp_path, model="none", dimension=None)) as store:
+        first = store.put([file(f"{DOCS}/a", "x")])
+        bad = store.put([replace(file(f"{DOCS}/b"), abstract="half of a pair: \ud800")])
+        last = store.put([file(f"{DOCS}/c", "x")])
+        store.start(lambda _, revision: heard.append(revision))
+        revisions = [future.result(timeout=10).revision for future in (first, last)]
+        assert isinstance(bad.exception(), UnicodeError)
+        assert heard == revisions == [2, 3]
+        assert list(scanned(store))[2:] == [DOCS, f"{DOCS}/a", f"{DOCS}/c"]
+        again = store.put([file(f"{DOCS}/b", "x")]).result(timeout=10)
+        assert again.revision == 4
 
 
 def test_on_commit_is_heard_before_the_writers(tmp_path: Path) -> None:

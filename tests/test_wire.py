@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 import grpc
 import numpy as np
@@ -481,6 +482,19 @@ def test_field_faults_carry_the_field() -> None:
     assert (violation.field, violation.description) == ("limit", "is too large")
 
 
+@pytest.mark.parametrize("character", ["x", "界", "\ud800"])
+def test_however_long_a_value_is_the_error_that_repeats_it_arrives(character: str) -> None:
+    """With its reason and field: what gRPC writes of it stays within 8 KiB."""
+    value = character * 20_000
+    error = InvalidField(f"where.{value}", f"{value} is no clause")
+    rich, info, bad = details(error)
+    assert info.reason == "INVALID_FIELD"
+    assert bad is not None
+    assert bad.field_violations[0].field.startswith("where.")
+    written = len(quote(rich.message.encode())) + len(rich.SerializeToString()) * 4 / 3
+    assert written < 7_500
+
+
 def test_subclasses_count_as_their_base() -> None:
     """An error more special than the table is mapped as what it is a kind of."""
 
@@ -699,6 +713,22 @@ def test_batch_answers_in_the_order_of_its_requests(channel: grpc.Channel) -> No
     requests = [retrieval_pb2.FindRequest(query=word, target_uri=top) for word in words]
     batch = retrieval.BatchFind(retrieval_pb2.BatchFindRequest(requests=requests)).responses
     assert [reply.resources[0].uri for reply in batch] == [f"{top}/{w}.md" for w in words]
+
+
+def test_a_fault_of_one_query_of_a_batch_names_it(channel: grpc.Channel) -> None:
+    """Whether it is seen when the request is read or when the tree is."""
+    put(channel, contexts_pb2.ContextInput(uri="viking://resources/batch2/a.md", content="x"))
+    retrieval = retrieval_pb2_grpc.RetrievalStub(channel)
+    good = retrieval_pb2.FindRequest(query="x")
+    for bad, field in (
+        (retrieval_pb2.FindRequest(query="x", limit=5000), "limit"),
+        (retrieval_pb2.FindRequest(query="x", target_uri="viking://resources/batch2/a.md"),
+         "target_uri"),
+    ):  # fmt: skip
+        request = retrieval_pb2.BatchFindRequest(requests=[good, good, good, bad, good])
+        with pytest.raises(grpc.RpcError) as refused:
+            retrieval.BatchFind(request)
+        assert refused.value.details().startswith(f"requests[3].{field}: ")  # type: ignore[attr-defined]
 
 
 def test_reads_wait_for_the_revision_they_ask_for(channel: grpc.Channel) -> None:

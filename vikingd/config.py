@@ -254,7 +254,7 @@ class Settings(BaseSettings):
     @field_validator("path")
     @classmethod
     def _path_is_absolute(cls, value: Path) -> Path:
-        return value.expanduser().absolute()
+        return _at_home(value).absolute()
 
 
 @dataclass(frozen=True)
@@ -347,9 +347,20 @@ def _file_to_read(file: Path | None) -> Path | None:
     if file is not None:
         return file
     if named := os.environ.get(FILE_VARIABLE):
-        return Path(named).expanduser()
+        try:
+            return _at_home(Path(named))
+        except ValueError as error:
+            raise ConfigError(f"{FILE_VARIABLE}: {error}") from None
     default = Path(DEFAULT_FILE).expanduser()
     return default if default.exists() else None
+
+
+def _at_home(path: Path) -> Path:
+    """With ~ and ~user replaced."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError(f"{path.parts[0]} is no directory of a user here") from None
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def find(
 
 
 def batch_find(requests: Iterable[retrieval_pb2.FindRequest]) -> retrieval_pb2.BatchFindRequest:
-    """Many queries in one call, each made by `find_request`; all answered from one revision."""
+    """Many queries in one call, each made by `find_request` and answered by itself."""
     return retrieval_pb2.BatchFindRequest(requests=requests)
 
 

@@ -46,7 +46,7 @@ def json_object(text: str) -> dict[str, Any]:
     """Parses an option that is a JSON object."""
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f"is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise typer.BadParameter('is not a JSON object like {"key": "value"}')

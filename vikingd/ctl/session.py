@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import grpc
 import typer
 from google.protobuf.json_format import MessageToJson
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from rich.console import Console, RenderableType
 from rich.text import Text
 
@@ -160,6 +160,8 @@ def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
         raise typer.Exit(_EXIT_CODES.get(error.code, OTHER)) from None
     except UnicodeEncodeError:
         raise typer.BadParameter("an argument is not valid UTF-8") from None
+    except (ValueError, OverflowError, DecodeError) as error:  # a number that is too large, say
+        raise typer.BadParameter(f"an argument can't be sent: {error}") from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
 

@@ -20,8 +20,8 @@ def put(
     session: Session,
     uri: Annotated[str, typer.Argument(help="What to write.")],
     file: Annotated[
-        typer.FileText | None,
-        typer.Option(encoding="utf-8", metavar="FILE", help="Content from this file; - is stdin."),
+        typer.FileBinaryRead | None,
+        typer.Option(metavar="FILE", help="Content from this file; - is stdin."),
     ] = None,
     content: Annotated[str | None, typer.Option(help="Content from the command line.")] = None,
     abstract: Annotated[
@@ -47,7 +47,7 @@ def put(
         raise typer.BadParameter("--file, --content and --directory exclude each other")
     if content is None and not directory:
         try:
-            content = (file or sys.stdin).read()
+            content = (file or sys.stdin.buffer).read().decode()
         except UnicodeDecodeError:
             raise typer.BadParameter("the content is not UTF-8 text") from None
     draft = Draft(uri, directory, abstract, overview, content or "", title, metadata or {})

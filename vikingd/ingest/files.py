@@ -111,7 +111,8 @@ def _read_directory(
     elif not (records and is_top):
         title, abstract = _description(path)
         if not abstract and not is_shared(uri):
-            abstract = _listing(first, subdirectories)
+            can_be = (d for d in subdirectories if _uri_of_a_context(uris.join(uri, d.name)))
+            abstract = _listing(first, can_be)
         if abstract:
             yield _checked(Draft(uri, is_directory=True, title=title, abstract=abstract), path)
     yield from first
@@ -130,6 +131,8 @@ def _is_wanted(entry: os.DirEntry[str], is_recorded: bool) -> bool:
 def _description(directory: Path) -> tuple[str, str]:
     """Title and abstract of what describes the directory; "" each without such a file."""
     for name in _DESCRIBING:
+        if (directory / name).is_symlink():
+            continue
         try:
             content = _read_text(directory / name)
         except (OSError, _FaultyFileError):
@@ -156,9 +159,9 @@ def _read_file(path: Path, uri: str, record: Record | None) -> Draft | Unreadabl
     try:
         content = _read_text(path)
     except _FaultyFileError as error:
-        return Unreadable(printable(path), str(error), uri)
+        return Unreadable(printable(path), str(error), _uri_of_a_context(uri))
     except OSError as error:
-        return Unreadable(printable(path), error.strerror or str(error), uri)
+        return Unreadable(printable(path), error.strerror or str(error), _uri_of_a_context(uri))
     if record is not None:
         content = with_mark(content, record)
     metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
@@ -207,6 +210,14 @@ def _checked(draft: Draft, path: Path) -> Draft | Unreadable:
         return check(draft)
     except InvalidField as error:
         return Unreadable(printable(path), str(error), "" if error.field == "uri" else draft.uri)
+
+
+def _uri_of_a_context(uri: str) -> str:
+    """The URI; "" where none can have it."""
+    try:
+        return uris.parse(uri)
+    except InvalidField:
+        return ""
 
 
 def printable(path: Path) -> str:

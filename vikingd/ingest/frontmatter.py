@@ -13,6 +13,8 @@ import yaml
 MAX_CHARS = 16_384
 """A longer block is content."""
 
+_MAX_BITS = 1023  # as a number of JSON may have
+
 _BLOCK = re.compile(
     r"---[ \t]*(?>\r\n?|\n)(.*?)^(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)", re.DOTALL | re.MULTILINE
 )
@@ -55,15 +57,22 @@ def _mapping(block: str) -> dict[str, Any] | None:
     try:
         loaded = yaml.load(block, Loader=_Loader)
         return _json_value(loaded or {}) if loaded is None or isinstance(loaded, dict) else None
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
-        return None  # a text may begin with a ruled-off block that is no YAML at all
+    except Exception:
+        # A text may begin with a ruled-off block that is no YAML at all, and what PyYAML raises of
+        # `!!int ""` or `!!timestamp x` is no error of its own.
+        return None
 
 
 def _json_value(value: Any) -> Any:
+    """Raises ValueError of what can't be stored: half of a surrogate pair, NUL, a huge number."""
     if isinstance(value, dict):
-        return {str(key): _json_value(item) for key, item in value.items()}
+        return {_json_value(str(key)): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set):
         return [_json_value(item) for item in value]
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
+    if isinstance(value, str) and "\0" in value.encode().decode():
+        raise ValueError("NUL")
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise ValueError("a number of thousands of digits")
     return value if value is None or isinstance(value, str | int | float) else str(value)

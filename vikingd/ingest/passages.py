@@ -52,6 +52,8 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     With `entries` every list item of a Markdown file is one by itself, from behind its marker on; a
     nested list belongs to its item, and one beyond MAX_TOKENS is cut.
     """
+    if not MEANING.search(content):
+        return []
     tokens = TokenCount(content)
     kind = kind_of(name)
     cut = (

@@ -40,6 +40,8 @@ class ChatEndpoint:
             base_url=settings.base_url or _OPENAI_URL,
             timeout=settings.timeout,
             max_retries=0,
+            # A session goes to the endpoint that was named, and to no other.
+            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
         )
         # Looking this up loads modules, for longer than a plan may have.
         self._completions = self._client.chat.completions.with_streaming_response

@@ -45,12 +45,17 @@ _TIMES = re.compile(
     rf"{_EDGE}(?:"
     rf"(?:past|last|(?:过去|過去|最近|近)的?){_EDGE} ?(?P<count>{_COUNT}) ?(?:days?|天)"
     r"|(?P<today>today|今天|今日)"
+    r"|(?P<third>大前天)"
+    r"|(?P<second>day before yesterday|前天|前日)"
     r"|(?P<yesterday>yesterday|昨天|昨日)"
-    r"|(?P<week>(?:last|past) week|上周|上週|上星期)"
+    r"|(?P<week>(?:last|past) week|上周|上週|上个?星期|上個星期|上个?礼拜|上個?禮拜)"
     r"|(?P<recent>recent|recently|lately|最近|这几天|這幾天)"
     rf"){_EDGE}"
 )
-_DAYS_AGO = {"today": (0, 0), "yesterday": (1, 1), "week": (WEEK - 1, 0), "recent": (WEEK - 1, 0)}
+_DAYS_AGO = {
+    "today": (0, 0), "yesterday": (1, 1), "second": (2, 2), "third": (3, 3),
+    "week": (WEEK - 1, 0), "recent": (WEEK - 1, 0),
+}  # fmt: skip
 """By the group of `_TIMES`: how many days ago the first and the last one were."""
 
 

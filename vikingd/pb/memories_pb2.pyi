@@ -587,7 +587,9 @@ Global___ReinforceResponse: _TypeAlias = ReinforceResponse  # noqa: Y015
 
 @_typing.final
 class ForgetRequest(_message.Message):
-    """Removes memories: by their ids, or all in a scope to which every criterion applies."""
+    """Removes memories: by their ids, or all in a scope to which every criterion applies. What a Put gave a
+    file as its abstract stays as it is.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -131,7 +131,8 @@ class Known:
         if truncated:
             kept, mark = cut(content, lambda text, mark: tokenizer.count(text + mark) <= budget)
             # A heading without anything below it says nothing.
-            content = _HEADINGS_AT_END.sub("", kept) + mark if kept else ""
+            kept = _HEADINGS_AT_END.sub("", kept)
+            content = kept + mark if kept.strip() else ""
             used = tokenizer.count(content)
         reinforcement = sum(stored.entry.reinforcement for stored in file.entries)
         accesses = sum(stored.entry.access_count for stored in file.entries)

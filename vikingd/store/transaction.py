@@ -240,7 +240,10 @@ class Transaction:
             raise InvalidField("destination_uri", f"{destination} is above the roots")
         if destination != source and is_within(destination, source):
             raise InvalidField("destination_uri", f"{destination} lies below {source}")
-        source_id = self._id(source)
+        node = self._there(source)
+        is_root = context_type(parent(destination)) is ContextType.UNSPECIFIED
+        if is_root and not node.is_directory:
+            raise InvalidField("destination_uri", f"{destination} can only be a directory")
         if self._node(destination):
             raise AlreadyExists(destination)
         db = self._use_tables()
@@ -254,7 +257,7 @@ class Transaction:
             f"UPDATE contexts SET uri = ? || substr(uri, ?), revision = ? WHERE {_SUBTREE}",
             (destination, len(source) + 1, self.revision, *_subtree(source)),
         )
-        db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, source_id))
+        db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, node.id))
         if context_type(destination) is ContextType.MEMORY:
             for text_id, *times in db.execute(_WITHOUT_ENTRY, _subtree(destination)).fetchall():
                 self._entries.append((next(self._ids.entries), text_id, 0, 0, *times))
@@ -386,11 +389,14 @@ class Transaction:
             self.look_up([uri])
         return self._known[uri]
 
-    def _id(self, uri: str) -> int:
+    def _there(self, uri: str) -> _Stored:
         node = self._node(uri)
         if node is None:
             raise NotFound(uri)
-        return node.id
+        return node
+
+    def _id(self, uri: str) -> int:
+        return self._there(uri).id
 
     def _ends(self, uri: str, other: str) -> tuple[int, int]:
         one, two = sorted((self._id(uri), self._id(other)))

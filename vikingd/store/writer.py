@@ -160,6 +160,9 @@ class Writer:
                         "UPDATE meta SET value = ?2 WHERE key = ?1", list(state.items())
                     )
         except Exception as error:
+            if len(group) > 1 and not isinstance(error, sqlite3.Error):
+                # Of one request, which nobody else shall suffer for: each gets its own commit.
+                return [self._commit([request], on_commit)[0] for request in group]
             return [error] * len(group)
         if work.touched:
             self.revision, self.dimension = work.revision, work.dimension

@@ -36,11 +36,12 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         deadline = Deadline(context)
         dimension = self._engine.dimension
         if decode.put_size(request) <= _INLINE_CHARACTERS:
-            prepared = decode.put_contexts(request, dimension)
+            prepared = decode.put_contexts(request, dimension, deadline.left)
         else:
             prepared = await on(
-                self._threads.preparing, deadline, decode.put_contexts, request, dimension
-            )
+                self._threads.preparing, deadline, decode.put_contexts, request, dimension,
+                deadline.left,
+            )  # fmt: skip
         if request.wait_for_vectors and self._engine.query_embedder is None:
             decode.check_vectors_given(prepared)
         deadline.left()

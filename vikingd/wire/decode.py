@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,10 +140,13 @@ def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
     return [uris.parse(uri, f"uris[{i}]") for i, uri in enumerate(request.uris)]
 
 
-def put_contexts(request: contexts_pb2.PutRequest, dimension: int | None) -> list[Prepared]:
+def put_contexts(
+    request: contexts_pb2.PutRequest, dimension: int | None, go_on: Callable[[], object] = bool
+) -> list[Prepared]:
     """The contexts of a batch, checked and cut into texts; takes CPU time for long contents.
 
-    `dimension` None is taken from the batch's first vector.
+    `dimension` None is taken from the batch's first vector. `go_on` is called before each is cut,
+    and raises where nobody waits for it any more.
     """
     check_count(len(request.contexts), MAX_BATCH, "contexts")
     seen: dict[str, int] = {}
@@ -157,7 +160,11 @@ def put_contexts(request: contexts_pb2.PutRequest, dimension: int | None) -> lis
         if (first := seen.setdefault(draft.uri, i)) != i:
             raise InvalidField(f"contexts[{i}].uri", f"{draft.uri} is contexts[{first}] already")
         drafts.append(draft)
-    return [prepare.prepare(draft) for draft in drafts]
+    prepared = []
+    for draft in drafts:
+        go_on()
+        prepared.append(prepare.prepare(draft))
+    return prepared
 
 
 def put_size(request: contexts_pb2.PutRequest) -> int:

@@ -11,6 +11,8 @@ from grpc_status import rpc_status
 from vikingd import errors
 
 DOMAIN = "vikingd"
+MAX_BYTES = 800
+"""Of each text of an error: clients take no status of more than 8 KiB, as gRPC writes it."""
 
 _Code = grpc.StatusCode
 
@@ -41,15 +43,24 @@ def status_of(error: Exception) -> grpc.Status:
     code = code_of(error)
     message, info = "internal error, see the daemon's log", ErrorInfo(reason="INTERNAL")
     if code is not _Code.INTERNAL and isinstance(error, errors.VikingError):
-        message = str(error)
-        info = ErrorInfo(reason=error.reason, metadata=error.metadata)
+        message = _short(str(error))
+        metadata = {name: _short(value) for name, value in error.metadata.items()}
+        info = ErrorInfo(reason=error.reason, metadata=metadata)
     info.domain = DOMAIN
     status = Status(code=code.value[0], message=message)
     status.details.append(_packed(info))
     if isinstance(error, errors.InvalidField):
-        violation = BadRequest.FieldViolation(field=error.field, description=error.description)
+        violation = BadRequest.FieldViolation(
+            field=_short(error.field), description=_short(error.description)
+        )
         status.details.append(_packed(BadRequest(field_violations=[violation])))
     return rpc_status.to_status(status)
+
+
+def _short(text: str) -> str:
+    """At most MAX_BYTES of it."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= MAX_BYTES else f"{data[:MAX_BYTES].decode(errors='ignore')}…"
 
 
 def _packed(message: ErrorInfo | BadRequest) -> any_pb2.Any:

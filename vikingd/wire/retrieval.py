@@ -121,8 +121,8 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         made = dict(zip(texts, embedded, strict=True))
         embed = Stage("embed", started, time.perf_counter())
         jobs = [
-            (query, *(made[query.text] if vector is None else (vector, ())))
-            for query, vector in queries
+            (i, query, *(made[query.text] if vector is None else (vector, ())))
+            for i, (query, vector) in enumerate(queries)
         ]
         found = await asyncio.gather(
             *(
@@ -155,13 +155,16 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
 
     def _find_all(
         self,
-        jobs: Sequence[tuple[FindQuery, decode.Vector | None, tuple[str, ...]]],
+        jobs: Sequence[tuple[int, FindQuery, decode.Vector | None, tuple[str, ...]]],
         deadline: Deadline,
     ) -> list[FindResult]:
         results = []
-        for query, vector, degraded in jobs:
+        for i, query, vector, degraded in jobs:
             deadline.left()
-            results.append(find(self._engine, query, vector, degraded))
+            try:
+                results.append(find(self._engine, query, vector, degraded))
+            except InvalidField as error:
+                raise error.below(f"requests[{i}]") from None
         return results
 
     async def Retrieve(
