@@ -84,6 +84,15 @@ def test_file_is_found_by_flag_variable_or_home(
     assert load(flag).settings.log_level == "warning"
 
 
+def test_the_home_of_nobody_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a store's directory and as the configuration's."""
+    with pytest.raises(ConfigError, match=r"path: .*~nobody-here is no directory of a user"):
+        load(None, {"path": "~nobody-here/store"})
+    monkeypatch.setenv("VIKINGD_CONFIG", "~nobody-here/vikingd.toml")
+    with pytest.raises(ConfigError, match="VIKINGD_CONFIG: ~nobody-here is no directory"):
+        load(None, {})
+
+
 def test_unknown_settings_are_refused_with_their_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -275,6 +275,19 @@ def test_put_faults_name_context_and_field() -> None:
     assert put_fault(good, make(uri=other, abstract="x" * 8193)) == "contexts[1].abstract"
 
 
+def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it() -> None:
+    """A thread that others need does not go on for a caller whose deadline has passed."""
+    contexts = [contexts_pb2.ContextInput(uri=f"{FILE}{i}", content="x") for i in range(9)]
+    asked = iter([None, None])
+
+    def go_on() -> None:
+        if next(asked, 0) == 0:
+            raise errors.DeadlinePassed("too late")
+
+    with pytest.raises(errors.DeadlinePassed):
+        decode.put_contexts(contexts_pb2.PutRequest(contexts=contexts), None, go_on)
+
+
 def test_vectors_of_a_batch_agree_where_the_store_has_none_yet() -> None:
     """The first vector sets the dimension for the rest of its batch."""
     one = contexts_pb2.ContextInput(uri=FILE, vector=floats(1.0, 0.0, 0.0))
