@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import pickle
 import signal
@@ -402,6 +403,31 @@ def test_openai_tells_refusals_apart(endpoint: Endpoint, status: int, unreachabl
     with pytest.raises(EmbedderFailed, match="because") as caught:
         open_provider(endpoint.settings()).embed_query("x")
     assert isinstance(caught.value, EmbedderUnreachable) == unreachable
+
+
+@pytest.mark.parametrize("secret", ["dXNlcjpwYS9zcw==", "pa/ss", "pa%2Fss", "secret"])
+@pytest.mark.parametrize("status", [200, 400, 401, 500])
+def test_openai_tells_no_secret(
+    endpoint: Endpoint, caplog: pytest.LogCaptureFixture, secret: str, status: int
+) -> None:
+    """Neither key nor password nor its Basic form is in an error or a log, cut or not."""
+    caplog.set_level(logging.INFO)
+    url = endpoint.url.replace("//", "//user:pa%2Fss@")
+    provider = open_provider(endpoint.settings(openai_base_url=url))
+    for body in (f"wrong: {secret}", json.dumps(secret), "x" * 497 + secret):
+        endpoint.misbehave = lambda _request, _data, body=body: (status, body.encode())  # type: ignore[misc]
+        with pytest.raises(EmbedderFailed, match="embeddings endpoint") as caught:
+            provider.embed_query("x")
+        assert endpoint.authorization == "Basic dXNlcjpwYS9zcw=="
+        told = str(caught.value) + caplog.text
+        assert not any(part in told for part in (secret, "x" + secret[:3], "user:"))
+
+
+def test_openai_tells_nothing_of_a_url_that_is_none() -> None:
+    """Its password may stand where a port should."""
+    url = "http://user:pa/ss@host"
+    with pytest.raises(EmbedderFailed, match="is no URL"):
+        open_provider(EmbedSettings(provider="openai", openai_model="m", openai_base_url=url))
 
 
 def test_openai_retries(endpoint: Endpoint) -> None:

@@ -298,6 +298,16 @@ def test_secrets_are_never_told(
         assert not any(key in told + caplog.text for key in keys)
 
 
+def test_a_password_in_its_basic_form_is_not_told() -> None:
+    """What was sent for a URL's user and password is masked as the password is."""
+    with ScriptedServer(
+        lambda _: Reply(b"no: Basic dXNlcjpwYS9zcw== pa%2Fss pa/ss", 401)
+    ) as server:
+        url = server.url.replace("//", "//user:pa%2Fss@")
+        with pytest.raises(RerankFailed, match=r"no: Basic \*\*\* \*\*\* \*\*\*$"):
+            rerank(settings("vllm", url))
+
+
 def test_a_key_that_is_cut_is_not_told() -> None:
     """Nor a part of one that stands where the quotation of a reply ends."""
     for spaces in range(784, 792, 2):

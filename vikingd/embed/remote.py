@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import httpx
 import numpy as np
 import openai
 from numpy.typing import NDArray
@@ -20,8 +21,11 @@ from vikingd.embed.provider import (
     unit_rows,
 )
 from vikingd.errors import EmbedderFailed
+from vikingd.masking import masked, url_secrets
+from vikingd.text import one_line
 
 _OPENAI_URL = "https://api.openai.com/v1"
+_QUOTED_CHARS = 500  # of what an endpoint says about a refusal
 
 # With these the endpoint refuses whoever asks, whatever the text.
 _UNREACHABLE_STATUS = {401, 403, 404, 429, 502, 503, 504}
@@ -40,7 +44,7 @@ class OpenAIEndpoint:
             raise EmbedderFailed(
                 "the embedder openai needs a model: set VIKINGD_EMBEDDING__OPENAI_MODEL"
             )
-        key = os.environ.get(settings.openai_key_env, "")
+        key = os.environ.get(settings.openai_key_env, "").strip()
         if not key and not settings.openai_base_url:
             raise EmbedderFailed(
                 f"the embedder openai needs a key: set {settings.openai_key_env}, or the base URL "
@@ -49,11 +53,20 @@ class OpenAIEndpoint:
         self.model = f"openai/{settings.openai_model}"
         self._settings = settings
         self._dimension = settings.dimension or None
+        try:
+            url = httpx.URL(settings.openai_base_url or _OPENAI_URL)
+        except httpx.InvalidURL:  # which may quote a password
+            raise EmbedderFailed("the base URL of the embedder openai is no URL") from None
+        self._secrets = [key, *url_secrets(str(url))]
+        self._where = f"the embeddings endpoint {url.copy_with(userinfo=b'', query=None)}"
         self._client = openai.OpenAI(
             api_key=key or "none",
-            base_url=settings.openai_base_url or _OPENAI_URL,
+            base_url=str(url.copy_with(userinfo=b"")),  # httpx logs the URLs of requests
             timeout=settings.timeout,
             max_retries=settings.retries,
+            http_client=openai.DefaultHttpxClient(
+                auth=(url.username, url.password) if url.userinfo else None
+            ),
         )
 
     @property
@@ -82,7 +95,6 @@ class OpenAIEndpoint:
         return rows
 
     def _request(self, texts: list[str]) -> Any:
-        where = f"the embeddings endpoint {self._client.base_url}"
         asked: dict[str, Any] = {}
         if self._settings.dimension:
             asked["dimensions"] = self._settings.dimension
@@ -93,18 +105,23 @@ class OpenAIEndpoint:
         except openai.APITimeoutError as error:
             # Perhaps these texts are too many or too long for it: not unreachable.
             raise EmbedderFailed(
-                f"{where} did not answer within {self._settings.timeout:g} s"
+                f"{self._where} did not answer within {self._settings.timeout:g} s"
             ) from error
         except openai.APIConnectionError as error:
-            reason = error.__cause__ or error
-            raise EmbedderUnreachable(f"{where} can't be reached: {reason}") from error
+            reason = self._quoted(str(error.__cause__ or error))
+            raise EmbedderUnreachable(f"{self._where} can't be reached: {reason}") from None
         except openai.APIStatusError as error:
-            failed = (
-                EmbedderUnreachable if error.status_code in _UNREACHABLE_STATUS else EmbedderFailed
-            )
-            raise failed(f"{where} refused: {error.message[:500]}") from error
+            status = error.status_code
+            failed = EmbedderUnreachable if status in _UNREACHABLE_STATUS else EmbedderFailed
+            said = self._quoted(error.response.text)
+            raise failed(f"{self._where} answered {status}{said and ': '}{said}") from None
         except (openai.OpenAIError, ValueError) as error:
-            raise EmbedderUnreachable(f"{where} does not speak the protocol: {error}") from error
+            reason = self._quoted(str(error))
+            raise EmbedderUnreachable(f"{self._where} speaks another protocol: {reason}") from None
+
+    def _quoted(self, text: str) -> str:
+        # Masked before it is cut, or a part of a key might stay.
+        return one_line(masked(text, self._secrets))[:_QUOTED_CHARS]
 
 
 def _vectors(response: Any, count: int) -> NDArray[np.float64]:

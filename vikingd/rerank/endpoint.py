@@ -13,6 +13,7 @@ from itertools import chain
 
 import httpx
 
+from vikingd.masking import masked, url_secrets
 from vikingd.rerank.backends import Overloaded, RerankFailed
 from vikingd.rerank.forms import FORMS
 from vikingd.rerank.settings import BackendSettings, secret
@@ -35,7 +36,7 @@ class Endpoint:
             url = httpx.URL(settings.url or self._form.url)
         except httpx.InvalidURL as error:
             raise RerankFailed(f"its url can't be used: {error}") from None
-        self._secrets = [url.password, *map(secret, _key_variables(settings))]
+        self._secrets = [*url_secrets(str(url)), *map(secret, _key_variables(settings))]
         auth: httpx.Auth | None = None
         headers = {
             "Accept": "application/json",
@@ -113,9 +114,7 @@ class Endpoint:
         return RerankFailed(what)
 
     def _masked(self, text: str) -> str:
-        for hidden in filter(None, self._secrets):
-            text = text.replace(hidden, "***")
-        return text
+        return masked(text, self._secrets)
 
 
 def _key_variables(settings: BackendSettings) -> tuple[str, ...]:
