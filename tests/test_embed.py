@@ -99,6 +99,8 @@ class Endpoint:
                     self.send_header("Content-Type", "application/json")
                     self.send_header("Content-Length", str(len(body)))
                     self.send_header("retry-after-ms", "1")
+                    if 300 <= status < 400:
+                        self.send_header("Location", body.decode())
                     self.end_headers()
                     self.wfile.write(body)
 
@@ -403,6 +405,17 @@ def test_openai_tells_refusals_apart(endpoint: Endpoint, status: int, unreachabl
     with pytest.raises(EmbedderFailed, match="because") as caught:
         open_provider(endpoint.settings()).embed_query("x")
     assert isinstance(caught.value, EmbedderUnreachable) == unreachable
+
+
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_openai_follows_no_redirect(endpoint: Endpoint, status: int) -> None:
+    """Texts and key go to the configured address alone; the error names the status."""
+    other = Endpoint()
+    endpoint.misbehave = lambda _request, _data: (status, f"{other.url}/embeddings".encode())
+    with pytest.raises(EmbedderUnreachable, match=f"answered {status}"):
+        open_provider(endpoint.settings()).embed_query("x")
+    other.close()
+    assert not other.requests
 
 
 @pytest.mark.parametrize("secret", ["dXNlcjpwYS9zcw==", "pa/ss", "pa%2Fss", "secret"])

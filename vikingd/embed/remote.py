@@ -65,7 +65,8 @@ class OpenAIEndpoint:
             timeout=settings.timeout,
             max_retries=settings.retries,
             http_client=openai.DefaultHttpxClient(
-                auth=(url.username, url.password) if url.userinfo else None
+                auth=(url.username, url.password) if url.userinfo else None,
+                follow_redirects=False,  # texts and key are for this address only
             ),
         )
 
@@ -112,7 +113,8 @@ class OpenAIEndpoint:
             raise EmbedderUnreachable(f"{self._where} can't be reached: {reason}") from None
         except openai.APIStatusError as error:
             status = error.status_code
-            failed = EmbedderUnreachable if status in _UNREACHABLE_STATUS else EmbedderFailed
+            whoever = status < 400 or status in _UNREACHABLE_STATUS
+            failed = EmbedderUnreachable if whoever else EmbedderFailed
             said = self._quoted(error.response.text)
             raise failed(f"{self._where} answered {status}{said and ': '}{said}") from None
         except (openai.OpenAIError, ValueError) as error:
