@@ -376,8 +376,25 @@ def _nothing(_: dict[str, Any], data: list[Any]) -> None:
     data[0] = None
 
 
+def _listed_index(_: dict[str, Any], data: list[Any]) -> None:
+    data[0]["index"] = [0]
+
+
+def _huge(_: dict[str, Any], data: list[Any]) -> None:
+    data[0]["embedding"][0] = 10**400
+
+
+def _nested(_: dict[str, Any], data: list[Any]) -> None:
+    for _ in range(100):
+        data[0]["embedding"] = [data[0]["embedding"]]
+
+
 @pytest.mark.parametrize(
-    "fault", [_nan, _zero, _fewer, _more, _shorter, _ragged, _twice_the_same, _words, _nothing]
+    "fault",
+    [
+        *(_nan, _zero, _fewer, _more, _shorter, _ragged, _twice_the_same, _words, _nothing),
+        *(_listed_index, _huge, _nested),
+    ],
 )
 def test_openai_checks_the_answer(endpoint: Endpoint, fault: Callable[..., None]) -> None:
     """A wrong count, length, order or number fails instead of becoming a vector."""
@@ -388,7 +405,14 @@ def test_openai_checks_the_answer(endpoint: Endpoint, fault: Callable[..., None]
         provider.embed_documents(["a", "b"])
 
 
-@pytest.mark.parametrize("body", [b"<html>hello</html>", b"[]", b'{"data": {}}', b"null", b'"x"'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"<html>hello</html>", b"[]", b'{"data": {}}', b"null", b'"x"'),
+        *(b"[" * 100_000, b'{"data": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", b"9" * 5000),
+    ],
+    ids=lambda body: body[:12].decode(),
+)
 def test_openai_survives_another_protocol(endpoint: Endpoint, body: bytes) -> None:
     """What is not the protocol's JSON is an endpoint that can't be used."""
     endpoint.misbehave = lambda _request, _data: (200, body)

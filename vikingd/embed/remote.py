@@ -117,8 +117,8 @@ class OpenAIEndpoint:
             failed = EmbedderUnreachable if whoever else EmbedderFailed
             said = self._quoted(error.response.text)
             raise failed(f"{self._where} answered {status}{said and ': '}{said}") from None
-        except (openai.OpenAIError, ValueError) as error:
-            reason = self._quoted(str(error))
+        except Exception as error:  # the client does not expect all that an answer may hold
+            reason = self._quoted(str(error) or type(error).__name__)
             raise EmbedderUnreachable(f"{self._where} speaks another protocol: {reason}") from None
 
     def _quoted(self, text: str) -> str:
@@ -136,11 +136,11 @@ def _vectors(response: Any, count: int) -> NDArray[np.float64]:
         raise EmbedderUnreachable("the embeddings endpoint's answer has no list of embeddings")
     if len(data) != count:
         raise EmbedderFailed(f"the endpoint returned {len(data)} embeddings for {count} texts")
-    by_index = {getattr(item, "index", None): item for item in data}
     try:
+        by_index = {getattr(item, "index", None): item for item in data}
         rows = [by_index[i].embedding for i in range(count)]
         vectors = np.array(rows, dtype=np.float64)
-    except (KeyError, AttributeError, TypeError, ValueError) as error:
+    except (KeyError, AttributeError, TypeError, ValueError, OverflowError) as error:
         raise EmbedderFailed("the endpoint returned embeddings that can't be read") from error
     if vectors.ndim != 2:
         raise EmbedderFailed("the endpoint returned embeddings that are not lists of numbers")
