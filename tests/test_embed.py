@@ -54,6 +54,7 @@ class Endpoint:
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self.authorization = ""
+        self.drips: bytes | None = None  # sent instead of an answer, and then a byte now and then
         self.misbehave: Callable[[dict[str, Any], list[Any]], tuple[int, bytes] | None] = (
             lambda _request, _data: None
         )
@@ -95,6 +96,12 @@ class Endpoint:
                 endpoint.authorization = self.headers["Authorization"]
                 status, body = endpoint._answer(request)
                 with contextlib.suppress(OSError):  # the client gave up
+                    if endpoint.drips is not None:
+                        self.wfile.write(endpoint.drips)
+                        for _ in range(200):
+                            time.sleep(0.05)
+                            self.wfile.write(b" ")
+                        return
                     self.send_response(status)
                     self.send_header("Content-Type", "application/json")
                     self.send_header("Content-Length", str(len(body)))
@@ -484,6 +491,15 @@ def test_openai_times_out(endpoint: Endpoint) -> None:
         open_provider(endpoint.settings(timeout=0.2)).embed_query("x")
     assert time.monotonic() - started < 10
     answer.set()
+
+
+@pytest.mark.parametrize("part", ["X-Padding: ", "Content-Length: 999\r\n\r\n"])
+def test_openai_times_out_while_bytes_come(endpoint: Endpoint, part: str) -> None:
+    """The limit is for the whole answer, head and body, and each attempt has it anew."""
+    endpoint.drips = f"HTTP/1.1 200 OK\r\n{part}".encode()
+    with pytest.raises(EmbedderFailed, match=r"within 0\.3 s"):
+        open_provider(endpoint.settings(timeout=0.3, retries=1)).embed_query("x")
+    assert len(endpoint.requests) == 2
 
 
 def test_openai_names_an_endpoint_that_is_not_there(endpoint: Endpoint) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +31,22 @@ _QUOTED_CHARS = 500  # of what an endpoint says about a refusal
 
 # With these the endpoint refuses whoever asks, whatever the text.
 _UNREACHABLE_STATUS = {401, 403, 404, 429, 502, 503, 504}
+
+
+class _BoundedClient(openai.DefaultAsyncHttpxClient):
+    """Has `limit` seconds for all of an attempt; httpx itself bounds only each wait for bytes."""
+
+    def __init__(self, limit: float, **options: Any) -> None:
+        super().__init__(**options)
+        self._limit = limit
+
+    async def send(self, *request: Any, **options: Any) -> Any:
+        """As httpx does."""
+        try:
+            async with asyncio.timeout(self._limit):
+                return await super().send(*request, **options)
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("the answer took too long") from error  # which is retried
 
 
 class OpenAIEndpoint:
@@ -59,16 +77,20 @@ class OpenAIEndpoint:
             raise EmbedderFailed("the base URL of the embedder openai is no URL") from None
         self._secrets = [key, *url_secrets(str(url))]
         self._where = f"the embeddings endpoint {url.copy_with(userinfo=b'', query=None)}"
-        self._client = openai.OpenAI(
+        self._client = openai.AsyncOpenAI(
             api_key=key or "none",
             base_url=str(url.copy_with(userinfo=b"")),  # httpx logs the URLs of requests
-            timeout=settings.timeout,
+            timeout=None,  # the HTTP client has one
             max_retries=settings.retries,
-            http_client=openai.DefaultHttpxClient(
+            http_client=_BoundedClient(
+                settings.timeout,
                 auth=(url.username, url.password) if url.userinfo else None,
                 follow_redirects=False,  # texts and key are for this address only
             ),
         )
+        # Only asyncio can end a request wherever it is.
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="embeddings", daemon=True).start()
 
     @property
     def dimension(self) -> int:
@@ -99,10 +121,11 @@ class OpenAIEndpoint:
         asked: dict[str, Any] = {}
         if self._settings.dimension:
             asked["dimensions"] = self._settings.dimension
+        answer = self._client.embeddings.create(
+            model=self._settings.openai_model, input=texts, encoding_format="float", **asked
+        )
         try:
-            return self._client.embeddings.create(
-                model=self._settings.openai_model, input=texts, encoding_format="float", **asked
-            )
+            return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
         except openai.APITimeoutError as error:
             # Perhaps these texts are too many or too long for it: not unreachable.
             raise EmbedderFailed(
