@@ -28,6 +28,7 @@ import pytest
 from vikingd.embed import local, worker
 from vikingd.embed.prior import PRIOR_SENTENCES, prior_means
 from vikingd.embed.provider import (
+    EmbedderBroke,
     EmbedderUnreachable,
     EmbedSettings,
     Provider,
@@ -48,7 +49,8 @@ PATIENCE = 60.0  # seconds: the child has the lowest priority, and the machine m
 class Endpoint:
     """An embeddings endpoint: `misbehave` is called with each request's body before the answer.
 
-    It may change the list of embeddings, or return (status, body) to send instead.
+    It may change the list of embeddings, or return (status, body) to send instead; a status of 0
+    closes the connection.
     """
 
     def __init__(self) -> None:
@@ -95,6 +97,8 @@ class Endpoint:
                 endpoint.requests.append(request)
                 endpoint.authorization = self.headers["Authorization"]
                 status, body = endpoint._answer(request)
+                if not status:
+                    return  # and closes the connection
                 with contextlib.suppress(OSError):  # the client gave up
                     if endpoint.drips is not None:
                         self.wfile.write(endpoint.drips)
@@ -428,14 +432,22 @@ def test_openai_survives_another_protocol(endpoint: Endpoint, body: bytes) -> No
 
 
 @pytest.mark.parametrize(
-    ("status", "unreachable"), [(400, False), (401, True), (404, True), (429, True), (500, False)]
+    ("kind", "statuses"),
+    [
+        (EmbedderFailed, (400, 413, 422)),
+        (EmbedderUnreachable, (401, 403, 404, 429)),
+        (EmbedderBroke, (500, 502, 503, 504, 0)),
+    ],
 )
-def test_openai_tells_refusals_apart(endpoint: Endpoint, status: int, unreachable: bool) -> None:
-    """What concerns every text is unreachable; what may concern this one is not."""
-    endpoint.misbehave = lambda _request, _data: (status, b'{"error": {"message": "because"}}')
-    with pytest.raises(EmbedderFailed, match="because") as caught:
-        open_provider(endpoint.settings()).embed_query("x")
-    assert isinstance(caught.value, EmbedderUnreachable) == unreachable
+def test_openai_tells_refusals_apart(
+    endpoint: Endpoint, kind: type[EmbedderFailed], statuses: tuple[int, ...]
+) -> None:
+    """What concerns these texts, what concerns every text, and what may be either."""
+    for status in statuses:
+        endpoint.misbehave = lambda _request, _data, status=status: (status, b"because")  # type: ignore[misc]
+        with pytest.raises(EmbedderFailed, match="because" if status else "reached") as caught:
+            open_provider(endpoint.settings()).embed_query("x")
+        assert type(caught.value) is kind
 
 
 @pytest.mark.parametrize("status", [301, 307, 308])
@@ -725,10 +737,16 @@ def test_a_killed_child_is_replaced(endpoint: Endpoint) -> None:
         assert running.state().last_error == ""
 
 
-def test_a_poison_text_is_skipped_and_holds_up_nobody(endpoint: Endpoint) -> None:
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(400, "indigestible"), (500, "indigestible"), (504, "indigestible"), (0, "can't be reached")],
+)
+def test_a_poison_text_is_skipped_and_holds_up_nobody(
+    endpoint: Endpoint, status: int, told: str
+) -> None:
     """The others of its batch and those behind it are embedded; the state names it."""
     endpoint.misbehave = lambda request, _data: (
-        (400, b'{"error": {"message": "indigestible"}}') if POISON in request["input"] else None
+        (status, b'{"error": {"message": "indigestible"}}') if POISON in request["input"] else None
     )
     backlog = Backlog("a", POISON, "b", POISON, "c", "d")
     with _working(endpoint.settings(batch_size=2), backlog, DIMENSION) as running:
@@ -741,9 +759,42 @@ def test_a_poison_text_is_skipped_and_holds_up_nobody(endpoint: Endpoint) -> Non
         state = running.state()
     assert set(backlog.waiting) == {2, 4}
     assert "2 skipped" in state.last_error
-    assert "indigestible" in state.last_error
+    assert told in state.last_error
     assert state.retry_at is None
     assert len(endpoint.requests) == sent + 1
+
+
+@pytest.mark.parametrize("fails", ["batch, text", "batch, text, probe"])
+def test_an_endpoint_that_falters_costs_no_text(endpoint: Endpoint, fails: str) -> None:
+    """What fails once alone, and then not again or with everything else, was not the text."""
+    answers = [(500, b""), None, (500, b""), *([(500, b"")] if "probe" in fails else [])]
+    endpoint.misbehave = lambda _request, _data: answers.pop(0) if answers else None
+    backlog = Backlog("a", "b")
+    with _working(endpoint.settings(), backlog, DIMENSION) as running:
+        _until(lambda: not backlog.waiting and not running.state().busy)
+        assert running.state().last_error == ""
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, deaths: int) -> None:
+    """One death may be chance; at the second the text is skipped, and the next one is not."""
+
+    def kill(request: dict[str, Any], _: list[Any]) -> None:
+        nonlocal left
+        if POISON in request["input"] and left:
+            left -= 1
+            pid = running._embedder.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+
+    left = 1 + deaths  # the first with the whole batch
+    endpoint.misbehave = kill
+    backlog = Backlog(POISON, "b")
+    with _working(endpoint.settings(timeout=30.0), backlog, DIMENSION) as running:
+        _until(lambda: 2 in backlog.vectors and not running.state().busy)
+        assert (1 in backlog.waiting) == ("process died" in running.state().last_error)
+        assert (1 in backlog.waiting) == (deaths == 2)
+        assert not left
 
 
 @pytest.mark.parametrize("status", [500, 503])

@@ -24,6 +24,10 @@ class EmbedderUnreachable(EmbedderFailed):
     """No text at all can be embedded now: no connection, no access, overload, nothing loaded."""
 
 
+class EmbedderBroke(EmbedderUnreachable):
+    """It broke down or gave no sense, perhaps because of the texts it had."""
+
+
 @dataclass(frozen=True, slots=True)
 class EmbedSettings:
     """Which provider, and how it works.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from vikingd.embed.provider import (
     MAX_DOCUMENT_CHARS,
     MAX_QUERY_CHARS,
+    EmbedderBroke,
     EmbedderUnreachable,
     EmbedSettings,
     Vectors,
@@ -30,7 +31,7 @@ _OPENAI_URL = "https://api.openai.com/v1"
 _QUOTED_CHARS = 500  # of what an endpoint says about a refusal
 
 # With these the endpoint refuses whoever asks, whatever the text.
-_UNREACHABLE_STATUS = {401, 403, 404, 429, 502, 503, 504}
+_UNREACHABLE_STATUS = {401, 403, 404, 429}
 
 
 class _BoundedClient(openai.DefaultAsyncHttpxClient):
@@ -127,22 +128,24 @@ class OpenAIEndpoint:
         try:
             return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
         except openai.APITimeoutError as error:
-            # Perhaps these texts are too many or too long for it: not unreachable.
-            raise EmbedderFailed(
+            raise EmbedderBroke(
                 f"{self._where} did not answer within {self._settings.timeout:g} s"
             ) from error
         except openai.APIConnectionError as error:
             reason = self._quoted(str(error.__cause__ or error))
-            raise EmbedderUnreachable(f"{self._where} can't be reached: {reason}") from None
+            raise EmbedderBroke(f"{self._where} can't be reached: {reason}") from None
         except openai.APIStatusError as error:
             status = error.status_code
             whoever = status < 400 or status in _UNREACHABLE_STATUS
-            failed = EmbedderUnreachable if whoever else EmbedderFailed
+            failed = (
+                EmbedderUnreachable if whoever else EmbedderBroke if status >= 500
+                else EmbedderFailed
+            )  # fmt: skip
             said = self._quoted(error.response.text)
             raise failed(f"{self._where} answered {status}{said and ': '}{said}") from None
         except Exception as error:  # the client does not expect all that an answer may hold
             reason = self._quoted(str(error) or type(error).__name__)
-            raise EmbedderUnreachable(f"{self._where} speaks another protocol: {reason}") from None
+            raise EmbedderBroke(f"{self._where} speaks another protocol: {reason}") from None
 
     def _quoted(self, text: str) -> str:
         # Masked before it is cut, or a part of a key might stay.
@@ -156,7 +159,7 @@ def _vectors(response: Any, count: int) -> NDArray[np.float64]:
     """
     data = getattr(response, "data", None)
     if not isinstance(data, list):
-        raise EmbedderUnreachable("the embeddings endpoint's answer has no list of embeddings")
+        raise EmbedderBroke("the embeddings endpoint's answer has no list of embeddings")
     if len(data) != count:
         raise EmbedderFailed(f"the endpoint returned {len(data)} embeddings for {count} texts")
     try:

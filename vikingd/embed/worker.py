@@ -19,7 +19,13 @@ from pathlib import Path
 
 import numpy as np
 
-from vikingd.embed.provider import EmbedderUnreachable, EmbedSettings, Vectors, open_provider
+from vikingd.embed.provider import (
+    EmbedderBroke,
+    EmbedderUnreachable,
+    EmbedSettings,
+    Vectors,
+    open_provider,
+)
 from vikingd.errors import EmbedderFailed
 
 MIN_BACKOFF = 1.0
@@ -74,15 +80,16 @@ class DocumentEmbedder:
         """Unit vectors (n, dimension).
 
         Raises:
+            EmbedderBroke: the child died, or the provider broke down.
             EmbedderUnreachable: the child can't load its provider, or that can't be reached.
-            EmbedderFailed: the provider failed, or the child died.
+            EmbedderFailed: the provider failed.
         """
         connection = self._connection or self._start()
         try:
             connection.send(list(texts))
             reply = connection.recv()
         except (EOFError, OSError) as error:
-            raise EmbedderFailed(f"the embedding process died ({self._reap()})") from error
+            raise EmbedderBroke(f"the embedding process died ({self._reap()})") from error
         if isinstance(reply, EmbedderFailed):
             raise reply
         vectors: Vectors = reply
@@ -184,7 +191,8 @@ class BacklogWorker:
     """A thread that fills a backlog of texts with vectors, batch by batch, as long as it runs.
 
     A failing provider leaves the backlog as it is and is tried again with back-off (1 s, doubling
-    to 60 s). A text that fails where others don't is skipped until the worker is built anew.
+    to 60 s). A text that fails where others don't is skipped until the worker is built anew; one
+    with which the provider breaks down, or the child dies, only if it does so twice.
 
     Args:
         settings: of the provider in the child process.
@@ -286,28 +294,40 @@ class BacklogWorker:
     def _do_together(self, batch: list[tuple[int, str]]) -> None:
         try:
             filled = self._embed(batch)
-        except EmbedderUnreachable:
-            raise
         except EmbedderFailed as error:
-            if self._stopping.is_set():
-                raise
+            self._ask_probe(error)
             _log.warning("a batch of %d texts failed, trying them singly: %s", len(batch), error)
-            self._embed([(0, _PROBE)])  # if this fails too, it is not the texts: none is skipped
             self._do_singly(batch)
         else:
             self._keep(filled)
 
     def _do_singly(self, batch: list[tuple[int, str]]) -> None:
         for item in batch:
-            try:
-                filled = self._embed([item])
-            except EmbedderUnreachable:
-                raise
-            except EmbedderFailed as error:
-                self._skipped[item[0]] = str(error)
-                _log.warning("text %d can't be embedded, skipped: %s", item[0], error)
-            else:
-                self._keep(filled)
+            if not self._do_alone(item, last=False):
+                self._do_alone(item, last=True)
+
+    def _do_alone(self, item: tuple[int, str], last: bool) -> bool:
+        """False if it is to be tried once more: a breakdown, or want of memory, may be chance."""
+        try:
+            filled = self._embed([item])
+        except EmbedderFailed as error:
+            self._ask_probe(error)
+            if isinstance(error, EmbedderBroke) and not last:
+                return False
+            self._skipped[item[0]] = str(error)
+            _log.warning("text %d can't be embedded, skipped: %s", item[0], error)
+        else:
+            self._keep(filled)
+        return True
+
+    def _ask_probe(self, error: EmbedderFailed) -> None:
+        """Returns if it was the texts; raises if others fare no better."""
+        unreachable = isinstance(error, EmbedderUnreachable) and not isinstance(
+            error, EmbedderBroke
+        )
+        if unreachable or self._stopping.is_set():
+            raise error
+        self._embed([(0, _PROBE)])
 
     def _cut(self, waiting: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """The first texts, as many as make a batch, at least one."""
