@@ -607,6 +607,26 @@ def test_one_query_tries_after_the_back_off(endpoint: Endpoint) -> None:
     embedder.embed("other")
 
 
+def test_a_refused_query_fails_alone(endpoint: Endpoint) -> None:
+    """What the endpoint refuses for its text holds up no other, also if it tried for all."""
+    refusal = 400, b"indigestible"
+    endpoint.misbehave = lambda request, _data: refusal if POISON in request["input"] else None
+    embedder = QueryEmbedder(open_provider(endpoint.settings()))
+    with pytest.raises(EmbedderFailed, match="indigestible"):
+        embedder.embed(POISON)
+    assert "indigestible" in embedder.last_error
+    embedder.embed("other")
+    assert embedder.last_error == ""
+    refusal = 503, b"down"
+    with pytest.raises(EmbedderFailed, match="down"):
+        embedder.embed(POISON)
+    with pytest.raises(EmbedderFailed, match="down"):
+        embedder.embed("another")
+    refusal = 400, b"indigestible"
+    _until(lambda: not _works(embedder, POISON) and "indigestible" in embedder.last_error)
+    embedder.embed("another")
+
+
 def _works(embedder: QueryEmbedder, text: str) -> bool:
     try:
         embedder.embed(text)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from vikingd.embed.provider import MAX_QUERY_CHARS, Provider, Vectors, clean
+from vikingd.embed.provider import MAX_QUERY_CHARS, EmbedderUnreachable, Provider, Vectors, clean
 from vikingd.errors import EmbedderFailed
 
 CACHE_SIZE = 4096
@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 class QueryEmbedder:
     """Embeds queries through a provider; safe to call from several threads.
 
-    After a failure it raises that failure at once for a back-off time (1 s, doubling to 30 s), so
+    After an EmbedderUnreachable it fails at once for a back-off time (1 s, doubling to 30 s), so
     that a dead endpoint does not cost each query its time-out; then one query tries, and the
-    others go on failing at once until that one has its answer.
+    others go on failing at once until that one has its answer. Any other failure is of its query.
 
     Args:
         provider: makes the vectors.
@@ -100,7 +100,7 @@ class QueryEmbedder:
         return vector
 
     def _admit(self) -> None:
-        if not self._failure:
+        if not self._backoff:
             return
         if time.monotonic() < self._retry_at:
             raise EmbedderFailed(self._failure)
@@ -115,8 +115,10 @@ class QueryEmbedder:
                 self._took(time.perf_counter() - started)
         except BaseException as error:
             with self._lock:
+                if not isinstance(error, EmbedderUnreachable):
+                    self._backoff = 0.0
                 # Queries that were in flight together and fail together are one failure.
-                if not self._failure or self._retry_at == float("inf"):
+                elif not self._backoff or self._retry_at == float("inf"):
                     self._backoff = min(max(2 * self._backoff, MIN_BACKOFF), MAX_BACKOFF)
                     self._retry_at = time.monotonic() + self._backoff
                 if not self._failure:  # the first of a row of failures
