@@ -740,6 +740,26 @@ def test_the_child_yields_to_everybody_and_ignores_ctrl_c() -> None:
     assert not _alive(pid)
 
 
+def test_a_child_that_hangs_is_killed_and_replaced(endpoint: Endpoint) -> None:
+    """It has longer than all attempts at the endpoint take, a local one far longer than any."""
+    embedder = DocumentEmbedder(endpoint.settings(timeout=5.0, retries=2))
+    embedder.embed(["a"])
+    limit, embedder._limit = embedder._limit, 1.0
+    assert 15 < limit < DocumentEmbedder(EmbedSettings())._limit
+    pid = embedder.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    killer = threading.Timer(20, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    with pytest.raises(EmbedderBroke, match="did not answer within 1 s"):
+        embedder.embed(["b"])
+    killer.cancel()
+    assert not _alive(pid)
+    embedder._limit = limit
+    assert embedder.embed(["b"]).shape == (1, DIMENSION)
+    embedder.close()
+
+
 def test_a_killed_child_is_replaced(endpoint: Endpoint) -> None:
     """After kill -9 a new child embeds what the old one had in work; no text is skipped."""
     answer = threading.Event()

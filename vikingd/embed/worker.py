@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,10 @@ MAX_BATCH_CHARS = 8000
 """Batches of long texts are smaller, so that each takes about as long and is soon on disk."""
 
 _PROBE = "A text that any model can embed."
+_LOCAL_LIMIT = 3600.0
+"""Seconds; at the lowest priority a batch takes minutes while others keep the processors busy."""
+_PAUSE = 120.0
+"""Seconds; the longest for which an endpoint can put off an attempt."""
 _PR_SET_PDEATHSIG = 1
 
 _log = logging.getLogger(__name__)
@@ -59,12 +64,16 @@ class WorkerState:
 class DocumentEmbedder:
     """A provider in a child process that yields the processor to everybody else.
 
-    The child starts at the first call and again after it died. It dies with the thread that
-    started it, so one thread makes all calls; `kill` may come from any.
+    The child starts at the first call and again after it died, or was killed for giving no answer
+    in time: an hour for a local provider, what all attempts may take for a remote one. It dies
+    with the thread that started it, so one thread makes all calls; `kill` may come from any.
     """
 
     def __init__(self, settings: EmbedSettings) -> None:
         self._settings = settings
+        attempts = settings.retries + 1
+        remote = settings.provider == "openai"
+        self._limit = attempts * (settings.timeout + _PAUSE) if remote else _LOCAL_LIMIT
         self._lock = threading.Lock()
         self._process: SpawnProcess | None = None
         self._connection: Connection | None = None
@@ -80,16 +89,18 @@ class DocumentEmbedder:
         """Unit vectors (n, dimension).
 
         Raises:
-            EmbedderBroke: the child died, or the provider broke down.
+            EmbedderBroke: the child died or gave no answer in time, or the provider broke down.
             EmbedderUnreachable: the child can't load its provider, or that can't be reached.
             EmbedderFailed: the provider failed.
         """
         connection = self._connection or self._start()
         try:
             connection.send(list(texts))
-            reply = connection.recv()
+            reply = _receive(connection, self._limit)
         except (EOFError, OSError) as error:
-            raise EmbedderBroke(f"the embedding process died ({self._reap()})") from error
+            raise EmbedderBroke(
+                f"the embedding process {_ended(error)} ({self._reap()})"
+            ) from error
         if isinstance(reply, EmbedderFailed):
             raise reply
         vectors: Vectors = reply
@@ -121,10 +132,10 @@ class DocumentEmbedder:
             self._process, self._connection = process, connection
         childs_end.close()  # otherwise the child's death would not end a recv
         try:
-            failure = connection.recv()
+            failure = _receive(connection, _LOCAL_LIMIT)
         except (EOFError, OSError) as error:
             raise EmbedderUnreachable(
-                f"the embedding process died while it started ({self._reap()})"
+                f"the embedding process {_ended(error)} while it started ({self._reap()})"
             ) from error
         if failure is not None:
             self._reap()
@@ -146,6 +157,16 @@ class DocumentEmbedder:
             process.close()
         connection.close()
         return ended
+
+
+def _receive(connection: Connection, limit: float) -> Any:
+    if not connection.poll(limit):
+        raise TimeoutError(f"did not answer within {limit:g} s")
+    return connection.recv()
+
+
+def _ended(error: Exception) -> str:
+    return str(error) if isinstance(error, TimeoutError) else "died"
 
 
 def _serve(connection: Connection, settings: EmbedSettings) -> None:
