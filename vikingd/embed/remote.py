@@ -132,7 +132,8 @@ class OpenAIEndpoint:
                 f"{self._where} did not answer within {self._settings.timeout:g} s"
             ) from error
         except openai.APIConnectionError as error:
-            reason = self._quoted(str(error.__cause__ or error))
+            cause = error.__cause__ or error
+            reason = self._quoted(str(cause) or type(cause).__name__)
             raise EmbedderBroke(f"{self._where} can't be reached: {reason}") from None
         except openai.APIStatusError as error:
             status = error.status_code
