@@ -257,6 +257,70 @@ def forget(lexical: Sequence[float]) -> list[float]:
     return [0.0 for _ in lexical]
 
 
+# words and postings of new texts
+
+
+def is_blank(byte: int) -> bool:
+    """Where `str.split` divides ASCII."""
+    return not chr(byte).split()
+
+
+def key_of(word: bytes) -> int:
+    """FNV-1a of 64 bits, its upper half mixed into the lower."""
+    key = 0xCBF29CE484222325
+    for byte in word:
+        key = (key ^ byte) * 0x100000001B3 % 2**64
+    return key ^ key >> 32
+
+
+def number_of(word: bytes, known: Sequence[bytes]) -> int:
+    """Where a word stands among the known ones, -1 where it does not."""
+    return known.index(word) if word in known else -1
+
+
+def add_words(known: Sequence[bytes], new: Sequence[bytes]) -> list[bytes]:
+    """The words that are known then, by number."""
+    return [*known, *new]
+
+
+def look_up(texts: Sequence[bytes], known: Sequence[bytes]) -> list[list[int]]:
+    """The numbers of the words of each text."""
+    return [[number_of(word, known) for word in split_at_blanks(text)] for text in texts]
+
+
+def split_at_blanks(text: bytes) -> list[bytes]:
+    """The words of a text."""
+    spaced = bytes(32 if byte < 128 and is_blank(byte) else byte for byte in text)
+    return [word for word in spaced.split(b" ") if word]
+
+
+def terms_of(numbers: Sequence[Sequence[int]], terms: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The terms of the words of each text."""
+    return [[term for number in text for term in terms[number]] for text in numbers]
+
+
+def grouped(texts: Sequence[Sequence[int]], first: int) -> dict[int, list[tuple[int, int]]]:
+    """(row, count) of the texts that have a term, by term."""
+    return {
+        term: [(first + i, text.count(term)) for i, text in enumerate(texts) if term in text]
+        for term in sorted({term for text in texts for term in text})
+    }
+
+
+def merged(
+    older: Mapping[int, list[tuple[int, int]]], newer: Mapping[int, list[tuple[int, int]]]
+) -> dict[int, list[tuple[int, int]]]:
+    """All postings of both."""
+    return {term: older.get(term, []) + newer.get(term, []) for term in sorted({*older, *newer})}
+
+
+def of_terms(
+    keys: Sequence[int], levels: Sequence[Mapping[int, list[tuple[int, int]]]]
+) -> list[list[tuple[int, int]]]:
+    """The postings of each term, of all levels."""
+    return [[posting for level in levels for posting in level.get(key, [])] for key in keys]
+
+
 # dense
 
 

@@ -12,6 +12,7 @@ from vikingd.index.base import Manifest, Stored, empty, load, save
 from vikingd.index.columns import Columns
 from vikingd.index.compact import compacted
 from vikingd.index.generation import Generation
+from vikingd.index.vocabulary import Vocabulary
 from vikingd.model import IndexedText, Remove, Upsert
 
 ROOT = "viking://resources"
@@ -29,7 +30,9 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
     """Directories, files and texts outgrow their room at different times; none is lost."""
     manifest = Manifest(0, 0, 4, "none")
     stored = Stored(empty(4), Columns(), Columns(), manifest, None)
-    generation = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=2)
+    generation = Generation(
+        stored, np.zeros((SCRIPTS, 4), np.float32), room=2, vocabulary=Vocabulary()
+    )
     directories = [f"{ROOT}/{i}" for i in range(3000)]
     made = [upsert(i, uri, is_directory=True) for i, uri in enumerate([ROOT, *directories], 1)]
     generation.apply(made, 1)
@@ -52,7 +55,7 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
 def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: int) -> None:
     """Nothing of it is copied until its room is used up; snapshots show what they showed."""
     stored = Stored(empty(4), Columns(), Columns(), Manifest(0, 0, 4, "none"), None)
-    first = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=2)
+    first = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=2, vocabulary=Vocabulary())
     made = [upsert(i, f"{ROOT}/{i}", texts=2) for i in range(2, 700)]
     first.apply([upsert(1, ROOT, is_directory=True), *made], 1)
     base, dirs, files = compacted(first.snapshot)
@@ -60,7 +63,9 @@ def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: i
     loaded = load(tmp_path)
     assert loaded is not None
     stored = loaded[0]
-    generation = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=kept)
+    generation = Generation(
+        stored, np.zeros((SCRIPTS, 4), np.float32), room=kept, vocabulary=Vocabulary()
+    )
     on_disk = np.load(path / "text_id.npy", mmap_mode="r")
     assert len(on_disk) == len(base.text_id) + kept
     for name, column in stored.columns.items():
@@ -86,7 +91,9 @@ def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: i
 def test_a_directory_made_anew_within_a_commit_takes_what_follows() -> None:
     """What is put after a removal stands in the new row of its directory, not in the dead one."""
     stored = Stored(empty(4), Columns(), Columns(), Manifest(0, 0, 4, "none"), None)
-    generation = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=8)
+    generation = Generation(
+        stored, np.zeros((SCRIPTS, 4), np.float32), room=8, vocabulary=Vocabulary()
+    )
     top, inside = f"{ROOT}/a", f"{ROOT}/a/b"
     generation.apply(
         [

@@ -66,7 +66,8 @@ def test_a_change_of_terms_needs_a_new_version() -> None:
         "The Quick's jumps café naïve 2024 3.14 well-known snake_case getHTTPResponse URLs C++ C# "
         "E4102 std::vector os.path docs/en/a.md https://x.org/a 使用FastAPI部署 目的 ｶﾅ 한국"
     )
-    kept = "\n".join(terms(sample)).encode() + tokens.hashes("green tea", "leaf.md", "tea")
+    said = tokens.parts("green tea", "leaf.md", "tea")
+    kept = b"".join(["\n".join(terms(sample)).encode(), *map(tokens.hashes, said)])
     kept += str(tokens.title_keys("The tea of 茶 tea")).encode()
     digest = hashlib.sha256(kept).hexdigest()[:12]
     assert {tokens.VERSION: digest} == {3: "3ab5b55e4a42"}

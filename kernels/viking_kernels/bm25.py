@@ -101,10 +101,8 @@ def idf(documents: float, df: float) -> float:
 def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Scope) -> bool:
     """Whether a posting of the tail is of a living text of the scope."""
     text = terms.tail_text[p]
-    return (
-        text < texts.died.shape[0]
-        and texts.died[text] > scope.revision
-        and directory_inside(texts.directory[text], tail_inside, scope)
+    return texts.died[text] > scope.revision and directory_inside(
+        texts.directory[text], tail_inside, scope
     )
 
 
@@ -274,5 +272,4 @@ def forget(terms: Terms, scope: Scope, lexical: F32) -> None:
             lexical[terms.base_text[p] - scope.text_low] = 0
     for p in range(terms.tail_from[count]):
         at = place(terms.tail_text[p], scope.text_low, scope.text_high, scope.base_texts)
-        if at < lexical.shape[0]:
-            lexical[at] = 0
+        lexical[at] = 0

@@ -163,8 +163,7 @@ def keyword_top(
             for p in range(at[i], ends[i]):
                 df -= np.int64(texts.died[text[p]] <= scope.revision)
         for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
-            position = np.int64(terms.tail_text[p]) - scope.base_texts
-            df += np.int64(position < tail.shape[0] and tail[position] == 0)
+            df += np.int64(tail[np.int64(terms.tail_text[p]) - scope.base_texts] == 0)
         shares[i] = np.float64(terms.weight[i]) * idf(documents, df)
         ideal += shares[i]
     if ideal <= 0:

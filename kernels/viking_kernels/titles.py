@@ -42,7 +42,7 @@ def score_titles(texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, titl
                 p = first + j if in_base else tail + first + j - last
                 text = np.int64(terms.base_text[p] if in_base else terms.tail_text[p])
                 # Also in the base: the file may have another title by now.
-                if text >= texts.died.shape[0] or not is_inside(text, texts, scope, tail_inside):
+                if not is_inside(text, texts, scope, tail_inside):
                     continue
                 file = np.int64(texts.file[text])
                 at = place(file, scope.file_low, scope.file_high, scope.base_files)
@@ -70,8 +70,6 @@ def forget_titles(texts: Texts, scope: Scope, terms: Terms, titles: F32) -> None
         for p in range(first, last):
             titles[texts.file[terms.base_text[p]] - scope.file_low] = 0
         for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
-            text = terms.tail_text[p]
-            if text < texts.file.shape[0]:
-                file = texts.file[text]
-                if file >= scope.base_files or scope.file_low <= file < scope.file_high:
-                    titles[place(file, scope.file_low, scope.file_high, scope.base_files)] = 0
+            file = texts.file[terms.tail_text[p]]
+            if file >= scope.base_files or scope.file_low <= file < scope.file_high:
+                titles[place(file, scope.file_low, scope.file_high, scope.base_files)] = 0

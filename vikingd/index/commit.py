@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from viking_kernels import changes as kernels
 from viking_kernels.arrays import DIRECTORIES, FILES, I32, NEVER
+from viking_kernels.postings import grouped, merged
 from viking_kernels.quantize import int4_room, quantize_int4, quantize_rows
 
 from vikingd import uri as uris
 from vikingd.errors import Corrupt
-from vikingd.index import tokens
+from vikingd.index import postings, tokens
+from vikingd.index.rows import grown
 from vikingd.model import AllLinks, Filled, IndexedText, Linked, Unlinked, Upsert
 
 if TYPE_CHECKING:
     from vikingd.index.generation import Generation
 
 
-_HASH_BYTES = 8
-_MANY_WORDS = 1 << 20  # that a commit keeps before it sorts them
-
-
-def _starts(*keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Where a run of rows begins that are equal in all keys."""
-    edges = np.ones(len(keys[0]), np.bool_)
-    edges[1:] = False
-    for key in keys:
-        edges[1:] |= key[1:] != key[:-1]
-    return edges.nonzero()[0]
-
-
-def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
-    """A copy with room for so many rows; what is behind the old ones is not set."""
-    new = np.empty((rows, *old.shape[1:]), old.dtype)
-    new[: len(old)] = old
-    return new
+_MANY_CHARACTERS = 1 << 22  # of texts that a commit keeps before it looks at their words
 
 
 class Commit:
@@ -53,8 +38,9 @@ class Commit:
         self.revision = revision
         self.in_base = in_base
         self.parents: dict[str, int] = {}  # rows of directories that upserts were put in
-        self.words: list[bytes] = []  # hashes of the terms of the newest texts
-        self.word_count = 0
+        self.unposted: list[Sequence[str]] = []  # the newest texts, see tokens.parts
+        self.titles: list[tuple[int, int, int]] = []  # of these: term, row, number of terms
+        self.characters = 0  # that these have
         self.nodes: list[tuple[int, int, int]] = []  # directory, sign, column
         self.texts: list[tuple[int, int]] = []  # row, sign
         self.vectors: list[tuple[int, int]] = []  # row, sign
@@ -148,19 +134,19 @@ class Commit:
     def _add_text(self, number: int, change: Upsert, text: IndexedText, first: bool) -> None:
         g = self.g
         row, c = g.texts, g.columns
-        words = tokens.hashes(
-            text.text, uris.name(change.uri) if first else "",
-            tokens.heading_of(text, change.abstract),
-        )  # fmt: skip
-        length = len(words) // _HASH_BYTES
         if first and change.title and not change.is_directory:
-            self._post_title(row, change.title)
-        self.words.append(words)
-        self.word_count += length
+            keys = tokens.title_keys(change.title)
+            self.titles += [(key, row, len(keys)) for key in keys]
+        self.unposted.append(
+            tokens.parts(
+                text.text, uris.name(change.uri) if first else "",
+                tokens.heading_of(text, change.abstract),
+            )
+        )  # fmt: skip
+        self.characters += len(text.text)
         c["text_file"][row] = -1 if change.is_directory else number
         c["text_dir"][row] = number if change.is_directory else c["file_dir"][number]
         c["text_script"][row] = text.script
-        c["text_length"][row] = length
         c["text_died"][row] = NEVER
         c["text_id"][row] = text.text_id
         c["text_ordinal"][row] = text.ordinal
@@ -175,39 +161,24 @@ class Commit:
         else:
             c["file_tail"][number] = row
         self.texts.append((row, 1))
-        if self.word_count >= _MANY_WORDS:
+        if self.characters >= _MANY_CHARACTERS:
             self._post_words()
         if text.vector:
             self._set_vector(row, text.vector)
         elif text.embeddable:
             g.pending[text.text_id] = row
 
-    def _post_title(self, row: int, title: str) -> None:
-        """Adds the terms of a file's title to the postings, below its first text."""
-        keys = tokens.title_keys(title)
-        for key in keys:
-            self.g.postings.setdefault(key, array("Q")).append(row << 16 | len(keys))
-
     def _post_words(self) -> None:
-        """Adds the terms of the newest texts to the postings."""
+        """Adds the terms of the newest texts to the postings, and says how many each has."""
         g = self.g
-        words = np.frombuffer(b"".join(self.words), "<u8")
-        lengths = [len(text) // _HASH_BYTES for text in self.words]
-        rows = np.repeat(np.arange(g.texts - len(lengths), g.texts, dtype=np.uint64), lengths)
-        self.words, self.word_count = [], 0
-        order = np.argsort(words, kind="stable")  # a term's rows stay rising
-        words, rows = words[order], rows[order]
-        starts = _starts(words, rows)
-        counts = np.minimum(np.diff(starts, append=len(words)), 0xFFFF).astype(np.uint64)
-        words, packed = words[starts], rows[starts] << np.uint64(16) | counts
-        starts = _starts(words)
-        bounds = (np.append(starts, len(words)) * packed.itemsize).tolist()
-        data, postings = packed.tobytes(), g.postings
-        for key, start, end in zip(words[starts].tolist(), bounds, bounds[1:], strict=False):
-            found = postings.get(key)
-            if found is None:
-                found = postings[key] = array("Q")
-            found.frombytes(data[start:end])
+        terms, lengths = g.vocabulary.hashes(self.unposted)
+        first = g.texts - len(lengths)
+        g.columns["text_length"][first : g.texts] = lengths
+        new = grouped(terms, lengths, first)
+        if self.titles:
+            new = merged(new, postings.of_titles(self.titles))
+        g.postings = postings.added(g.postings, new)
+        self.unposted, self.titles, self.characters = [], [], 0
 
     def _set_vector(self, row: int, vector: bytes) -> None:
         if len(vector) != 4 * self.g.dimension:
@@ -336,7 +307,7 @@ class Commit:
 
     def finish(self) -> None:
         """Writes terms and vectors, and brings the numbers of all directories above up to date."""
-        if self.words:
+        if self.unposted:
             self._post_words()
         self._write_vectors()
         g, c = self.g, self.g.columns

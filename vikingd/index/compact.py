@@ -25,6 +25,7 @@ from viking_kernels.simd import padded
 from vikingd.index import tokens
 from vikingd.index.base import Base, int4_arrays
 from vikingd.index.columns import Columns
+from vikingd.index.postings import as_one
 from vikingd.index.snapshot import Snapshot
 
 
@@ -180,16 +181,11 @@ def _mean_slots(parents: I32, text_dir: I32, text_script: U8, has_vector: U8) ->
 
 
 def _postings(snapshot: Snapshot, renamed: I32) -> tuple[U64, I64, I32, npt.NDArray[np.uint16]]:
-    base, size = snapshot.base, len(snapshot.tree.texts.directory)
-    postings = list(snapshot.tail_postings.items())
-    packed = [found.tobytes() for _, found in postings]
-    tail = np.frombuffer(b"".join(packed), np.uint64)
-    keys = np.array([key for key, _ in postings], np.uint64)
-    tail_key = np.repeat(keys, [len(one) // tail.itemsize for one in packed])
-    texts_before = (tail >> np.uint64(16)).astype(np.int64)
-    seen = texts_before < size
-    seen[seen] = renamed[texts_before[seen]] >= 0
-    tail_key, tail, rows = tail_key[seen], tail[seen], renamed[texts_before[seen]]
+    base, added = snapshot.base, as_one(snapshot.tail_postings)
+    tail_key, tail = np.repeat(added.keys, np.diff(added.at)), added.packed
+    rows = renamed[(tail >> np.uint64(16)).astype(np.int64)]
+    alive = rows >= 0
+    tail_key, tail, rows = tail_key[alive], tail[alive], rows[alive]
     order = np.lexsort((rows, tail_key))
     tail_key, rows, tf = tail_key[order], rows[order], tail[order].astype(np.uint16)
     terms = np.union1d(base.term_key, tail_key)

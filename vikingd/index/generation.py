@@ -7,7 +7,6 @@ newest text) may lead an older snapshot to rows it must not see yet: it skips th
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,11 +26,13 @@ from viking_kernels.arrays import (
 )
 
 from vikingd import uri as uris
-from vikingd.index import rows
+from vikingd.index import postings, rows
 from vikingd.index.base import Stored
-from vikingd.index.commit import Commit, grown
+from vikingd.index.commit import Commit
 from vikingd.index.contents import Contents
+from vikingd.index.rows import grown
 from vikingd.index.snapshot import Links, Names, Snapshot
+from vikingd.index.vocabulary import Vocabulary
 from vikingd.model import Change, Filled, Linked, Remove, Unlinked, Upsert
 
 _Array = npt.NDArray[Any]
@@ -40,8 +41,9 @@ _Array = npt.NDArray[Any]
 class Generation:
     """One base and the tail that grows on it."""
 
-    def __init__(self, stored: Stored, prior: F32, room: int) -> None:
+    def __init__(self, stored: Stored, prior: F32, room: int, vocabulary: Vocabulary) -> None:
         base = stored.base
+        self.vocabulary = vocabulary
         self.number = stored.manifest.generation
         self.base = base
         self.revision = stored.manifest.revision
@@ -53,7 +55,7 @@ class Generation:
         self.names = Names(base)
         self.contents = Contents(base)
         self.links: Links = {}
-        self.postings: dict[int, array[int]] = {}
+        self.postings = postings.EMPTY
         self.pending: dict[int, int] = {}  # text id to row, of the texts without their vector
         self.dead_texts = 0
         self.filled_in_base = 0

@@ -21,6 +21,7 @@ from vikingd.index.columns import Columns
 from vikingd.index.compact import compacted
 from vikingd.index.generation import Generation
 from vikingd.index.snapshot import Snapshot
+from vikingd.index.vocabulary import Vocabulary
 from vikingd.model import Change, Filled, Upsert
 
 ChangesSince = Callable[[int], tuple[Sequence[Change], int]]
@@ -78,6 +79,7 @@ class Index:
         self._model = model
         self._prior = prior  # [SCRIPTS, dim]
         self._settings = settings
+        self._vocabulary = Vocabulary()
         self._written = written  # is told the revision of each base that is on disk
         self._compacted = compacted  # is told the seconds of each compaction that came to its end
         self._read_only = read_only  # another process writes the bases
@@ -177,7 +179,7 @@ class Index:
         )
 
     def _over(self, stored: bases.Stored) -> Generation:
-        return Generation(stored, self._prior, self._room(stored.base))
+        return Generation(stored, self._prior, self._room(stored.base), self._vocabulary)
 
     def _room(self, base: bases.Base) -> int:
         """Rows that a tail may need until it is folded in: it goes on growing meanwhile."""

@@ -50,6 +50,13 @@ GROUPS = DIRECTORIES, FILES, TEXTS
 KINDS = DIRECTORIES | FILES | TEXTS
 
 
+def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
+    """A copy with room for so many rows; what is behind the old ones is not set."""
+    new = np.empty((rows, *old.shape[1:]), old.dtype)
+    new[: len(old)] = old
+    return new
+
+
 def lengths(columns: Columns) -> tuple[int, int, int]:
     """How many directories, files and texts there is room for."""
     return len(columns["dir_parent"]), len(columns["file_dir"]), len(columns["text_file"])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from viking_kernels.arrays import (
     COUNTS,
     F32,
@@ -16,7 +15,6 @@ from viking_kernels.arrays import (
     I64,
     SCRIPTS,
     U8,
-    U16,
     U64,
     Means,
     Numbers,
@@ -27,12 +25,14 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bm25 import postings
 from viking_kernels.dense import code_means
+from viking_kernels.postings import of_terms
 
 from vikingd import uri as uris
 from vikingd.index import tokens
 from vikingd.index.base import Base
 from vikingd.index.columns import Columns
 from vikingd.index.contents import Contents, Strings
+from vikingd.index.postings import Levels
 from vikingd.model import Linked
 
 Links = Mapping[int, Mapping[int, str]]
@@ -107,7 +107,7 @@ class Snapshot:
     names: Names
     contents: Contents
     links: Links
-    tail_postings: dict[int, Any]  # term hash to array("Q") of text << 16 | tf, by text
+    tail_postings: Levels
     dir_columns: Columns
     file_columns: Columns
     prior: F32  # [SCRIPTS, dim]
@@ -233,21 +233,9 @@ class Snapshot:
         """The postings of terms, in texts and in titles, for the kernels."""
         base = self.base
         keys = np.concatenate([hashes, tokens.as_titles(hashes)])
-        tail_from = np.zeros(len(keys) + 1, np.int64)
-        parts: list[npt.NDArray[np.uint64]] = []
-        for i, key in enumerate(keys.tolist()):
-            found = self.tail_postings.get(key)
-            if found is not None:
-                # One call under the GIL: the writer may be appending to the same array.
-                parts.append(np.frombuffer(found.tobytes(), np.uint64))
-                tail_from[i + 1] = len(parts[-1])
-        tail_text, tail_tf = _NO_TEXTS, _NO_TFS
-        if parts:
-            np.cumsum(tail_from, out=tail_from)
-            tail = np.concatenate(parts)
-            tail_text, tail_tf = (tail >> np.uint64(16)).astype(np.int32), tail.astype(np.uint16)
+        tail = of_terms(keys, self.tail_postings)
         return Terms(keys, weights, base.term_key, base.term_at, base.posting_text,
-                     base.posting_tf, tail_from, tail_text, tail_tf)  # fmt: skip
+                     base.posting_tf, *tail)  # fmt: skip
 
     def has_term(self, key: int, scope: Scope) -> bool:
         """Whether a living text of the scope has a term."""
@@ -259,7 +247,6 @@ class Snapshot:
         if (texts.died[base[first:last]] > self.revision).any():
             return True
         tail = terms.tail_text[: terms.tail_from[1]]
-        tail = tail[tail < len(texts.died)]
         tail = tail[texts.died[tail] > self.revision]
         return any(self._is_below(row, scope.root) for row in set(texts.directory[tail].tolist()))
 
@@ -274,7 +261,3 @@ class Snapshot:
         row: I64 = self.numbers.counts[self.numbers.slot[root]]
         assert len(row) == COUNTS
         return row
-
-
-_NO_TEXTS: I32 = np.zeros(0, np.int32)
-_NO_TFS: U16 = np.zeros(0, np.uint16)

@@ -64,7 +64,7 @@ _ASCII_PIECE = re.compile(_compound("[A-Za-z0-9_]"))
 # The lookahead takes two CJK characters where only one is consumed: so bigrams overlap.
 _COMPOUND = _compound(rf"[^\W{CJK_CHARS}]")
 _PIECE = re.compile(rf"(?=([{CJK_CHARS}]{{1,2}}|{_COMPOUND}))(?:[{CJK_CHARS}]|\1)")
-_CJK_START = re.compile(f"[{CJK_CHARS}]")
+_CJK = re.compile(f"[{CJK_CHARS}]")
 
 # From the outside in: a path, its names, their words. The last one divides camelCase, PascalCase,
 # HTTPServer and sha256, but not the plural of an acronym (URLs).
@@ -131,16 +131,26 @@ def term_hash(term: str) -> int:
     return min(max(int.from_bytes(digest, "little"), 1), 2**64 - 2)
 
 
-def hashes(text: str, name: str = "", heading: str = "") -> bytes:
-    """The hashes of all terms of a text and the name of its file, 8 bytes each, in no order.
+def parts(text: str, name: str = "", heading: str = "") -> tuple[str, ...]:
+    """What counts of a text and the name of its file, normalised, each as often as it counts.
 
-    A name of digits only is an ordinal and says nothing. The terms of the `heading`, which stands
-    in the text too, count HEADING times in all: it says what all of the text is about.
+    A name of digits only is an ordinal and says nothing. The `heading`, which stands in the text
+    too, counts HEADING times in all: it says what all of the text is about.
     """
-    found = _hashes(normalized(text))
+    found: tuple[str, ...] = (normalized(text),)
     if heading:
-        found += _hashes(normalized(heading)) * (HEADING - 1)
-    return found + _hashes(normalized(name)) if name and not name.isdecimal() else found
+        found += (normalized(heading),) * (HEADING - 1)
+    return (*found, normalized(name)) if name and not name.isdecimal() else found
+
+
+def is_spaced(text: str) -> bool:
+    """Whether the pieces between its blanks are words; Chinese, say, has none between them."""
+    return text.isascii() or not _CJK.search(text)
+
+
+def hashes(text: str) -> bytes:
+    """The hashes of all terms of a normalised text, 8 bytes each."""
+    return b"".join(map(_PIECE_HASHES.__getitem__, _pieces(text)))
 
 
 def heading_of(text: IndexedText, abstract: str) -> str:
@@ -151,7 +161,7 @@ def heading_of(text: IndexedText, abstract: str) -> str:
 
 def title_keys(title: str) -> tuple[int, ...]:
     """The keys of a title's terms as such, each once: `as_titles` of their hashes."""
-    found = np.frombuffer(_hashes(normalized(title)), "<u8")
+    found = np.frombuffer(hashes(normalized(title)), "<u8")
     return tuple(as_titles(np.unique(found)).tolist())
 
 
@@ -163,13 +173,14 @@ def as_titles(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 def encode(
     text: str, name: str = "", heading: str = ""
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], int]:
-    """What the index keeps of a text, the name of its file and its heading, see `hashes`.
+    """What the index keeps of a text, the name of its file and its heading, see `parts`.
 
     Returns:
         The hashes of its terms, each once, ascending; how often each occurs, at most 65,535; how
         many terms there are, repeats included.
     """
-    ordered = np.frombuffer(bytearray(hashes(text, name, heading)), "<u8")
+    found = bytearray().join(map(hashes, parts(text, name, heading)))
+    ordered = np.frombuffer(found, "<u8")
     ordered.sort()
     # np.unique does the same in twice the time.
     edges = np.ones(len(ordered) + 1, np.bool_)
@@ -192,13 +203,6 @@ def query_terms(text: str) -> QueryTerms:
         np.array([counts[term] for _, term in ordered], np.float32),
         _identifiers(text),
     )
-
-
-def _hashes(text: str) -> bytes:
-    # No piece has a space in it, and finding them takes longer than to know a word again.
-    if text.isascii():
-        return b"".join(map(_WORD_HASHES.__getitem__, text.split()))
-    return b"".join(map(_PIECE_HASHES.__getitem__, _pieces(text)))
 
 
 def _pieces(text: str) -> list[str]:
@@ -228,7 +232,7 @@ class _Memo(dict[str, _Value]):
 
 def _piece_terms(piece: str) -> tuple[str, ...]:
     out: list[str] = []
-    if not _CJK_START.match(piece):
+    if not _CJK.match(piece):
         _collect(piece, 0, out)
     else:
         if piece[0] not in _STOP_CHARACTERS:
@@ -242,14 +246,8 @@ def _piece_hashes(piece: str) -> bytes:
     return b"".join([term_hash(term).to_bytes(8, "little") for term in _PIECE_TERMS[piece]])
 
 
-def _word_hashes(word: str) -> bytes:
-    terms = chain.from_iterable(map(_piece_terms, _pieces(word)))
-    return b"".join([term_hash(term).to_bytes(8, "little") for term in terms])
-
-
 _PIECE_TERMS = _Memo(_piece_terms)
 _PIECE_HASHES = _Memo(_piece_hashes)
-_WORD_HASHES = _Memo(_word_hashes)
 
 
 def _collect(segment: str, level: int, out: list[str]) -> None:

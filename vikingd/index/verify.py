@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS
+from viking_kernels.postings import MAX_COUNT
 from viking_kernels.quantize import from_int4
 
 from vikingd import uri as uris
@@ -169,10 +170,8 @@ def _word_sums(snapshot: Snapshot) -> npt.NDArray[np.uint64]:
     sums = np.zeros(len(snapshot.tree.texts.directory), np.uint64)
     keys = np.repeat(base.term_key, np.diff(base.term_at))
     np.add.at(sums, base.posting_text, keys * base.posting_tf.astype(np.uint64))
-    for key, found in list(snapshot.tail_postings.items()):
-        packed = np.frombuffer(found.tobytes(), np.uint64)
-        texts = (packed >> np.uint64(16)).astype(np.int64)
-        seen = texts < len(sums)
-        tf = packed[seen] & np.uint64(0xFFFF)
-        np.add.at(sums, texts[seen], np.uint64(key) * tf)
+    for tail in snapshot.tail_postings:
+        keys = np.repeat(tail.keys, np.diff(tail.at))
+        texts = (tail.packed >> np.uint64(16)).astype(np.int64)
+        np.add.at(sums, texts, keys * (tail.packed & np.uint64(MAX_COUNT)))
     return sums

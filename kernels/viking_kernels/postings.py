@@ -1,0 +1,156 @@
+"""Writing side: the postings of the newest texts, from their terms, and merging them.
+
+Postings are never changed: what is merged is new, so that a reader keeps what it has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from viking_kernels._jit import njit
+from viking_kernels.arrays import I32, I64, U16, U64
+
+MAX_COUNT = 0xFFFF
+"""How often a text has a term is kept in 16 bits; more counts as this much."""
+
+
+class Postings(NamedTuple):
+    """Postings of t terms."""
+
+    keys: U64  # [t] hashes of the terms, rising
+    at: I64  # [t + 1] postings of term i: [i] to [i + 1]
+    packed: U64  # text << 16 | count, texts rising within a term
+
+
+def no_postings() -> Postings:
+    """Those of no texts."""
+    return Postings(np.empty(0, np.uint64), np.zeros(1, np.int64), np.empty(0, np.uint64))
+
+
+@njit
+def grouped(terms: U64, lengths: I64, first: int) -> Postings:
+    """The postings of the texts from row `first` on.
+
+    Args:
+        terms: of all texts, one text after the other.
+        lengths: [n] how many each has.
+    """
+    bits = 4
+    while (1 << bits) < 2 * terms.shape[0]:
+        bits += 1
+    mask = (1 << bits) - 1
+    slots = np.full(1 << bits, -1, np.int32)
+    keys = np.empty(terms.shape[0], np.uint64)
+    number = np.empty(terms.shape[0], np.int32)  # of each term, in the order in which they come
+    last = np.empty(terms.shape[0], np.int32)  # text that a term was last met in
+    texts = np.zeros(terms.shape[0], np.int64)  # that have a term
+    count = 0
+    at = 0
+    for i in range(lengths.shape[0]):
+        for _ in range(lengths[i]):
+            # Terms are hashes themselves, and evenly spread.
+            slot = np.int64(terms[at] & np.uint64(mask))
+            while slots[slot] >= 0 and keys[slots[slot]] != terms[at]:
+                slot = (slot + 1) & mask
+            if slots[slot] < 0:
+                slots[slot] = count
+                keys[count] = terms[at]
+                last[count] = -1
+                count += 1
+            k = slots[slot]
+            number[at] = k
+            texts[k] += np.int64(last[k] != i)
+            last[k] = i
+            at += 1
+    order = np.argsort(keys[:count])
+    bounds = np.zeros(count + 1, np.int64)
+    free = np.empty(count, np.int64)
+    for i in range(count):
+        free[order[i]] = bounds[i]
+        bounds[i + 1] = bounds[i] + texts[order[i]]
+    packed = np.empty(bounds[count], np.uint64)
+    last[:count] = -1
+    at = 0
+    for i in range(lengths.shape[0]):
+        alone = np.uint64(first + i) << np.uint64(16) | np.uint64(1)
+        for _ in range(lengths[i]):
+            k = number[at]
+            if last[k] != i:
+                last[k] = i
+                packed[free[k]] = alone
+                free[k] += 1
+            elif packed[free[k] - 1] & np.uint64(MAX_COUNT) < np.uint64(MAX_COUNT):
+                packed[free[k] - 1] += np.uint64(1)
+            at += 1
+    return Postings(keys[order], bounds, packed)
+
+
+@njit
+def merged(older: Postings, newer: Postings) -> Postings:
+    """Both as one. Of a term that both have, the older ones' texts have lower rows."""
+    keys = np.empty(older.keys.shape[0] + newer.keys.shape[0], np.uint64)
+    bounds = np.zeros(keys.shape[0] + 1, np.int64)
+    packed = np.empty(older.packed.shape[0] + newer.packed.shape[0], np.uint64)
+    count = size = 0
+    a = b = 0
+    while a < older.keys.shape[0] or b < newer.keys.shape[0]:
+        of_older = b == newer.keys.shape[0] or (
+            a < older.keys.shape[0] and older.keys[a] <= newer.keys[b]
+        )
+        of_newer = a == older.keys.shape[0] or (
+            b < newer.keys.shape[0] and newer.keys[b] <= older.keys[a]
+        )
+        if of_older:
+            keys[count] = older.keys[a]
+            for p in range(older.at[a], older.at[a + 1]):
+                packed[size] = older.packed[p]
+                size += 1
+            a += 1
+        if of_newer:
+            keys[count] = newer.keys[b]
+            for p in range(newer.at[b], newer.at[b + 1]):
+                packed[size] = newer.packed[p]
+                size += 1
+            b += 1
+        count += 1
+        bounds[count] = size
+    return Postings(keys[:count].copy(), bounds[: count + 1].copy(), packed)
+
+
+@njit
+def of_terms(keys: U64, levels: tuple[Postings, Postings, Postings]) -> tuple[I64, I32, U16]:
+    """The postings of some terms.
+
+    Args:
+        keys: [n] in any order.
+        levels: rows of texts rise from each to the next.
+
+    Returns:
+        (bounds [n + 1], texts, counts), texts rising within a term.
+    """
+    found = np.empty((keys.shape[0], 3), np.int64)
+    bounds = np.zeros(keys.shape[0] + 1, np.int64)
+    for i in range(keys.shape[0]):
+        bounds[i + 1] = bounds[i]
+        for j in range(3):
+            level = levels[j]
+            at = np.searchsorted(level.keys, keys[i])
+            found[i, j] = -1
+            if at < level.keys.shape[0] and level.keys[at] == keys[i]:
+                found[i, j] = at
+                bounds[i + 1] += level.at[at + 1] - level.at[at]
+    texts = np.empty(bounds[-1], np.int32)
+    counts = np.empty(bounds[-1], np.uint16)
+    size = 0
+    for i in range(keys.shape[0]):
+        for j in range(3):
+            level = levels[j]
+            at = found[i, j]
+            if at >= 0:
+                for p in range(level.at[at], level.at[at + 1]):
+                    texts[size] = level.packed[p] >> np.uint64(16)
+                    counts[size] = level.packed[p] & np.uint64(MAX_COUNT)
+                    size += 1
+    return bounds, texts, counts

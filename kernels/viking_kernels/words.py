@@ -1,0 +1,131 @@
+"""Writing side: from the words of many texts to their terms, without the interpreter's lock.
+
+Which terms a word has is not known here: the caller says it once of each word, and the word is
+known again, letter by letter, wherever it stands.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from viking_kernels._jit import inlined, njit
+from viking_kernels.arrays import I32, I64, U8, U64
+
+
+class Words(NamedTuple):
+    """A hash table of W words with their terms; words are found by linear probing."""
+
+    slots: I32  # [power of two, more than W] number of a word, -1 none
+    keys: U64  # [W and more] hash of each word's bytes
+    bytes_at: I64  # [W + 1 and more] the bytes of word w: [w] to [w + 1]
+    bytes: U8
+    terms_at: I64  # [W + 1 and more] the terms of word w: [w] to [w + 1]
+    terms: U64
+
+
+@inlined
+def is_blank(byte: int) -> bool:
+    """Whether an ASCII character is one that `str.split` divides at."""
+    return byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31
+
+
+@inlined
+def key_of(data: U8, start: int, end: int) -> int:
+    """FNV-1a of data[start:end], its high bits mixed into the low ones, which choose the slot."""
+    key = np.uint64(0xCBF29CE484222325)
+    for i in range(start, end):
+        key = (key ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
+    return key ^ (key >> np.uint64(32))
+
+
+@inlined
+def number_of(data: U8, start: int, end: int, words: Words) -> int:
+    """The number of the word data[start:end], -1 where it is not known."""
+    key = key_of(data, start, end)
+    mask = words.slots.shape[0] - 1
+    at = np.int64(key & np.uint64(mask))
+    while words.slots[at] >= 0:
+        number = np.int64(words.slots[at])
+        first = words.bytes_at[number]
+        if words.keys[number] == key and words.bytes_at[number + 1] - first == end - start:
+            same = True
+            for i in range(end - start):
+                same = same and words.bytes[first + i] == data[start + i]
+            if same:
+                return number
+        at = (at + 1) & mask
+    return np.int64(-1)
+
+
+@njit
+def add_words(words: Words, first: int, count: int) -> None:
+    """Puts the words from `first` to `count`, whose bytes and terms are there, into the table."""
+    mask = words.slots.shape[0] - 1
+    for number in range(first, count):
+        key = key_of(words.bytes, words.bytes_at[number], words.bytes_at[number + 1])
+        words.keys[number] = key
+        at = np.int64(key & np.uint64(mask))
+        while words.slots[at] >= 0:
+            at = (at + 1) & mask
+        words.slots[at] = number
+
+
+@njit
+def look_up(data: U8, bounds: I64, words: Words) -> tuple[I32, I64, I64]:
+    """Finds the words of ASCII texts.
+
+    Args:
+        data: the texts, one after the other.
+        bounds: [n + 1] where each begins and the last one ends.
+
+    Returns:
+        (number of each word in its order, -1 where it is not known; [n] how many words each text
+        has; [m, 3] place in the first array, start and end in `data` of those not known).
+    """
+    found = np.empty((data.shape[0] + bounds.shape[0]) // 2 + 1, np.int32)
+    counts = np.zeros(bounds.shape[0] - 1, np.int64)
+    missing = np.empty((found.shape[0], 3), np.int64)
+    size = lacking = 0
+    for i in range(counts.shape[0]):
+        at, end = bounds[i], bounds[i + 1]
+        before = size
+        while True:
+            while at < end and is_blank(data[at]):
+                at += 1
+            if at == end:
+                break
+            start = at
+            while at < end and not is_blank(data[at]):
+                at += 1
+            number = number_of(data, start, at, words)
+            if number < 0:
+                missing[lacking, 0] = size
+                missing[lacking, 1] = start
+                missing[lacking, 2] = at
+                lacking += 1
+            found[size] = number
+            size += 1
+        counts[i] = size - before
+    return found[:size], counts, missing[:lacking]
+
+
+@njit
+def terms_of(found: I32, counts: I64, words: Words) -> tuple[U64, I64]:
+    """The terms of all words of `look_up`, in their order, and how many each text has."""
+    total = 0
+    for i in range(found.shape[0]):
+        total += words.terms_at[found[i] + 1] - words.terms_at[found[i]]
+    terms = np.empty(total, np.uint64)
+    lengths = np.empty(counts.shape[0], np.int64)
+    size = at = 0
+    for i in range(counts.shape[0]):
+        before = size
+        for _ in range(counts[i]):
+            for k in range(words.terms_at[found[at]], words.terms_at[found[at] + 1]):
+                terms[size] = words.terms[k]
+                size += 1
+            at += 1
+        lengths[i] = size - before
+    return terms, lengths

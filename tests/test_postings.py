@@ -1,0 +1,169 @@
+"""The terms of new texts and their postings, beside the plain way to make them."""
+
+from __future__ import annotations
+
+import itertools
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from viking_kernels import postings as kernels
+from viking_kernels import words
+
+from vikingd.index import postings, tokens, vocabulary
+from vikingd.index.vocabulary import Vocabulary
+
+some = settings(max_examples=50, deadline=None, print_blob=True)
+
+ALPHABET = "aB é1_.-用中ー\u0301\u00a0\u3000\n\t\x1c\x1f\x00"
+said = st.text(ALPHABET, max_size=30) | st.sampled_from(["the cat", "a cats' cat", "of", "E4102"])
+texts = st.lists(st.tuples(said, said, said), max_size=6)
+term = st.integers(1, 9) | st.integers(2**64 - 5, 2**64 - 2)
+terms_of_texts = st.lists(st.lists(term, max_size=12), max_size=5)
+
+
+def plain_hashes(parts):
+    """The terms of one text, as verification makes them."""
+    return np.frombuffer(b"".join(map(tokens.hashes, parts)), "<u8").tolist()
+
+
+def divided(values, lengths):
+    """The values of each text."""
+    return (
+        [part.tolist() for part in np.split(values, np.cumsum(lengths)[:-1])]
+        if len(lengths)
+        else []
+    )
+
+
+@some
+@given(st.lists(texts, max_size=4))
+def test_a_word_that_is_known_has_the_terms_that_it_had(batches):
+    """However often it comes, in whichever script its text is written."""
+    known = Vocabulary()
+    for batch in batches:
+        parts = [tokens.parts(*text) for text in batch]
+        found = divided(*known.hashes(parts))
+        assert list(map(sorted, found)) == [sorted(plain_hashes(text)) for text in parts]
+
+
+@pytest.mark.parametrize("limit", ["_KEPT_WORDS", "_KEPT_BYTES"])
+def test_a_vocabulary_that_is_full_begins_anew(monkeypatch, limit):
+    """It forgets words, and makes the same of them again."""
+    monkeypatch.setattr(vocabulary, limit, 40)
+    known, rng = Vocabulary(), np.random.default_rng(0)
+    for _ in range(20):
+        batch = [(" ".join(f"word{i}" for i in rng.integers(0, 200, 20)),) for _ in range(3)]
+        assert divided(*known.hashes(batch)) == [plain_hashes(text) for text in batch]
+        assert known.words <= 40 + 60
+
+
+def test_a_word_is_learned_once():
+    """Also when the table has grown since; and what no blanks divide is not kept at all."""
+    known = Vocabulary()
+    for i in range(200):
+        known.hashes([(f"a{i} a{i // 2}",), (f"一个很长的词{i}",)])
+    assert known.words == 200
+
+
+@some
+@given(st.lists(st.binary(min_size=1, max_size=3), unique=True, max_size=20), st.data())
+def test_words_are_found_by_their_bytes(said, data):
+    """All that are known, in a table with hardly a free place."""
+    new = [word for word in said if naive.split_at_blanks(word) == [word]]
+    pieces = st.sampled_from([b" ", b"\x1d", b"nobody", *said])
+    texts = [b" ".join(text) for text in data.draw(st.lists(st.lists(pieces), max_size=5))]
+    at = np.cumsum([0, *map(len, new)])
+    table = words.Words(
+        np.full(1 << len(new).bit_length(), -1, np.int32), np.empty(len(new), np.uint64), at,
+        np.frombuffer(b"".join(new), np.uint8).copy(), np.arange(len(new) + 1),
+        np.arange(len(new), dtype=np.uint64),
+    )  # fmt: skip
+    words.add_words(table, 0, len(new))
+    assert [int(key) for key in table.keys] == [naive.key_of(word) for word in new]
+    known = naive.add_words([], new)
+    joined = b"".join(texts)
+    bounds = np.cumsum([0, *map(len, texts)])
+    found, counts, missing = words.look_up(np.frombuffer(joined, np.uint8), bounds, table)
+    expected = naive.look_up(texts, known)
+    assert divided(found, counts) == expected
+    lacking = [word for text in texts for word in naive.split_at_blanks(text) if word not in known]
+    assert [joined[start:end] for _, start, end in missing.tolist()] == lacking
+    assert missing[:, 0].tolist() == np.flatnonzero(found < 0).tolist()
+    if not lacking:
+        got = divided(*words.terms_of(found, counts, table))
+        assert got == naive.terms_of(expected, [[i] for i in range(len(new))])
+
+
+def test_words_of_one_hash_are_told_apart():
+    """Hashes of 64 bits hardly ever meet by chance, and can be made to meet."""
+    table = words.Words(
+        np.array([1, 0], np.int32), np.full(2, naive.key_of(b"ab"), np.uint64),
+        np.array([0, 2, 4]), np.frombuffer(b"abcd", np.uint8).copy(), np.arange(3),
+        np.arange(2, dtype=np.uint64),
+    )  # fmt: skip
+    table.slots[:] = (1, 0) if naive.key_of(b"ab") % 2 == 0 else (0, 1)
+    found, _, _ = words.look_up(np.frombuffer(b"ab", np.uint8), np.array([0, 2]), table)
+    assert found.tolist() == [0]
+
+
+def made(texts, first):
+    """Their postings by the kernel."""
+    terms = np.array([term for text in texts for term in text], np.uint64)
+    return kernels.grouped(terms, np.array(list(map(len, texts)), np.int64), first)
+
+
+def shown(found):
+    """Postings as the plain twins have them."""
+    packed = [(int(p) >> 16, int(p) & 0xFFFF) for p in found.packed.tolist()]
+    bounds = found.at.tolist()
+    return {
+        key: packed[start:end]
+        for key, start, end in zip(found.keys.tolist(), bounds, bounds[1:], strict=False)
+    }
+
+
+@some
+@given(terms_of_texts, st.integers(0, 2**31 - 10))
+def test_postings_are_grouped_by_term(texts, first):
+    """Terms rising, texts rising, each with how often it has the term."""
+    got, expected = shown(made(texts, first)), naive.grouped(texts, first)
+    assert list(got.items()) == list(expected.items())
+
+
+def test_a_count_is_kept_in_16_bits():
+    """What goes beyond does not run into the row."""
+    assert shown(made([[7] * 70_000, [7]], 3)) == {7: [(3, 65_535), (4, 1)]}
+
+
+@some
+@given(st.lists(terms_of_texts, max_size=12), st.lists(term, max_size=4), st.booleans())
+def test_levels_hold_all_postings(commits, asked, small):
+    """However they were merged; an older reader's levels are as they were."""
+    with pytest.MonkeyPatch.context() as patch:
+        if small:
+            patch.setattr(postings, "_SMALL", 6)
+            patch.setattr(postings, "_MIDDLE", 20)
+        levels, expected, first = postings.EMPTY, {}, 0
+        before = []
+        for texts in commits:
+            before.append((levels, list(map(shown, levels))))
+            levels = postings.added(levels, made(texts, first))
+            expected = naive.merged(expected, naive.grouped(texts, first))
+            first += len(texts)
+    for older, was in before:
+        assert list(map(shown, older)) == was
+    assert shown(postings.as_one(levels)) == expected
+    bounds, rows, counts = kernels.of_terms(np.array(asked, np.uint64), levels)
+    got = [list(zip(rows[a:b].tolist(), counts[a:b].tolist(), strict=True))
+           for a, b in itertools.pairwise(bounds)]  # fmt: skip
+    assert got == naive.of_terms(asked, list(map(shown, levels)))
+    assert got == [expected.get(key, []) for key in asked]
+
+
+def test_the_terms_of_titles_are_postings():
+    """Each with the number of its title's terms."""
+    found = postings.of_titles([(9, 4, 2), (5, 4, 2), (9, 6, 1)])
+    assert shown(found) == {5: [(4, 2)], 9: [(4, 2), (6, 1)]}

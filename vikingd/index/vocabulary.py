@@ -1,0 +1,112 @@
+"""The words that texts had so far, each with the hashes of its terms."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from viking_kernels import words as kernels
+from viking_kernels.arrays import I64, U64
+
+from vikingd.index import tokens
+from vikingd.index.rows import grown
+
+_KEPT_WORDS = 1 << 18
+_KEPT_BYTES = 1 << 23
+
+
+class Vocabulary:
+    """Makes the terms of texts in bulk: a word that was seen before is only looked up.
+
+    Those who ask wait for each other; they are the writer and a compaction, never a reader.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clear()
+
+    @property
+    def words(self) -> int:
+        """How many are known."""
+        return self._count
+
+    def _clear(self) -> None:
+        self._count = 0
+        self._words = kernels.Words(
+            np.full(2, -1, np.int32), np.empty(1, np.uint64), np.zeros(1, np.int64),
+            np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.uint64),
+        )  # fmt: skip
+
+    def hashes(self, texts: Sequence[Sequence[str]]) -> tuple[U64, I64]:
+        """The hashes of the terms of texts, each given as its `tokens.parts`.
+
+        Returns:
+            (All of them, text by text, a text's in no order; how many each text has.)
+        """
+        joined = ["\n".join(parts) for parts in texts]
+        spaced = np.array([tokens.is_spaced(text) for text in joined], np.bool_)
+        if spaced.all():
+            return self._by_words(joined)
+        known, lengths = self._by_words([joined[i] for i in np.flatnonzero(spaced).tolist()])
+        others = [tokens.hashes(joined[i]) for i in np.flatnonzero(~spaced).tolist()]
+        counts = np.empty(len(texts), np.int64)
+        counts[spaced], counts[~spaced] = lengths, [len(one) // 8 for one in others]
+        of_known = np.repeat(spaced, counts)
+        found = np.empty(len(of_known), np.uint64)
+        found[of_known], found[~of_known] = known, np.frombuffer(b"".join(others), "<u8")
+        return found, counts
+
+    def _by_words(self, texts: Sequence[str]) -> tuple[U64, I64]:
+        encoded = [text.encode(errors="surrogatepass") for text in texts]
+        joined = b"".join(encoded)
+        bounds = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum([len(one) for one in encoded], out=bounds[1:])
+        data = np.frombuffer(joined, np.uint8)
+        with self._lock:
+            if self._count > _KEPT_WORDS or self._words.bytes_at[self._count] > _KEPT_BYTES:
+                self._clear()
+            found, counts, missing = kernels.look_up(data, bounds, self._words)
+            if len(missing):
+                new: dict[bytes, int] = {}
+                found[missing[:, 0]] = [
+                    new.setdefault(joined[start:end], self._count + len(new))
+                    for start, end in missing[:, 1:].tolist()
+                ]
+                self._learn(list(new))
+            return kernels.terms_of(found, counts, self._words)
+
+    def _learn(self, new: Sequence[bytes]) -> None:
+        """Adds words that are not known yet."""
+        first, count = self._count, self._count + len(new)
+        words = self._words
+        bytes_at, letters = _appended(words.bytes_at, words.bytes, first, new)
+        terms = [tokens.hashes(word.decode(errors="surrogatepass")) for word in new]
+        terms_at, hashes = _appended(words.terms_at, words.terms, first, terms)
+        slots = words.slots
+        if 2 * count > len(slots):
+            slots, first = np.full(1 << (2 * count).bit_length(), -1, np.int32), 0
+        words = kernels.Words(
+            slots, _with_room(words.keys, count), bytes_at, letters, terms_at, hashes
+        )
+        kernels.add_words(words, first, count)
+        self._words, self._count = words, count
+
+
+def _appended(
+    bounds: I64, values: npt.NDArray[Any], count: int, new: Sequence[bytes]
+) -> tuple[I64, npt.NDArray[Any]]:
+    """`values` with so many more behind the first `count`, and where each begins."""
+    start = bounds[count]
+    ends = start + np.cumsum([len(one) // values.itemsize for one in new])
+    bounds = _with_room(bounds, count + len(new) + 1)
+    bounds[count + 1 : count + len(new) + 1] = ends
+    values = _with_room(values, ends[-1])
+    values[start : ends[-1]] = np.frombuffer(b"".join(new), values.dtype)
+    return bounds, values
+
+
+def _with_room(old: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    return old if size <= len(old) else grown(old, 2 * size)
