@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import resource
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from patience import eventually
 from store_helpers import DOCS, GUIDE, ONE, TWO, Mirror, file, opened, put, scanned
 
 from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping, VikingError
@@ -69,6 +71,29 @@ def test_on_commit_is_heard_before_the_writers(tmp_path: Path) -> None:
         store.start(lambda *_: seen.append((future.done(), store.get(GUIDE).uri)))
         future.result(timeout=10)
         assert seen == [(False, GUIDE)]
+
+
+def test_the_next_group_is_written_while_the_index_follows(tmp_path: Path) -> None:
+    """It is on disk, and nobody hears of it before the index has it."""
+    heard: list[int] = []
+    go_on = threading.Event()
+
+    def follow(_: list[Change], revision: int) -> None:
+        assert go_on.wait(10)
+        heard.append(revision)
+
+    with closing(Store(tmp_path, model="m", dimension=2)) as store:
+        store.start(follow)
+        first = store.put([file(f"{DOCS}/a")])
+        eventually(lambda: store.revision == 2)
+        second = store.put([file(f"{DOCS}/b")])
+        eventually(lambda: store.revision == 3)
+        assert store.get(f"{DOCS}/b").revision == 3
+        assert not first.done()
+        assert not second.done()
+        go_on.set()
+        assert [future.result(timeout=10).revision for future in (first, second)] == [2, 3]
+        assert heard == [2, 3]
 
 
 def test_many_threads(store: Store) -> None:
@@ -159,6 +184,29 @@ def test_a_failing_index_stops_the_writes(tmp_path: Path) -> None:
         assert store.get(GUIDE).revision == 2
 
 
+def test_writes_behind_one_that_the_index_could_not_follow(tmp_path: Path) -> None:
+    """They may be on disk already; the index hears of none, and their writers are told."""
+    heard: list[int] = []
+    go_on = threading.Event()
+
+    def fail(_: list[Change], revision: int) -> None:
+        heard.append(revision)
+        assert go_on.wait(10)
+        raise RuntimeError("boom")
+
+    with closing(Store(tmp_path, model="m", dimension=2)) as store:
+        store.start(fail)
+        futures = []
+        for i in range(4):
+            futures.append(store.put([file(f"{DOCS}/{i}")]))
+            eventually(lambda: bool(heard))
+        eventually(lambda: store.revision > 2)
+        go_on.set()
+        for future in futures:
+            assert isinstance(future.exception(timeout=10), Corrupt)
+        assert heard == [2]
+
+
 def test_close_writes_what_was_accepted(tmp_path: Path) -> None:
     """Requests before close are written, later ones fail, and so do reads."""
     with opened(tmp_path) as store:
@@ -172,6 +220,22 @@ def test_close_writes_what_was_accepted(tmp_path: Path) -> None:
     assert not (tmp_path / "store.sqlite3-wal").exists()
     with opened(tmp_path) as store:
         assert store.counts().files == 50
+
+
+def test_close_waits_for_the_index(tmp_path: Path) -> None:
+    """Also for a slow one."""
+    heard: list[int] = []
+    store = Store(tmp_path, model="m", dimension=2)
+
+    def follow(_: list[Change], revision: int) -> None:
+        time.sleep(0.2)
+        heard.append(revision)
+
+    store.start(follow)
+    future = store.put([file(GUIDE)])
+    store.close()
+    assert heard == [2]
+    assert future.done()
 
 
 def test_close_without_a_start(tmp_path: Path) -> None:

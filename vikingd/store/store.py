@@ -87,7 +87,8 @@ class Store(Reads):
     def start(self, on_commit: OnCommit) -> None:
         """Begins to write; `on_commit` gets the changes of each commit and its revision.
 
-        It is called in the writer's thread, before the futures of the group are done. When it
+        It is called in a thread of its own, one commit after the other, before the futures of a
+        commit are done, while the next one may be written already. When it
         raises, the store takes no more writes and `failure` says why.
         """
         self._writer.start(on_commit)

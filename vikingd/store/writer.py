@@ -1,15 +1,19 @@
-"""Group commit: one thread writes what many ask for, in one transaction at a time."""
+"""Group commit: one thread writes what many ask for, in one transaction at a time.
+
+Another one tells the index of a commit, and then those who asked for it, while the next group is
+written.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue, SimpleQueue
 
 from vikingd.errors import Corrupt, Stopping, StoreFailed
 from vikingd.model import Change, Committed
@@ -31,13 +35,23 @@ class _Request:
     future: Future[Committed] = field(default_factory=Future)
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Requests that shared a transaction, and what became of each."""
+
+    requests: Sequence[_Request]
+    results: Sequence[Committed | Exception]
+    changes: list[Change]
+    revision: int  # 0: nothing was committed
+
+
 class Writer:
     """Runs operations in the order in which they were submitted.
 
     All operations that wait share one commit and one revision. One that fails is taken back alone.
 
     Attributes:
-        revision: of the last commit.
+        revision: of the last commit, which the index may not have yet.
         dimension: numbers in a vector; None until the first vector is written.
         failure: why no writes are taken any more; "" while they are.
     """
@@ -49,17 +63,23 @@ class Writer:
         self._submitting = threading.Lock()
         self._writing = threading.Lock()
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
+        # One commit ahead of the index: what is asked for meanwhile makes the next group larger.
+        self._written: Queue[_Written | None] = Queue(1)
         self.revision = revision
         self.dimension = dimension
         self.failure = ""
 
     def start(self, on_commit: OnCommit) -> None:
         """Begins with what was submitted; `on_commit` hears of a commit before its writers do."""
-        self._thread = threading.Thread(
-            target=self._run, args=(on_commit,), name="store-writer", daemon=True
-        )
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, name="store-writer", daemon=True),
+            threading.Thread(
+                target=self._tell, args=(on_commit,), name="index-writer", daemon=True
+            ),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def submit(
         self, operation: Operation, weight: int = 1, uris: Sequence[str] = ()
@@ -95,15 +115,17 @@ class Writer:
                 return
             self._closed = True
             self._queue.put(None)
-        if self._thread is not None:
-            self._thread.join()
-            return
-        while (request := self._queue.get()) is not None:
-            request.future.set_exception(Stopping("the store is closed"))
+        for thread in self._threads:
+            thread.join()
+        if not self._threads:
+            while (request := self._queue.get()) is not None:
+                request.future.set_exception(Stopping("the store is closed"))
 
-    def _run(self, on_commit: OnCommit) -> None:
+    def _run(self) -> None:
         while group := self._next_group():
-            self._write(group, on_commit)
+            for written in self._commit(group):
+                self._written.put(written)
+        self._written.put(None)
 
     def _next_group(self) -> list[_Request]:
         """Waits for a request and takes what else there is; empty at the end."""
@@ -122,24 +144,37 @@ class Writer:
                 weight += request.weight
         return group
 
-    def _write(self, group: list[_Request], on_commit: OnCommit) -> None:
-        for request, result in zip(group, self._commit(group, on_commit), strict=True):
-            match result:
-                case Committed():
-                    request.future.set_result(result)
-                case sqlite3.Error():
-                    error = StoreFailed(f"{_NOT_WRITTEN}: {result}")
-                    error.__cause__ = result
-                    request.future.set_exception(error)
-                case _:
-                    request.future.set_exception(result)
+    def _tell(self, on_commit: OnCommit) -> None:
+        """Tells of what is written, in its order."""
+        while (written := self._written.get()) is not None:
+            if written.revision and not self.failure:
+                try:
+                    on_commit(written.changes, written.revision)
+                except Exception as error:
+                    self.failure = (
+                        f"the index could not follow revision {written.revision}: {error!r}"
+                    )
+            for request, result in zip(written.requests, written.results, strict=True):
+                self._answer(request.future, result)
 
-    def _commit(
-        self, group: list[_Request], on_commit: OnCommit
-    ) -> Sequence[Committed | Exception]:
-        """Runs a group in one transaction; what became of each of its requests."""
+    def _answer(self, future: Future[Committed], result: Committed | Exception) -> None:
+        match result:
+            case _ if self.failure:
+                future.set_exception(Corrupt(self.failure))
+            case Committed():
+                future.set_result(result)
+            case sqlite3.Error():
+                error = StoreFailed(f"{_NOT_WRITTEN}: {result}")
+                error.__cause__ = result
+                future.set_exception(error)
+            case _:
+                future.set_exception(result)
+
+    def _commit(self, group: Sequence[_Request]) -> Iterator[_Written]:
+        """Runs a group in one transaction."""
         if self.failure:
-            return [Corrupt(self.failure) for _ in group]
+            yield _Written(group, [Corrupt(self.failure)] * len(group), [], 0)
+            return
         work = Transaction(
             self._db,
             self._ids,
@@ -162,19 +197,18 @@ class Writer:
         except Exception as error:
             if len(group) > 1 and not isinstance(error, sqlite3.Error):
                 # Of one request, which nobody else shall suffer for: each gets its own commit.
-                return [self._commit([request], on_commit)[0] for request in group]
-            return [error] * len(group)
+                for request in group:
+                    yield from self._commit([request])
+            else:
+                yield _Written(group, [error] * len(group), [], 0)
+            return
         if work.touched:
             self.revision, self.dimension = work.revision, work.dimension
-            try:
-                on_commit(work.changes, work.revision)
-            except Exception as error:
-                self.failure = f"the index could not follow revision {work.revision}: {error!r}"
-                return [Corrupt(self.failure) for _ in group]
-        return [
+        results = [
             replace(result, revision=self.revision) if isinstance(result, Committed) else result
             for result in results
         ]
+        yield _Written(group, results, work.changes, work.revision if work.touched else 0)
 
     def _attempt(self, work: Transaction, operation: Operation) -> Committed | Exception:
         try:
