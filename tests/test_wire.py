@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import grpc
@@ -32,6 +33,7 @@ from grpc_status import rpc_status
 
 from vikingd import errors
 from vikingd.errors import InvalidField, VikingError
+from vikingd.ingest.prepare import prepare
 from vikingd.model import (
     Context,
     ContextType,
@@ -52,6 +54,8 @@ from vikingd.model import (
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc, retrieval_pb2, retrieval_pb2_grpc
 from vikingd.wire import decode, encode
 from vikingd.wire.boundary import fault_in
+from vikingd.wire.calls import Deadline
+from vikingd.wire.contexts import prepared_contexts
 from vikingd.wire.errors import CODES, code_of, status_of
 
 FILE = "viking://resources/a.md"
@@ -207,7 +211,7 @@ def test_vectors_of_any_length_become_unit_vectors(scale: float) -> None:
 def put_fault(*contexts: contexts_pb2.ContextInput, dimension: int | None = 2) -> str:
     """The field under which a Put is refused."""
     with pytest.raises(InvalidField) as caught:
-        decode.put_contexts(contexts_pb2.PutRequest(contexts=contexts), dimension)
+        decode.put_drafts(contexts_pb2.PutRequest(contexts=contexts), dimension)
     return caught.value.field
 
 
@@ -227,14 +231,13 @@ def test_put_takes_contexts_over_whole() -> None:
         vector=floats(3.0, 4.0),
     )
     context.time.FromMicroseconds(-1_500_000)
-    (prepared,) = decode.put_contexts(contexts_pb2.PutRequest(contexts=[context]), 2)
-    draft = prepared.draft
+    (draft,) = decode.put_drafts(contexts_pb2.PutRequest(contexts=[context]), 2)
     assert (draft.uri, draft.is_directory) == (FILE, False)
     assert (draft.abstract, draft.overview, draft.title) == ("A", "O", "T")
     assert draft.metadata == {"n": 1}
     assert isinstance(draft.metadata["n"], int)
     assert draft.time == -1_500_000
-    assert [text.vector for text in prepared.texts] == [
+    assert [text.vector for text in prepare(draft).texts] == [
         floats(np.float32(0.6), np.float32(0.8)),
         floats(0.0, 1.0),
         b"",
@@ -245,10 +248,10 @@ def test_put_without_passages_has_the_content_cut() -> None:
     """No passages means that the daemon cuts, not that there are none."""
     content = "\n\n".join(f"# H{i}\n\n" + "word " * 200 for i in range(3))
     context = contexts_pb2.ContextInput(uri=FILE, content=content)
-    (prepared,) = decode.put_contexts(contexts_pb2.PutRequest(contexts=[context]), None)
-    assert prepared.draft.passages is None
-    assert len(prepared.texts) >= 3
-    assert prepared.draft.time is None
+    (draft,) = decode.put_drafts(contexts_pb2.PutRequest(contexts=[context]), None)
+    assert draft.passages is None
+    assert len(prepare(draft).texts) >= 3
+    assert draft.time is None
 
 
 def test_put_faults_name_context_and_field() -> None:
@@ -278,14 +281,10 @@ def test_put_faults_name_context_and_field() -> None:
 def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it() -> None:
     """A thread that others need does not go on for a caller whose deadline has passed."""
     contexts = [contexts_pb2.ContextInput(uri=f"{FILE}{i}", content="x") for i in range(9)]
-    asked = iter([None, None])
-
-    def go_on() -> None:
-        if next(asked, 0) == 0:
-            raise errors.DeadlinePassed("too late")
-
+    deadline = Mock(spec=Deadline)
+    deadline.left.side_effect = [1.0, 1.0, errors.DeadlinePassed("too late")]
     with pytest.raises(errors.DeadlinePassed):
-        decode.put_contexts(contexts_pb2.PutRequest(contexts=contexts), None, go_on)
+        prepared_contexts(contexts_pb2.PutRequest(contexts=contexts), None, deadline)
 
 
 def test_vectors_of_a_batch_agree_where_the_store_has_none_yet() -> None:
@@ -865,10 +864,10 @@ def test_each_vector_of_a_batch_stays_where_it_was_given() -> None:
             contexts_pb2.ContextInput(uri=top, is_directory=True, vector=axes[3].tobytes()),
         ]
     )
-    one, two = (prepared.draft for prepared in decode.put_contexts(request, None))
+    one, two = decode.put_drafts(request, None)
     found = [*(p.vector for p in one.passages or ()), one.vector, two.vector]
     assert found == [(axis / 3).tobytes() for axis in axes]
     request.contexts[1].vector = bytes(16)
     with pytest.raises(InvalidField) as refused:
-        decode.put_contexts(request, None)
+        decode.put_drafts(request, None)
     assert refused.value.field == "contexts[1].vector"

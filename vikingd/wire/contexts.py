@@ -5,6 +5,8 @@ from __future__ import annotations
 from vikingd import uri as uris
 from vikingd.engine import Engine
 from vikingd.errors import InvalidField
+from vikingd.ingest import prepare
+from vikingd.model import Prepared
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 from vikingd.wire import decode, encode
 from vikingd.wire.calls import (
@@ -36,12 +38,11 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         deadline = Deadline(context)
         dimension = self._engine.dimension
         if decode.put_size(request) <= _INLINE_CHARACTERS:
-            prepared = decode.put_contexts(request, dimension, deadline.left)
+            prepared = prepared_contexts(request, dimension, deadline)
         else:
             prepared = await on(
-                self._threads.preparing, deadline, decode.put_contexts, request, dimension,
-                deadline.left,
-            )  # fmt: skip
+                self._threads.preparing, deadline, prepared_contexts, request, dimension, deadline
+            )
         if request.wait_for_vectors and self._engine.query_embedder is None:
             decode.check_vectors_given(prepared)
         deadline.left()
@@ -131,3 +132,19 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         uri, other = uris.parse(request.uri), uris.parse(request.other_uri, "other_uri")
         done = await self._writes.of(self._engine.unlink(uri, other))
         return contexts_pb2.UnlinkResponse(revision=done.revision)
+
+
+def prepared_contexts(
+    request: contexts_pb2.PutRequest, dimension: int | None, deadline: Deadline
+) -> list[Prepared]:
+    """The contexts of a batch, checked and cut into texts; takes CPU time for long contents.
+
+    Raises:
+        InvalidField: naming the field as in the proto.
+        DeadlinePassed: while they were cut.
+    """
+    prepared = []
+    for draft in decode.put_drafts(request, dimension):
+        deadline.left()
+        prepared.append(prepare.prepare(draft))
+    return prepared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -140,14 +140,8 @@ def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
     return [uris.parse(uri, f"uris[{i}]") for i, uri in enumerate(request.uris)]
 
 
-def put_contexts(
-    request: contexts_pb2.PutRequest, dimension: int | None, go_on: Callable[[], object] = bool
-) -> list[Prepared]:
-    """The contexts of a batch, checked and cut into texts; takes CPU time for long contents.
-
-    `dimension` None is taken from the batch's first vector. `go_on` is called before each is cut,
-    and raises where nobody waits for it any more.
-    """
+def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> list[Draft]:
+    """The contexts of a batch, checked; `dimension` None is taken from its first vector."""
     check_count(len(request.contexts), MAX_BATCH, "contexts")
     seen: dict[str, int] = {}
     drafts = []
@@ -160,15 +154,11 @@ def put_contexts(
         if (first := seen.setdefault(draft.uri, i)) != i:
             raise InvalidField(f"contexts[{i}].uri", f"{draft.uri} is contexts[{first}] already")
         drafts.append(draft)
-    prepared = []
-    for draft in drafts:
-        go_on()
-        prepared.append(prepare.prepare(draft))
-    return prepared
+    return drafts
 
 
 def put_size(request: contexts_pb2.PutRequest) -> int:
-    """Characters of content that `put_contexts` will have to go through."""
+    """Characters of content that will have to be gone through."""
     return sum(len(context.content) for context in request.contexts)
 
 
