@@ -10,7 +10,7 @@ from typing import Any
 from vikingd.config import Settings
 from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed, InvalidField
-from vikingd.model import FindQuery, FindResult, Stage
+from vikingd.model import FindResult, Stage
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.query import Include, Mode, RetrieveQuery, RetrieveResult, SearchMode
 from vikingd.retrieve.context import (
@@ -120,18 +120,26 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         )
         made = dict(zip(texts, embedded, strict=True))
         embed = Stage("embed", started, time.perf_counter())
-        jobs = [
-            (i, query, *(made[query.text] if vector is None else (vector, ())))
-            for i, (query, vector) in enumerate(queries)
-        ]
-        found = await asyncio.gather(
+
+        def answer(i: int) -> FindResult:
+            deadline.left()
+            query, vector = queries[i]
+            vector, degraded = made[query.text] if vector is None else (vector, ())
+            try:
+                return find(self._engine, query, vector, degraded)
+            except InvalidField as error:
+                raise error.below(f"requests[{i}]") from None
+
+        def answer_share(first: int) -> list[FindResult]:
+            return [answer(i) for i in range(first, len(queries), KERNEL_THREADS)]
+
+        shares = await asyncio.gather(
             *(
-                on(self._threads.kernels, deadline, self._find_all, jobs[i::KERNEL_THREADS],
-                   deadline)
-                for i in range(KERNEL_THREADS)
+                on(self._threads.kernels, deadline, answer_share, first)
+                for first in range(KERNEL_THREADS)
             )
-        )  # fmt: skip
-        results = [found[i % KERNEL_THREADS][i // KERNEL_THREADS] for i in range(len(jobs))]
+        )
+        results = [shares[i % KERNEL_THREADS][i // KERNEL_THREADS] for i in range(len(queries))]
         return retrieval_pb2.BatchFindResponse(responses=self._replies("BatchFind", results, embed))
 
     def _replies(
@@ -152,20 +160,6 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
                 self._observer.reranked(result.rerank.status.name)
             replies.append(reply)
         return replies
-
-    def _find_all(
-        self,
-        jobs: Sequence[tuple[int, FindQuery, decode.Vector | None, tuple[str, ...]]],
-        deadline: Deadline,
-    ) -> list[FindResult]:
-        results = []
-        for i, query, vector, degraded in jobs:
-            deadline.left()
-            try:
-                results.append(find(self._engine, query, vector, degraded))
-            except InvalidField as error:
-                raise error.below(f"requests[{i}]") from None
-        return results
 
     async def Retrieve(
         self, request: retrieval_pb2.RetrieveRequest, context: CallContext
