@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Group, RenderableType
@@ -272,8 +273,10 @@ def fields(rows: Mapping[str, str]) -> Table:
 
 def local_time(stamp: Timestamp) -> str:
     """A time as people of this place read it, to the second."""
-    at = datetime.fromtimestamp(stamp.seconds).astimezone()
-    return f"{at:%Y-%m-%d %H:%M:%S}"
+    at = datetime.fromtimestamp(stamp.seconds, UTC)
+    with suppress(OverflowError):  # on the first and the last day of all times
+        at = at.astimezone()
+    return at.replace(tzinfo=None).isoformat(" ", "seconds")
 
 
 def size(count: float) -> str:
