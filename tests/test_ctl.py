@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO, StringIO, TextIOWrapper
@@ -15,6 +16,7 @@ import grpc
 import pytest
 import typer
 from google.protobuf.json_format import Parse, ParseDict
+from google.protobuf.timestamp_pb2 import Timestamp
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
@@ -216,6 +218,29 @@ def test_a_tree_hangs_each_context_below_its_directory() -> None:
     ]
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("seconds", [-62_135_596_800, 253_402_300_799])
+def test_the_first_and_the_last_of_all_times_can_be_shown(
+    zone: str, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where this place has no such day any more, it is that of UTC."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        shown = render.local_time(Timestamp(seconds=seconds))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert shown[:7] in ("0001-01", "9999-12")
+
+
+def test_a_bug_is_not_blamed_on_an_argument(monkeypatch: pytest.MonkeyPatch, ctl: Ctl) -> None:
+    """A ValueError of a command's own is none of usage."""
+    monkeypatch.setattr(render, "stats_table", lambda _: int("x"))
+    with pytest.raises(ValueError, match="int"):
+        ctl("stats")
+
+
 @pytest.mark.usefixtures("client")
 def test_a_context_is_written_read_and_removed(ctl: Ctl) -> None:
     """put, get, ls, tree, link, mv, unlink and rm work on one context, in words for people."""
@@ -319,6 +344,11 @@ def test_find_shows_a_table_and_with_trace_the_tree(ctl: Ctl) -> None:
         (["forget", "-5"], 2),
         (["forget", "99999999999999999999"], 2),
         (["recall", "x", "--max-tokens", "99999999999"], 2),
+        (["find", "\udcff"], 2),
+        (["context", "\udcff"], 2),
+        (["stats", "--address", "\udcff"], 2),
+        (["find", "x", "--where", json.dumps({"a": 10**400})], 2),
+        (["recall", "x", "--now", "0001-01-01"], 2),
         (["find", "x", "--type", "dream"], 2),
         (["get", "viking://resources", "--overview", "--content"], 2),
         (["import", "/nowhere", "viking://resources"], 2),

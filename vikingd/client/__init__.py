@@ -46,6 +46,7 @@ from vikingd.client.errors import (
     StoreMismatch,
     TimedOut,
     Unreachable,
+    Unsendable,
 )
 from vikingd.client.importing import Failure, ImportSummary
 from vikingd.client.requests import context_input
@@ -216,6 +217,7 @@ __all__ = [
     "TypedQuery",
     "Unreachable",
     "Unreadable",
+    "Unsendable",
     "VerifyReport",
     "WeightedSum",
     "context_input",

@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 import grpc
 
 from vikingd.client.channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, Option, Stubs, options
-from vikingd.client.errors import from_rpc_error
+from vikingd.client.errors import from_rpc_error, sendable
 from vikingd.client.methods import RETRIED, Method, Methods, Pages
 
 
@@ -26,7 +26,8 @@ class _Connected(Methods):
         self.address = address
         self.timeout = timeout
         self.retries = retries
-        self._connect(options(RETRIED if retries else ()))
+        with sendable():
+            self._connect(options(RETRIED if retries else ()))
 
     def with_timeout(self, timeout: float | None) -> Self:
         """The same connection with another deadline for each call."""

@@ -1,11 +1,14 @@
 """What a client raises, made from the status that the daemon sends.
 
 There is one class for each of the daemon's reasons, named like it: NOT_FOUND is NotFound. All are
-ClientErrors, and a reason that is not known here is one as well.
+ClientErrors, and a reason that is not known here is one as well. What can't be sent at all is
+Unsendable, which is none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -113,6 +116,21 @@ class Unreachable(ClientError):
 
 class TimedOut(ClientError):
     """The client's deadline passed without an answer; what was asked for may be done or not."""
+
+
+class Unsendable(ValueError):
+    """An argument is nothing that a request can hold, such as text that is not Unicode."""
+
+
+@contextmanager
+def sendable() -> Iterator[None]:
+    """Within it what protobuf raises of a value becomes Unsendable."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise Unsendable(f"{error.object[error.start]!r} is not valid Unicode") from error
+    except (ValueError, OverflowError, DecodeError) as error:  # too large, nested too deeply
+        raise Unsendable(str(error)) from error
 
 
 _BY_REASON: dict[str, type[ClientError]] = {

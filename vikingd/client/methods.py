@@ -14,6 +14,7 @@ import grpc
 from vikingd.client import memory_requests, replies, requests
 from vikingd.client.channel import Stubs
 from vikingd.client.contexts import Context
+from vikingd.client.errors import sendable
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class _Described(ABC, Generic[P]):
         self, build: Callable[P, Any], rpc: Rpc[Any, Any], convert: Callable[[Any], Any],
         retried: bool,
     ) -> None:  # fmt: skip
-        self.build = build
+        self.build = sendable()(build)
         self.rpc = rpc
         self.convert = convert
         self.retried = retried

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from vikingd.client.errors import sendable
 from vikingd.client.session import Session
 from vikingd.client.values import set_fusion, struct, timestamp, vector_bytes
 from vikingd.model import DEFAULT_LIMIT, ContextType, Draft, Entry, Levels, Method
@@ -61,6 +62,7 @@ def _memory_state(entry: Entry) -> contexts_pb2.MemoryState:
     )
 
 
+@sendable()
 def find(
     query: str = "",
     *,
@@ -177,6 +179,7 @@ def _session(session: Session | SearchSession) -> retrieval_pb2.SearchSession:
     )
 
 
+@sendable()
 def retrieve(
     query: str = "",
     *,

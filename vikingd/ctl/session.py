@@ -13,11 +13,11 @@ from typing import Annotated, Any, get_type_hints
 import grpc
 import typer
 from google.protobuf.json_format import MessageToJson
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, ClientError
+from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, ClientError, Unsendable
 from vikingd.client.messages import MessageClient
 
 OTHER, USAGE, UNREACHABLE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 4, 130
@@ -152,15 +152,13 @@ def opened(address: str, timeout: float | None, as_json: bool) -> Iterator[Sessi
 
 @contextmanager
 def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
-    """Tells of a ClientError on stderr and makes it, and Ctrl-C, the exit code that it means."""
+    """Tells of what a client raises on stderr and makes it, and Ctrl-C, the exit code it means."""
     try:
         yield
     except ClientError as error:
         _tell(error, address, as_json)
         raise typer.Exit(_EXIT_CODES.get(error.code, OTHER)) from None
-    except UnicodeEncodeError:
-        raise typer.BadParameter("an argument is not valid UTF-8") from None
-    except (ValueError, OverflowError, DecodeError) as error:  # a number that is too large, say
+    except Unsendable as error:
         raise typer.BadParameter(f"an argument can't be sent: {error}") from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
