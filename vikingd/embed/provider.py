@@ -88,6 +88,9 @@ class Provider(Protocol):
             EmbedderFailed: there are none, for any of the texts.
         """
 
+    def close(self) -> None:
+        """Ends its threads and connections; it makes no vectors any more."""
+
 
 class NoProvider:
     """Embeds nothing: retrieval is lexical, or by vectors that callers bring."""
@@ -103,6 +106,9 @@ class NoProvider:
     def embed_documents(self, texts: Sequence[str]) -> Vectors:  # noqa: ARG002
         """Raises EmbedderUnreachable."""
         raise EmbedderUnreachable("there is no embedder: the provider is none")
+
+    def close(self) -> None:
+        """Has nothing to end."""
 
 
 def open_provider(settings: EmbedSettings) -> Provider:

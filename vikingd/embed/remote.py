@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 import httpx
@@ -29,25 +30,49 @@ from vikingd.text import one_line
 
 _OPENAI_URL = "https://api.openai.com/v1"
 _QUOTED_CHARS = 500  # of what an endpoint says about a refusal
+_REPLY_BYTES = 1 << 20
+_REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each of the most numbers that a vector may have
 
 # With these the endpoint refuses whoever asks, whatever the text.
 _UNREACHABLE_STATUS = {401, 403, 404, 429}
 
 
 class _BoundedClient(openai.DefaultAsyncHttpxClient):
-    """Has `limit` seconds for all of an attempt; httpx itself bounds only each wait for bytes."""
+    """Has limits for all of an attempt: `seconds`, and `size` for the bytes of the answer.
 
-    def __init__(self, limit: float, **options: Any) -> None:
+    httpx itself bounds only each wait for bytes, and no size.
+    """
+
+    def __init__(self, seconds: float, size: int, **options: Any) -> None:
         super().__init__(**options)
-        self._limit = limit
+        self._seconds = seconds
+        self._size = size
 
     async def send(self, *request: Any, **options: Any) -> Any:
-        """As httpx does."""
+        """As httpx does; a body that was packed is not any more."""
         try:
-            async with asyncio.timeout(self._limit):
-                return await super().send(*request, **options)
+            async with asyncio.timeout(self._seconds):
+                response = await super().send(*request, **{**options, "stream": True})
+                try:
+                    body = await self._read(response)
+                finally:
+                    await response.aclose()
         except TimeoutError as error:
             raise httpx.ReadTimeout("the answer took too long") from error  # which is retried
+        headers = response.headers.copy()
+        headers.pop("Content-Encoding", None)
+        # Of httpx or of the client's own copy of it.
+        return type(response)(
+            response.status_code, headers=headers, content=body, request=response.request
+        )
+
+    async def _read(self, response: Any) -> bytes:
+        body = bytearray()
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) > self._size:
+                raise openai.OpenAIError(f"an answer of more than {self._size:,} bytes")
+        return bytes(body)
 
 
 class OpenAIEndpoint:
@@ -85,13 +110,20 @@ class OpenAIEndpoint:
             max_retries=settings.retries,
             http_client=_BoundedClient(
                 settings.timeout,
+                _REPLY_BYTES + settings.batch_size * _REPLY_BYTES_A_TEXT,
                 auth=(url.username, url.password) if url.userinfo else None,
                 follow_redirects=False,  # texts and key are for this address only
             ),
         )
         # Only asyncio can end a request wherever it is.
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, name="embeddings", daemon=True).start()
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="embeddings", daemon=True
+        )
+        self._thread.start()
+        self._lock = threading.Lock()
+        self._closed = False
 
     @property
     def dimension(self) -> int:
@@ -112,6 +144,15 @@ class OpenAIEndpoint:
         parts = [self._embed(cleaned[i : i + size]) for i in range(0, len(cleaned), size)]
         return np.concatenate(parts) if parts else np.empty((0, self.dimension), np.float32)
 
+    def close(self) -> None:
+        """Ends connections and thread; calls that still wait for an answer fail."""
+        with self._lock:
+            self._closed = True  # what is asked of the loop from now on would never be done
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._runner.run(self._client.close())
+        self._runner.close()
+
     def _embed(self, texts: list[str]) -> Vectors:
         vectors = _vectors(self._request(texts), len(texts))
         rows = unit_rows(vectors, len(texts), self._dimension or vectors.shape[-1])
@@ -122,11 +163,19 @@ class OpenAIEndpoint:
         asked: dict[str, Any] = {}
         if self._settings.dimension:
             asked["dimensions"] = self._settings.dimension
-        answer = self._client.embeddings.create(
-            model=self._settings.openai_model, input=texts, encoding_format="float", **asked
-        )
+        with self._lock:
+            if self._closed:
+                raise EmbedderUnreachable("the embedder openai is closed")
+            answer = asyncio.run_coroutine_threadsafe(
+                self._client.embeddings.create(
+                    model=self._settings.openai_model, input=texts, encoding_format="float", **asked
+                ),
+                self._loop,
+            )
         try:
-            return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
+            return answer.result()
+        except CancelledError:
+            raise EmbedderUnreachable("the embedder openai was closed") from None
         except openai.APITimeoutError as error:
             raise EmbedderBroke(
                 f"{self._where} did not answer within {self._settings.timeout:g} s"

@@ -1,0 +1,144 @@
+"""What bounds an embeddings endpoint's answer, and what is left when its client is closed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vikingd.embed.provider import EmbedderUnreachable, EmbedSettings
+from vikingd.embed.remote import OpenAIEndpoint
+from vikingd.engine import Engine, EngineSettings
+from vikingd.errors import EmbedderFailed, StoreInUse
+
+VECTOR = [3.0, 4.0]
+ANSWER = json.dumps({"data": [{"index": 0, "embedding": VECTOR}]}).encode()
+PACKED = {"Content-Encoding": "gzip"}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers as its server says."""
+
+    def do_POST(self) -> None:
+        """As soon as the server may."""
+        server = self.server
+        assert isinstance(server, Endpoint)
+        self.rfile.read(int(self.headers["Content-Length"]))
+        server.asked.set()
+        server.may_answer.wait(20)
+        with suppress(OSError):  # the client has gone
+            self.send_response(server.status)
+            for name, value in {**server.headers, "Content-Length": len(server.body)}.items():
+                self.send_header(name, str(value))
+            self.end_headers()
+            self.wfile.write(server.body)
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+class Endpoint(ThreadingHTTPServer):
+    """Gives one answer to all, as soon as it may."""
+
+    daemon_threads = True
+
+    def __init__(self, body: bytes, status: int, headers: dict[str, str]) -> None:
+        self.body, self.status, self.headers = body, status, headers
+        self.asked = threading.Event()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    def settings(self) -> EmbedSettings:
+        """Of a provider that asks this endpoint."""
+        url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+        return EmbedSettings(
+            "openai", openai_base_url=url, openai_model="test", timeout=20.0, retries=0
+        )
+
+
+@contextmanager
+def endpoint(
+    body: bytes = ANSWER, status: int = 200, headers: dict[str, str] | None = None
+) -> Iterator[Endpoint]:
+    """One that answers so."""
+    with Endpoint(body, status, headers or {}) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def opened(server: Endpoint) -> closing[OpenAIEndpoint]:
+    """A client of it."""
+    return closing(OpenAIEndpoint(server.settings()))
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def clients() -> Callable[[], int]:
+    """How many clients were opened and not closed, by their threads."""
+
+    def threads() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "embeddings"}
+
+    others = threads()
+    return lambda: len(threads() - others)
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("headers", [{}, PACKED], ids=["plain", "packed"])
+def test_an_answer_has_a_limit(status: int, headers: dict[str, str]) -> None:
+    """Also one that only unpacks to so much, and what is said of a refusal."""
+    body = b" " * (16 << 20)
+    body = gzip.compress(body) if headers else body
+    with endpoint(body, status, headers) as server, opened(server) as client:
+        message = "speaks another protocol: an answer of more than 9,437,184 bytes"
+        with pytest.raises(EmbedderFailed, match=message):
+            client.embed_query("x")
+
+
+def test_an_answer_may_be_packed() -> None:
+    """Vectors written out are twice as long."""
+    packed = gzip.compress(ANSWER)
+    with endpoint(packed, headers=PACKED) as server, opened(server) as client:
+        np.testing.assert_allclose(client.embed_query("x"), [0.6, 0.8], rtol=1e-6)
+
+
+def test_a_closed_client_leaves_no_thread_and_no_caller_waiting(clients: Callable[[], int]) -> None:
+    """Who waits for an answer is told, and who asks later is too."""
+    with endpoint() as server, ThreadPoolExecutor(1) as pool:
+        server.may_answer.clear()
+        client = OpenAIEndpoint(server.settings())
+        waits = pool.submit(client.embed_query, "x")
+        assert server.asked.wait(20)
+        client.close()
+        with pytest.raises(EmbedderUnreachable, match="closed"):
+            waits.result(20)
+        with pytest.raises(EmbedderUnreachable, match="closed"):
+            client.embed_query("x")
+        server.may_answer.set()
+    assert clients() == 0
+
+
+def test_an_engine_ends_its_client(tmp_path: Path, clients: Callable[[], int]) -> None:
+    """Also one that could not be opened."""
+    with endpoint() as server:
+        settings = EngineSettings(tmp_path, server.settings())
+        with closing(Engine(settings)):
+            assert clients() == 1
+            with pytest.raises(StoreInUse):
+                Engine(settings)
+            assert clients() == 1
+    assert clients() == 0
