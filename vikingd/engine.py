@@ -8,9 +8,9 @@ another process writes; all that answers is the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
@@ -24,7 +24,6 @@ from vikingd.embed.query import QueryEmbedder
 from vikingd.embed.worker import BacklogWorker
 from vikingd.errors import (
     Corrupt,
-    DeadlinePassed,
     EmbedderFailed,
     ReadOnly,
     RevisionNotReached,
@@ -138,6 +137,7 @@ class Engine:
         self._started_at = time.time_ns() // 1000
         self._provider: Provider = open_provider(settings.embedding)
         self._advanced = Condition()
+        self._listeners: set[Callable[[], object]] = set()
         with ExitStack() as opened:
             opened.callback(self._provider.close)
             model, dimension = self._provider.model, self._provider.dimension
@@ -266,15 +266,21 @@ class Engine:
             if revision == known:
                 return
             index.apply(*store.changes_since(known))
-        with self._advanced:
-            self._advanced.notify_all()
+        self._tell()
 
     def _on_commit(self, changes: list[Change], revision: int) -> None:
         self._index.apply(changes, revision)
-        with self._advanced:
-            self._advanced.notify_all()
+        self._tell()
         if self._worker is not None and any(isinstance(c, Upsert) for c in changes):
             self._worker.wake()
+
+    def _tell(self) -> None:
+        """Tells all who wait that the snapshot is another one."""
+        with self._advanced:
+            self._advanced.notify_all()
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener()
 
     def _fill(self, vectors: list[tuple[int, bytes]]) -> None:
         self._writable.fill(vectors).result()
@@ -304,15 +310,19 @@ class Engine:
                     f"{self.snapshot.revision}"
                 )
 
-    def wait_for_vectors(self, text_ids: Sequence[int], timeout: float | None) -> None:
-        """Returns when all of these texts have their vector or are gone.
+    @contextmanager
+    def listening(self, listener: Callable[[], object]) -> Iterator[None]:
+        """Within it `listener` is called after each commit, by the thread that took the commit.
 
-        Raises:
-            DeadlinePassed: not within `timeout` seconds (None: for ever).
+        It must neither wait nor raise.
         """
         with self._advanced:
-            if not self._advanced.wait_for(lambda: not self.store.waiting(text_ids), timeout):
-                raise DeadlinePassed("the contexts are written, but not all have their vector yet")
+            self._listeners.add(listener)
+        try:
+            yield
+        finally:
+            with self._advanced:
+                self._listeners.remove(listener)
 
     # Writing
 

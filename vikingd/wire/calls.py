@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -14,14 +12,13 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 import grpc
 
 from vikingd.engine import Engine
-from vikingd.errors import DeadlinePassed, RevisionNotReached, VikingError
+from vikingd.errors import DeadlinePassed
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 CallContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 KERNEL_THREADS = 2
 _MARGIN = 0.1  # seconds at most
-_SLICE = 0.5  # seconds that a thread waits before it looks whether the caller is still there
 
 
 class Deadline:
@@ -54,7 +51,7 @@ class Threads:
         self.store = ThreadPoolExecutor(4, "store")
         self.preparing = ThreadPoolExecutor(1, "prepare")
         self.admin = ThreadPoolExecutor(2, "admin")
-        self.waiting = ThreadPoolExecutor(64, "wait")
+        self.backlog = ThreadPoolExecutor(2, "backlog")
 
     def shutdown(self) -> None:
         """Drops what queues; what runs is not waited for."""
@@ -134,57 +131,53 @@ class Arrivals:
                 waiter.set_result(done.result())
 
 
-async def revision_reached(
-    engine: Engine, threads: Threads, revision: int, deadline: Deadline
-) -> None:
+async def revision_reached(engine: Engine, revision: int, deadline: Deadline) -> None:
     """Waits until the engine answers from `revision` or a later one.
 
     Raises:
         RevisionNotReached: when it does not within the deadline.
     """
-    if revision > engine.snapshot.revision:
-        await _in_slices(threads, deadline, RevisionNotReached, engine.wait_for_revision, revision)
+    if revision <= engine.snapshot.revision:
+        return
+    loop, reached = asyncio.get_running_loop(), asyncio.Event()
+
+    def look() -> None:
+        if revision <= engine.snapshot.revision:
+            loop.call_soon_threadsafe(reached.set)
+
+    with engine.listening(look):
+        look()  # a commit may have come before the listener did
+        try:
+            async with _ahead_of(deadline):
+                await reached.wait()
+        except TimeoutError:
+            engine.wait_for_revision(revision, 0)  # says which revision is the newest
 
 
 async def vectors_there(
     engine: Engine, threads: Threads, text_ids: tuple[int, ...], deadline: Deadline
 ) -> None:
-    """Waits until these texts have their vectors.
+    """Waits until these texts have their vectors or are gone.
 
     Raises:
         DeadlinePassed: when they do not within the deadline.
     """
-    if text_ids:
-        await _in_slices(threads, deadline, DeadlinePassed, engine.wait_for_vectors, text_ids)
+    if not text_ids:
+        return
+    loop, changed = asyncio.get_running_loop(), asyncio.Event()
+    with engine.listening(lambda: loop.call_soon_threadsafe(changed.set)):
+        try:
+            async with _ahead_of(deadline):
+                while await on(threads.backlog, deadline, engine.store.waiting, text_ids):
+                    await changed.wait()
+                    changed.clear()
+        except TimeoutError:
+            raise DeadlinePassed(
+                "the contexts are written, but not all have their vector yet"
+            ) from None
 
 
-async def _in_slices(
-    threads: Threads,
-    deadline: Deadline,
-    unfinished: type[VikingError],
-    wait: Callable[[_T, float], None],
-    what: _T,
-) -> None:
-    """Calls `wait(what, timeout)` until it no longer raises `unfinished`.
-
-    In slices, so that a caller that went away, or a daemon that stops, gets its thread back.
-    """
-    gone = threading.Event()
+def _ahead_of(deadline: Deadline) -> asyncio.Timeout:
+    """Ends what waits a little before the deadline, so that the caller hears why."""
     left = deadline.left()
-    # A little before the deadline, so that the caller hears why.
-    end = math.inf if left is None else time.monotonic() + left - min(_MARGIN, left / 10)
-
-    def run() -> None:
-        while not gone.is_set():
-            left = end - time.monotonic()
-            try:
-                wait(what, max(0.0, min(left, _SLICE)))
-                return
-            except unfinished:
-                if left <= _SLICE:
-                    raise
-
-    try:
-        await asyncio.get_running_loop().run_in_executor(threads.waiting, run)
-    finally:
-        gone.set()
+    return asyncio.timeout(None if left is None else left - min(_MARGIN, left / 10))

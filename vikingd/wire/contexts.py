@@ -77,7 +77,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         """Reads one context whole."""
         uri = uris.parse(request.uri)
         deadline = Deadline(context)
-        await revision_reached(self._engine, self._threads, request.min_revision, deadline)
+        await revision_reached(self._engine, request.min_revision, deadline)
         found = await on(self._threads.store, deadline, self._engine.store.get, uri)
         return contexts_pb2.GetResponse(context=encode.context(found))
 
@@ -88,7 +88,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         uri = decode.target_uri(request.uri, "uri")
         limit, after = decode.page(request.page_size, request.page_token, uri)
         deadline = Deadline(context)
-        await revision_reached(self._engine, self._threads, request.min_revision, deadline)
+        await revision_reached(self._engine, request.min_revision, deadline)
 
         def read() -> contexts_pb2.ListResponse:
             found = self._engine.store.children(uri, after, limit + 1)
@@ -104,7 +104,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         uri = decode.target_uri(request.uri, "uri")
         limit, after = decode.page(request.page_size, request.page_token, uri)
         deadline = Deadline(context)
-        await revision_reached(self._engine, self._threads, request.min_revision, deadline)
+        await revision_reached(self._engine, request.min_revision, deadline)
 
         def read() -> contexts_pb2.TreeResponse:
             found = self._engine.store.tree(uri, request.depth, after, limit + 1)

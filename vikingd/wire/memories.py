@@ -51,7 +51,7 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         """The memories that matter now."""
         engine, threads, deadline = self._engine, self._threads, Deadline(context)
         query, vector = recall.recall_query(request, engine.dimension, self._defaults)
-        await revision_reached(engine, threads, query.min_revision, deadline)
+        await revision_reached(engine, query.min_revision, deadline)
         named = Known(engine, query, self._routes)
         known = await work_on(named, threads.store, deadline, named.answer)
         started = time.perf_counter()

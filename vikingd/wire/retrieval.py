@@ -65,7 +65,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     ) -> tuple[FindResult, Stage]:
         """(the answer, the stage that made the query's vector)."""
         query, vector = decode.find_query(request, self._engine.dimension)
-        await revision_reached(self._engine, self._threads, query.min_revision, deadline)
+        await revision_reached(self._engine, query.min_revision, deadline)
         degraded: tuple[str, ...] = ()
         started = time.perf_counter()
         if vector is None:
@@ -89,7 +89,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         """What a task needs to know, given what was said before it."""
         deadline = Deadline(context)
         query = wire_search.query_of(request)
-        await revision_reached(self._engine, self._threads, query.find.min_revision, deadline)
+        await revision_reached(self._engine, query.find.min_revision, deadline)
         result = await wire_search.search(
             query, self._engine, self._threads, self._models, deadline
         )
@@ -112,7 +112,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         deadline = Deadline(context)
         queries = decode.find_queries(request.requests, self._engine.dimension)
         min_revision = max(query.min_revision for query, _ in queries)
-        await revision_reached(self._engine, self._threads, min_revision, deadline)
+        await revision_reached(self._engine, min_revision, deadline)
         started = time.perf_counter()
         texts = list(dict.fromkeys(query.text for query, vector in queries if vector is None))
         embedded = await asyncio.gather(
@@ -183,7 +183,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     ) -> tuple[RetrieveQuery, RetrieveResult, Stage]:
         """(the query, the answer, the stage that made the query's vector)."""
         query, vector = retrieve.query_of(request, self._engine.dimension, self._settings.retrieval)
-        await revision_reached(self._engine, self._threads, query.min_revision, deadline)
+        await revision_reached(self._engine, query.min_revision, deadline)
         strategy = Strategy(self._engine, query)
         beside = strategy.has_two_sides and not strategy.is_light
         (vector, degraded, embed), _ = await asyncio.gather(

@@ -1,0 +1,97 @@
+"""Calls that wait for commits: none is overlooked, none is in another's way, none stays."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.errors import DeadlinePassed, RevisionNotReached
+from vikingd.ingest.prepare import prepare
+from vikingd.model import Draft
+from vikingd.wire.calls import Deadline, Threads, revision_reached, vectors_there
+
+FAR = 1 << 40
+URI = "viking://resources/note.md"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    """One without an embedder."""
+    with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def threads() -> Iterator[Threads]:
+    """The pools."""
+    pools = Threads()
+    yield pools
+    pools.shutdown()
+
+
+def within(seconds: float | None) -> Deadline:
+    """The deadline of a call that has so much time, or all."""
+    return Deadline(Mock(**{"time_remaining.return_value": seconds}))
+
+
+def put(engine: Engine, content: str) -> tuple[int, ...]:
+    """Writes the one context; the ids of its texts."""
+    return engine.put([prepare(Draft(URI, content=content))]).result().text_ids
+
+
+def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
+    """It may come at any moment of their asking, while hundreds wait for what never comes."""
+
+    async def main() -> None:
+        others = [asyncio.create_task(revision_reached(engine, FAR, within(None)))
+                  for _ in range(200)]  # fmt: skip
+        await asyncio.sleep(0)
+        for i in range(300):
+            after = engine.snapshot.revision + 1
+            writing = asyncio.to_thread(put, engine, f"word{i}")
+            waiting = (revision_reached(engine, after, within(20)) for _ in range(3))
+            await asyncio.gather(writing, *waiting)
+        assert not any(task.done() for task in others)
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others)
+
+    asyncio.run(main())
+    assert not engine._listeners
+
+
+def test_what_does_not_come_in_time_is_told_before_the_deadline(
+    engine: Engine, threads: Threads
+) -> None:
+    """So that the caller hears of it and of the reason."""
+    text_ids = put(engine, "a text that nobody embeds")
+    started = time.monotonic()
+    with pytest.raises(RevisionNotReached, match=f"the newest is {engine.snapshot.revision}"):
+        asyncio.run(revision_reached(engine, FAR, within(0.5)))
+    with pytest.raises(DeadlinePassed, match="not all have their vector"):
+        asyncio.run(vectors_there(engine, threads, text_ids, within(0.5)))
+    assert time.monotonic() - started < 1.0
+    assert not engine._listeners
+
+
+def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(
+    engine: Engine, threads: Threads
+) -> None:
+    """Each change is looked at, whoever makes it."""
+    text_ids = put(engine, "the first content")
+
+    async def main() -> None:
+        waiting = asyncio.create_task(vectors_there(engine, threads, text_ids, within(20)))
+        await asyncio.sleep(0.05)
+        await asyncio.to_thread(put, engine, "another content")
+        await waiting
+
+    asyncio.run(main())
