@@ -102,9 +102,11 @@ def test_unknown_settings_are_refused_with_their_place(
     assert f"lissen: there is no such setting (from {file})" in message
     assert f"find.exhaustive: there is no such setting (from {file})" in message
     monkeypatch.setenv("VIKINGD_LISSEN", "x")
+    monkeypatch.setenv("VIKINGD_LISTEN__X", "x")
     monkeypatch.setenv("VIKINGD_FIND__EXHAUSTIVE", "3")
     message = refusal()
     assert "(from VIKINGD_LISSEN)" in message
+    assert "(from VIKINGD_LISTEN__X)" in message
     assert "(from VIKINGD_FIND__EXHAUSTIVE)" in message
 
 

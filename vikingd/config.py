@@ -393,12 +393,16 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
     """Variables with our prefix that name no setting, as settings, so that they are refused."""
     keys = set(_key_variables(merged))
+    fields = Settings.model_fields
+    sections = {name for name, field in fields.items() if isinstance(field.default, _Section)}
     out = {}
     for variable, value in os.environ.items():
         name = variable.upper()
         if name.startswith(PREFIX) and name != FILE_VARIABLE and variable not in keys:
             setting = name.removeprefix(PREFIX).lower()
-            if setting.split("__")[0] not in Settings.model_fields:
+            first, below, _ = setting.partition("__")
+            # Within a section Settings itself refuses them.
+            if first not in (sections if below else fields):
                 out[setting] = value
     return out
 
