@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import pwd
 import socket
 import subprocess
 import sys
@@ -82,6 +83,21 @@ def test_file_is_found_by_flag_variable_or_home(
     assert load().settings.log_level == "debug"
     flag = write(tmp_path / "f.toml", "log_level = 'warning'")
     assert load(flag).settings.log_level == "warning"
+
+
+def test_a_user_without_a_home_names_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container; that no configuration is found there is no fault."""
+
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert load(None, {"path": str(tmp_path)}).settings.path == tmp_path
+    with pytest.raises(ConfigError, match=r"path: .*~ is no directory of a user"):
+        load(None, {})
 
 
 def test_the_home_of_nobody_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -351,7 +351,10 @@ def _file_to_read(file: Path | None) -> Path | None:
             return _at_home(Path(named))
         except ValueError as error:
             raise ConfigError(f"{FILE_VARIABLE}: {error}") from None
-    default = Path(DEFAULT_FILE).expanduser()
+    try:
+        default = _at_home(Path(DEFAULT_FILE))
+    except ValueError:  # a user without a home, who has no such file
+        return None
     return default if default.exists() else None
 
 
