@@ -67,8 +67,10 @@ def test_stdin_is_remembered(
     client: MessageClient, ctl: Ctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With all of its lines."""
-    monkeypatch.setattr(sys, "stdin", io.StringIO("one\ntwo\n"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\r\ntwo\r\n")))
     assert ctl("remember", "-", *NOTES)[0] == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+    assert ctl("remember", "-", *NOTES)[0] == 2
     assert "- one\n  two\n" in client.get("viking://user/memories/notes.md").context.content
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from vikingd.client import RecallPath
 from vikingd.ctl.render import degraded_lines, local_time, milliseconds, snippet
-from vikingd.ctl.session import Session
+from vikingd.ctl.session import Session, text_of
 from vikingd.ctl.writing import Yes
 from vikingd.pb.memories_pb2 import (
     REMEMBER_OUTCOME_REINFORCED,
@@ -139,7 +139,7 @@ def remember(
     Example: vikingctl remember "Prefers oolong to coffee." --type preferences --section Drinks
     """
     if text == "-":
-        text = sys.stdin.read()
+        text = text_of(sys.stdin.buffer)
     reply = session.client.remember(
         text,
         memory_type,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, BinaryIO, get_type_hints
 
 import grpc
 import typer
@@ -162,6 +162,14 @@ def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
         raise typer.BadParameter(f"an argument can't be sent: {error}") from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
+
+
+def text_of(file: BinaryIO) -> str:
+    """All that a file or stdin has, as it is."""
+    try:
+        return file.read().decode()
+    except UnicodeDecodeError:
+        raise typer.BadParameter("the content is not UTF-8 text") from None
 
 
 def console(*, stderr: bool = False) -> Console:

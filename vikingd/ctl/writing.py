@@ -10,7 +10,7 @@ from rich.text import Text
 
 from vikingd.client import Draft
 from vikingd.ctl.reading import json_object
-from vikingd.ctl.session import Session
+from vikingd.ctl.session import Session, text_of
 from vikingd.pb.contexts_pb2 import PutOutcome
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -46,10 +46,7 @@ def put(
     if sum((file is not None, content is not None, directory)) > 1:
         raise typer.BadParameter("--file, --content and --directory exclude each other")
     if content is None and not directory:
-        try:
-            content = (file or sys.stdin.buffer).read().decode()
-        except UnicodeDecodeError:
-            raise typer.BadParameter("the content is not UTF-8 text") from None
+        content = text_of(file or sys.stdin.buffer)
     draft = Draft(uri, directory, abstract, overview, content or "", title, metadata or {})
     reply = session.client.put([draft])
     outcome = PutOutcome.Name(reply.outcomes[0]).removeprefix("PUT_OUTCOME_").lower()
