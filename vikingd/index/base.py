@@ -9,6 +9,7 @@ compaction (a restart takes them from the store).
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from dataclasses import dataclass, field, fields
@@ -235,7 +236,7 @@ def _save(path: Path, array: npt.NDArray[Any], room: int = 0) -> None:
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
         file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-        file.truncate(file.tell() + room * array.itemsize)
+        file.truncate(file.tell() + room * math.prod(array.shape[1:], start=array.itemsize))
 
 
 def load(root: Path) -> tuple[Stored, int] | None:

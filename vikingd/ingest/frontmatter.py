@@ -71,8 +71,10 @@ def _json_value(value: Any) -> Any:
         return [_json_value(item) for item in value]
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
-    if isinstance(value, str) and "\0" in value.encode().decode():
-        raise ValueError("NUL")
+    if isinstance(value, str):
+        value.encode()  # raises of half of a surrogate pair
+        if "\0" in value:
+            raise ValueError("NUL")
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         raise ValueError("a number of thousands of digits")
     return value if value is None or isinstance(value, str | int | float) else str(value)

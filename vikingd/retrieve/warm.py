@@ -60,7 +60,7 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
 
 def load_find() -> None:
     """Loads what a find runs from the cache; not what retrievals and writes do besides."""
-    _find(_new_index(Path(os.devnull)).snapshot)
+    _find(_new_index(Path(os.devnull)).snapshot)  # what is only looked at is never written
 
 
 def compile_beside() -> None:
