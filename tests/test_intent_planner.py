@@ -154,6 +154,7 @@ ODD = {
     "content is a list": Reply(completion([{"type": "text", "text": '{"queries": []}'}])),
     "huge": Reply(completion('{"queries": []' + " " * (64 << 10) + "}")),
     "huger": Reply(json.dumps(completion('{"queries": []}')).encode() + b" " * (2 << 20)),
+    "a huge refusal": Reply(b" " * (2 << 20), 401),
     "no choices": changed(choices=[]),
     "choices are none": changed(choices=None),
     "choices are text": changed(choices="{}"),

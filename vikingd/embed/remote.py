@@ -14,6 +14,7 @@ import numpy as np
 import openai
 from numpy.typing import NDArray
 
+from vikingd.bounded import BoundedClient
 from vikingd.embed.provider import (
     MAX_DOCUMENT_CHARS,
     MAX_QUERY_CHARS,
@@ -35,44 +36,6 @@ _REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each of the most numbers that a vector
 
 # With these the endpoint refuses whoever asks, whatever the text.
 _UNREACHABLE_STATUS = {401, 403, 404, 429}
-
-
-class _BoundedClient(openai.DefaultAsyncHttpxClient):
-    """Has limits for all of an attempt: `seconds`, and `size` for the bytes of the answer.
-
-    httpx itself bounds only each wait for bytes, and no size.
-    """
-
-    def __init__(self, seconds: float, size: int, **options: Any) -> None:
-        super().__init__(**options)
-        self._seconds = seconds
-        self._size = size
-
-    async def send(self, *request: Any, **options: Any) -> Any:
-        """As httpx does; a body that was packed is not any more."""
-        try:
-            async with asyncio.timeout(self._seconds):
-                response = await super().send(*request, **{**options, "stream": True})
-                try:
-                    body = await self._read(response)
-                finally:
-                    await response.aclose()
-        except TimeoutError as error:
-            raise httpx.ReadTimeout("the answer took too long") from error  # which is retried
-        headers = response.headers.copy()
-        headers.pop("Content-Encoding", None)
-        # Of httpx or of the client's own copy of it.
-        return type(response)(
-            response.status_code, headers=headers, content=body, request=response.request
-        )
-
-    async def _read(self, response: Any) -> bytes:
-        body = bytearray()
-        async for part in response.aiter_bytes():
-            body += part
-            if len(body) > self._size:
-                raise openai.OpenAIError(f"an answer of more than {self._size:,} bytes")
-        return bytes(body)
 
 
 class OpenAIEndpoint:
@@ -108,11 +71,10 @@ class OpenAIEndpoint:
             base_url=str(url.copy_with(userinfo=b"")),  # httpx logs the URLs of requests
             timeout=None,  # the HTTP client has one
             max_retries=settings.retries,
-            http_client=_BoundedClient(
-                settings.timeout,
+            http_client=BoundedClient(
                 _REPLY_BYTES + settings.batch_size * _REPLY_BYTES_A_TEXT,
+                settings.timeout,
                 auth=(url.username, url.password) if url.userinfo else None,
-                follow_redirects=False,  # texts and key are for this address only
             ),
         )
         # Only asyncio can end a request wherever it is.

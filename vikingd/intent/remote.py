@@ -10,6 +10,7 @@ from typing import Any
 
 import openai
 
+from vikingd.bounded import BoundedClient, TooLarge
 from vikingd.intent.answer import read_json
 from vikingd.intent.faults import CallFailed, Garbage, Refused
 from vikingd.intent.prompt import RESPONSE_FORMAT, SYSTEM
@@ -40,11 +41,10 @@ class ChatEndpoint:
             base_url=settings.base_url or _OPENAI_URL,
             timeout=settings.timeout,
             max_retries=0,
-            # A session goes to the endpoint that was named, and to no other.
-            http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
+            http_client=BoundedClient(MAX_BODY_BYTES),
         )
         # Looking this up loads modules, for longer than a plan may have.
-        self._completions = self._client.chat.completions.with_streaming_response
+        self._completions = self._client.chat.completions.with_raw_response
         # OpenAI's own models know the newer name alone, other servers often the older one alone.
         bound = "max_tokens" if settings.base_url else "max_completion_tokens"
         self._fixed: dict[str, Any] = {"model": settings.model, bound: MAX_TOKENS}
@@ -76,8 +76,8 @@ class ChatEndpoint:
                     pause = _retry_after(error.response.headers)
                     wait = DEFAULT_WAIT if pause is None else pause
                 raise CallFailed(f"the model's endpoint answered {status}", wait, pause) from error
-            except Garbage:
-                raise
+            except TooLarge:
+                raise Garbage("too long") from None
             except Exception as error:  # the client lets faults of its transport through
                 kind = type(error.__cause__ or error).__name__
                 raise CallFailed(
@@ -91,17 +91,13 @@ class ChatEndpoint:
         await self._client.close()
 
     async def _post(self, text: str, options: Mapping[str, Any]) -> bytes:
-        body = bytearray()
-        async with self._completions.create(
+        response = await self._completions.create(
             messages=[{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}],
             **self._fixed,
             **options,
-        ) as response:
-            async for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > MAX_BODY_BYTES:
-                    raise Garbage("too long")
-        return bytes(body)
+        )
+        body: bytes = response.content
+        return body
 
 
 def _content(body: bytes) -> str:
