@@ -7,6 +7,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +17,10 @@ import pytest
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import Corrupt, StoreFailed
+from vikingd.index.generation import Generation
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft
+from vikingd.model import Change, Draft
 from vikingd.retrieve import warm
 from vikingd.store.reads import Reads
 
@@ -140,3 +144,27 @@ def test_a_start_needs_no_room_for_what_it_loads_first(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     warm.load_find()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_outlasts_a_commit_that_it_took_by_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no base is there to begin with again, it takes everything from the store."""
+    apply, times = Generation.apply, iter([None])
+
+    def torn(self: Generation, changes: Sequence[Change], revision: int) -> None:
+        apply(self, changes, revision)
+        if threading.current_thread().name == "store-reader" and next(times, 0) is None:
+            raise MemoryError
+
+    with closing(engine(tmp_path)) as writer:
+        put(writer, 0, 3)
+        monkeypatch.setattr(Generation, "apply", torn)
+        settings = replace(writer.settings, reader=True)
+        with closing(Engine(settings)) as reader:
+            put(writer, 3, 3)
+            reader.wait_for_revision(writer.store.revision, 20)
+            put(writer, 6, 3)
+            reader.wait_for_revision(writer.store.revision, 20)
+            assert reader.verify().ok
+            assert reader.failure() is None

@@ -263,9 +263,12 @@ class Engine:
         revision = store.revision  # asked for in any case: it fails when the model is another one
         if not (index.is_replaced() or index.is_broken) or not self._load_base():
             known = self.snapshot.revision
-            if revision == known:
+            if index.is_broken:
+                self._rebuild(_silent)
+            elif revision == known:
                 return
-            index.apply(*store.changes_since(known))
+            else:
+                index.apply(*store.changes_since(known))
         self._tell()
 
     def _on_commit(self, changes: list[Change], revision: int) -> None:
