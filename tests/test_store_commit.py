@@ -27,6 +27,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
+def blocked(event: threading.Event) -> None:
+    """An index that is not done before something happens."""
+    assert event.wait(10)
+
+
 def test_requests_that_wait_share_one_commit(tmp_path: Path) -> None:
     """One revision for all; one that fails is taken back alone, with the error that it had."""
     heard: list[tuple[list[Change], int]] = []
@@ -79,12 +84,12 @@ def test_the_next_group_is_written_while_the_index_follows(tmp_path: Path) -> No
     go_on = threading.Event()
 
     def follow(_: list[Change], revision: int) -> None:
-        assert go_on.wait(10)
+        blocked(go_on)
         heard.append(revision)
 
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
         store.start(follow)
-        first = store.put([file(f"{DOCS}/a")])
+        first = store.put([file(f"{DOCS}/a/{i}") for i in range(200)])
         eventually(lambda: store.revision == 2)
         second = store.put([file(f"{DOCS}/b")])
         eventually(lambda: store.revision == 3)
@@ -94,6 +99,21 @@ def test_the_next_group_is_written_while_the_index_follows(tmp_path: Path) -> No
         go_on.set()
         assert [future.result(timeout=10).revision for future in (first, second)] == [2, 3]
         assert heard == [2, 3]
+
+
+def test_small_writes_that_come_while_the_index_follows_share_a_commit(tmp_path: Path) -> None:
+    """A commit costs the same for one as for many, so none is begun for the first of them."""
+    go_on = threading.Event()
+    with closing(Store(tmp_path, model="m", dimension=2)) as store:
+        store.start(lambda *_: blocked(go_on))
+        first = store.put([file(GUIDE)])
+        eventually(lambda: store.revision == 2)
+        later = []
+        for i in range(3):
+            later.append(store.put([file(f"{DOCS}/{i}")]))
+            time.sleep(0.1)
+        go_on.set()
+        assert [future.result(timeout=10).revision for future in (first, *later)] == [2, 3, 3, 3]
 
 
 def test_many_threads(store: Store) -> None:
@@ -191,14 +211,14 @@ def test_writes_behind_one_that_the_index_could_not_follow(tmp_path: Path) -> No
 
     def fail(_: list[Change], revision: int) -> None:
         heard.append(revision)
-        assert go_on.wait(10)
+        blocked(go_on)
         raise RuntimeError("boom")
 
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
         store.start(fail)
         futures = []
         for i in range(4):
-            futures.append(store.put([file(f"{DOCS}/{i}")]))
+            futures.append(store.put([file(f"{DOCS}/{i}/{j}") for j in range(200)]))
             eventually(lambda: bool(heard))
         eventually(lambda: store.revision > 2)
         go_on.set()
@@ -232,7 +252,7 @@ def test_close_waits_for_the_index(tmp_path: Path) -> None:
         heard.append(revision)
 
     store.start(follow)
-    future = store.put([file(GUIDE)])
+    future = store.put([file(f"{DOCS}/{i}") for i in range(200)])
     store.close()
     assert heard == [2]
     assert future.done()

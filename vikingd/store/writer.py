@@ -25,6 +25,9 @@ OnCommit = Callable[[list[Change], int], None]
 
 _NOT_WRITTEN = "the store could not be written"
 _MAX_GROUP = 1024  # contexts (or other operations) that one commit waits for
+# After a smaller one the index is waited for: what costs a commit the same however small it is, is
+# then shared by all that was asked for meanwhile.
+_LARGE_GROUP = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,6 @@ class Writer:
         self._writing = threading.Lock()
         self._closed = False
         self._threads: list[threading.Thread] = []
-        # One commit ahead of the index: what is asked for meanwhile makes the next group larger.
         self._written: Queue[_Written | None] = Queue(1)
         self.revision = revision
         self.dimension = dimension
@@ -125,6 +127,8 @@ class Writer:
         while group := self._next_group():
             for written in self._commit(group):
                 self._written.put(written)
+            if sum(request.weight for request in group) < _LARGE_GROUP:
+                self._written.join()
         self._written.put(None)
 
     def _next_group(self) -> list[_Request]:
@@ -156,6 +160,7 @@ class Writer:
                     )
             for request, result in zip(written.requests, written.results, strict=True):
                 self._answer(request.future, result)
+            self._written.task_done()
 
     def _answer(self, future: Future[Committed], result: Committed | Exception) -> None:
         match result:
