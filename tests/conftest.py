@@ -1,4 +1,4 @@
-"""What tests share: vikingctl on a real daemon, another machine's path, signals that arrive."""
+"""What tests share: vikingctl on a real daemon, endpoints, other machines, signals that arrive."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from embed_helpers import Endpoint
 from viking_kernels import simd
 
 from vikingd.client.messages import MessageClient
@@ -56,6 +57,16 @@ def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         return int(ended.value.code or 0), out, err
 
     return run
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    """A well-behaved endpoint, and its key in the environment."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    server = Endpoint()
+    yield server
+    server.close()
 
 
 @pytest.fixture(params=simd.paths()[1:])

