@@ -19,9 +19,9 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.message import Message
+from reader_helpers import serving as on_store
 from scripted import Reply, Request, ScriptedServer
 from test_metrics import eventually, vector
-from test_reader import serving as on_store
 from test_search import planned
 from test_thinking import FAULTS, broken, told
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_reader import serving as on_store
+from reader_helpers import serving as on_store
 
 from vikingd.client import ClientError, Draft, Passage, RecallPath
 from vikingd.client.messages import MessageClient

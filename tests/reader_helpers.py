@@ -1,0 +1,107 @@
+"""What the tests of readers share: daemons as processes on one store, files that words find."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vikingd.client import Draft, Method
+from vikingd.client.messages import MessageClient
+from vikingd.pb.retrieval_pb2 import FindResponse
+
+ROOT = "viking://resources/notes"
+SMALL = {"VIKINGD_INDEX__COMPACT_MIN": "60"}  # compacts every 60 texts or so
+SECONDS = 10.0  # that a machine with much else to do may take for what takes milliseconds
+
+
+def vector(number: int) -> bytes:
+    """A unit vector of 16 numbers, the same for the same number."""
+    raw = np.random.default_rng(number).normal(size=16)
+    return (raw / np.linalg.norm(raw)).astype("<f4").tobytes()
+
+
+def note(number: int, name: str = "") -> Draft:
+    """A file that a query finds by the word it alone has."""
+    uri = f"{ROOT}/{number % 5}/{name or number}.md"
+    return Draft(uri, content=f"note word{number} of the harbour", vector=vector(number))
+
+
+class Daemon:
+    """A vikingd as a child process, with a client of it alone."""
+
+    def __init__(self, store: Path, *options: str, **environment: str) -> None:
+        own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "vikingd.server", "serve", "--path", str(store), "--config",
+             os.devnull, "--provider", "none", "--log-level", "warning", *options],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own | environment,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        words = self.process.stdout.readline().split()
+        assert words, self.ended()
+        self.address = self.alone = words[-1]
+        if "--writer-listen" in options and "--reader" not in options:
+            self.alone = self.process.stdout.readline().split()[-1]
+        self.client = MessageClient(self.alone, timeout=SECONDS)
+
+    def ended(self) -> tuple[int, str]:
+        """Exit code and stderr of a process that ends by itself."""
+        _, err = self.process.communicate(timeout=30)
+        return self.process.returncode, err
+
+    def kill(self) -> None:
+        """Kill -9."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        """Ends it, if it runs; what it said is shown where a test fails."""
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.terminate()
+        sys.stderr.write(self.process.communicate(timeout=30)[1])
+
+
+@contextmanager
+def serving(store: Path, *options: str, **environment: str) -> Iterator[Daemon]:
+    """A daemon on a free port, unless the options name one."""
+    where = () if "--listen" in options else ("--listen", "127.0.0.1:0")
+    daemon = Daemon(store, *where, *options, **environment)
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+
+
+def uris(reply: FindResponse) -> list[str]:
+    """What was found."""
+    return [match.uri for match in reply.resources]
+
+
+def answer(client: MessageClient, number: int, revision: int, method: Method) -> bytes:
+    """All that is answered to a query but how long it took."""
+    reply = client.find(
+        f"harbour word{number}", vector=vector(number), limit=20, min_revision=revision,
+        method=method,
+    )  # fmt: skip
+    assert reply.revision == revision
+    reply.ClearField("timings")
+    return reply.SerializeToString(deterministic=True)
+
+
+def eventually(holds: Callable[[], Any]) -> float:
+    """Waits until something holds; seconds that it took."""
+    started = time.perf_counter()
+    while not holds():
+        assert time.perf_counter() - started < SECONDS
+        time.sleep(0.002)
+    return time.perf_counter() - started

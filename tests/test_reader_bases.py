@@ -1,0 +1,193 @@
+"""A reader while the writer replaces the bases that it reads, and files are short."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reader_helpers import SECONDS, SMALL, answer, eventually, note, serving, vector
+
+from vikingd.client import ClientError, Method
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.index import base as bases
+from vikingd.index.commit import Commit
+from vikingd.index.index import IndexSettings
+from vikingd.ingest.prepare import prepare
+
+
+def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path) -> None:
+    """During finds bases are replaced again and again; at one revision both say the same."""
+    with (
+        serving(tmp_path, **SMALL) as writing,
+        serving(tmp_path, "--reader") as reading,
+        ExitStack() as stack,
+    ):
+        writer, reader = writing.client, reading.client
+        revision = writer.put([note(number) for number in range(100)]).revision
+        reader.find("harbour", min_revision=revision)
+        done = threading.Event()
+        stack.callback(done.set)
+        problems: list[str] = []
+        finds = 0
+
+        def keep_finding() -> None:
+            nonlocal finds
+            newest = 0
+            while not done.is_set():
+                try:
+                    reply = reader.find("harbour", vector=vector(1), limit=50)
+                except ClientError as error:
+                    problems.append(str(error))
+                    return
+                if reply.revision < newest:
+                    problems.append(f"revision {reply.revision} after {newest}")
+                if len(reply.resources) != 50:
+                    problems.append(f"{len(reply.resources)} results")
+                newest, finds = reply.revision, finds + 1
+
+        thread = threading.Thread(target=keep_finding)
+        thread.start()
+        for turn in range(1, 9):
+            start = 100 * turn
+            writer.put([note(number) for number in range(start, start + 70)])
+            gone = [note(number).uri for number in range(start, start + 30)]
+            revision = writer.delete(*gone).revision
+            writer.optimize()
+            for method in (Method.EXHAUSTIVE, Method.BEST_FIRST):
+                ours = answer(reader, turn, revision, method)
+                assert ours == answer(writer, turn, revision, method)
+        done.set()
+        thread.join()
+        assert problems == []
+        assert finds > 10
+        generation = writer.stats().index.generation
+        assert generation > 8
+        eventually(lambda: reader.stats().index.generation == generation)
+        assert reader.verify().ok
+        assert reader.stats().index.tail_texts < 60
+
+
+@pytest.mark.parametrize("when", ["start", "later"])
+def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Removals that the feed has forgotten since do not come back with the older base."""
+    settings = EngineSettings(
+        tmp_path, EmbedSettings(provider="none"), IndexSettings(minimum=10_000)
+    )
+    writer = Engine(settings)
+    writer.put([prepare(note(number)) for number in range(20)]).result()
+    writer.optimize()
+    load, reading = bases.load, threading.get_ident() if when == "start" else 0
+    replaced = 0
+
+    def replaced_meanwhile(root: Path) -> Any:
+        nonlocal replaced
+        found = load(root)
+        mine = threading.current_thread().name == ("MainThread" if reading else "store-reader")
+        if mine and replaced < 2:
+            replaced += 1
+            writer.delete([note(replaced).uri]).result()
+            writer.optimize()
+        return found
+
+    if when == "start":
+        monkeypatch.setattr(bases, "load", replaced_meanwhile)
+    reader = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True))
+    if when == "later":
+        monkeypatch.setattr(bases, "load", replaced_meanwhile)
+        writer.delete([note(9).uri]).result()
+        writer.optimize()
+        eventually(lambda: replaced == 2)
+    reader.wait_for_revision(writer.store.revision, SECONDS)
+    assert replaced == 2
+    assert reader.snapshot.find(note(1).uri) is None
+    assert reader.snapshot.find(note(2).uri) is None
+    assert reader.snapshot.find(note(3).uri) is not None
+    assert reader.verify().ok
+    assert reader.failure() is None
+    reader.close()
+    writer.close()
+
+
+def test_a_base_that_is_deleted_once_it_is_read_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is looked for in its directory any more, where files may vanish one by one."""
+    writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
+    writer.put([prepare(note(number)) for number in range(20)]).result()
+    writer.optimize()
+    size = writer.stats().index.bytes_on_disk
+    load = bases.load
+
+    def deleted_then(root: Path) -> Any:
+        found = load(root)
+        shutil.rmtree(root, ignore_errors=True)
+        return found
+
+    monkeypatch.setattr(bases, "load", deleted_then)
+    reader = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True))
+    assert reader.stats().index.bytes_on_disk == size > 0
+    assert reader.verify().ok
+    assert reader.failure() is None
+    reader.close()
+    writer.close()
+
+
+def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_path: Path) -> None:
+    """Meanwhile it answers from what it has."""
+    with (
+        serving(tmp_path, **SMALL) as writing,
+        serving(tmp_path, "--reader") as reading,
+    ):
+        writer, reader, pid = writing.client, reading.client, reading.process.pid
+        revision = writer.put([note(number) for number in range(100)]).revision
+        assert reader.find("harbour", min_revision=revision).resources
+        eventually(lambda: writer.optimize().generation > 1)  # by which all kernels are loaded
+        eventually(lambda: reader.stats().index.generation == writer.stats().index.generation)
+        usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, usual[1]))
+        writer.put([note(number) for number in range(100, 200)])
+        generation = writer.optimize().generation
+        time.sleep(1.5)  # of which more than a second is spent on failing
+        assert reader.find("harbour").resources
+        assert reader.stats().index.generation < generation
+        assert reading.process.poll() is None
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
+        eventually(lambda: reader.stats().index.generation == generation)
+        assert reader.verify().ok
+
+
+def test_a_commit_that_was_taken_by_half_is_not_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader begins anew from the base, with all that came since."""
+    settings = IndexSettings(minimum=10_000)
+    writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), settings))
+    writer.put([prepare(note(number)) for number in range(20)]).result()
+    writer.optimize()
+    reader = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True))
+    fill, failures = Commit.finish, 0
+
+    def fails(commit: Commit) -> None:
+        nonlocal failures
+        if threading.current_thread().name == "store-reader" and not failures:
+            failures += 1
+            raise MemoryError
+        fill(commit)
+
+    monkeypatch.setattr(Commit, "finish", fails)
+    committed = writer.put([prepare(note(30))]).result()
+    reader.wait_for_revision(committed.revision, SECONDS)
+    assert failures == 1
+    assert reader.verify().ok
+    assert reader.failure() is None
+    reader.close()
+    writer.close()
