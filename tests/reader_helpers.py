@@ -36,12 +36,13 @@ def note(number: int, name: str = "") -> Draft:
 
 
 class Daemon:
-    """A vikingd as a child process, with a client of it alone."""
+    """A vikingd as a child process, with a client of it alone; `changed` is code it runs first."""
 
-    def __init__(self, store: Path, *options: str, **environment: str) -> None:
+    def __init__(self, store: Path, *options: str, changed: str = "", **environment: str) -> None:
+        code = f"{changed}\nfrom vikingd.server import main\nmain()"
         own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "vikingd.server", "serve", "--path", str(store), "--config",
+            [sys.executable, "-c", code, "serve", "--path", str(store), "--config",
              os.devnull, "--provider", "none", "--log-level", "warning", *options],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own | environment,
         )  # fmt: skip
@@ -72,10 +73,10 @@ class Daemon:
 
 
 @contextmanager
-def serving(store: Path, *options: str, **environment: str) -> Iterator[Daemon]:
+def serving(store: Path, *options: str, changed: str = "", **environment: str) -> Iterator[Daemon]:
     """A daemon on a free port, unless the options name one."""
     where = () if "--listen" in options else ("--listen", "127.0.0.1:0")
-    daemon = Daemon(store, *where, *options, **environment)
+    daemon = Daemon(store, *where, *options, changed=changed, **environment)
     try:
         yield daemon
     finally:

@@ -1,4 +1,4 @@
-"""Where readers are refused, and where they end."""
+"""Where readers are refused, where they end, and how a daemon ends that can't in good order."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grpc
 import pytest
-from reader_helpers import note, serving
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from reader_helpers import eventually, note, serving
 
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import StoreMismatch
+from vikingd.errors import StoreFailed, StoreMismatch
 from vikingd.store import Store
+from vikingd.store import reader as store_reader
+from vikingd.store.reader import StoreReader
 from vikingd.store.schema import MIGRATIONS
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 def test_readers_are_refused_where_there_is_no_store_for_them(tmp_path: Path) -> None:
@@ -39,6 +46,97 @@ def test_readers_are_refused_where_there_is_no_store_for_them(tmp_path: Path) ->
     with sqlite3.connect(store / "store.sqlite3") as db:
         db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     assert f"schema {len(MIGRATIONS) + 1}" in refusal()
+
+
+def unreadable(store: Path) -> None:
+    """As another program may leave it: what a reader looks at first is not there any more."""
+    with sqlite3.connect(store / "store.sqlite3") as db:
+        db.execute("ALTER TABLE meta RENAME TO other")
+
+
+def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) -> None:
+    """Others answer on its port; what went wrong is said."""
+    Store(tmp_path, model="none", dimension=None).close()
+    less = "from vikingd.store import reader; reader._PATIENCE = 0.5"
+    with serving(tmp_path, "--reader", changed=less) as reader:
+        unreadable(tmp_path)
+        code, err = reader.ended()
+    assert code == 1
+    assert "the reader ends: the store could not be read: no such table: meta" in err
+
+
+def test_only_what_fails_without_a_break_exhausts_a_reader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long ago the first failure was."""
+    Store(tmp_path, model="none", dimension=None).close()
+    monkeypatch.setattr(store_reader, "_PATIENCE", 0.5)
+    reader, looks = StoreReader(tmp_path, model="none", dimension=None), 0
+
+    def every_other_fails() -> None:
+        nonlocal looks
+        looks += 1
+        if looks % 2:
+            raise StoreFailed("not now")
+
+    reader.start(every_other_fails)  # about once a second, and at once after a failure
+    eventually(lambda: looks >= 4 or reader.failure)
+    assert reader.failure == ""
+    reader.close()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_stop_that_takes_too_long_is_cut_short(tmp_path: Path, lost: bool) -> None:
+    """The exit code is what it would have been, 1 of a reader that can't follow its store."""
+    store = tmp_path / "store"
+    Store(store, model="none", dimension=None).close()
+    impatient = "from vikingd import serving; serving._LAST_RESORT = 0.3"
+    with (
+        serving(store, *(["--reader"] if lost else []), changed=impatient) as daemon,
+        grpc.insecure_channel(daemon.address) as channel,
+    ):
+        # It ends only when its caller goes away, or the daemon has waited for that long enough.
+        call = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert next(call).status == SERVING
+        if lost:
+            shutil.rmtree(store)
+        else:
+            daemon.process.terminate()
+        code, err = daemon.ended()
+    assert code == int(lost)
+    assert "stopping takes too long" in err
+    assert ("was removed or replaced" in err) == lost
+
+
+FAILING = """
+from vikingd.engine import Engine
+looks = 0
+def embedder_state(engine):
+    global looks
+    looks += 1
+    if looks in (2, 3):
+        raise RuntimeError("not now")
+    return "down" if looks > 3 else None
+Engine.embedder_state = embedder_state
+"""
+
+
+def test_health_is_told_again_after_a_look_at_it_failed(tmp_path: Path) -> None:
+    """And a reader that can't follow its store ends none the less."""
+    store = tmp_path / "store"
+    Store(store, model="none", dimension=None).close()
+    with (
+        serving(store, "--reader", changed=FAILING) as reader,
+        grpc.insecure_channel(reader.address) as channel,
+    ):
+        check = health_pb2_grpc.HealthStub(channel).Check
+        embedder = health_pb2.HealthCheckRequest(service="viking.embedder")
+        assert check(embedder).status == SERVING
+        eventually(lambda: check(embedder).status == NOT_SERVING)
+        shutil.rmtree(store)
+        code, err = reader.ended()
+    assert code == 1
+    assert "health is not known" in err
 
 
 def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path) -> None:
