@@ -191,3 +191,29 @@ def test_a_commit_that_was_taken_by_half_is_not_taken_again(
     assert reader.failure() is None
     reader.close()
     writer.close()
+
+
+def test_verify_says_so_where_a_reader_can_not_reach_the_revision_of_its_store(
+    tmp_path: Path,
+) -> None:
+    """Nothing is compared that stands at two revisions; once it can, all of it is."""
+    fewer = "from vikingd import engine; engine._MEETINGS = 5"
+    with (
+        serving(tmp_path, **SMALL) as writing,
+        serving(tmp_path, "--reader", changed=fewer) as reading,
+    ):
+        writer, reader, pid = writing.client, reading.client, reading.process.pid
+        revision = writer.put([note(number) for number in range(10)]).revision
+        assert reader.find("harbour", min_revision=revision).resources
+        assert reader.verify().revision == revision
+        usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, usual[1]))
+        writer.optimize()  # a base that the reader can't open, without which it takes no commit
+        newer = writer.put([note(10)]).revision
+        with pytest.raises(ClientError) as refused:
+            reader.verify()
+        assert refused.value.reason == "REVISION_NOT_REACHED"
+        assert reader.find("harbour").revision == revision
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, usual)
+        assert reader.find("harbour", min_revision=newer).resources
+        assert reader.verify().revision == newer
