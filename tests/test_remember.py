@@ -475,6 +475,20 @@ def test_a_memory_that_is_an_abstract_goes_with_its_file(client: MessageClient, 
     assert refused(client.get, NOTES)[0].endswith("does not exist")
 
 
+def test_forgetting_leaves_an_abstract_that_a_put_gave(client: MessageClient) -> None:
+    """One that came from the content is made anew."""
+    other, text = f"{USER}/other.md", "- Likes tea.\n- Likes rowing.\n"
+    client.put([Draft(NOTES, abstract="Pastimes, tea among them.", content=text)])
+    client.put([Draft(other, content=text)])
+    assert "tea" in client.get(other).context.abstract
+    for uri in (NOTES, other):
+        client.forget(next(iter(known(client, uri))))
+        assert said(client, uri) == [("Likes rowing.", 0)]
+    assert client.get(NOTES).context.abstract == "Pastimes, tea among them."
+    assert "tea" not in client.get(other).context.abstract
+    assert NOTES in str(client.find("pastimes"))
+
+
 def test_forgetting_by_criteria(client: MessageClient) -> None:
     """By age, by salience, or what both apply to, in a scope; a dry run only tells."""
     texts = ("old weak", "old strong", "new weak", "new strong")
