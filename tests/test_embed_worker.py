@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -179,6 +180,26 @@ def test_a_poison_text_is_skipped_and_holds_up_nobody(
     assert told in state.last_error
     assert state.retry_at is None
     assert len(endpoint.requests) == sent + 1
+
+
+def test_the_state_is_of_one_moment_while_texts_are_skipped() -> None:
+    """Their number fits the last of them, and asking for it never fails."""
+    interval, told = sys.getswitchinterval(), list[str]()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(20):
+            running = BacklogWorker(EmbedSettings(), Backlog().first, Backlog().fill, DIMENSION)
+            skipped = ((text_id, "indigestible") for text_id in range(1, 2001))
+            skipping = threading.Thread(target=running._skipped.update, args=(skipped,))
+            skipping.start()
+            while skipping.is_alive():
+                told.append(running.state().last_error)
+            skipping.join()
+    finally:
+        sys.setswitchinterval(interval)
+    for error in filter(None, told):
+        count, last = map(int, re.findall(r"^\d+|(?<=text )\d+", error))
+        assert count == last
 
 
 @pytest.mark.parametrize("fails", ["batch, text", "batch, text, probe"])
