@@ -487,3 +487,13 @@ def test_a_long_text_is_cut_soon() -> None:
     for content in (f"{FOX} " * 16_000, "中" * 300_000, "x" * 1_000_000, "```\n" + "y\n" * 300_000):
         built = build([Piece(A, 1.0, content=content)], Plan(500))
         assert built.used_tokens > 400
+
+
+@pytest.mark.parametrize("space", [" ", "\n"])
+def test_white_space_of_two_mebibytes_is_cut_like_any_text(space: str) -> None:
+    """Where the words behind it fit, where they do not, and where it stands between them."""
+    white = space * (2 << 20)
+
+    assert cut(f"{white}{FOX} {CAT}", within(len(white) + len(FOX) + 1)) == (white + FOX, "")
+    assert cut(f"{white}{FOX}", within(len(white)))[0] == ""
+    assert cut(f"{FOX}{white}{CAT}", within(len(white)))[0] == FOX

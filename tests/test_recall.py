@@ -143,6 +143,23 @@ def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: Messag
     assert "nothing fits" in reply.reason
 
 
+@pytest.mark.parametrize("first", [" ", "\n", "# All\n"])
+def test_a_known_file_that_says_nothing_for_a_mebibyte_is_cut_like_any(
+    client: MessageClient, first: str
+) -> None:
+    """White space, or headings with nothing below them, before its first sentence."""
+    nothing = first * ((1 << 20) // len(first))
+    content = nothing + "\nLikes tea. " * 3000
+    client.put([Draft(f"{USER}/preferences.md", content=content)])
+    used = open_tokenizer("o200k_base").count(nothing)
+    (memory,) = client.recall("preference", max_tokens=used + 3000).results
+    assert memory.truncated
+    assert content.startswith(memory.content)
+    assert memory.content.endswith("Likes tea.")
+    assert len(memory.content) > len(nothing) + 5000
+    assert not client.recall("preference", max_tokens=used - 50).results
+
+
 def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
     client: MessageClient,
 ) -> None:

@@ -136,12 +136,13 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
             return "", ""
         most = characters[last]
     lines = [m.end() for m in re.finditer(r"\n", text) if allowed(m.end())]
+    blank = len(text) - len(text.lstrip())  # white space up to there, which says nothing
     for places in (sorted(ends), lines):
         # A sentence ends behind the space that follows it.
         for end in reversed(places[: bisect_right(places, most + 1)]):
-            if end < most / 4:
+            if end < most / 4 or end <= blank:
                 break
-            if not text[:end].isspace() and fits(*beginning(end)):
+            if fits(*beginning(end)):
                 return beginning(end)
     return beginning(most)
 

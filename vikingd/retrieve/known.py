@@ -17,7 +17,7 @@ from vikingd.model import Entry, Stage
 from vikingd.query import RecallPath
 
 _JOURNAL = re.compile(r".*/journal/([0-9]{4}-[0-9]{2}-[0-9]{2})\.md", re.DOTALL)
-_HEADINGS_AT_END = re.compile(r"(?:\s*^#{1,6}(?:[ \t][^\n]*)?$)+\s*\Z", re.MULTILINE)
+_HEADING = re.compile(r"#{1,6}(?:[ \t].*)?")
 
 
 class _Read(NamedTuple):
@@ -130,14 +130,21 @@ class Known:
         truncated = used > budget
         if truncated:
             kept, mark = cut(content, lambda text, mark: tokenizer.count(text + mark) <= budget)
-            # A heading without anything below it says nothing.
-            kept = _HEADINGS_AT_END.sub("", kept)
+            kept = _without_headings_at_end(kept)
             content = kept + mark if kept.strip() else ""
             used = tokenizer.count(content)
         reinforcement = sum(stored.entry.reinforcement for stored in file.entries)
         accesses = sum(stored.entry.access_count for stored in file.entries)
         entry = Entry(0, reinforcement, accesses, file.time)
         return Memory(uri, content, 1.0, used, entry, truncated=truncated)
+
+
+def _without_headings_at_end(text: str) -> str:
+    """A heading without anything below it says nothing."""
+    lines = text.split("\n")
+    while lines and (not lines[-1].strip() or _HEADING.fullmatch(lines[-1])):
+        lines.pop()
+    return "\n".join(lines).rstrip()
 
 
 def _day_of(uri: str) -> date | None:
