@@ -235,6 +235,17 @@ def test_contents_without_a_word_have_no_passages() -> None:
         ] * 4
 
 
+@pytest.mark.parametrize(
+    ("space", "name"), [(" ", "a.md"), ("\t", "a.py"), ("\n", "a.txt"), ("\u3000", "a.md")]
+)
+def test_white_space_of_two_mebibytes_is_passed_over(space: str, name: str) -> None:
+    """Before the words and between them, and there are none behind it."""
+    white = space * ((2 << 20) // 3)
+    content = f"{white}One.{white}Two.{white}"
+    assert [content[p.start : p.end] for p in split(content, name)] == ["One.", "Two."]
+    assert split(white, name) == []
+
+
 # Entries
 
 
