@@ -6,11 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -97,12 +95,3 @@ def answer(client: MessageClient, number: int, revision: int, method: Method) ->
     assert reply.revision == revision
     reply.ClearField("timings")
     return reply.SerializeToString(deterministic=True)
-
-
-def eventually(holds: Callable[[], Any]) -> float:
-    """Waits until something holds; seconds that it took."""
-    started = time.perf_counter()
-    while not holds():
-        assert time.perf_counter() - started < SECONDS
-        time.sleep(0.002)
-    return time.perf_counter() - started

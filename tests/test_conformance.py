@@ -19,9 +19,10 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.message import Message
+from patience import eventually
 from reader_helpers import serving as on_store
 from scripted import Reply, Request, ScriptedServer
-from test_metrics import eventually, vector
+from test_metrics import vector
 from test_search import planned
 from test_thinking import FAULTS, broken, told
 

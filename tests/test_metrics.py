@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import pytest
 from conftest import Ctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import eventually
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.utils import floatToGoString
 
@@ -127,14 +128,6 @@ def as_samples(stats: StatsResponse) -> Samples:
     add("vikingd_query_cache_hits_total", stats.embedder.query_cache_hits)
     add("vikingd_query_cache_misses_total", stats.embedder.query_cache_misses)
     return out
-
-
-def eventually(holds: Callable[[], object]) -> None:
-    """Waits until something holds."""
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def vector(*numbers: float) -> bytes:

@@ -10,7 +10,8 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-from reader_helpers import ROOT, SMALL, answer, eventually, note, serving, uris, vector
+from patience import eventually
+from reader_helpers import ROOT, SMALL, answer, note, serving, uris, vector
 
 from vikingd.client import ClientError, Draft, Method
 from vikingd.client.messages import MessageClient

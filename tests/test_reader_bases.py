@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reader_helpers import SECONDS, SMALL, answer, eventually, note, serving, vector
+from patience import eventually
+from reader_helpers import SECONDS, SMALL, answer, note, serving, vector
 
 from vikingd.client import ClientError, Method
 from vikingd.embed.provider import EmbedSettings

@@ -13,7 +13,8 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from reader_helpers import eventually, note, serving
+from patience import eventually
+from reader_helpers import note, serving
 
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings

@@ -20,7 +20,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
-from test_metrics import ROOT, eventually, running, vector
+from patience import eventually
+from test_metrics import ROOT, running, vector
 
 from vikingd import __version__
 from vikingd.client import Draft

@@ -30,6 +30,7 @@ from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
+from patience import eventually
 
 from vikingd import errors
 from vikingd.errors import InvalidField, VikingError
@@ -776,12 +777,6 @@ def test_failing_embedder_leaves_text_and_says_so(channel: grpc.Channel) -> None
     def embedder_is(status: int) -> bool:
         request = health_pb2.HealthCheckRequest(service="viking.embedder")
         return bool(states.Check(request).status == status)
-
-    def eventually(condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 15
-        while not condition():
-            assert time.monotonic() < end
-            time.sleep(0.1)
 
     eventually(lambda: not find("narwhals").degraded)
     Endpoint.answering.clear()
