@@ -15,6 +15,7 @@ from viking_kernels.arrays import (
     I64,
     SCRIPTS,
     U8,
+    U16,
     U64,
     Means,
     Numbers,
@@ -32,7 +33,7 @@ from vikingd.index import tokens
 from vikingd.index.base import Base
 from vikingd.index.columns import Columns
 from vikingd.index.contents import Contents, Strings
-from vikingd.index.postings import Levels
+from vikingd.index.postings import EMPTY, Levels
 from vikingd.model import Linked
 
 Links = Mapping[int, Mapping[int, str]]
@@ -233,7 +234,10 @@ class Snapshot:
         """The postings of terms, in texts and in titles, for the kernels."""
         base = self.base
         keys = np.concatenate([hashes, tokens.as_titles(hashes)])
-        tail = of_terms(keys, self.tail_postings)
+        if self.tail_postings is EMPTY:
+            tail = np.zeros(len(keys) + 1, np.int64), _NO_TEXTS, _NO_COUNTS
+        else:
+            tail = of_terms(keys, self.tail_postings)
         return Terms(keys, weights, base.term_key, base.term_at, base.posting_text,
                      base.posting_tf, *tail)  # fmt: skip
 
@@ -261,3 +265,7 @@ class Snapshot:
         row: I64 = self.numbers.counts[self.numbers.slot[root]]
         assert len(row) == COUNTS
         return row
+
+
+_NO_TEXTS: I32 = np.zeros(0, np.int32)
+_NO_COUNTS: U16 = np.zeros(0, np.uint16)

@@ -28,6 +28,7 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
+from viking_kernels.postings import of_terms
 from viking_kernels.salience import rank
 from viking_kernels.scope import place, row_at, tail_directories
 
@@ -153,6 +154,7 @@ def _find(snapshot: Snapshot) -> None:
     tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
     # What is asked of rows beside the find itself, from Python.
     snapshot.has_term(int(terms.key[0]), scope)
+    of_terms(terms.key, snapshot.tail_postings)
     place(row_at(0, 0, 1, 1), 0, 1, 1)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
