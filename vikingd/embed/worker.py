@@ -266,10 +266,11 @@ class BacklogWorker:
         )
 
     def _skipped_text(self) -> str:
-        skipped = list(self._skipped.items())  # at once: the worker's thread adds to it
+        # The worker's thread adds to it: a copy is made at once, a list of its items need not be.
+        skipped = self._skipped.copy()
         if not skipped:
             return ""
-        text_id, reason = skipped[-1]
+        text_id, reason = next(reversed(skipped.items()))
         return f"{len(skipped)} skipped until the next start, last text {text_id}: {reason}"
 
     def _run(self) -> None:
