@@ -279,13 +279,18 @@ def test_put_faults_name_context_and_field() -> None:
     assert put_fault(good, make(uri=other, abstract="x" * 8193)) == "contexts[1].abstract"
 
 
-def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it() -> None:
+def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A thread that others need does not go on for a caller whose deadline has passed."""
     contexts = [contexts_pb2.ContextInput(uri=f"{FILE}{i}", content="x") for i in range(9)]
     deadline = Mock(spec=Deadline)
     deadline.left.side_effect = [1.0, 1.0, errors.DeadlinePassed("too late")]
+    cut = Mock(wraps=prepare)
+    monkeypatch.setattr("vikingd.ingest.prepare.prepare", cut)
     with pytest.raises(errors.DeadlinePassed):
         prepared_contexts(contexts_pb2.PutRequest(contexts=contexts), None, deadline)
+    assert cut.call_count == 2
 
 
 def test_vectors_of_a_batch_agree_where_the_store_has_none_yet() -> None:
