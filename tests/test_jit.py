@@ -14,6 +14,8 @@ import pytest
 from numba.core.caching import IndexDataCacheFile
 from viking_kernels import _jit, simd
 
+from vikingd.retrieve import warm
+
 PROCESSES, KERNELS = 4, 25
 
 
@@ -71,10 +73,11 @@ def test_code_that_nobody_uses_any_more_is_removed(
     )
     for path, days in ((mine, 90), (old, 31), (recent, 29), (foreign, 90)):
         path.mkdir()
-        (path / "code.nbc").write_bytes(b"code")
+        for name in ("code.nbi", "code.nbc"):
+            (path / name).write_bytes(b"code")
         os.utime(path, (time.time() - days * 86_400,) * 2)
     monkeypatch.setattr(_jit, "CACHE_DIRECTORY", mine)
-    _jit.keep_cache()
+    warm.compile_kernels(pytest.fail)  # as each start does; here is nothing to compile
     assert {path.name for path in tmp_path.iterdir()} == {"kernels-mine", "kernels-recent", "else"}
     assert time.time() - mine.stat().st_mtime < 3600
     assert (mine / "code.nbc").exists()
