@@ -495,5 +495,6 @@ def test_white_space_of_two_mebibytes_is_cut_like_any_text(space: str) -> None:
     white = space * (2 << 20)
 
     assert cut(f"{white}{FOX} {CAT}", within(len(white) + len(FOX) + 1)) == (white + FOX, "")
+    assert cut(f"{white}{'word ' * 9}", within(len(white) + 10)) == (f"{white}word word", "…")
     assert cut(f"{white}{FOX}", within(len(white)))[0] == ""
     assert cut(f"{FOX}{white}{CAT}", within(len(white)))[0] == FOX
