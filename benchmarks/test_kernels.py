@@ -8,15 +8,17 @@ import numba
 import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from viking_kernels import bm25, dense, find, walk
+from viking_kernels import bm25, dense, find, postings, walk
 from viking_kernels.arrays import I8, SCRIPTS, Asked, Means, Scope, Scratch, Terms
 from viking_kernels.scope import tail_directories
 
 from benchmarks import data
 from vikingd import uri as uris
+from vikingd.index import tokens
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import query_terms
+from vikingd.index.vocabulary import Vocabulary
 from vikingd.ingest.prepare import prepare
 from vikingd.model import Draft, IndexedText, Upsert
 from vikingd.text import LATIN
@@ -89,6 +91,20 @@ def test_find(benchmark: BenchmarkFixture, prepared: Prepared, method: int) -> N
         p.scope, p.terms, np.zeros(0, np.uint8), np.zeros(0, np.int32), plan, p.scratch,
     )  # fmt: skip
     assert len(found.rows) >= 10
+
+
+@pytest.mark.parametrize("nodes", [10_000, 100_000])
+def test_terms(benchmark: BenchmarkFixture, nodes: int) -> None:
+    """look_up, terms_of and grouped: from so many texts, whose words are known, to postings."""
+    texts = [tokens.parts(draft.content) for draft in data.tree(nodes).drafts()]
+    known = Vocabulary()
+    known.hashes(texts)
+
+    def run() -> int:
+        terms, lengths = known.hashes(texts)
+        return len(postings.grouped(terms, lengths, 0).packed)
+
+    assert benchmark(run) > nodes
 
 
 @numba.njit(nogil=True)

@@ -8,7 +8,7 @@ import naive
 import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from viking_kernels import quantize, select
+from viking_kernels import postings, quantize, select
 
 from benchmarks.data import DIMENSION
 
@@ -20,6 +20,8 @@ _raw = _rng.standard_normal((ROWS, DIMENSION), np.float32)
 _coded = (np.empty((ROWS, DIMENSION), np.int8), np.empty(ROWS, np.float32),
           np.empty(ROWS, np.float32))  # fmt: skip
 _final = _rng.random(ROWS, np.float32)
+_terms = _rng.zipf(1.3, (ROWS, 60)).clip(1, 1 << 40).astype(np.uint64)
+_lengths = np.full(ROWS, 60)
 
 PAIRS: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
     "quantize_rows": (
@@ -33,6 +35,10 @@ PAIRS: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
     "best_positions": (
         lambda: select.best_positions(_final, TOP_K),
         lambda: naive.best_positions(_final.tolist(), TOP_K),
+    ),
+    "grouped": (
+        lambda: postings.grouped(_terms.ravel(), _lengths, 0),
+        lambda: naive.grouped(_terms.tolist(), 0),
     ),
 }
 
