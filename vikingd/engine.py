@@ -281,8 +281,7 @@ class Engine:
         """Tells all who wait that the snapshot is another one."""
         with self._advanced:
             self._advanced.notify_all()
-            listeners = tuple(self._listeners)
-        for listener in listeners:
+        for listener in self._listeners.copy():  # made at once, without a lock
             listener()
 
     def _fill(self, vectors: list[tuple[int, bytes]]) -> None:
@@ -317,15 +316,13 @@ class Engine:
     def listening(self, listener: Callable[[], object]) -> Iterator[None]:
         """Within it `listener` is called after each commit, by the thread that took the commit.
 
-        It must neither wait nor raise.
+        It must neither wait nor raise. A commit that is taken while this begins may pass it by.
         """
-        with self._advanced:
-            self._listeners.add(listener)
+        self._listeners.add(listener)
         try:
             yield
         finally:
-            with self._advanced:
-                self._listeners.remove(listener)
+            self._listeners.remove(listener)
 
     # Writing
 
