@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels._jit import njit
+from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import I32, I64, U16, U64
 
 MAX_COUNT = 0xFFFF
@@ -90,33 +90,34 @@ def grouped(terms: U64, lengths: I64, first: int) -> Postings:
 @njit
 def merged(older: Postings, newer: Postings) -> Postings:
     """Both as one. Of a term that both have, the older ones' texts have lower rows."""
-    keys = np.empty(older.keys.shape[0] + newer.keys.shape[0], np.uint64)
+    size_a, size_b = older.keys.shape[0], newer.keys.shape[0]
+    keys = np.empty(size_a + size_b, np.uint64)
     bounds = np.zeros(keys.shape[0] + 1, np.int64)
     packed = np.empty(older.packed.shape[0] + newer.packed.shape[0], np.uint64)
-    count = size = 0
-    a = b = 0
-    while a < older.keys.shape[0] or b < newer.keys.shape[0]:
-        of_older = b == newer.keys.shape[0] or (
-            a < older.keys.shape[0] and older.keys[a] <= newer.keys[b]
-        )
-        of_newer = a == older.keys.shape[0] or (
-            b < newer.keys.shape[0] and newer.keys[b] <= older.keys[a]
-        )
-        if of_older:
-            keys[count] = older.keys[a]
-            for p in range(older.at[a], older.at[a + 1]):
-                packed[size] = older.packed[p]
-                size += 1
+    count = a = b = 0
+    while a < size_a or b < size_b:
+        is_older = b == size_b or (a < size_a and older.keys[a] <= newer.keys[b])
+        key = older.keys[a] if is_older else newer.keys[b]
+        end = bounds[count]
+        if is_older:
+            end = _copy_term(older, a, packed, end)
             a += 1
-        if of_newer:
-            keys[count] = newer.keys[b]
-            for p in range(newer.at[b], newer.at[b + 1]):
-                packed[size] = newer.packed[p]
-                size += 1
+        if b < size_b and newer.keys[b] == key:
+            end = _copy_term(newer, b, packed, end)
             b += 1
+        keys[count] = key
         count += 1
-        bounds[count] = size
+        bounds[count] = end
     return Postings(keys[:count].copy(), bounds[: count + 1].copy(), packed)
+
+
+@inlined
+def _copy_term(postings: Postings, term: int, packed: U64, end: int) -> int:
+    """Puts the postings of a term behind `end`; where they end."""
+    for p in range(postings.at[term], postings.at[term + 1]):
+        packed[end] = postings.packed[p]
+        end += 1
+    return end
 
 
 @njit
