@@ -34,7 +34,7 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.dense import code_means
 from viking_kernels.flat import keyword_top
-from viking_kernels.quantize import int4_room, mean_direction, quantize_int4, quantize_rows
+from viking_kernels.quantize import int4_axis, int4_room, quantize_int4, quantize_rows
 from viking_kernels.simd import padded
 from viking_kernels.weighted import weighted_top
 
@@ -57,7 +57,7 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
     vectors = np.array(bench.tree.vectors)
     asked = np.array([np.frombuffer(q.vector, "<f4") for q in bench.tree.queries(QUERIES)])
     asked /= np.linalg.norm(asked, axis=1)[:, None]
-    coded = int4_room(len(vectors), mean_direction(vectors))
+    coded = int4_room(len(vectors), int4_axis(vectors))
     quantize_int4(vectors, coded)
     codes = np.zeros((len(vectors), padded(vectors.shape[1])), np.int8)
     scale, error = np.empty((2, len(vectors)), np.float32)
@@ -67,7 +67,7 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
         codes, scale, error, vectors, codes[:0], scale[:0], error[:0], vectors[:0],
         np.zeros(len(vectors), np.int64), coded,
     )  # fmt: skip
-    no_means = code_means(np.zeros((SCRIPTS, vectors.shape[1]), np.float32))
+    no_means = code_means(np.zeros((SCRIPTS, vectors.shape[1]), np.float32), coded.axis)
     no_terms = _Postings(["word"]).terms("")
     scratch = kernel.scratch(1, len(vectors), len(vectors))
 

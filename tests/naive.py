@@ -1014,8 +1014,25 @@ def score_rows(contexts: Iterable[Directory | File], found: Found) -> list[float
 # flat
 
 
+def rotate(x: F64, size: int) -> F64:
+    """Signs by a hash, then butterflies until each component is in each; all that twice."""
+    values = [*x.tolist(), *([0.0] * (size - len(x)))]
+    for turn in range(2):
+        for j in range(size):
+            hashed = (j + 1 + turn * size) * 2654435769 % 2**32
+            hashed = (hashed ^ hashed >> 15) * 2246822507 % 2**32
+            values[j] *= 1 - 2 * (hashed >> 31)
+        reach = 1
+        while reach < size:
+            reach *= 4
+            for _ in range(2):
+                pairs = list(zip(values[::2], values[1::2], strict=True))
+                values = [(a + b) / 2**0.5 for a, b in pairs] + [(a - b) / 2**0.5 for a, b in pairs]
+    return np.array(values)
+
+
 def quantize_int4(raw: F64, axis: F64) -> tuple[npt.NDArray[np.int64], F64, F64, F64]:
-    """(codes, scales, lengths of what they leave out, products with the axis)."""
+    """Of rotated rows: (codes, scales, lengths of what they leave out, products with the axis)."""
     along = raw @ axis
     left = raw - along[:, None] * axis
     codes = np.full(raw.shape, 8)
@@ -1028,8 +1045,7 @@ def quantize_int4(raw: F64, axis: F64) -> tuple[npt.NDArray[np.int64], F64, F64,
                 math.dist(row, step * (code - 7.5)) for step, code in zip(steps, tried, strict=True)
             ]
             codes[i] = tried[misses.index(min(misses))]
-            level = codes[i] - 7.5
-            scale[i] = row @ level / (level @ level)
+            scale[i] = row @ row / (row @ (codes[i] - 7.5))
         error[i] = math.dist(row, scale[i] * (codes[i] - 7.5))
     return codes, scale, error, along
 

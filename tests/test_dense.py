@@ -18,6 +18,7 @@ from viking_kernels.quantize import int4_room, quantize_rows
 
 from vikingd.model import Remove
 
+NO_AXIS = np.zeros(128, np.float32)  # nothing is coded in int4
 some = settings(max_examples=50, deadline=None, print_blob=True)
 seeds = st.integers(0, 2**32 - 1)
 small = st.floats(0, 0.1)
@@ -47,7 +48,9 @@ def test_cosine_from_products_is_that_of_the_vectors(seed, length):
     x, u, mean = unit(rng), unit(rng), unit(rng) * length
     raw = x.astype(np.float32)
     centres = np.stack([mean.astype(np.float32)] * 8)
-    query = dense.prepare(Asked(x[:0].astype(np.float32), 2, True, True), dense.code_means(centres))
+    query = dense.prepare(
+        Asked(x[:0].astype(np.float32), 2, True, True), dense.code_means(centres, NO_AXIS)
+    )
     query.direction[:] = u
     above, square = dense.centred(raw, query, 2)
     assert (above, square) == pytest.approx(naive.centred(x, u, mean), abs=1e-6)
@@ -214,12 +217,12 @@ def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
         error[:0],
         none,
         np.zeros(60, np.int64),
-        int4_room(60, raw[0]),
+        int4_room(60, NO_AXIS),
     )
     mean = np.tile(raw.mean(axis=0), (8, 1))
     for near in (0.0, 0.1, 1.0):
         question = (raw[0] - near * mean[0] + rng.normal(size=16) * 0.01).astype(np.float32)
-        query = dense.prepare(Asked(question, 1, True, False), dense.code_means(mean))
+        query = dense.prepare(Asked(question, 1, True, False), dense.code_means(mean, NO_AXIS))
         wide = naive.Query(question.astype(float), 1, {})
         for row, x in enumerate(raw.astype(float)):
             exact = naive.raw_cosine(naive.Text(1, 1, [], x), wide, mean.astype(float))
@@ -234,7 +237,7 @@ def test_means_are_coded_as_finely_as_fits(seed, dimension):
     """Each with its step, its length and the length of what its code leaves out."""
     rng = np.random.default_rng(seed)
     mean = (rng.normal(size=(8, dimension)) * rng.choice([0, 0.01, 1], (8, 1))).astype(np.float32)
-    got = dense.code_means(mean)
+    got = dense.code_means(mean, NO_AXIS)
     assert got.code.shape[1] == simd.padded(dimension)
     assert not got.code[:, dimension:].any()
     for i, (code, step, error, length) in enumerate(naive.code_means(mean.astype(np.float64))):
@@ -251,7 +254,7 @@ def test_means_are_coded_as_finely_as_fits(seed, dimension):
 def test_a_query_without_direction(vector):
     """No vector, one of another length, no length or no number: dense is 0, never NaN."""
     mean = np.zeros((8, 16), np.float32)
-    query = dense.prepare(Asked(vector, 1, True, True), dense.code_means(mean))
+    query = dense.prepare(Asked(vector, 1, True, True), dense.code_means(mean, NO_AXIS))
     assert query.use_dense == (len(vector) == 16)
     assert not query.direction.any()
     assert not query.code.any()
@@ -262,7 +265,7 @@ def test_a_query_that_is_the_mean_has_no_direction():
     """What is left of it is rounding noise."""
     mean = np.zeros((8, 16), np.float32)
     mean[1, 3] = 1
-    query = dense.prepare(Asked(mean[1] * 7, 1, True, False), dense.code_means(mean))
+    query = dense.prepare(Asked(mean[1] * 7, 1, True, False), dense.code_means(mean, NO_AXIS))
     assert not query.direction.any()
 
 

@@ -22,11 +22,13 @@ from viking_kernels.arrays import (
     Vectors,
 )
 from viking_kernels.quantize import (
+    from_int4,
+    int4_axis,
     int4_room,
-    mean_direction,
     quantize_int4,
     quantize_rows,
 )
+from viking_kernels.rotation import rotate, rotated_size
 from viking_kernels.weighted import weighted_top
 
 from benchmarks.flat import one_directory
@@ -42,10 +44,17 @@ def unpacked(codes):
     return np.stack([parts & 15, parts >> 4], axis=2).reshape(len(codes), -1).astype(int)
 
 
+def rotated(x):
+    """A vector as int4 codes are made of it."""
+    out = np.empty(rotated_size(len(x)), np.float32)
+    rotate(np.asarray(x, np.float32), out)
+    return out
+
+
 def base_of(raw, axis=None):
-    """The vectors of a base without a tail."""
+    """The vectors of a base without a tail, with an axis that is not rotated yet."""
     raw = np.ascontiguousarray(raw, np.float32)
-    coded = int4_room(len(raw), mean_direction(raw) if axis is None else axis)
+    coded = int4_room(len(raw), int4_axis(raw) if axis is None else rotated(axis))
     quantize_int4(raw, coded)
     codes = np.zeros((len(raw), simd.padded(raw.shape[1])), np.int8)
     scale, error = np.zeros((2, len(raw)), np.float32)
@@ -69,7 +78,8 @@ def by_meaning(query, vectors, texts, scope, allowed, k, terms=None, weights=(1.
     if terms is None:
         terms = postings_of(np.random.default_rng(0), len(texts.length), [], texts.length)
     asked, n = Asked(query, script, True, False), len(vectors.base_raw)
-    means = dense.code_means(np.zeros((SCRIPTS, dimension), np.float32))
+    no_means = np.zeros((SCRIPTS, dimension), np.float32)
+    means = dense.code_means(no_means, vectors.base_int4.axis)
     rows, scores, _ = weighted_top(
         tree._replace(texts=texts), vectors, numbers, means, asked, scope, terms, allowed, nothing,
         weights, k, find.scratch(1, n, n),
@@ -93,29 +103,114 @@ def unit_rows(rng, shape, crowd=0.0):
 
 
 @some
+@given(seeds, st.sampled_from([0, 1, 3, 64, 100, 128, 384, 1025]))
+def test_a_rotation_keeps_products(seed, dimension):
+    """And is that of the formula."""
+    rng = np.random.default_rng(seed)
+    raw = rng.normal(size=(3, dimension)) / max(dimension, 1) ** 0.5
+    turned = np.stack([rotated(row) for row in raw])
+    np.testing.assert_allclose(turned @ turned.T, raw @ raw.T, atol=4e-6, rtol=2e-6)
+    for row, got in zip(raw, turned, strict=True):
+        np.testing.assert_allclose(got, naive.rotate(row, len(got)), atol=1e-6)
+
+
+@pytest.mark.parametrize("dimension", [1, 128, 200, 384, 512, 768, 1024])
+def test_a_rotation_spreads_every_component(dimension):
+    """Over all others, in parts like those of a random direction."""
+    size = rotated_size(dimension)
+    parts = np.stack([rotated(row) for row in np.eye(dimension)]) * size**0.5
+    assert np.abs(parts).max() < 5.5
+    assert np.mean(parts**4) < 4  # 3 for a normal distribution
+
+
+@some
 @given(seeds, st.sampled_from([1, 5, 64, 100, 384]), st.sampled_from([0.0, 3.0]), st.booleans())
 def test_int4_codes_are_those_of_the_formula(seed, dimension, crowd, plain_axis):
-    """Of rows of any kind; what is left out is no longer than told."""
+    """Of rows of any kind; what is left out is as long as told, and has nothing of the row."""
     rng = np.random.default_rng(seed)
     raw = unit_rows(rng, (12, dimension), crowd).astype(np.float32)
     raw[3] = 0
     raw[4] = np.eye(dimension, dtype=np.float32)[0]
-    axis = np.zeros(dimension, np.float32) if plain_axis else mean_direction(raw)
-    coded = base_of(raw, axis).base_int4
-    codes = unpacked(coded.codes)[:, :dimension]
-    _, _, error, along = naive.quantize_int4(raw.astype(float), axis.astype(float))
+    mean = raw.mean(axis=0) / np.linalg.norm(raw.mean(axis=0))
+    coded = base_of(raw, 0 * mean if plain_axis else mean).base_int4
+    if not plain_axis:
+        np.testing.assert_allclose(int4_axis(raw), coded.axis, atol=1e-5)
+    turned, axis = np.stack([rotated(row) for row in raw]).astype(float), coded.axis.astype(float)
+    _, _, error, along = naive.quantize_int4(turned, axis)
     np.testing.assert_allclose(coded.along, along, atol=1e-6)
     # Which of two steps leaves less is, now and then, a matter of rounding.
-    np.testing.assert_allclose(coded.error, error, rtol=1e-2, atol=1e-5)
-    shown = coded.along[:, None].astype(float) * axis + coded.scale[:, None] * (codes - 7.5)
-    np.testing.assert_allclose(np.linalg.norm(raw - shown, axis=1), coded.error, atol=2e-6)
+    np.testing.assert_allclose(coded.error, error, rtol=2e-2, atol=1e-5)
+    across = turned - coded.along[:, None].astype(float) * axis
+    left = turned - [from_int4(coded, row) for row in range(len(raw))]
+    np.testing.assert_allclose(np.linalg.norm(left, axis=1), coded.error, atol=2e-6)
+    np.testing.assert_allclose((left * across).sum(axis=1), 0, atol=2e-6)
 
 
 def test_an_axis_without_rows_is_zeros():
     """And of rows that are there, their mean's direction."""
-    assert not mean_direction(np.zeros((0, 3), np.float32)).any()
+    assert not int4_axis(np.zeros((0, 3), np.float32)).any()
     raw = np.array([[1, 0], [0, 1]], np.float32)
-    assert mean_direction(raw) == pytest.approx([0.5**0.5] * 2)
+    assert int4_axis(raw) == pytest.approx(rotated([0.5**0.5] * 2), abs=1e-6)
+
+
+def sparse(rng, n, dimension):
+    """Unit rows of few components, all above 0, as of counted words."""
+    raw = rng.exponential(size=(n, dimension)) * (rng.random((n, dimension)) < 0.03)
+    raw[:, 0] += 0.01
+    return raw / np.linalg.norm(raw, axis=1)[:, None]
+
+
+def low_rank(rng, n, dimension):
+    """Unit rows within eight dimensions."""
+    raw = rng.normal(size=(n, 8)) @ rng.normal(size=(8, dimension))
+    return raw / np.linalg.norm(raw, axis=1)[:, None]
+
+
+def steps(rng, n, dimension):
+    """Unit rows of a few levels only, some components far larger than the rest."""
+    raw = rng.integers(-1, 2, (n, dimension)) + 20.0 * (np.arange(dimension) < 2)
+    return raw / np.linalg.norm(raw, axis=1)[:, None]
+
+
+@pytest.mark.parametrize(
+    "rows", [lambda rng, n, dim: unit_rows(rng, (n, dim)),
+             lambda rng, n, dim: unit_rows(rng, (n, dim), 3.0), sparse, low_rank, steps],
+)  # fmt: skip
+@pytest.mark.parametrize("dimension", [100, 384])
+def test_what_int4_codes_leave_out_points_nowhere(rows, dimension):
+    """Whatever the vectors are like: a product with it is that of two random directions."""
+    rng = np.random.default_rng(dimension)
+    raw = rows(rng, 1500, dimension)
+    coded = base_of(raw[:1000]).base_int4
+    axis = coded.axis.astype(float)
+    left = np.stack([rotated(row) for row in raw[:1000]]).astype(float)
+    left -= [from_int4(coded, row) for row in range(1000)]
+    asked = np.stack([rotated(row) for row in raw[500:]]).astype(float)  # some are rows
+    asked -= np.outer(asked @ axis, axis)
+    lengths = np.outer(np.linalg.norm(asked, axis=1), coded.error)
+    spread = (asked @ left.T) / np.maximum(lengths, 1e-9) * (dimension - 1) ** 0.5
+    assert np.abs(spread).max() < 6
+    assert spread.std() < 1.05
+
+
+@pytest.mark.parametrize("crowd", [0.0, 3.0])
+@pytest.mark.parametrize(("centred", "plain_axis"), [(False, False), (True, False), (True, True)])
+def test_bounds_leave_few(crowd, centred, plain_axis):
+    """They are near the scores: within what a product with what codes leave out comes to."""
+    rng = np.random.default_rng(3)
+    raw = unit_rows(rng, (2000, 384), crowd)
+    vectors = base_of(raw, np.zeros(384) if plain_axis else None)
+    mean = np.tile(raw.mean(axis=0) * centred, (SCRIPTS, 1)).astype(np.float32)
+    means = dense.code_means(mean, vectors.base_int4.axis)
+    asked = Asked(vectors.base_raw[7].copy(), 0, True, False)
+    query, scratch = dense.prepare(asked, means), find.scratch(1, 2000, 2000)
+    texts, scope = rows_of([1] * 2000)
+    bounds.bound_scores(texts, vectors, query, (1.0, 0.0), scope, scratch)
+    own = [dense.raw_cosine(vectors, row, query, 0) for row in range(2000)]
+    above = scratch.coded[0, :2000] - np.array(own)
+    assert above.min() >= 0
+    left = np.linalg.norm(raw - mean[0], axis=1)
+    assert np.median(above) < 0.9 * np.median(vectors.base_int4.error / left)
 
 
 @pytest.mark.parametrize("dimension", [128, 384, 4096])
@@ -140,23 +235,26 @@ def test_products_of_int4_codes_do_not_overflow(dimension):
 def test_a_direction_against_int4_codes(seed, dimension, length, plain_axis):
     """Its factors stand for what it has across the axis, but for what it says they leave out."""
     rng = np.random.default_rng(seed)
-    axis, x = unit_rows(rng, (2, dimension)).astype(np.float32)
+    axis, x = np.stack([rotated(row) for row in unit_rows(rng, (2, dimension))])
     axis, x = 0 * axis if plain_axis else axis, x * np.float32(length)
-    factors = np.zeros(128 * -(-dimension // 128), np.int8)
-    coded = int4.code_direction(x, axis, factors)
+    factors = np.empty(rotated_size(dimension), np.int8)
+    coded = int4.code_direction(x, axis, dimension, factors)
     along, across = naive.code_direction(x.astype(float), axis.astype(float))
     assert coded.along == pytest.approx(along, abs=1e-5)
-    np.testing.assert_allclose(coded.step * factors[:dimension], across, atol=0.02 * length + 1e-6)
+    np.testing.assert_allclose(coded.step * factors, across, atol=0.02 * length + 1e-6)
     assert coded.offset == 15 * factors.sum(dtype=int)
     rest = x - coded.along * axis
-    assert coded.off >= np.linalg.norm(rest - coded.step * factors[:dimension]) - 1e-6
-    assert coded.length >= np.linalg.norm(rest) - 1e-6
+    assert coded.off >= np.linalg.norm(rest - coded.step * factors) - 1e-6
+    assert coded.across == pytest.approx(np.linalg.norm(rest), abs=1e-6)
+    spread = min(1, 7 / (dimension - 1) ** 0.5)
+    assert coded.length >= spread * np.linalg.norm(rest) - 1e-6
+    assert coded.length <= spread * np.linalg.norm(rest) + coded.off + 1e-6
 
 
 @settings(max_examples=100, deadline=None, print_blob=True)
 @given(seeds, st.sampled_from([0.005, 0.019, 0.3]))
 def test_bounds_hold_where_nothing_is_to_spare(seed, across):
-    """In a plane all that lies across the axis is parallel, as bounds have to suppose it is."""
+    """In a plane all that lies across the axis is parallel, as bounds suppose it there."""
     rng = np.random.default_rng(seed)
     raw = unit_rows(rng, (40, 2))
     raw[0] = (0, 1)
@@ -166,7 +264,8 @@ def test_bounds_hold_where_nothing_is_to_spare(seed, across):
     coded.error[:] = np.abs(vectors.base_raw[:, 1])
     mean = np.tile(np.array([[0.4, across * rng.choice([-1, 1])]], np.float32), (SCRIPTS, 1))
     query = dense.prepare(
-        Asked(unit_rows(rng, (1, 2))[0].astype(np.float32), 0, True, False), dense.code_means(mean)
+        Asked(unit_rows(rng, (1, 2))[0].astype(np.float32), 0, True, False),
+        dense.code_means(mean, coded.axis),
     )
     texts, scope = rows_of([1] * len(raw))
     scratch = find.scratch(1, len(raw), len(raw))
@@ -257,23 +356,19 @@ def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
 
 
 def test_the_best_by_meaning_may_be_the_worst_coded():
-    """Rows that codes hide are found by their bound: one huge component, all else left out."""
+    """Rows of which codes say nothing are found by their bound."""
     rng = np.random.default_rng(5)
-    raw = unit_rows(rng, (3000, 384)) * 1.0
-    query = unit_rows(rng, (1, 384))[0].astype(np.float32)
+    raw = unit_rows(rng, (3000, 48))
+    query = unit_rows(rng, (1, 48))[0].astype(np.float32)
     hidden = np.arange(100, 112)
-    raw[hidden] = 0.5 * query + unit_rows(rng, (12, 384)) * 0.1
-    raw[hidden, np.abs(query).argmin()] += 0.8
+    raw[hidden] = query + unit_rows(rng, (12, 48)) * 0.1
     raw /= np.linalg.norm(raw, axis=1)[:, None]
-    vectors = base_of(raw, np.zeros(384, np.float32))
+    vectors = base_of(raw, np.zeros(48))
     coded = vectors.base_int4
     texts, scope = rows_of([1] * 3000)
-    # What the codes alone say of the hidden rows is spoiled as far as their errors allow.
-    left = raw[hidden] - coded.scale[hidden, None] * (unpacked(coded.codes[hidden]) - 7.5)
-    away = np.linalg.norm(left, axis=1)
     coded.codes[hidden] = 0x88
     coded.scale[hidden] = 0
-    coded.error[hidden] = 1 + away
+    coded.error[hidden] = 1
     rows, _ = by_meaning(query, vectors, texts, scope, ALL, 10)
     exact = vectors.base_raw.astype(float) @ query
     assert rows.tolist() == best(exact, 10)
@@ -307,19 +402,17 @@ def test_the_best_by_meaning_and_words_are_those_of_all(seed, k, weights):
     """
     rng = np.random.default_rng(seed)
     n = 3000
-    vectors = base_of(unit_rows(rng, (n, 64)))
+    vectors = base_of(unit_rows(rng, (n, 48)))
     coded, (four, eight) = vectors.base_int4, rng.random((2, n)) < 0.2
     coded.scale[four] = 0
-    coded.error[four] = np.linalg.norm(
-        vectors.base_raw - np.outer(coded.along, coded.axis), axis=1
-    )[four]
+    coded.error[four] = np.sqrt(1 - coded.along[four] ** 2) + 1e-6
     vectors.scale[eight] = 0
     vectors.error[eight] = 1
     length = rng.integers(5, 60, n).astype(np.int32)
     terms = postings_of(rng, n, [5, 60, 700, 2500], length)
     texts, scope = rows_of(length)
     texts.script[:] = np.sort(rng.integers(0, 3, n))
-    query = unit_rows(rng, (1, 64))[0].astype(np.float32)
+    query = unit_rows(rng, (1, 48))[0].astype(np.float32)
     rows, scores = by_meaning(query, vectors, texts, scope, ALL, k, terms, weights, script=1)
     cosine = np.clip(vectors.base_raw.astype(float) @ query.astype(float), 0, 1)
     words = plain_scores(terms, length, 0, n, texts.died)

@@ -229,8 +229,8 @@ def compare_bounds(s: Scored, mean: naive.F64, weights: tuple[float, float], wor
     lexical, _ = naive.score_scope(s.top, dict(s.query.terms))
     coded = s.vectors.base_int4
     if worst:
-        across = s.vectors.base_raw - coded.along[:, None] * coded.axis
-        error = np.linalg.norm(across, axis=1).astype(np.float32)
+        square = (s.vectors.base_raw**2).sum(axis=1) - coded.along**2
+        error = np.sqrt(np.maximum(square, 0)) + np.float32(1e-5)
         coded = coded._replace(scale=0 * coded.scale, error=error)
     vectors = s.vectors._replace(base_int4=coded)
     bound_scores(s.tree.texts, vectors, s.compared, weights, s.scope, s.scratch)

@@ -107,7 +107,7 @@ def test_codes_of_a_query(values, times):
 def query_of(factors, bias):
     """A query with the first of these codes, beside means with all of them."""
     zeros, none = np.zeros(SCRIPTS), np.zeros((SCRIPTS, 1), np.float32)
-    means = Means(none, factors, bias, zeros, zeros, zeros)
+    means = Means(none, factors, bias, zeros, zeros, zeros, factors, zeros[None])
     return Query(True, True, 1, none[0], factors[:1], int(bias[0]), 0.0, 0.0, means, zeros, none[0])
 
 

@@ -89,14 +89,14 @@ class Tree(NamedTuple):
 
 
 class Int4(NamedTuple):
-    """int4 codes of vectors x, less what they have along an axis, which is kept as it is.
+    """int4 codes of rotated vectors x, less what they have along an axis, which is kept as it is.
 
     x is nearly along * axis + scale * (code - 7.5), code 0 to 15. Vectors that crowd around
     their mean are coded about twice as finely when it is the axis.
     """
 
-    axis: F32  # [dim] a unit vector, or zeros
-    codes: U8  # [n, dim padded / 2] two in a byte, in the order of `simd.products_int4`
+    axis: F32  # [dim rotated, see rotation.py] a unit vector, or zeros
+    codes: U8  # [n, dim rotated / 2] two in a byte, in the order of `simd.products_int4`
     scale: F32  # [n]
     error: F32  # [n] length of what is left out
     along: F32  # [n] x . axis
@@ -174,6 +174,8 @@ class Means(NamedTuple):
     step: F64  # [SCRIPTS]
     error: F64  # [SCRIPTS] length of mean - step * code
     length: F64  # [SCRIPTS] |m'|
+    factors: I8  # [SCRIPTS, dim rotated] against int4 codes, see int4.code_direction
+    against_int4: F64  # [SCRIPTS, 6] the fields of its CodedDirection
 
 
 class Asked(NamedTuple):

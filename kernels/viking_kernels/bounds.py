@@ -1,6 +1,7 @@
 """The most that scores of texts can be, from int4 codes: half of what int8 codes read.
 
 What can't be among the best by this is looked at no closer: see `walk.open_all`, `weighted`.
+"Can't" has a probability, of less than one in 4e10 for each text: see `int4.CodedDirection`.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ import numpy as np
 
 from viking_kernels import simd
 from viking_kernels._jit import inlined, njit
-from viking_kernels.arrays import F64, I8, SCRIPTS, Query, Scope, Scratch, Texts, Vectors
+from viking_kernels.arrays import I8, Query, Scope, Scratch, Texts, Vectors
 from viking_kernels.dense import most_cosine
 from viking_kernels.int4 import CodedDirection, code_direction, products_int4
+from viking_kernels.rotation import rotate
 from viking_kernels.texts import foreign, run_end
 
 _SHORT = 0.02  # what of a mean lies across the axis is no longer: it is bounded, not multiplied
@@ -30,46 +32,38 @@ def bound_scores(
     Args:
         weights: (v, w), at least 0.
     """
-    coded, means, scripts = vectors.base_int4, query.means, texts.script
-    factors = np.zeros((1 + SCRIPTS, 2 * coded.codes.shape[1]), np.int8)
-    direction = code_direction(query.direction, coded.axis, factors[0])
-    told = np.zeros((SCRIPTS, 5), np.float64)
-    for script in range(SCRIPTS):
-        mean = code_direction(means.mean[script], coded.axis, factors[1 + script])
-        told[script, 0] = mean.along
-        told[script, 1] = mean.step
-        told[script, 2] = mean.offset
-        told[script, 3] = mean.length
-        told[script, 4] = mean.off
+    axis, scripts = vectors.base_int4.axis, texts.script
+    rotated = np.empty(axis.shape[0], np.float32)
+    rotate(query.direction, rotated)
+    factors = np.empty(axis.shape[0], np.int8)
+    direction = code_direction(rotated, axis, query.direction.shape[0], factors)
     start = scope.text_low
     while start < scope.text_high:
         end = run_end(scripts, start, scope.text_high, scratch.products.shape[1])
         script = np.int64(scripts[start])
-        _bound_run(
-            start, end, script, vectors, query, weights, direction, told[script], factors, scope,
-            scratch,
-        )  # fmt: skip
+        _bound_run(start, end, script, vectors, query, weights, direction, factors, scope, scratch)
         start = end
 
 
 @inlined
 def _bound_run(
     low: int, high: int, script: int, vectors: Vectors, query: Query, weights: tuple[float, float],
-    direction: CodedDirection, mean: F64, factors: I8, scope: Scope, scratch: Scratch,
+    direction: CodedDirection, factors: I8, scope: Scope, scratch: Scratch,
 ) -> None:  # fmt: skip
-    """Texts [low, high) of one script; `mean` is the coded mean of it, in the order of its fields.
+    """Texts [low, high) of one script.
 
     |x - m'|^2 = 1 + |m'|^2 - 2 m' . x.
     """
     coded = vectors.base_int4
     along_products, across_products = scratch.products[0], scratch.products[1]
-    short = mean[3] <= _SHORT
+    mean = query.means.against_int4[script]
+    short = mean[5] <= _SHORT
     for row in range(low, high, simd.TOGETHER):
-        products_int4(coded.codes, row, high - 1, factors[0], along_products, row - low)
+        products_int4(coded.codes, row, high - 1, factors, along_products, row - low)
     if not short:
         for row in range(low, high, simd.TOGETHER):
             products_int4(
-                coded.codes, row, high - 1, factors[1 + script], across_products, row - low
+                coded.codes, row, high - 1, query.means.factors[script], across_products, row - low
             )
     half = np.float32(0.5)
     one_along, one_step, one_offset = direction.along, direction.step * half, direction.offset
@@ -77,9 +71,9 @@ def _bound_run(
     dot = np.float32(query.mean_dot[script])
     two_along, two_step = np.float32(mean[0]), np.float32(0.0 if short else mean[1] * 0.5)
     two_offset = np.int32(mean[2])
-    # A product with what is left out would be between -1 and 1 times its length.
+    # A product with what is bounded would be between -1 and 1 times its length.
     two_length = np.float32(0.0 if short else mean[3])
-    two_off = np.float32(mean[3] + mean[4] if short else mean[4])
+    two_off = np.float32(mean[5] + mean[4] if short else mean[4])
     whole = np.float32(1.0 + query.means.length[script] ** 2)
     two = np.float32(2)
     share, words = np.float32(weights[0]), np.float32(weights[1])

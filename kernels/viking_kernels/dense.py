@@ -28,6 +28,8 @@ from viking_kernels.arrays import (
     Query,
     Vectors,
 )
+from viking_kernels.int4 import code_direction
+from viking_kernels.rotation import rotate
 from viking_kernels.simd import prefetch
 
 # Below this length x - m' is rounding noise: a text that is all there is of its language.
@@ -66,21 +68,32 @@ def to_int8(x: F32, code: I8) -> tuple[int, float, float]:
 
 
 @njit
-def code_means(mean: F32) -> Means:
-    """Codes the means [SCRIPTS, dim] of a scope."""
+def code_means(mean: F32, axis: F32) -> Means:
+    """Codes the means [SCRIPTS, dim] of a scope; `axis` is that of the base's int4 codes."""
     dimension = mean.shape[1]
     code = np.empty((SCRIPTS, -(-dimension // simd.LANES) * simd.LANES), np.int8)
     bias = np.empty(SCRIPTS, np.int64)
     step = np.empty(SCRIPTS, np.float64)
     error = np.empty(SCRIPTS, np.float64)
     length = np.empty(SCRIPTS, np.float64)
+    rotated = np.empty(axis.shape[0], np.float32)
+    factors = np.empty((SCRIPTS, axis.shape[0]), np.int8)
+    against_int4 = np.empty((SCRIPTS, 6), np.float64)
     for script in range(SCRIPTS):
         bias[script], step[script], error[script] = to_int8(mean[script], code[script])
+        rotate(mean[script], rotated)
+        coded = code_direction(rotated, axis, dimension, factors[script])
+        against_int4[script, 0] = coded.along
+        against_int4[script, 1] = coded.step
+        against_int4[script, 2] = coded.offset
+        against_int4[script, 3] = coded.length
+        against_int4[script, 4] = coded.off
+        against_int4[script, 5] = coded.across
         total = 0.0
         for j in range(dimension):
             total += np.float64(mean[script, j]) * np.float64(mean[script, j])
         length[script] = np.sqrt(total)
-    return Means(mean, code, bias, step, error, length)
+    return Means(mean, code, bias, step, error, length, factors, against_int4)
 
 
 @njit

@@ -35,28 +35,42 @@ def products_int4(codes: U8, row: int, last: int, factors: I8, out: I32, at: int
     _products(codes, row, last, factors, out, at)
 
 
-_ROUNDING = 4e-6
-"""What fp32 sums of products of a vector with unit vectors can be off, for each of its length."""
+_ROUNDING = 8e-6
+"""What fp32 sums of products of a vector with unit vectors can be off, for each of its length, and
+so can rotations of both."""
+
+
+_SPREADS = 7.0
+"""Standard deviations of a product with what codes leave out: more comes up once in 4e10."""
 
 
 class CodedDirection(NamedTuple):
     """A direction u against int4 codes: u = along * axis + v, v nearly step * factors.
 
-    By Cauchy and Schwarz, with x = x_along * axis + y + e, y = scale * (code - 7.5), |e| the error:
-    u . x is along * x_along + step * (y . factors), off by |v - step * factors| |y| + |v| |e| at
-    most, and |y| <= 1 + |e|.
+    With x = x_along * axis + c + e, c = scale * (code - 7.5), |e| the error: u . x is
+    along * x_along + step * (c . factors), off by what the factors leave out and by v . e. The
+    first is at most |v - step * factors| |c|, and |c| <= 1 + |e|. Of the second only what v has
+    across y = c + e counts, for e has nothing of y; vectors are rotated at random, so among the
+    n = dim - 1 directions across y that part points anywhere, and by the measure of a cap of the
+    sphere (Ball 1997) v . e is above t |v| |e| / sqrt(n) with a probability of exp(-t^2 / 2) at
+    most: the bound of RaBitQ (Gao and Long 2024). t is _SPREADS, or what makes it |v| |e|, which it
+    can't exceed.
     """
 
     along: np.float32
     step: np.float32
-    offset: np.int32  # 15 * the sum of the factors: y . factors = scale * (products - offset / 2)
-    length: np.float32  # by which u . x is off for each that x has in e: |v|, and `off`
+    offset: np.int32  # 15 * the sum of the factors: c . factors = scale * (products - offset / 2)
+    length: np.float32  # by which u . x is off for each that x has in e: t |v| / sqrt(n), and `off`
     off: np.float32  # by which it is off at least: what the factors leave out, and rounding
+    across: np.float32  # |v|
 
 
 @inlined
-def code_direction(direction: F32, axis: F32, factors: I8) -> CodedDirection:
-    """Codes a direction [dim] of finite length; fills `factors`, zeros [dim padded]."""
+def code_direction(direction: F32, axis: F32, dimension: int, factors: I8) -> CodedDirection:
+    """Codes a rotated direction of finite length, which had `dimension` components before.
+
+    Fills `factors` [dim rotated].
+    """
     along = 0.0
     whole = 0.0
     for j in range(direction.shape[0]):
@@ -78,7 +92,9 @@ def code_direction(direction: F32, axis: F32, factors: I8) -> CodedDirection:
         total += factor
         missing += (left - step * factor) ** 2
     off = np.sqrt(missing)
+    spread = min(1.0, _SPREADS / np.sqrt(max(dimension - 1.0, 1.0)))
     return CodedDirection(
         np.float32(along), np.float32(step), np.int32(15 * total),
-        np.float32(np.sqrt(square) + off), np.float32(off + _ROUNDING * np.sqrt(whole)),
+        np.float32(spread * np.sqrt(square) + off), np.float32(off + _ROUNDING * np.sqrt(whole)),
+        np.float32(np.sqrt(square)),
     )  # fmt: skip

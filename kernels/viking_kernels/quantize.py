@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels import simd
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import F32, I8, Int4
+from viking_kernels.rotation import rotate, rotated_size
 
 
 @njit
@@ -32,38 +32,41 @@ def quantize_rows(raw: F32, codes: I8, scale: F32, error: F32) -> None:
         error[i] = np.sqrt(square)
 
 
-def mean_direction(raw: F32) -> F32:
-    """[dim] the mean of the rows divided by its length, an axis for Int4; zeros without rows."""
+def int4_axis(raw: F32) -> F32:
+    """[dim rotated] the direction of the mean of `raw` [n, dim], for Int4; zeros without rows."""
     total = raw.sum(axis=0, dtype=np.float64)
-    return np.asarray(total / max(float(np.linalg.norm(total)), 1e-30), np.float32)
+    axis = np.empty(rotated_size(raw.shape[1]), np.float32)
+    rotate(np.asarray(total / max(float(np.linalg.norm(total)), 1e-30), np.float32), axis)
+    return axis
 
 
 def int4_room(rows: int, axis: F32) -> Int4:
     """Room for the codes of so many vectors."""
-    width = -(-len(axis) // simd.NIBBLES) * simd.NIBBLES // 2
     scale, error, along = np.zeros((3, rows), np.float32)
-    return Int4(axis, np.zeros((rows, width), np.uint8), scale, error, along)
+    return Int4(axis, np.zeros((rows, len(axis) // 2), np.uint8), scale, error, along)
 
 
 @njit
 def quantize_int4(raw: F32, coded: Int4) -> None:
     """Codes each row of `raw` [n, dim], filling `coded` all but the axis.
 
-    With y = x - along * axis: code = floor(y / step) + 8 within 0 to 15, step the one of some
-    that leaves least; then scale = y . (code - 7.5) / |code - 7.5|^2, which leaves least of all
-    scales, and error = |y - scale * (code - 7.5)| (Euclidean), so that
-    |v . x - (v . axis * along + v' . scale * (code - 7.5))| <= |v'| * error for any v, where v' is
-    v less what it has along the axis.
+    With x a rotated row and y = x - along * axis: code = floor(y / step) + 8 within 0 to 15, step
+    the one of some that leaves least; then scale = |y|^2 / (y . (code - 7.5)), so that what is
+    left out, e = y - scale * (code - 7.5), has nothing of y; error = |e|. So for any v
+    v . x = v . axis * along + v' . scale * (code - 7.5) + v' . e, where v' is v less what it has
+    along the axis, and v' . e is between -|v'| error and |v'| error: see `int4.code_direction`.
     """
-    dimension = raw.shape[1]
+    dimension = len(coded.axis)
+    rotated = np.empty(dimension, np.float32)
     left = np.empty(dimension, np.float32)
     for i in range(raw.shape[0]):
+        rotate(raw[i], rotated)
         along = 0.0
         for j in range(dimension):
-            along += np.float64(raw[i, j]) * np.float64(coded.axis[j])
+            along += np.float64(rotated[j]) * np.float64(coded.axis[j])
         largest = np.float32(0)
         for j in range(dimension):
-            left[j] = raw[i, j] - np.float32(along) * coded.axis[j]
+            left[j] = rotated[j] - np.float32(along) * coded.axis[j]
             largest = max(largest, abs(left[j]))
         least = np.inf
         step = np.float32(0)
@@ -77,15 +80,15 @@ def quantize_int4(raw: F32, coded: Int4) -> None:
                 least = square
                 step = tried
         across = 0.0
-        length = 0.0
+        whole = 0.0
         coded.codes[i] = 0
         for j in range(dimension):
             code = _nibble(left[j], step)
             at = j // 64 * 32 + j % 32
             coded.codes[i, at] |= np.uint8(code) << np.uint8(j % 64 // 32 * 4)
             across += np.float64(left[j]) * (code - 7.5)
-            length += (code - 7.5) * (code - 7.5)
-        scale = np.float32(across / max(length, 1.0))
+            whole += np.float64(left[j]) * np.float64(left[j])
+        scale = np.float32(whole / across if across > 0 else 0.0)
         square = 0.0
         for j in range(dimension):
             missing = np.float64(left[j]) - np.float64(scale) * (_nibble(left[j], step) - 7.5)
@@ -96,9 +99,9 @@ def quantize_int4(raw: F32, coded: Int4) -> None:
 
 
 def from_int4(coded: Int4, row: int) -> F32:
-    """[dim] what the code of a row stands for."""
+    """[dim rotated] what the code of a row stands for."""
     blocks = coded.codes[row].reshape(-1, 32)
-    nibbles = np.stack([blocks & 15, blocks >> 4], axis=1).reshape(-1)[: len(coded.axis)]
+    nibbles = np.stack([blocks & 15, blocks >> 4], axis=1).reshape(-1)
     across = coded.scale[row] * (nibbles - np.float32(7.5))
     return np.asarray(coded.along[row] * coded.axis + across, np.float32)
 

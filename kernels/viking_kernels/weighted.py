@@ -1,4 +1,7 @@
-"""Flat search by a weighted sum of meaning and words, exact: codes propose, fp32 vectors decide."""
+"""Flat search by a weighted sum of meaning and words: codes propose, fp32 vectors decide.
+
+Nothing is missed but by the chance that `bounds` names.
+"""
 
 from __future__ import annotations
 

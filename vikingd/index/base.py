@@ -20,13 +20,14 @@ import numpy as np
 import numpy.typing as npt
 from viking_kernels.arrays import COUNTS, F32, I8, I32, I64, SCRIPTS, U8, U16, U64, Int4
 from viking_kernels.quantize import int4_room
+from viking_kernels.rotation import rotated_size
 from viking_kernels.simd import padded
 
 from vikingd.errors import Corrupt
 from vikingd.index import ivf, rows, tokens
 from vikingd.index.columns import Columns
 
-FORMAT = 4
+FORMAT = 5
 _MANIFEST = "manifest.json"
 _CURRENT = "CURRENT"
 
@@ -71,7 +72,7 @@ class Base:
     raw: F32  # [T, dim]
     scale: F32  # [T]
     error: F32  # [T]
-    int4_axis: F32  # [dim] for this and the next four see arrays.Int4
+    int4_axis: F32  # [dim rotated] for this and the next four see arrays.Int4
     int4_codes: U8
     int4_scale: F32  # [T]
     int4_error: F32  # [T]
@@ -142,7 +143,7 @@ def empty(dimension: int) -> Base:
         "term_at": np.zeros(1, np.int64),
         "codes": np.zeros((0, padded(dimension)), np.int8),
         "raw": np.zeros((0, dimension), np.float32),
-        **int4_arrays(int4_room(0, np.zeros(dimension, np.float32))),
+        **int4_arrays(int4_room(0, np.zeros(rotated_size(dimension), np.float32))),
         "mean_sum": np.zeros((0, dimension), np.int64),
         "mean": np.zeros((0, dimension), np.float32),
         "mean_code": np.zeros((0, padded(dimension)), np.int8),

@@ -19,7 +19,7 @@ from viking_kernels.arrays import (
     U8,
     U64,
 )
-from viking_kernels.quantize import int4_room, mean_direction, quantize_int4, quantize_rows
+from viking_kernels.quantize import int4_axis, int4_room, quantize_int4, quantize_rows
 from viking_kernels.simd import padded
 
 from vikingd.index import tokens
@@ -49,7 +49,7 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
     codes = np.zeros((len(raw), padded(raw.shape[1])), np.int8)
     scale, error = np.empty(len(raw), np.float32), np.empty(len(raw), np.float32)
     quantize_rows(raw, codes, scale, error)
-    int4 = int4_room(len(raw), mean_direction(raw))
+    int4 = int4_room(len(raw), int4_axis(raw))
     quantize_int4(raw, int4)
     text_dir, text_script = new_dir[tree.texts.directory[texts]], tree.texts.script[texts]
     text_file = np.append(new_file, np.int32(-1))[tree.texts.file[texts]]  # -1 stays -1

@@ -196,7 +196,7 @@ class Index:
             base, codes=np.zeros((texts, padded(dimension)), np.int8),
             raw=np.zeros((texts, dimension), np.float32), mean=wide.mean, mean_sum=wide.mean_sum,
             mean_code=wide.mean_code,
-            **bases.int4_arrays(int4_room(texts, np.zeros(dimension, np.float32))),
+            **bases.int4_arrays(int4_room(texts, wide.int4_axis)),
         )  # fmt: skip
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
         manifest = bases.Manifest(snapshot.generation, snapshot.revision, dimension, self._model)

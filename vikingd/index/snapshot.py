@@ -184,7 +184,9 @@ class Snapshot:
         known = self._scopes.get(root)
         if known is None:
             mean, sources = self._means(root)
-            known = self._scopes[root] = (self._ranges(root), code_means(mean), sources)
+            known = self._scopes[root] = (
+                self._ranges(root), code_means(mean, self.base.int4_axis), sources,
+            )  # fmt: skip
         return known
 
     def _ranges(self, root: int) -> Scope:

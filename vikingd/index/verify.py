@@ -9,6 +9,7 @@ import numpy.typing as npt
 from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS
 from viking_kernels.postings import MAX_COUNT
 from viking_kernels.quantize import from_int4
+from viking_kernels.rotation import rotate
 
 from vikingd import uri as uris
 from vikingd.index import tokens
@@ -116,7 +117,9 @@ class Comparison:
             coded = float(scale) * codes[: len(raw)].astype(np.float64)
             off = abs(np.linalg.norm(raw - coded) - error)
             if row < base:
-                left = np.linalg.norm(raw - from_int4(vectors.base_int4, row))
+                rotated = np.empty(len(vectors.base_int4.axis), np.float32)
+                rotate(raw, rotated)
+                left = np.linalg.norm(rotated - from_int4(vectors.base_int4, row))
                 off = max(off, abs(left - vectors.base_int4.error[row]))
             if raw.tobytes() != vector or off > 1e-5:
                 self._problem(f"{uri}: another vector is in the index")
