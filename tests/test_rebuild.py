@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from vikingd import engine as engines
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
+from vikingd.errors import Corrupt
+from vikingd.index.base import load
 from vikingd.index.index import Index, IndexSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.model import Draft
@@ -66,4 +71,42 @@ def test_a_feed_that_was_broken_off_begins_anew(
         with pytest.raises(KeyboardInterrupt):
             Engine(settings)
     assert (settings.path / "index" / "CURRENT").exists()
+    check(settings)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda _: 7,
+        lambda _: "manifest",
+        lambda _: None,
+        lambda record: [record],
+        lambda record: {**record, "sizes": 7},
+        lambda record: {**record, "sizes": ["text_id.npy"]},
+        lambda record: {**record, "revision": str(record["revision"])},
+        lambda record: {**record, "dimension": None},
+        lambda record: {**record, "model": 7},
+        lambda record: {**record, "format": [record["format"]]},
+        lambda record: {**record, "of": "another version"},
+    ],
+)
+def test_a_manifest_of_another_shape_is_damage(
+    settings: EngineSettings, damaged: Callable[[dict[str, Any]], object]
+) -> None:
+    """It may well be JSON: the base is made anew from the store, as from any other damage."""
+    check(settings)
+    index = settings.path / "index"
+    manifest = index / (index / "CURRENT").read_text() / "manifest.json"
+    manifest.write_text(json.dumps(damaged(json.loads(manifest.read_text()))))
+    with pytest.raises(Corrupt, match=r"can't be read|another version"):
+        load(index)
+    check(settings)
+
+
+def test_the_name_of_the_base_may_be_damaged(settings: EngineSettings) -> None:
+    """Bytes that are no text name no base."""
+    check(settings)
+    (settings.path / "index" / "CURRENT").write_bytes(b"base-\xff")
+    with pytest.raises(Corrupt):
+        load(settings.path / "index")
     check(settings)

@@ -249,14 +249,13 @@ def load(root: Path) -> tuple[Stored, int] | None:
         Corrupt: a file is missing, has another size, or is of another format.
     """
     try:
-        path = root / (root / _CURRENT).read_text().strip()
+        # What is no UTF-8 any more names a directory that is not there.
+        path = root / (root / _CURRENT).read_text(errors="replace").strip()
     except FileNotFoundError:
         return None
     try:
         text = (path / _MANIFEST).read_text()
-        record = json.loads(text)
-        sizes = record.pop("sizes")
-        manifest = Manifest(**record)
+        manifest, sizes = _read(text)
         if (manifest.format, manifest.tokens) != (FORMAT, tokens.VERSION):
             raise Corrupt(f"{path.name} was made by another version")
         for name, size in sizes.items():
@@ -287,6 +286,26 @@ def load(root: Path) -> tuple[Stored, int] | None:
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise Corrupt(f"the base {path.name} can't be read: {error}") from error
     return stored, size
+
+
+def _read(text: str) -> tuple[Manifest, dict[str, Any]]:
+    """A manifest as `_write` writes it, with the sizes of the files of arrays by their names.
+
+    Raises:
+        ValueError: it is something else, if JSON at all.
+    """
+    record = json.loads(text)
+    match record:
+        case {
+            "generation": int(),
+            "revision": int(),
+            "dimension": int(),
+            "model": str(),
+            "sizes": dict(sizes),
+        }:
+            del record["sizes"]
+            return Manifest(**record), sizes
+    raise ValueError(f"{_MANIFEST} is of another shape")
 
 
 def stamp(root: Path) -> tuple[int, int] | None:
