@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import naive
 import numpy as np
@@ -49,23 +50,39 @@ def test_a_word_that_is_known_has_the_terms_that_it_had(batches):
         assert list(map(sorted, found)) == [sorted(plain_hashes(text)) for text in parts]
 
 
-@pytest.mark.parametrize("limit", ["_KEPT_WORDS", "_KEPT_BYTES"])
-def test_a_vocabulary_that_is_full_begins_anew(monkeypatch, limit):
-    """It forgets words, and makes the same of them again."""
-    monkeypatch.setattr(vocabulary, limit, 40)
-    known, rng = Vocabulary(), np.random.default_rng(0)
-    for _ in range(20):
-        batch = [(" ".join(f"word{i}" for i in rng.integers(0, 200, 20)),) for _ in range(3)]
-        assert divided(*known.hashes(batch)) == [plain_hashes(text) for text in batch]
-        assert known.words <= 40 + 60
+@pytest.fixture
+def learned(monkeypatch):
+    """What the terms were made of, each time that they were: words that are known are not there."""
+    said, make = [], tokens.hashes
+
+    def hashes(text):
+        said.append(text)
+        return make(text)
+
+    monkeypatch.setattr(tokens, "hashes", hashes)
+    return said
 
 
-def test_a_word_is_learned_once():
+@pytest.mark.parametrize(("limit", "most"), [("_KEPT_WORDS", 40), ("_KEPT_BYTES", 200)])
+def test_a_vocabulary_that_is_full_begins_anew(monkeypatch, learned, limit, most):
+    """It forgets all its words as soon as they are too many, and makes the same of them again."""
+    monkeypatch.setattr(vocabulary, limit, most)
+    known, counts = Vocabulary(), []
+    for first in (0, 0, 20, 10, 40, 50, 0):
+        text = (" ".join(f"w{i}" for i in range(1000 + first, 1020 + first)),)
+        learned.clear()
+        found = divided(*known.hashes([text]))
+        counts.append(len(learned))
+        assert found == [plain_hashes(text)]
+    assert counts == [20, 0, 20, 0, 20, 20, 20]
+
+
+def test_a_word_is_learned_once(learned):
     """Also when the table has grown since; and what no blanks divide is not kept at all."""
     known = Vocabulary()
     for i in range(200):
-        known.hashes([(f"a{i} a{i // 2}",), (f"一个很长的词{i}",)])
-    assert known.words == 200
+        known.hashes([(f"a{i} a{i // 2}",), ("一个很长的词",)])
+    assert Counter(learned) == {"一个很长的词": 200, **{f"a{i}": 1 for i in range(200)}}
 
 
 @some

@@ -28,11 +28,6 @@ class Vocabulary:
         self._lock = threading.Lock()
         self._clear()
 
-    @property
-    def words(self) -> int:
-        """How many are known."""
-        return self._count
-
     def _clear(self) -> None:
         self._count = 0
         self._words = kernels.Words(
