@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from viking_kernels.arrays import DIRECTORIES, FILES, SCRIPTS, TEXTS
+from viking_kernels.arrays import DIRECTORIES, FILES, I64, SCRIPTS, TEXTS, U64
 
+from vikingd.index import commit as commits
+from vikingd.index import postings
 from vikingd.index.base import Manifest, Stored, empty, load, save
 from vikingd.index.columns import Columns
 from vikingd.index.compact import compacted
@@ -111,3 +114,59 @@ def test_a_directory_made_anew_within_a_commit_takes_what_follows() -> None:
     assert row is not None
     assert snapshot.counts(row)[[FILES, TEXTS]].tolist() == [1, 2]
     assert snapshot.counts(0)[[FILES, TEXTS]].tolist() == [1, 2]
+
+
+SAID = [
+    ["tea from Assam", "oolong, tea"],  # the limit is reached within a file
+    ["green"],
+    [],
+    ["fifteen letters"],  # it is just reached
+    ["", "E4102"],
+    ["a text that is longer than the limit, with tea in it", "tea"],
+    ["茶 and 茶叶", "left"],  # it is not reached any more
+]
+
+
+def said(number: int, texts: list[str]) -> Upsert:
+    """A file with a title that says these texts."""
+    made = tuple(
+        IndexedText(number * 100 + i, i, 1, text, b"", False, "heading" if i else "")
+        for i, text in enumerate(texts)
+    )
+    return Upsert(number, f"{ROOT}/{number}.md", False, f"On tea {number}", "", {}, made)
+
+
+def test_the_words_of_a_large_commit_are_posted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many parts, each text's words are there once, under its own row."""
+    parts: list[list[int]] = []
+    hashes = Vocabulary.hashes
+
+    def counted(known: Vocabulary, texts: Sequence[Sequence[str]]) -> tuple[U64, I64]:
+        parts[-1].append(len(texts))
+        return hashes(known, texts)
+
+    monkeypatch.setattr(Vocabulary, "hashes", counted)
+
+    def shown(limit: int) -> list[object]:
+        """All that is known of words after each of three commits, the last of one text."""
+        monkeypatch.setattr(commits, "_MANY_CHARACTERS", limit)
+        stored = Stored(empty(4), Columns(), Columns(), Manifest(0, 0, 4, "none"), None)
+        generation = Generation(
+            stored, np.zeros((SCRIPTS, 4), np.float32), room=8, vocabulary=Vocabulary()
+        )
+        generation.apply([upsert(1, ROOT, is_directory=True)], 1)
+        parts.clear()
+        found: list[object] = []
+        for revision, texts in enumerate((SAID, SAID[::-1], [["tea"]]), 2):
+            files = [said(100 * revision + i, some) for i, some in enumerate(texts)]
+            parts.append([])
+            snapshot = generation.apply(files, revision)
+            found.append(snapshot.counts(0).tolist())
+            found.append(snapshot.tree.texts.length.tolist())
+            found += [array.tolist() for array in postings.as_one(snapshot.tail_postings)]
+        return found
+
+    whole = shown(1 << 22)
+    assert parts == [[10], [10], [1]]
+    assert shown(20) == whole
+    assert parts == [[2, 2, 3, 3], [3, 4, 3], [1]]
