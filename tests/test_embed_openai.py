@@ -14,7 +14,13 @@ import numpy as np
 import pytest
 from embed_helpers import DIMENSION, POISON, Endpoint, until
 
-from vikingd.embed.provider import EmbedderBroke, EmbedderUnreachable, EmbedSettings, open_provider
+from vikingd.embed.provider import (
+    PROBE,
+    EmbedderBroke,
+    EmbedderUnreachable,
+    EmbedSettings,
+    open_provider,
+)
 from vikingd.embed.query import QueryEmbedder
 from vikingd.errors import EmbedderFailed
 
@@ -326,17 +332,31 @@ def test_a_refused_query_fails_alone(endpoint: Endpoint) -> None:
     embedder = QueryEmbedder(open_provider(endpoint.settings()))
     with pytest.raises(EmbedderFailed, match="indigestible"):
         embedder.embed(POISON)
-    assert "indigestible" in embedder.last_error
-    embedder.embed("other")
     assert embedder.last_error == ""
+    embedder.embed("other")
     refusal = 503, b"down"
     with pytest.raises(EmbedderFailed, match="down"):
         embedder.embed(POISON)
     with pytest.raises(EmbedderFailed, match="down"):
         embedder.embed("another")
     refusal = 400, b"indigestible"
-    until(lambda: not _works(embedder, POISON) and "indigestible" in embedder.last_error)
+    until(lambda: not _works(embedder, POISON) and embedder.last_error == "")
     embedder.embed("another")
+
+
+def test_an_endpoint_that_refuses_all_texts_is_down(endpoint: Endpoint) -> None:
+    """It answers no other than to a text that it can't take, and is left alone for a while."""
+    embedder = QueryEmbedder(open_provider(endpoint.settings()))
+    embedder.embed("known")
+    endpoint.misbehave = lambda _request, _data: (400, b"in arrears")
+    for text in ("q", "q", "other"):
+        with pytest.raises(EmbedderFailed, match="in arrears"):
+            embedder.embed(text)
+    assert "in arrears" in embedder.last_error
+    assert [request["input"] for request in endpoint.requests] == [["known"], ["q"], [PROBE]]
+    endpoint.misbehave = lambda _request, _data: None
+    until(lambda: _works(embedder, "q"))
+    assert embedder.last_error == ""
 
 
 def _works(embedder: QueryEmbedder, text: str) -> bool:

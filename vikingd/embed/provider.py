@@ -17,6 +17,13 @@ MAX_QUERY_CHARS = 2000
 
 MAX_DOCUMENT_CHARS = 4000
 
+PROBE = "A text that any model can embed."
+"""Embedded after a text that could not be: whether it was the text is told by this one alone.
+
+An endpoint refuses one text as it refuses all: with a 400, say, when it does not know the model, or
+when nobody has paid.
+"""
+
 Vectors = NDArray[np.float32]
 
 

@@ -9,7 +9,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from vikingd.embed.provider import MAX_QUERY_CHARS, EmbedderUnreachable, Provider, Vectors, clean
+from vikingd.embed.provider import (
+    MAX_QUERY_CHARS,
+    PROBE,
+    EmbedderUnreachable,
+    Provider,
+    Vectors,
+    clean,
+)
 from vikingd.errors import EmbedderFailed
 
 CACHE_SIZE = 4096
@@ -22,14 +29,15 @@ _log = logging.getLogger(__name__)
 class QueryEmbedder:
     """Embeds queries through a provider; safe to call from several threads.
 
-    After an EmbedderUnreachable it fails at once for a back-off time (1 s, doubling to 30 s), so
+    While no query can be embedded it fails at once for a back-off time (1 s, doubling to 30 s), so
     that a dead endpoint does not cost each query its time-out; then one query tries, and the
-    others go on failing at once until that one has its answer. Any other failure is of its query.
+    others go on failing at once until that one has its answer. A query that fails where the probe
+    does not fails alone.
 
     Args:
         provider: makes the vectors.
         size: of the cache, in queries.
-        took: is told the seconds of each call of the provider, also of one that failed.
+        took: is told the seconds that each query took the provider, also of one that failed.
 
     Attributes:
         hits: queries answered without the provider, from the cache or with another in flight.
@@ -56,7 +64,7 @@ class QueryEmbedder:
 
     @property
     def last_error(self) -> str:
-        """Why the provider's last call failed; "" if it did not."""
+        """Why no query can be embedded; "" if the last one could, or only it could not."""
         return self._failure
 
     def cached(self, text: str) -> Vectors | None:
@@ -114,16 +122,12 @@ class QueryEmbedder:
             finally:
                 self._took(time.perf_counter() - started)
         except BaseException as error:
+            failure = self._failure_of_all(error)
             with self._lock:
-                if not isinstance(error, EmbedderUnreachable):
-                    self._backoff = 0.0
-                # Queries that were in flight together and fail together are one failure.
-                elif not self._backoff or self._retry_at == float("inf"):
-                    self._backoff = min(max(2 * self._backoff, MIN_BACKOFF), MAX_BACKOFF)
-                    self._retry_at = time.monotonic() + self._backoff
-                if not self._failure:  # the first of a row of failures
-                    _log.warning("the embedder fails: %s", error)
-                self._failure = str(error) or type(error).__name__
+                if failure is None:
+                    self._failure, self._backoff = "", 0.0
+                else:
+                    self._fail(failure)
                 del self._in_flight[text]
             future.set_exception(error)
             if not isinstance(error, EmbedderFailed):
@@ -131,10 +135,28 @@ class QueryEmbedder:
             return
         vector.flags.writeable = False
         with self._lock:
-            self._failure = ""
-            self._backoff = 0.0
+            self._failure, self._backoff = "", 0.0
             self._cache[text] = vector
             if len(self._cache) > self._size:
                 self._cache.popitem(last=False)
             del self._in_flight[text]
         future.set_result(vector)
+
+    def _failure_of_all(self, error: BaseException) -> BaseException | None:
+        """What keeps all queries from being embedded; None if it was this one alone."""
+        if isinstance(error, EmbedderUnreachable) or not isinstance(error, Exception):
+            return error
+        try:
+            self._provider.embed_query(PROBE)
+        except Exception as failure:
+            return failure
+        return None
+
+    def _fail(self, failure: BaseException) -> None:
+        # Queries that were in flight together and fail together are one failure.
+        if not self._backoff or self._retry_at == float("inf"):
+            self._backoff = min(max(2 * self._backoff, MIN_BACKOFF), MAX_BACKOFF)
+            self._retry_at = time.monotonic() + self._backoff
+        if not self._failure:  # the first of a row of failures
+            _log.warning("the embedder fails: %s", failure)
+        self._failure = str(failure) or type(failure).__name__

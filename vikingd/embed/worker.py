@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from vikingd.embed.provider import (
+    PROBE,
     EmbedderBroke,
     EmbedderUnreachable,
     EmbedSettings,
@@ -34,7 +35,6 @@ MAX_BACKOFF = 60.0
 MAX_BATCH_CHARS = 8000
 """Batches of long texts are smaller, so that each takes about as long and is soon on disk."""
 
-_PROBE = "A text that any model can embed."
 _LOCAL_LIMIT = 3600.0
 """Seconds; at the lowest priority a batch takes minutes while others keep the processors busy."""
 _PAUSE = 120.0
@@ -349,7 +349,7 @@ class BacklogWorker:
         )
         if unreachable or self._stopping.is_set():
             raise error
-        self._embed([(0, _PROBE)])
+        self._embed([(0, PROBE)])
 
     def _cut(self, waiting: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """The first texts, as many as make a batch, at least one."""
