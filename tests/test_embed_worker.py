@@ -21,6 +21,9 @@ from embed_helpers import DIMENSION, POISON, Endpoint, until
 from vikingd.embed import worker
 from vikingd.embed.provider import EmbedderBroke, EmbedderUnreachable, EmbedSettings, open_provider
 from vikingd.embed.worker import BacklogWorker, DocumentEmbedder
+from vikingd.engine import Engine, EngineSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.model import Draft
 
 
 class Backlog:
@@ -169,17 +172,37 @@ def test_a_poison_text_is_skipped_and_holds_up_nobody(
     backlog = Backlog("a", POISON, "b", POISON, "c", "d")
     with _working(endpoint.settings(batch_size=2), backlog, DIMENSION) as running:
         until(lambda: len(backlog.waiting) == 2 and not running.state().busy)
-        until(lambda: "text 4" in running.state().last_error)
+        until(lambda: "text 4" in running.state().skipped)
         sent = len(endpoint.requests)
         backlog.add("e")
         running.wake()
         until(lambda: len(backlog.vectors) == 5)
         state = running.state()
     assert set(backlog.waiting) == {2, 4}
-    assert "2 skipped" in state.last_error
-    assert told in state.last_error
+    assert "2 skipped" in state.skipped
+    assert told in state.skipped
+    assert state.last_error == ""
     assert state.retry_at is None
     assert len(endpoint.requests) == sent + 1
+
+
+def test_a_text_that_is_skipped_leaves_the_embedder_serving(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
+    """Health is of the others; the numbers tell of it."""
+    endpoint.misbehave = lambda request, _data: (
+        (400, b"indigestible") if POISON in request["input"] else None
+    )
+    with contextlib.closing(Engine(EngineSettings(tmp_path, endpoint.settings()))) as engine:
+        engine.put([prepare(Draft("viking://resources/a.md", content=POISON))]).result()
+        until(lambda: engine.stats().embedder.last_error != "")
+        assert "1 skipped" in engine.stats().embedder.last_error
+        assert "indigestible" in engine.stats().embedder.last_error
+        assert engine.embedder_state() is None
+        endpoint.misbehave = lambda _request, _data: (503, b"down")
+        engine.put([prepare(Draft("viking://resources/b.md", content="tea"))]).result()
+        until(lambda: "down" in (engine.embedder_state() or ""))
+        assert "down" in engine.stats().embedder.last_error
 
 
 def test_the_state_is_of_one_moment_while_texts_are_skipped() -> None:
@@ -193,12 +216,12 @@ def test_the_state_is_of_one_moment_while_texts_are_skipped() -> None:
             skipping = threading.Thread(target=running._skipped.update, args=(skipped,))
             skipping.start()
             while skipping.is_alive():
-                told.append(running.state().last_error)
+                told.append(running.state().skipped)
             skipping.join()
     finally:
         sys.setswitchinterval(interval)
-    for error in filter(None, told):
-        count, last = map(int, re.findall(r"^\d+|(?<=text )\d+", error))
+    for said in filter(None, told):
+        count, last = map(int, re.findall(r"^\d+|(?<=text )\d+", said))
         assert count == last
 
 
@@ -230,7 +253,7 @@ def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, dea
     backlog = Backlog(POISON, "b")
     with _working(endpoint.settings(timeout=30.0), backlog, DIMENSION) as running:
         until(lambda: 2 in backlog.vectors and not running.state().busy)
-        assert (1 in backlog.waiting) == ("process died" in running.state().last_error)
+        assert (1 in backlog.waiting) == ("process died" in running.state().skipped)
         assert (1 in backlog.waiting) == (deaths == 2)
         assert not left
 

@@ -423,7 +423,7 @@ class Engine:
             self.dimension or 0,
             self._backlog(),
             worker.embedded if worker is not None else 0,
-            self.embedder_state() or "",
+            self.embedder_state() or (worker.skipped if worker is not None else ""),
             worker.retry_at if worker is not None else None,
             hits,
             misses,
@@ -474,7 +474,7 @@ class Engine:
         return self.store.failure or None
 
     def embedder_state(self) -> str | None:
-        """What went wrong last on the embedding side; None when all is well."""
+        """Why no text is embedded now; None when all is well, but for texts that are skipped."""
         worker = self._worker.state().last_error if self._worker is not None else None
         query = self.query_embedder.last_error if self.query_embedder is not None else None
         return worker or query or None

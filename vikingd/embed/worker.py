@@ -50,13 +50,15 @@ class WorkerState:
 
     Attributes:
         embedded: texts since the start.
-        last_error: why the last attempt failed, or which texts are skipped; "" if all is well.
+        last_error: why the last attempt failed; "" if it did not.
+        skipped: how many texts are skipped, and why the last of them is; "" if none is.
         retry_at: microseconds since the epoch; None while it is not waiting to try again.
         busy: a batch is being embedded or written.
     """
 
     embedded: int
     last_error: str
+    skipped: str
     retry_at: int | None
     busy: bool
 
@@ -262,7 +264,7 @@ class BacklogWorker:
     def state(self) -> WorkerState:
         """How it is now."""
         return WorkerState(
-            self._embedded, self._failure or self._skipped_text(), self._retry_at, self._busy
+            self._embedded, self._failure, self._skipped_text(), self._retry_at, self._busy
         )
 
     def _skipped_text(self) -> str:

@@ -257,7 +257,7 @@ class EmbedderStats(_message.Message):
     embedded: _builtins.int
     """Texts embedded since the start."""
     last_error: _builtins.str
-    """Why the last attempt failed. Empty: it did not."""
+    """Why the last attempt failed, else which texts are skipped as they alone do. Empty: all is well."""
     query_cache_hits: _builtins.int
     """Queries answered from the cache since the start."""
     query_cache_misses: _builtins.int
