@@ -20,7 +20,7 @@ from vikingd import uri as uris
 from vikingd.errors import InvalidField
 from vikingd.ingest.abstracts import MAX_ABSTRACT, derive_abstract, derive_title, shorten
 from vikingd.ingest.files import Unreadable, read_tree
-from vikingd.ingest.frontmatter import front_matter
+from vikingd.ingest.frontmatter import fault, front_matter
 from vikingd.ingest.jsonl import is_jsonl, read_jsonl
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, TARGET_TOKENS, TokenCount, split
 from vikingd.ingest.prepare import check, prepare
@@ -383,11 +383,17 @@ def test_front_matter_becomes_json_values() -> None:
     assert content[end:] == "\nText"
 
 
+@pytest.mark.parametrize("block", ["just words", "- a\n- b"])
+def test_a_block_that_is_no_mapping_is_text(block: str) -> None:
+    """Prose or a list between two rules is meant as such."""
+    content = f"---\n{block}\n---\nText"
+    assert front_matter(content) == ({}, 0)
+    assert fault(content) == ""
+
+
 @pytest.mark.parametrize(
     "block",
     [
-        "just words",
-        "- a\n- b",
         "a: [",
         "a: &x 1\nb: *x",
         "d: 2024-02-31",
@@ -402,12 +408,26 @@ def test_front_matter_becomes_json_values() -> None:
         "a: !!timestamp foo",
         'a: !!int ""',
         "a: !!bool foo",
+        "a: .inf",
+        "a: {b: [1, .nan]}",
+        "a: -1.0e+999",
+        "a: " + "[" * 33 + "]" * 33,
+        "a: {"
+        + ",".join(f"{chr(0x1F300 + i // 60)}{chr(0x1F300 + i % 60)}" for i in range(4000))
+        + "}",
     ],
-    ids=range(16),
+    ids=range(19),
 )
-def test_a_block_that_is_no_mapping_is_text(block: str) -> None:
-    """Broken YAML, prose, and values that can't be stored lose nothing and raise nothing."""
-    assert front_matter(f"---\n{block}\n---\nText") == ({}, 0)
+def test_a_block_that_cannot_be_taken_is_text(block: str) -> None:
+    """Broken YAML and values that can't be stored lose nothing, raise nothing and are told."""
+    content = f"---\n{block}\n---\nText"
+    assert front_matter(content) == ({}, 0)
+    assert 0 < len(fault(content)) <= 200
+
+
+def test_front_matter_that_is_taken_has_no_fault() -> None:
+    """Nor has what begins without any."""
+    assert [fault(f"{begin}Text") for begin in ("", "---\n---\n", "---\na: 1.5\n---\n")] == [""] * 3
 
 
 # Texts of a context

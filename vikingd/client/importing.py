@@ -19,6 +19,8 @@ from vikingd.client.errors import ClientError
 from vikingd.client.messages import MessageClient
 from vikingd.client.requests import context_input
 from vikingd.ingest.files import Unreadable
+from vikingd.ingest.frontmatter import fault
+from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.records import stands
 from vikingd.model import Draft, Entry, Linked
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutResponse
@@ -34,7 +36,7 @@ Item: TypeAlias = Draft | Unreadable | Linked
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What the daemon refused, and why."""
+    """A context, and what is wrong with it."""
 
     uri: str
     reason: str
@@ -49,6 +51,9 @@ class ImportSummary:
         linked: links that hold now, whether they are new or not.
         revision: from which on it is seen; 0 when nothing was sent.
         planned: (change, URI) for each that a dry run would make.
+        unreadable: what was not imported.
+        failed: what the daemon refused.
+        as_text: what was imported, but whose front matter says nothing, as it can't be taken.
     """
 
     end: str = "failed"
@@ -62,6 +67,7 @@ class ImportSummary:
     seconds: float = 0.0
     unreadable: list[Unreadable] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
+    as_text: list[Failure] = field(default_factory=list)
     planned: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -171,6 +177,8 @@ class Importer:
                 self._links.append(item)
                 continue
             if isinstance(item, Draft):
+                if not item.metadata and (reason := _fault(item)):
+                    self.summary.as_text.append(Failure(item.uri, reason))
                 draft = self._with_news(item) if item.uri in self._present else item
                 if self._must_send(draft):
                     yield context_input(draft)
@@ -345,6 +353,11 @@ def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
         size += more
     if batch:
         yield batch
+
+
+def _fault(draft: Draft) -> str:
+    """Why the front matter of a Markdown file is text; "" where it is not, or there is none."""
+    return fault(draft.content) if kind_of(uris.name(draft.uri)) is Kind.MARKDOWN else ""
 
 
 def _faulty(error: ClientError) -> int | None:

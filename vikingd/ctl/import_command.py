@@ -116,6 +116,7 @@ def _report(session: Session, summary: ImportSummary) -> None:
     session.out.print(Text(f"{state} {summary.seconds:.1f} s: {counts}{revision}"))
     _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
     _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
+    _list(session, "front matter as text", [(f.uri, f.reason) for f in summary.as_text], "yellow")
     if summary.end != "done":
         session.note("what is in stays; the same command goes on from there")
 

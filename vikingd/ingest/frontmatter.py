@@ -10,10 +10,13 @@ from typing import Any
 
 import yaml
 
+from vikingd.ingest.limits import check_metadata
+from vikingd.text import one_line
+
 MAX_CHARS = 16_384
 """A longer block is content."""
 
-_MAX_BITS = 1023  # as a number of JSON may have
+_MAX_REASON = 200  # characters: it may quote a number of thousands of digits
 
 _BLOCK = re.compile(
     r"---[ \t]*(?>\r\n?|\n)(.*?)^(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)", re.DOTALL | re.MULTILINE
@@ -32,15 +35,18 @@ class _Loader(yaml.SafeLoader):
 def front_matter(content: str) -> tuple[dict[str, Any], int]:
     """The front matter as JSON values, dates as ISO 8601, and where the text after it begins.
 
-    A block that is not a YAML mapping is no front matter but part of the text. A byte order mark
-    never is.
+    A block that is not a YAML mapping, or has a value that can't be stored, is no front matter but
+    part of the text. A byte order mark never is.
     """
-    start = 1 if content.startswith("\ufeff") else 0
-    block = _BLOCK.match(content, start, start + MAX_CHARS)
-    if block is None:
-        return {}, start
-    values = _mapping(block[1])
-    return ({}, start) if values is None else (dict(values), block.end())
+    start, block = _block(content)
+    values = _mapping(block[1])[0] if block else None
+    return (dict(values), block.end()) if block and values is not None else ({}, start)
+
+
+def fault(content: str) -> str:
+    """Why a block that may be meant as front matter is none; "" where it is, or there is none."""
+    _, block = _block(content)
+    return _mapping(block[1])[1] if block else ""
 
 
 def stated(values: Mapping[str, Any], *keys: str) -> str:
@@ -52,29 +58,33 @@ def stated(values: Mapping[str, Any], *keys: str) -> str:
     return ""
 
 
+def _block(content: str) -> tuple[int, re.Match[str] | None]:
+    start = 1 if content.startswith("\ufeff") else 0
+    return start, _BLOCK.match(content, start, start + MAX_CHARS)
+
+
 @lru_cache(maxsize=8)  # a file's title, abstract and passages all ask for the same block
-def _mapping(block: str) -> dict[str, Any] | None:
+def _mapping(block: str) -> tuple[dict[str, Any] | None, str]:
+    """The values of a block, or None and why; "" of prose and lists, which nobody means as such."""
     try:
         loaded = yaml.load(block, Loader=_Loader)
-        return _json_value(loaded or {}) if loaded is None or isinstance(loaded, dict) else None
-    except Exception:
+        if not (loaded is None or isinstance(loaded, dict)):
+            return None, ""
+        values = _json_value(loaded or {})
+        check_metadata(values, "metadata")
+    except Exception as error:
         # A text may begin with a ruled-off block that is no YAML at all, and what PyYAML raises of
         # `!!int ""` or `!!timestamp x` is no error of its own.
-        return None
+        reason = getattr(error, "problem", None) or error
+        return None, one_line(str(reason))[:_MAX_REASON] or type(error).__name__
+    return values, ""
 
 
 def _json_value(value: Any) -> Any:
-    """Raises ValueError of what can't be stored: half of a surrogate pair, NUL, a huge number."""
     if isinstance(value, dict):
-        return {_json_value(str(key)): _json_value(item) for key, item in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set):
         return [_json_value(item) for item in value]
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
-    if isinstance(value, str):
-        value.encode()  # raises of half of a surrogate pair
-        if "\0" in value:
-            raise ValueError("NUL")
-    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise ValueError("a number of thousands of digits")
     return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import math
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from vikingd import uri as uris
 from vikingd.errors import InvalidField
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES, derive_abstract, stated_abstract
+from vikingd.ingest.limits import check_metadata, check_text
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES, split
 from vikingd.model import ContextType, Draft, Passage, Prepared, Text
 from vikingd.text import script_of, text_to_index
@@ -19,11 +16,7 @@ from vikingd.text import script_of, text_to_index
 MAX_ABSTRACT_BYTES = 8 << 10
 MAX_OVERVIEW_BYTES = 64 << 10
 MAX_CONTENT_BYTES = 2 << 20
-MAX_METADATA_BYTES = 64 << 10
-MAX_METADATA_DEPTH = 32
 MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999
-
-_LARGEST = sys.float_info.max  # of a Struct's numbers, integers included
 
 
 def prepare(draft: Draft) -> Prepared:
@@ -67,11 +60,11 @@ def check(draft: Draft, field: str = "") -> Draft:
     prefix = f"{field}." if field else ""
     uri = uris.parse(draft.uri, f"{prefix}uri")
     _check_place(uri, draft.is_directory, f"{prefix}uri")
-    _check_text(draft.abstract, MAX_ABSTRACT_BYTES, f"{prefix}abstract")
-    _check_text(draft.overview, MAX_OVERVIEW_BYTES, f"{prefix}overview")
-    _check_text(draft.content, MAX_CONTENT_BYTES, f"{prefix}content")
-    _check_text(draft.title, MAX_TITLE_BYTES, f"{prefix}title")
-    _check_metadata(draft.metadata, f"{prefix}metadata")
+    check_text(draft.abstract, MAX_ABSTRACT_BYTES, f"{prefix}abstract")
+    check_text(draft.overview, MAX_OVERVIEW_BYTES, f"{prefix}overview")
+    check_text(draft.content, MAX_CONTENT_BYTES, f"{prefix}content")
+    check_text(draft.title, MAX_TITLE_BYTES, f"{prefix}title")
+    check_metadata(draft.metadata, f"{prefix}metadata")
     _check_vector(draft.vector, f"{prefix}vector")
     if draft.is_directory and draft.content:
         raise InvalidField(f"{prefix}content", "must be empty for a directory")
@@ -113,52 +106,9 @@ def is_shared(uri: str) -> bool:
     return uris.context_type(uris.parent(uri)) is ContextType.UNSPECIFIED
 
 
-def _check_text(text: str, limit: int, field: str) -> None:
-    try:
-        size = len(text) if text.isascii() else len(text.encode())
-    except UnicodeEncodeError:
-        raise InvalidField(field, "is not valid Unicode") from None
-    if size > limit:
-        raise InvalidField(field, f"has {size:,} bytes, at most {limit:,} are allowed")
-    if "\0" in text:
-        raise InvalidField(field, "has a NUL character")
-
-
 def _check_vector(vector: bytes, field: str) -> None:
     if len(vector) % 4:
         raise InvalidField(field, f"has {len(vector)} bytes, which is no whole number of float32")
-
-
-def _check_metadata(metadata: Mapping[str, Any], field: str) -> None:
-    if not metadata:
-        return
-    _check_json(metadata, field, 0)
-    size = len(json.dumps(metadata, ensure_ascii=False).encode())
-    if size > MAX_METADATA_BYTES:
-        raise InvalidField(
-            field, f"has {size:,} bytes as JSON, at most {MAX_METADATA_BYTES:,} are allowed"
-        )
-
-
-def _check_json(value: Any, field: str, depth: int) -> None:
-    if depth > MAX_METADATA_DEPTH:
-        raise InvalidField(field, f"is nested deeper than {MAX_METADATA_DEPTH} levels")
-    if isinstance(value, str):
-        _check_text(value, MAX_METADATA_BYTES, field)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise InvalidField(field, f"has the key {key!r}, which is no string")
-            _check_text(key, MAX_METADATA_BYTES, field)
-            _check_json(item, f"{field}.{key}", depth + 1)
-    elif isinstance(value, list | tuple):
-        for i, item in enumerate(value):
-            _check_json(item, f"{field}[{i}]", depth + 1)
-    elif isinstance(value, int | float):
-        if abs(value) > _LARGEST or math.isnan(value):
-            raise InvalidField(field, f"is {value}, which is no finite number")
-    elif value is not None:
-        raise InvalidField(field, f"is a {type(value).__name__}, which JSON does not have")
 
 
 def _check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
@@ -167,7 +117,7 @@ def _check_passages(passages: Sequence[Passage], length: int, field: str) -> Non
     previous = -1
     for i, passage in enumerate(passages):
         here = f"{field}[{i}]"
-        _check_text(passage.section, MAX_SECTION_BYTES, f"{here}.section")
+        check_text(passage.section, MAX_SECTION_BYTES, f"{here}.section")
         if passage.start <= previous:
             raise InvalidField(f"{here}.start", "must be greater than that of the one before")
         if passage.end <= passage.start:

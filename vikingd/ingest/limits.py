@@ -1,0 +1,61 @@
+"""What texts and metadata may be, whoever brings them."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from vikingd.errors import InvalidField
+
+MAX_METADATA_BYTES = 64 << 10
+MAX_METADATA_DEPTH = 32
+
+_LARGEST = sys.float_info.max  # of a Struct's numbers, integers included
+
+
+def check_text(text: str, limit: int, field: str) -> None:
+    """Raises InvalidField of a text that can't be stored: too long, no Unicode, or with a NUL."""
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidField(field, "is not valid Unicode") from None
+    if size > limit:
+        raise InvalidField(field, f"has {size:,} bytes, at most {limit:,} are allowed")
+    if "\0" in text:
+        raise InvalidField(field, "has a NUL character")
+
+
+def check_metadata(metadata: Mapping[str, Any], field: str) -> None:
+    """Raises InvalidField, naming the value, of metadata that can't be stored."""
+    if not metadata:
+        return
+    _check_json(metadata, field, 0)
+    size = len(json.dumps(metadata, ensure_ascii=False).encode())
+    if size > MAX_METADATA_BYTES:
+        raise InvalidField(
+            field, f"has {size:,} bytes as JSON, at most {MAX_METADATA_BYTES:,} are allowed"
+        )
+
+
+def _check_json(value: Any, field: str, depth: int) -> None:
+    if depth > MAX_METADATA_DEPTH:
+        raise InvalidField(field, f"is nested deeper than {MAX_METADATA_DEPTH} levels")
+    if isinstance(value, str):
+        check_text(value, MAX_METADATA_BYTES, field)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InvalidField(field, f"has the key {key!r}, which is no string")
+            check_text(key, MAX_METADATA_BYTES, field)
+            _check_json(item, f"{field}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            _check_json(item, f"{field}[{i}]", depth + 1)
+    elif isinstance(value, int | float):
+        if abs(value) > _LARGEST or math.isnan(value):
+            raise InvalidField(field, f"is {value}, which is no finite number")
+    elif value is not None:
+        raise InvalidField(field, f"is a {type(value).__name__}, which JSON does not have")
