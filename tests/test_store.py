@@ -280,7 +280,7 @@ def test_fill(store: Store) -> None:
     assert store.changes_since(committed.revision - 1)[0] == [Filled(second, TWO)]
     assert vectors(store, GUIDE) == [ONE, TWO]
     assert store.get(GUIDE).revision == revision
-    assert store.waiting([first, second]) == store.backlog_count() == 0
+    assert store.waiting([first, second])[0] == store.backlog_count() == 0
     with pytest.raises(InvalidField, match="8 bytes"):
         store.fill([(first, b"1234")]).result()
 

@@ -130,10 +130,10 @@ def test_backlog(store: Store) -> None:
     assert [text for _, text in store.backlog(9)] == backlog
     assert [text for _, text in store.backlog(3)] == backlog[:3]
     ids = [text_id for text_id, _ in store.backlog(9)]
-    assert (store.backlog_count(), store.waiting(ids[:2]), store.waiting([999])) == (4, 2, 0)
+    assert (store.backlog_count(), store.waiting(ids[:2])[0], store.waiting([999])[0]) == (4, 2, 0)
     store.fill([(ids[0], ONE)]).result()
     assert [text_id for text_id, _ in store.backlog(9)] == ids[1:]
-    assert (store.backlog_count(), store.waiting(ids[:2])) == (3, 1)
+    assert (store.backlog_count(), *store.waiting(ids[:2])) == (3, 1, store.revision)
 
 
 def test_counts(store: Store, tmp_path: Path) -> None:

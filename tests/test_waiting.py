@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from patience import SECONDS, eventually
 
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import DeadlinePassed, RevisionNotReached
+from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft
+from vikingd.model import Change, Draft
 from vikingd.wire.calls import Deadline, Threads, revision_reached, vectors_there
 
 FAR = 1 << 40
@@ -94,6 +97,30 @@ def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(
         assert not waiting.done()
         await asyncio.to_thread(put, engine, "another content")
         await waiting
-        assert not engine.store.waiting(text_ids)
+        assert engine.store.waiting(text_ids) == (0, engine.store.revision)
 
     asyncio.run(main())
+
+
+def test_vectors_are_waited_for_until_the_index_has_them(
+    engine: Engine, threads: Threads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the store alone has is not found by meaning yet."""
+    text_ids = put(engine, "a text that gets its vector late")
+    apply, may_follow = Index.apply, threading.Event()
+
+    def late(index: Index, changes: Sequence[Change], revision: int) -> None:
+        may_follow.wait(SECONDS)
+        apply(index, changes, revision)
+
+    monkeypatch.setattr(Index, "apply", late)
+    vectors = [(text_id, bytes.fromhex("0000803f")) for text_id in text_ids]
+    filling = threading.Thread(target=engine._fill, args=(vectors,))
+    filling.start()
+    eventually(lambda: engine.store.waiting(text_ids)[0] == 0)
+    with pytest.raises(DeadlinePassed):
+        asyncio.run(vectors_there(engine, threads, text_ids, within(0.3)))
+    may_follow.set()
+    asyncio.run(vectors_there(engine, threads, text_ids, within(SECONDS)))
+    assert (engine.snapshot.vectors.vector_at <= engine.snapshot.revision).all()
+    filling.join()

@@ -101,6 +101,11 @@ def _contexts(db: sqlite3.Connection) -> Iterator[Upsert]:
     return upserts(db, (context_id for (context_id,) in rows))
 
 
+def _revision(db: sqlite3.Connection) -> int:
+    (revision,) = db.execute("SELECT value FROM meta WHERE key = 'store.revision'").fetchone()
+    return int(revision)
+
+
 def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
     row: Sequence[Any] | None = rows.fetchone()
     if row is None:
@@ -216,10 +221,7 @@ class Reads:
                 (json.dumps(text_ids),),
             )
             found = {text_id: Entry(*entry) for text_id, *entry in rows}
-            (revision,) = db.execute(
-                "SELECT value FROM meta WHERE key = 'store.revision'"
-            ).fetchone()
-            return found, revision
+            return found, _revision(db)
 
     def memories_below(self, root: str) -> list[StoredEntry]:
         """All memories below a directory, by URI and place, without their vectors."""
@@ -313,14 +315,21 @@ class Reads:
 
     def backlog_count(self) -> int:
         """How many texts wait for their vector."""
-        return self._count("texts WHERE vector IS NULL AND embeddable = 1")
+        with self._snapshot() as db:
+            (count,) = db.execute(
+                "SELECT count(*) FROM texts WHERE vector IS NULL AND embeddable = 1"
+            ).fetchone()
+            return int(count)
 
-    def waiting(self, text_ids: Sequence[int]) -> int:
-        """How many of these texts wait for their vector."""
-        return self._count(
-            "texts WHERE id IN (SELECT value FROM json_each(?)) AND vector IS NULL AND embeddable",
-            json.dumps(text_ids),
-        )
+    def waiting(self, text_ids: Sequence[int]) -> tuple[int, int]:
+        """(how many of these texts wait for their vector, the revision that was read)."""
+        with self._snapshot() as db:
+            (count,) = db.execute(
+                "SELECT count(*) FROM texts WHERE id IN (SELECT value FROM json_each(?)) "
+                "AND vector IS NULL AND embeddable",
+                (json.dumps(text_ids),),
+            ).fetchone()
+            return count, _revision(db)
 
     def counts(self) -> StoreCounts:
         """The store in numbers."""
@@ -355,8 +364,7 @@ class Reads:
         The contexts are read while they are asked for, before the end of the `with`.
         """
         with self._snapshot() as db:
-            (now,) = db.execute("SELECT value FROM meta WHERE key = 'store.revision'").fetchone()
-            yield None if now != revision else (_contexts(db), links(db))
+            yield None if _revision(db) != revision else (_contexts(db), links(db))
 
     def links(self) -> list[Linked]:
         """All links, each once, by URI."""
@@ -397,8 +405,3 @@ class Reads:
             if with_links or state.get("store.linked", now) > revision:
                 changes.append(AllLinks(tuple(links(db))))
             return changes, now
-
-    def _count(self, rows: str, *values: str) -> int:
-        with self._snapshot() as db:
-            (count,) = db.execute(f"SELECT count(*) FROM {rows}", values).fetchone()
-            return int(count)

@@ -157,7 +157,7 @@ async def revision_reached(engine: Engine, revision: int, deadline: Deadline) ->
 async def vectors_there(
     engine: Engine, threads: Threads, text_ids: tuple[int, ...], deadline: Deadline
 ) -> None:
-    """Waits until these texts have their vectors or are gone.
+    """Waits until these texts have their vectors or are gone, in the index too.
 
     Raises:
         DeadlinePassed: when they do not within the deadline.
@@ -168,7 +168,12 @@ async def vectors_there(
     with engine.listening(lambda: loop.call_soon_threadsafe(changed.set)):
         try:
             async with _ahead_of(deadline):
-                while await on(threads.backlog, deadline, engine.store.waiting, text_ids):
+                while True:
+                    waiting, revision = await on(
+                        threads.backlog, deadline, engine.store.waiting, text_ids
+                    )
+                    if not waiting and revision <= engine.snapshot.revision:
+                        return
                     await changed.wait()
                     changed.clear()
         except TimeoutError:
