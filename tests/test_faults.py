@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from vikingd.errors import Corrupt, StoreFailed
 from vikingd.index.generation import Generation
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Change, Draft
+from vikingd.model import Change, Draft, Upsert
 from vikingd.retrieve import warm
 from vikingd.store.reads import Reads
 
@@ -168,3 +168,38 @@ def test_a_reader_outlasts_a_commit_that_it_took_by_half(
             reader.wait_for_revision(writer.store.revision, 20)
             assert reader.verify().ok
             assert reader.failure() is None
+
+
+def test_a_reader_answers_as_before_while_it_takes_everything_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And begins at the beginning again when that is broken off."""
+    apply, scan = Generation.apply, Reads.scan
+    tears, breaks = iter([None]), iter([None])
+    seen: list[tuple[int, bool]] = []
+
+    def torn(self: Generation, changes: Sequence[Change], revision: int) -> None:
+        apply(self, changes, revision)
+        if threading.current_thread().name == "store-reader" and next(tears, 0) is None:
+            raise MemoryError
+
+    def watched(self: Reads) -> Iterator[Upsert]:
+        for count, context in enumerate(scan(self)):
+            snapshot = reader.snapshot
+            seen.append((snapshot.revision, snapshot.find(f"{ROOT}/0.md") is not None))
+            if count == 4 and next(breaks, 0) is None:
+                raise StoreFailed("the disk is gone for a moment")
+            yield context
+
+    with closing(engine(tmp_path)) as writer:
+        put(writer, 0, 6)
+        with closing(Engine(replace(writer.settings, reader=True))) as reader:
+            before = reader.snapshot.revision
+            monkeypatch.setattr("vikingd.engine._FEED", 1)
+            monkeypatch.setattr(Reads, "scan", watched)
+            monkeypatch.setattr(Generation, "apply", torn)
+            put(writer, 6, 1)
+            reader.wait_for_revision(before + 1, 20)
+            assert reader.verify().ok
+    assert len(seen) > 12
+    assert set(seen) == {(before, True)}

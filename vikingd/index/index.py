@@ -95,11 +95,17 @@ class Index:
         self._closing = False
         self._bytes = 0
         self._generation = self._empty(prior.shape[1])
+        self._shown = self._generation.snapshot
 
     @property
     def snapshot(self) -> Snapshot:
         """The newest snapshot; one reference, no lock."""
-        return self._generation.snapshot
+        return self._shown
+
+    def _show(self) -> None:
+        """Lets readers see the generation, but for one that is not fed all of a store yet."""
+        if self._generation.revision:
+            self._shown = self._generation.snapshot
 
     def load(self, changes_since: ChangesSince = lambda revision: ([], revision)) -> bool:
         """Takes the base on disk with what has changed since; False: everything must be fed in.
@@ -125,6 +131,7 @@ class Index:
             raise Corrupt(f"the base is of {manifest.model} with {manifest.dimension} dimensions")
         changes, revision = changes_since(manifest.revision)
         self._generation = self._with(self._over(stored), changes, revision)
+        self._show()
         self._bytes = size
         self._stamp = stamp
         self._broken = False
@@ -136,11 +143,14 @@ class Index:
 
     @property
     def is_broken(self) -> bool:
-        """Whether a commit was taken by half; until the next load or clearing none is taken."""
-        return self._broken
+        """Whether a commit or the store was taken by half, so that no other one can follow."""
+        return self._broken or self._generation.revision < self._shown.revision
 
     def clear(self) -> None:
-        """Lets go of what was loaded, and leaves the base on disk: everything must be fed in."""
+        """Lets go of what was loaded, and leaves the base on disk: everything must be fed in.
+
+        With revision 0 until the last commit of that; what was there before is shown until then.
+        """
         self._stamp = bases.stamp(self._root)
         self._generation = self._empty(self._prior.shape[1])
         self._broken = False
@@ -158,6 +168,7 @@ class Index:
                 self._since.append((changes, revision))
             self._broken = True
             self._generation = self._with(self._generation, changes, revision)
+            self._show()
             self._broken = False
         if self._worker is None and not self._closing and self._due():
             self._start()
@@ -266,6 +277,7 @@ class Index:
                     for changes, revision in waiting:
                         fresh.apply(changes, revision)
                     self._generation = fresh
+                    self._show()
                     self._since = None
                     break
             for changes, revision in waiting:
