@@ -310,3 +310,15 @@ def test_frequencies_saturate_and_the_length_does_not(compacted):
     assert (terms.base_tf[first:last].tolist() + terms.tail_tf.tolist()) == [65_535]
     assert 70_000 in world.snapshot.tree.texts.length.tolist()
     world.close()
+
+
+@pytest.mark.parametrize("directories", [False, True])
+def test_what_grows_without_a_text_is_folded_too(tmp_path: Path, directories: bool):
+    """Directories that come and go, metadata that are written anew."""
+    index = Index(tmp_path, "model", np.zeros((8, 16), np.float32), IndexSettings(minimum=50))
+    for revision in range(1, 121):
+        uri = f"viking://{revision if directories else 'a'}"
+        upsert = Upsert(revision, uri, True, "", "", {"said": revision}, ())
+        index.apply([upsert, Remove(uri)] if directories else [upsert], revision)
+    index.close()
+    assert index.state().generation > 0

@@ -70,6 +70,7 @@ class Commit:
                 g.columns["dir_id"][number] = change.context_id
             kept = self._keep_texts(number, change)
             columns.remove(number, self.revision)
+            g.replaced += 1
         abstracts.put(number, change.abstract, self.revision)
         if change.metadata:
             columns.add(number, change.metadata, self.revision)

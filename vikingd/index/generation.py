@@ -59,6 +59,7 @@ class Generation:
         self.pending: dict[int, int] = {}  # text id to row, of the texts without their vector
         self.dead_texts = 0
         self.filled_in_base = 0
+        self.replaced = 0  # contexts whose row stayed when they were written anew
         self._order: dict[
             int, list[tuple[str, int]]
         ] = {}  # living files by name, where it was needed
@@ -95,6 +96,17 @@ class Generation:
     def tail_texts(self) -> int:
         """Texts in the tail, living or dead."""
         return self.texts - self.base_texts
+
+    @property
+    def changed(self) -> int:
+        """How much a compaction would fold: texts, or directories and metadata if these are more.
+
+        They grow in memory too where no text changes.
+        """
+        return max(
+            self.tail_texts + self.filled_in_base + self.dead_texts,
+            self.dirs - self.base_dirs + self.replaced,
+        )
 
     def _reserve(self, dirs: int, files: int, texts: int) -> None:
         """Makes room behind the ends, in all arrays at once; those of a mapped base may have it.

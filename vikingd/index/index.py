@@ -34,7 +34,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """When the tail is folded into the base: at `minimum` texts and this share of the base.
+    """When the tail is folded into the base: at `minimum` texts and this share of the base's.
+
+    As many directories or contexts written anew count as much.
 
     `ivf_rows`: bases of so many vectors get an inverted file.
     """
@@ -220,9 +222,8 @@ class Index:
         if self._read_only or time.monotonic() < self._not_before:
             return False
         generation = self._generation
-        changed = generation.tail_texts + generation.filled_in_base + generation.dead_texts
         base = len(generation.base.text_dir)
-        return changed >= max(self._settings.minimum, int(base * self._settings.ratio))
+        return generation.changed >= max(self._settings.minimum, int(base * self._settings.ratio))
 
     def _start(self) -> None:
         with self._lock:
