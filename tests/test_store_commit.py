@@ -259,8 +259,9 @@ def test_close_waits_for_the_index(tmp_path: Path) -> None:
 
 
 def test_close_without_a_start(tmp_path: Path) -> None:
-    """What was never begun fails with Stopping instead of waiting forever."""
+    """What was never begun fails with Stopping instead of waiting forever, unless cancelled."""
     store = Store(tmp_path, model="m", dimension=2)
-    future = store.put([file(GUIDE)])
+    cancelled, future = store.put([file(GUIDE)]), store.put([file(GUIDE)])
+    assert cancelled.cancel()
     store.close()
     assert isinstance(future.exception(timeout=1), Stopping)

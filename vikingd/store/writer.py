@@ -121,7 +121,8 @@ class Writer:
             thread.join()
         if not self._threads:
             while (request := self._queue.get()) is not None:
-                request.future.set_exception(Stopping("the store is closed"))
+                if request.future.set_running_or_notify_cancel():
+                    request.future.set_exception(Stopping("the store is closed"))
 
     def _run(self) -> None:
         while group := self._next_group():
