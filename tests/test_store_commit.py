@@ -156,6 +156,22 @@ def test_a_cancelled_request_is_not_run(tmp_path: Path) -> None:
         assert list(scanned(store))[3:] == [f"{DOCS}/b"]
 
 
+@pytest.mark.parametrize("part", ["Transaction", "replace"])
+def test_want_of_memory_fails_a_commit_and_no_more(
+    store: Store, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """Wherever it shows: nothing of the commit is there, and the next one is made."""
+
+    def without_memory(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"vikingd.store.writer.{part}", without_memory)
+        assert isinstance(store.put([file(GUIDE)]).exception(timeout=10), MemoryError)
+    assert GUIDE not in scanned(store)
+    assert put(store, file(f"{DOCS}/b")).revision == store.revision == 2
+
+
 def test_a_full_disk_fails_the_write_and_no_more(store: Store, tmp_path: Path) -> None:
     """What could not be committed is not there, and the store goes on when there is room."""
     put(store, file(GUIDE, "x"))

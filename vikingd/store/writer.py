@@ -181,14 +181,15 @@ class Writer:
         if self.failure:
             yield _Written(group, [Corrupt(self.failure)] * len(group), [], 0)
             return
-        work = Transaction(
-            self._db,
-            self._ids,
-            revision=self.revision + 1,
-            dimension=self.dimension,
-            now=time.time_ns() // 1000,
-        )
         try:
+            # All that may want memory stands here: what is not committed can fail, and no more.
+            work = Transaction(
+                self._db,
+                self._ids,
+                revision=self.revision + 1,
+                dimension=self.dimension,
+                now=time.time_ns() // 1000,
+            )
             with self._writing, transaction(self._db):
                 work.look_up(chain.from_iterable(request.uris for request in group))
                 results = [self._attempt(work, request.operation) for request in group]
@@ -200,6 +201,11 @@ class Writer:
                     self._db.executemany(
                         "UPDATE meta SET value = ?2 WHERE key = ?1", list(state.items())
                     )
+                revision = work.revision if work.touched else self.revision
+                results = [
+                    replace(result, revision=revision) if isinstance(result, Committed) else result
+                    for result in results
+                ]
         except Exception as error:
             if len(group) > 1 and not isinstance(error, sqlite3.Error):
                 # Of one request, which nobody else shall suffer for: each gets its own commit.
@@ -210,10 +216,6 @@ class Writer:
             return
         if work.touched:
             self.revision, self.dimension = work.revision, work.dimension
-        results = [
-            replace(result, revision=self.revision) if isinstance(result, Committed) else result
-            for result in results
-        ]
         yield _Written(group, results, work.changes, work.revision if work.touched else 0)
 
     def _attempt(self, work: Transaction, operation: Operation) -> Committed | Exception:
