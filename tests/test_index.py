@@ -322,3 +322,46 @@ def test_what_grows_without_a_text_is_folded_too(tmp_path: Path, directories: bo
         index.apply([upsert, Remove(uri)] if directories else [upsert], revision)
     index.close()
     assert index.state().generation > 0
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted: bool):
+    """However often a file is written anew; those of a snapshot that is held stay."""
+    rng = np.random.default_rng(8)
+    index = Index(tmp_path, "model", np.zeros((8, 16), np.float32), IndexSettings(minimum=10**6))
+
+    def write(revision: int) -> None:
+        vector = rng.normal(size=16).astype("<f4").tobytes()
+        text = IndexedText(revision, 0, LATIN, f"word{revision}", vector, True, "", 0, "")
+        index.apply([Upsert(9, "viking://a/b/c.md", False, "", "", {}, (text,))], revision)
+
+    def numbers(snapshot: Snapshot) -> list[tuple[list[int], list[float]]]:
+        held, out = snapshot.numbers, []
+        for row in range(len(held.slot)):
+            slot = held.slot[row]
+            mean = snapshot.mean_row(int(held.mean_slot[slot, LATIN]))
+            out.append((held.counts[slot].tolist(), mean.tolist()))
+        return out
+
+    directories = [Upsert(i, uri, True, "", "", {}, ()) for i, uri in enumerate(
+        ["viking://a", "viking://a/b"])]  # fmt: skip
+    index.apply(directories, 1)
+    write(2)
+    if compacted:
+        index.compact()
+    generation = index._generation
+    kept: list[tuple[Snapshot, list[tuple[list[int], list[float]]]]] = []
+    ends = []
+    for revision in range(3, 43):
+        write(revision)
+        if revision in (10, 13, 20):
+            kept.append((index.snapshot, numbers(index.snapshot)))
+        if revision == 16:
+            del kept[1]  # the older one is still there
+        if revision == 30:
+            assert all(numbers(snapshot) == then for snapshot, then in kept)
+            kept.clear()
+        ends.append((generation.slots.end, generation.means.end))
+    assert ends[30] == ends[-1]
+    assert len(set(ends)) > 10
+    index.close()

@@ -363,11 +363,11 @@ class Commit:
     def _fresh_slots(self, touched: I32) -> None:
         """Gives the touched directories copies of their numbers; published ones stay."""
         g = self.g
-        need = g.slots + len(touched)
-        if need > len(g.counts):
-            g.counts = grown(g.counts[: g.slots], need * 5 // 4 + 256)
-            g.mean_slot = grown(g.mean_slot[: g.slots], need * 5 // 4 + 256)
-        fresh = np.arange(g.slots, need, dtype=np.int32)
+        there = g.slots.end
+        fresh = g.slots.take(len(touched))
+        if g.slots.end > len(g.counts):
+            g.counts = grown(g.counts[:there], g.slots.end * 5 // 4 + 256)
+            g.mean_slot = grown(g.mean_slot[:there], g.slots.end * 5 // 4 + 256)
         old = np.full(len(touched), -1, np.int32)
         known = touched < len(g.slot)
         old[known] = g.slot[touched[known]]
@@ -379,7 +379,7 @@ class Commit:
         g.counts[fresh[~known]] = 0
         g.mean_slot[fresh[~known]] = -1
         g.slot = slot
-        g.slots = need
+        g.slots.replace(old)
 
     def _sum_vectors(
         self, above: kernels.Above, rows: npt.NDArray[np.int64], directories: I32
@@ -388,35 +388,37 @@ class Commit:
         if not len(rows):
             return
         scripts = g.columns["text_script"][rows]
-        first = g.means
+        fresh = []
         for script in np.unique(scripts):
             touched = kernels.touched_directories(above.parent, directories[scripts == script])
-            self._fresh_means(g.slot[touched], int(script))
+            fresh.append(self._fresh_means(g.slot[touched], int(script)))
         base = len(g.base.mean_count)
         signs = np.array([sign for _, sign in self.vectors])
         vectors = np.column_stack([directories, signs, scripts]).astype(np.int32)
         raw = g.raw(rows)
         kernels.add_vectors(above, g.mean_slot, base, g.tail_sum, g.mean_count[base:], vectors, raw)
-        new = slice(first - base, g.means - base)
-        kernels.means(g.tail_sum[new], g.mean_count[first : g.means], g.tail_mean[new])
+        new = np.concatenate(fresh)
+        mean = np.empty((len(new), g.dimension), np.float32)
+        kernels.means(g.tail_sum[new - base], g.mean_count[new], mean)
+        g.tail_mean[new - base] = mean
 
-    def _fresh_means(self, slots: I32, script: int) -> None:
-        """Gives the slots copies of their sums of one script, at the end of the tail's."""
+    def _fresh_means(self, slots: I32, script: int) -> I32:
+        """Gives the slots copies of their sums of one script; the copies' rows."""
         g = self.g
-        base = len(g.base.mean_count)
-        need = g.means + len(slots)
-        if need > len(g.mean_count):
-            spare = need // 4 + 64
-            g.mean_count = grown(g.mean_count[: g.means], need + spare)
-            g.tail_sum = grown(g.tail_sum[: g.means - base], need - base + spare)
-            g.tail_mean = grown(g.tail_mean[: g.means - base], need - base + spare)
+        base, there = len(g.base.mean_count), g.means.end
+        fresh = g.means.take(len(slots))
+        if g.means.end > len(g.mean_count):
+            size = g.means.end * 5 // 4 + 64
+            g.mean_count = grown(g.mean_count[:there], size)
+            g.tail_sum = grown(g.tail_sum[: there - base], size - base)
+            g.tail_mean = grown(g.tail_mean[: there - base], size - base)
         old = g.mean_slot[slots, script]
-        fresh = np.arange(g.means, need, dtype=np.int32)
         g.mean_count[fresh] = np.where(old >= 0, g.mean_count[np.maximum(old, 0)], 0)
-        sums = g.tail_sum[g.means - base : need - base]
-        sums[:] = 0
+        sums = np.zeros((len(slots), g.dimension), np.int64)
         of_base, of_tail = (old >= 0) & (old < base), old >= base
         sums[of_base] = g.base.mean_sum[old[of_base]]
         sums[of_tail] = g.tail_sum[old[of_tail] - base]
+        g.tail_sum[fresh - base] = sums
         g.mean_slot[slots, script] = fresh
-        g.means = need
+        g.means.replace(old)
+        return fresh

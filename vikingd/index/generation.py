@@ -30,6 +30,7 @@ from vikingd.index import postings, rows
 from vikingd.index.base import Stored
 from vikingd.index.commit import Commit
 from vikingd.index.contents import Contents
+from vikingd.index.reuse import Rows
 from vikingd.index.rows import grown
 from vikingd.index.snapshot import Links, Names, Snapshot
 from vikingd.index.vocabulary import Vocabulary
@@ -77,11 +78,11 @@ class Generation:
         self.dir_older: I32 = np.zeros(0, np.int32)
         self._reserve(room, room, room)
         # The numbers of the base's directories: row d has slot d. They stay as they are, mapped:
-        # what changes gets a slot behind them, in a copy that has room.
+        # what changes gets a slot behind them, in a copy that has room. So do means.
         self.slot: I32 = np.arange(self.dirs, dtype=np.int32)
-        self.slots = self.dirs
+        self.slots = Rows(self.dirs)
         self.counts, self.mean_slot = base.counts, base.mean_slot
-        self.means = len(base.mean_count)
+        self.means = Rows(len(base.mean_count))
         self.mean_count = base.mean_count
         self.tail_sum = np.zeros((0, self.dimension), np.int64)
         self.tail_mean = np.zeros((0, self.dimension), np.float32)
@@ -165,7 +166,9 @@ class Generation:
                 commit.relink(change)
         commit.finish()
         self.revision = revision
-        self.snapshot = self._publish()
+        before, self.snapshot = self.snapshot, self._publish()
+        self.slots.published(before)
+        self.means.published(before)
         return self.snapshot
 
     def _publish(self) -> Snapshot:
@@ -196,10 +199,10 @@ class Generation:
             c["vector_at"][:texts], base.int4,
         )  # fmt: skip
         numbers = Numbers(
-            self.slot, self.counts[: self.slots], self.mean_slot[: self.slots],
-            self.mean_count[: self.means], base.mean, base.mean_code, base.mean_scale,
+            self.slot, self.counts[: self.slots.end], self.mean_slot[: self.slots.end],
+            self.mean_count[: self.means.end], base.mean, base.mean_code, base.mean_scale,
             base.mean_square,
-            self.tail_mean[: self.means - len(base.mean_count)],
+            self.tail_mean[: self.means.end - len(base.mean_count)],
         )  # fmt: skip
         return Snapshot(
             self.revision, self.number, tree, vectors, numbers, c["dir_type"][:dirs],
