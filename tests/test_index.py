@@ -363,7 +363,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
     ends = []
     for revision in range(4, 44):
         write(index, revision)
-        if revision in (10, 13, 20):
+        if revision in (11, 14, 20):
             kept.append((index.snapshot, numbers(index.snapshot)))
         if revision == 16:
             del kept[1]  # the older one is still there
