@@ -100,7 +100,8 @@ def test_a_file_with_odd_front_matter_is_imported_and_told(
     ctl: Ctl, client: MessageClient, docs: Path, value: str
 ) -> None:
     """A value that can't be stored costs what its block states, neither the file nor the import."""
-    top, content = "viking://resources/docs", f"---\nweight: {value}\n---\n# Odd\n\nBut there.\n"
+    top = "viking://resources/docs"
+    content = f'---\n"\\e[31mweight": {value}\n---\n# Odd\n\nBut there.\n'
     (docs / "odd.md").write_text(content)
     for state in ("created", "unchanged"):
         summary = _import(ctl, str(docs), top)
@@ -108,7 +109,7 @@ def test_a_file_with_odd_front_matter_is_imported_and_told(
         assert [item["uri"] for item in summary["as_text"]] == [f"{top}/odd.md"]
     assert client.get(f"{top}/odd.md").context.content == content
     _, _, err = ctl("import", str(docs), top)
-    assert f"front matter as text: 1\n  {top}/odd.md: metadata.weight: " in err
+    assert f"front matter as text: 1\n  {top}/odd.md: metadata. [31mweight: " in err
 
 
 def test_delete_removes_what_is_gone_and_keeps_what_could_not_be_read(

@@ -182,7 +182,7 @@ def _score_term(
 
     `gain` is its share of the texts' ideal.
     """
-    parents, texts = tree.directories.parent, tree.texts
+    parents, starts, texts = tree.directories.parent, tree.directories.texts, tree.texts
     dir_tf, touched, lengths = scratch.dir_tf, scratch.touched, scratch.dir_off
     level, slope = norm_of(average)
     count = np.int64(0)
@@ -195,7 +195,8 @@ def _score_term(
             directory = np.int64(texts.directory[text])
             at = directory - scope.dir_low
             count = _add_to_directory(at, tf, dir_tf, touched, count)
-            if texts.file[text] < 0 and directory != scope.root:
+            # A directory's abstract is the first of its texts: the others' files need no look.
+            if text == starts[directory] and texts.file[text] < 0 and directory != scope.root:
                 at = np.int64(parents[directory]) - scope.dir_low
                 count = _add_to_directory(at, tf, dir_tf, touched, count)
     for p in range(terms.tail_from[term], terms.tail_from[term + 1]):

@@ -14,6 +14,7 @@ from rich.text import Text
 from vikingd.client.files import items_of
 from vikingd.client.importing import Importer, ImportSummary
 from vikingd.ctl.progress import meter, wait_for_vectors
+from vikingd.ctl.render import snippet
 from vikingd.ctl.session import INTERRUPTED, OTHER, Session
 from vikingd.errors import InvalidField
 from vikingd.ingest.files import SKIPPED_DIRECTORIES
@@ -21,6 +22,7 @@ from vikingd.ingest.jsonl import is_jsonl
 
 _ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
 _OPTIONS = {"uri": "URI", "path": "PATH", "delete": "--delete"}
+_SHOWN = 500  # characters of a name or a reason: a file may have put into it whatever it likes
 
 
 def import_(
@@ -125,4 +127,4 @@ def _list(session: Session, what: str, faults: list[tuple[str, str]], style: str
     if faults:
         session.note(f"{what}: {len(faults):,}", style)
     for name, reason in faults:
-        session.note(f"  {name}: {reason}")
+        session.note(f"  {snippet(name, _SHOWN)}: {snippet(reason, _SHOWN)}")
