@@ -239,8 +239,10 @@ def test_queries_of_the_embedder_and_of_the_cache_are_told_apart(tmp_path: Path)
         assert read["vikingd_query_embedding_seconds_count", ()] == 2
         stage = sample(daemon.url, "vikingd_stage_seconds_sum", rpc="Find", stage="embed")
         assert 0 < read["vikingd_query_embedding_seconds_sum", ()] < stage
-        daemon.client.put([Draft(f"{ROOT}/a.md", content="harbour")], wait_for_vectors=True)
+        new = Draft(f"{ROOT}/a.md", content="harbour")
+        revision = daemon.client.put([new], wait_for_vectors=True).revision
         assert sample(daemon.url, "vikingd_backlog_texts") == 0
+        assert daemon.client.stats().revision == revision  # that of the vector
 
 
 def test_answers_without_the_embedder_are_degraded_and_texts_wait(tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ def test_vectors_are_waited_for_until_the_index_has_them(
     with pytest.raises(DeadlinePassed):
         asyncio.run(vectors_there(engine, threads, text_ids, within(0.3)))
     may_follow.set()
-    asyncio.run(vectors_there(engine, threads, text_ids, within(SECONDS)))
-    assert (engine.snapshot.vectors.vector_at <= engine.snapshot.revision).all()
+    revision = asyncio.run(vectors_there(engine, threads, text_ids, within(SECONDS)))
+    assert (engine.snapshot.vectors.vector_at <= revision).all()
+    assert revision == engine.snapshot.revision
     filling.join()

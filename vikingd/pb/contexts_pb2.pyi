@@ -410,7 +410,7 @@ class PutResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     OUTCOMES_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """The revision from which on the batch is seen."""
+    """The revision from which on the batch is seen; with its vectors where these were waited for."""
     @_builtins.property
     def outcomes(self) -> _containers.RepeatedScalarFieldContainer[Global___PutOutcome.ValueType]:
         """One for each context, in the request's order."""

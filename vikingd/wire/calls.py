@@ -156,14 +156,17 @@ async def revision_reached(engine: Engine, revision: int, deadline: Deadline) ->
 
 async def vectors_there(
     engine: Engine, threads: Threads, text_ids: tuple[int, ...], deadline: Deadline
-) -> None:
+) -> int:
     """Waits until these texts have their vectors or are gone, in the index too.
+
+    Returns:
+        The revision at which it is so; 0 without texts.
 
     Raises:
         DeadlinePassed: when they do not within the deadline.
     """
     if not text_ids:
-        return
+        return 0
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     with engine.listening(lambda: loop.call_soon_threadsafe(changed.set)):
         try:
@@ -173,7 +176,7 @@ async def vectors_there(
                         threads.backlog, deadline, engine.store.waiting, text_ids
                     )
                     if not waiting and revision <= engine.snapshot.revision:
-                        return
+                        return revision
                     await changed.wait()
                     changed.clear()
         except TimeoutError:

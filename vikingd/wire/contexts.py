@@ -47,10 +47,12 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
             decode.check_vectors_given(prepared)
         deadline.left()
         done = await self._writes.of(self._engine.put(prepared))
+        revision = done.revision
         if request.wait_for_vectors:
-            await vectors_there(self._engine, self._threads, done.text_ids, deadline)
+            embedded = await vectors_there(self._engine, self._threads, done.text_ids, deadline)
+            revision = max(revision, embedded)
         return contexts_pb2.PutResponse(
-            revision=done.revision, outcomes=encode.put_outcomes(done.outcomes)
+            revision=revision, outcomes=encode.put_outcomes(done.outcomes)
         )
 
     async def Delete(
