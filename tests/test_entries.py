@@ -209,6 +209,17 @@ def test_a_text_must_say_something_that_fits_one_passage() -> None:
             assert (last.start, shown(content[start : last.end])) == (start, text)
 
 
+def test_what_is_much_too_long_is_refused_unread() -> None:
+    """To clean or to parse megabytes would keep all other callers waiting."""
+    before = time.process_time()
+    with pytest.raises(InvalidField, match=r"^text: has 1,000,000 characters.* 320 tokens: put"):
+        check_text("a\n" * 500_000)
+    with pytest.raises(InvalidField, match=r"^section: .*at most 120 characters"):
+        check_section("a\n" * 500_000)
+    assert time.process_time() - before < 0.5
+    assert check_text("\n" * 60_000 + "tea") == "tea"
+
+
 @pytest.mark.parametrize(
     "section",
     [" a", "a\nb", "#", "a #", "*a*", "a `b`", "A > B", "x" * 121, "a  b", "a {#b}", "\u2028", "\0",

@@ -28,6 +28,7 @@ _NEXT_LINE = re.compile(r"(?>[ \t]*+(?>\r\n?|\n))+( *)[^ ]")  # that has text
 _MARKER = re.compile(r"( {0,3})(?:[-+*]|(\d+)([.)]))")
 _RULES = re.compile(r"\A[-*\s]+\n")
 _LAST_NUMBER = 999_999_999  # Markdown knows no longer ones
+_MAX_CHARACTERS = 65_536  # of a text that may still be short once it is clean
 
 
 def clean(text: str) -> str:
@@ -53,6 +54,12 @@ def check_text(text: str) -> str:
     Raises:
         InvalidField: it says nothing, or is longer than one passage holds with its indentation.
     """
+    if len(text) > _MAX_CHARACTERS:  # to clean it would take long
+        raise InvalidField(
+            "text",
+            f"has {len(text):,} characters, an entry at most {MAX_TOKENS} tokens: "
+            "put longer texts as a file of their own",
+        )
     text = clean(text)
     if "\0" in text:
         raise InvalidField("text", "has a NUL character")
@@ -74,8 +81,7 @@ def check_section(section: str) -> str:
     Raises:
         InvalidField: it is none, is longer than a heading or looks like a path of headings.
     """
-    parts = list(markdown.outline(f"## {section}", 0))
-    if section and [part.heading for part in parts] != [section]:
+    if section and (len(section) > MAX_HEADING or not _reads_as_written(section)):
         raise InvalidField(
             "section",
             f"must be one line of at most {MAX_HEADING} characters without Markdown, "
@@ -203,6 +209,11 @@ def moved(at: Sequence[int], edits: Sequence[Edit]) -> list[int]:
 def is_bare(content: str) -> bool:
     """Whether nothing but headings, front matter and white space is left."""
     return all(part.level for part in _outline(content))
+
+
+def _reads_as_written(section: str) -> bool:
+    """Whether Markdown makes one heading of it, and nothing else."""
+    return [part.heading for part in markdown.outline(f"## {section}", 0)] == [section]
 
 
 def _removals(
