@@ -282,6 +282,15 @@ def test_a_long_item_is_cut_and_joins_no_neighbour() -> None:
     assert cut[-1][1].endswith("b\n\n  c")
 
 
+def test_headings_of_many_spaces_are_read_soon() -> None:
+    """Attributes are looked for where the spaces before them begin, not at each of these."""
+    content = f"# a{' ' * 4000}b\n" * 250 + f"# c{' ' * 3000}{{#id}}\n\ntext\n"
+    began = time.process_time()
+    found = split(content, "a.md")
+    assert time.process_time() - began < 2
+    assert [p.section for p in found if content[p.start : p.end] == "text"] == ["c"]
+
+
 def test_many_entries_are_cut_soon() -> None:
     """In linear time, with an item of many lines, and with deep and empty ones."""
     for content in (

@@ -25,7 +25,8 @@ _LISTS = frozenset({"bullet_list_open", "ordered_list_open"})
 _CONTAINERS = _LISTS | {"list_item_open", "blockquote_open"}
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])")
 _LINEWISE = frozenset({"fence", "code_block", "html_block", "table_open"})
-_ATTRIBUTES = re.compile(r"\s*\{\s*[#.:][^{}]*\}\s*$")
+# Only where a run of spaces begins, for the rest of a long one would be tried at each of them.
+_ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{\s*[#.:][^{}]*\}\s*$")
 # Lines that are directions to a site generator: admonitions, includes, tables of contents, imports.
 _DIRECTIVE = re.compile(
     r"""^\s*(?:///|!!!|\?\?\?|:::|\{\*|\{%|\{\{|\[TOC\]|import\s.+\sfrom\s+['"]).*$""",
