@@ -33,6 +33,7 @@ from grpc_status import rpc_status
 from patience import eventually
 
 from vikingd import errors
+from vikingd.config import Settings
 from vikingd.errors import InvalidField, VikingError
 from vikingd.ingest.prepare import prepare
 from vikingd.model import (
@@ -52,8 +53,14 @@ from vikingd.model import (
     TracedMean,
     seconds_of,
 )
-from vikingd.pb import contexts_pb2, contexts_pb2_grpc, retrieval_pb2, retrieval_pb2_grpc
-from vikingd.wire import decode, encode
+from vikingd.pb import (
+    contexts_pb2,
+    contexts_pb2_grpc,
+    memories_pb2,
+    retrieval_pb2,
+    retrieval_pb2_grpc,
+)
+from vikingd.wire import decode, encode, recall, retrieve
 from vikingd.wire.boundary import fault_in
 from vikingd.wire.calls import Deadline
 from vikingd.wire.contexts import prepared_contexts
@@ -152,6 +159,7 @@ NAN, INF = math.nan, math.inf
         ("target_uri", {"target_uri": "viking://" + "/".join("x" * 65)}),
         ("context_types[1]", {"context_types": [1, 0]}),
         ("context_types[0]", {"context_types": [4]}),
+        ("context_types", {"context_types": [1] * 101}),
         ("levels", {"levels": 4}),
         ("method", {"method": 4}),
         ("limit", {"limit": 1001}),
@@ -176,6 +184,23 @@ def test_bad_find_requests_name_the_field(field: str, request_fields: dict[str, 
     with pytest.raises(InvalidField) as caught:
         decode.find_queries([good, good, request], 3)
     assert caught.value.field == f"requests[2].{field}"
+
+
+def test_lists_that_say_the_same_too_often_are_refused_before_they_are_read() -> None:
+    """A message has room for millions, which would keep all other callers waiting."""
+    request = retrieval_pb2.RetrieveRequest(query="x", where=to_struct({"a": 1}))
+    request.include[:] = [retrieval_pb2.INCLUDE_TEXT] * 100
+    request.optional_clauses[:] = ["a"] * 256
+    retrieve.query_of(request, None, Settings().retrieval)
+    for field in ("include", "optional_clauses"):
+        longer = retrieval_pb2.RetrieveRequest()
+        longer.CopyFrom(request)
+        getattr(longer, field).append(getattr(request, field)[0])
+        with pytest.raises(InvalidField, match=f"^{field}: has "):
+            retrieve.query_of(longer, None, Settings().retrieval)
+    paths = memories_pb2.RecallRequest(query="x", without=[memories_pb2.RECALL_PATH_FAST] * 101)
+    with pytest.raises(InvalidField, match=r"^without: has 101 entries"):
+        recall.recall_query(paths, None, Settings().recall)
 
 
 def test_query_may_have_16_kib_and_no_byte_more() -> None:
@@ -277,6 +302,25 @@ def test_put_faults_name_context_and_field() -> None:
     )
     assert put_fault(good, bad_time) == "contexts[1].time"
     assert put_fault(good, make(uri=other, abstract="x" * 8193)) == "contexts[1].abstract"
+
+
+def test_passages_beyond_the_limit_are_not_looked_at() -> None:
+    """Of a million the number alone counts, whatever stands before them."""
+    many = contexts_pb2.ContextInput(uri=FILE, content="x")
+    many.passages.extend([contexts_pb2.Passage(start=0, end=1)] * 1_000_000)
+    before = time.process_time()
+    assert put_fault(contexts_pb2.ContextInput(uri=f"{FILE}0"), many) == "contexts[1].passages"
+    assert time.process_time() - before < 0.5
+
+
+def test_all_that_takes_time_in_a_put_counts_for_its_size() -> None:
+    """By its size a put is gone through where all other callers wait, or on a thread."""
+    small = contexts_pb2.ContextInput(uri=FILE, content="x" * 10)
+    large = contexts_pb2.ContextInput(uri=FILE, metadata=to_struct({"n": list(range(1000))}))
+    cut = contexts_pb2.ContextInput(uri=FILE, passages=[contexts_pb2.Passage()] * 1000)
+    assert decode.put_size(contexts_pb2.PutRequest(contexts=[small, small])) == 20
+    assert decode.put_size(contexts_pb2.PutRequest(contexts=[large])) > 10_000
+    assert decode.put_size(contexts_pb2.PutRequest(contexts=[cut])) == 1000
 
 
 def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it(
@@ -542,6 +586,17 @@ def test_text_that_is_not_utf8_is_found_by_its_path() -> None:
     assert fault.field == "contexts[1].passages[0].section"
     find = retrieval_pb2.FindRequest(query="@@").SerializeToString().replace(b"@@", b"\xed\xa0")
     assert fault_in(find, retrieval_pb2.FindRequest.DESCRIPTOR).field == "query"
+
+
+def test_a_fault_in_very_much_is_not_looked_for() -> None:
+    """All other callers would wait meanwhile; that it is not UTF-8 is said all the same."""
+    bad = contexts_pb2.PutRequest(contexts=[contexts_pb2.ContextInput(uri="@@")])
+    data = b"\x0a\x00" * 1_000_000 + bad.SerializeToString().replace(b"@@", b"\xff\xfe")
+    before = time.process_time()
+    fault = fault_in(data, contexts_pb2.PutRequest.DESCRIPTOR)
+    assert time.process_time() - before < 1
+    assert fault.field == "request"
+    assert "UTF-8" in fault.description
 
 
 def test_any_bytes_are_a_fault_of_the_request() -> None:

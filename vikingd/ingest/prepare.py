@@ -80,6 +80,12 @@ def check(draft: Draft, field: str = "") -> Draft:
     return draft if uri == draft.uri else replace(draft, uri=uri)
 
 
+def check_passage_count(count: int, field: str) -> None:
+    """Raises InvalidField for more passages than a file can have."""
+    if count > MAX_PASSAGES:
+        raise InvalidField(field, f"are {count:,}, at most {MAX_PASSAGES:,} are allowed")
+
+
 def _head(draft: Draft, abstract: str) -> Text:
     text = text_to_index(draft.title, "", abstract).strip()
     return Text(0, "", 0, 0, text, script_of(text), draft.vector)
@@ -112,8 +118,7 @@ def _check_vector(vector: bytes, field: str) -> None:
 
 
 def _check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
-    if len(passages) > MAX_PASSAGES:
-        raise InvalidField(field, f"are {len(passages):,}, at most {MAX_PASSAGES:,} are allowed")
+    check_passage_count(len(passages), field)
     previous = -1
     for i, passage in enumerate(passages):
         here = f"{field}[{i}]"

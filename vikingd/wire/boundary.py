@@ -25,6 +25,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _PREFIX = "/viking."  # of our methods; those of health and reflection stay as they are
 _LENGTH_DELIMITED = 2  # wire type
+_LOOKED_THROUGH = 512 << 10  # bytes: a longer message may have so many fields that it takes seconds
 
 _log = structlog.stdlib.get_logger("vikingd.wire")
 
@@ -102,10 +103,13 @@ def _guard(method: str, handler: Any, metrics: Metrics, tracing: Tracing | None)
 
 def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
     """Why a message does not parse: the first string that is not UTF-8, by its path."""
-    path = _bad_string(data, descriptor)
+    path = _bad_string(data, descriptor) if len(data) <= _LOOKED_THROUGH else None
     if path is not None:
         return InvalidField(path, "is not valid UTF-8")
-    return InvalidField("request", "cannot be decoded: it is damaged or nested too deeply")
+    return InvalidField(
+        "request",
+        "cannot be decoded: it is damaged, is nested too deeply or has text that is not UTF-8",
+    )
 
 
 def _bad_string(data: bytes, descriptor: Descriptor) -> str | None:

@@ -34,6 +34,8 @@ MAX_QUERY_BYTES = 16 << 10
 MAX_DIRECTORIES = 65_536
 MAX_BATCH = 1000
 MAX_FINDS = 256
+MAX_CHOICES = 100
+"""Values of an enum in one field, repeats included."""
 DEFAULT_PAGE = 1000
 MAX_PAGE = 10_000
 
@@ -143,6 +145,8 @@ def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
 def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> list[Draft]:
     """The contexts of a batch, checked; `dimension` None is taken from its first vector."""
     check_count(len(request.contexts), MAX_BATCH, "contexts")
+    for i, context in enumerate(request.contexts):  # before the first look at any of them
+        prepare.check_passage_count(len(context.passages), f"contexts[{i}].passages")
     seen: dict[str, int] = {}
     drafts = []
     units = _unit_vectors(request, dimension)
@@ -158,8 +162,11 @@ def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> list[
 
 
 def put_size(request: contexts_pb2.PutRequest) -> int:
-    """Characters of content that will have to be gone through."""
-    return sum(len(context.content) for context in request.contexts)
+    """About how much will have to be gone through: contents, metadata and passages."""
+    return sum(
+        len(context.content) + context.metadata.ByteSize() + len(context.passages)
+        for context in request.contexts
+    )
 
 
 def check_vectors_given(contexts: Sequence[Prepared]) -> None:
@@ -330,6 +337,7 @@ def _json(value: struct_pb2.Value, field: str) -> Any:
 
 def context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
     """The types by their numbers."""
+    check_most(len(numbers), MAX_CHOICES, "context_types")
     for i, number in enumerate(numbers):
         if number not in (ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL):
             raise InvalidField(f"context_types[{i}]", f"{number} is not a type of context")
@@ -355,6 +363,12 @@ def fraction(value: float, field: str) -> float:
     if not 0.0 <= value <= 1.0:  # so NaN is refused too
         raise InvalidField(field, f"is {value}, not in [0, 1]")
     return value
+
+
+def check_most(count: int, most: int, field: str) -> None:
+    """Refuses a list that is too long to look at each of it."""
+    if count > most:
+        raise InvalidField(field, f"has {count:,} entries, at most {most} are allowed")
 
 
 def check_count(count: int, most: int, field: str) -> None:

@@ -269,6 +269,7 @@ def _memory(memory: Memory) -> memories_pb2.Memory:
 
 
 def _without(paths: Sequence[int]) -> frozenset[RecallPath]:
+    decode.check_most(len(paths), decode.MAX_CHOICES, "without")
     for i, path in enumerate(paths):
         if path not in tuple(RecallPath):
             raise InvalidField(f"without[{i}]", f"{path} is not a path")

@@ -10,6 +10,7 @@ from typing import Any
 from vikingd import uri as uris
 from vikingd.config import Retrieval as Defaults
 from vikingd.errors import InvalidField
+from vikingd.index.where import MAX_CLAUSES
 from vikingd.model import Stage
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.query import (
@@ -179,6 +180,7 @@ def _weight(value: float, field: str) -> float:
 
 
 def _include(numbers: Sequence[int]) -> frozenset[Include]:
+    decode.check_most(len(numbers), decode.MAX_CHOICES, "include")
     for i, number in enumerate(numbers):
         if number not in tuple(Include):
             raise InvalidField(f"include[{i}]", f"{number} is nothing that an item can bring")
@@ -186,8 +188,7 @@ def _include(numbers: Sequence[int]) -> frozenset[Include]:
 
 
 def _boosts(boosts: Sequence[retrieval_pb2.Boost]) -> tuple[Boost, ...]:
-    if len(boosts) > MAX_BOOSTS:
-        raise InvalidField("boosts", f"has {len(boosts)} entries, at most {MAX_BOOSTS} are allowed")
+    decode.check_most(len(boosts), MAX_BOOSTS, "boosts")
     return tuple(_boost(boost, f"boosts[{i}]") for i, boost in enumerate(boosts))
 
 
@@ -202,6 +203,7 @@ def _boost(boost: retrieval_pb2.Boost, field: str) -> Boost:
 
 
 def _optional(keys: Sequence[str], where: Mapping[str, Any]) -> tuple[str, ...]:
+    decode.check_most(len(keys), MAX_CLAUSES, "optional_clauses")
     for i, key in enumerate(keys):
         if key not in where:
             raise InvalidField(f"optional_clauses[{i}]", f"{key!r} is no key at the top of where")
