@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -44,6 +45,21 @@ def test_get_of_nothing(store: Store) -> None:
     ):
         with pytest.raises(NotFound):
             read()
+
+
+def test_passages_of_a_long_file_are_read_in_one_reading(store: Store) -> None:
+    """Thousands of them take as long as the content, not as long as that for each."""
+    words = [f"{i:09}".replace("0", "零") for i in range(100_000)]
+    cut = [Passage("", 10 * i, 10 * i + 9) for i in range(0, 100_000, 25)]
+    guide, memories = f"{DOCS}/a.md", "viking://user/memories/a.md"
+    put(store, *(file(uri, " ".join(words), passages=cut) for uri in (guide, memories)))
+    began = time.process_time()
+    passages = store.passages_of([guide])
+    entries = store.memories_below("viking://user/memories")
+    assert time.process_time() - began < 1
+    assert [text for _, _, _, text in passages.values()] == words[::25]
+    assert [entry.passage for entry in entries] == words[::25]
+    assert [entry.ordinal for entry in entries] == list(range(1, 4001))
 
 
 @pytest.mark.parametrize("limit", [1, 2, 100])

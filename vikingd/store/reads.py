@@ -8,6 +8,8 @@ import sqlite3
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,9 +56,8 @@ FROM texts LEFT JOIN entries ON text_id = texts.id
 WHERE context_id = ? AND ordinal > 0 ORDER BY ordinal
 """
 _ENTRIES = """
-SELECT uri, entries.id, reinforcement, access_count, entries.time, entries.created_at,
-    ordinal, section, "start", "end", CASE ordinal WHEN 0 THEN abstract ELSE
-    substr(content, "start" + 1, "end" - "start") END
+SELECT context_id, uri, entries.id, reinforcement, access_count, entries.time, entries.created_at,
+    ordinal, section, "start", "end"
 FROM contexts JOIN texts ON context_id = contexts.id JOIN entries ON text_id = texts.id
 WHERE tenant = 'default'
 """
@@ -82,9 +83,14 @@ def _after(token: str) -> tuple[bool, str]:
     return kind == "d", uri
 
 
-def _stored_entry(row: Sequence[Any]) -> StoredEntry:
-    uri, entry_id, reinforcement, accesses, time, created_at, *place = row
-    return StoredEntry(uri, Entry(entry_id, reinforcement, accesses, time, created_at), *place)
+def _stored_entries(db: sqlite3.Connection, rows: sqlite3.Cursor) -> Iterator[StoredEntry]:
+    """The rows of `_ENTRIES`, by context; the texts of each are read once."""
+    for context_id, of_context in groupby(rows, key=itemgetter(0)):
+        texts = db.execute("SELECT abstract, content FROM contexts WHERE id = ?", (context_id,))
+        abstract, content = texts.fetchone()
+        for _, uri, *known, ordinal, section, start, end in of_context:
+            text = content[start:end] if ordinal else abstract
+            yield StoredEntry(uri, Entry(*known), ordinal, section, start, end, text)
 
 
 def _size(path: str) -> int:
@@ -199,15 +205,22 @@ class Reads:
 
     def passages_of(self, uris: Sequence[str]) -> dict[tuple[str, int], tuple[str, int, int, str]]:
         """(section, start, end, text) of all passages of contexts by URI and number."""
+        found: dict[tuple[str, int], tuple[str, int, int, str]] = {}
         with self._snapshot() as db:
-            rows = db.execute(
-                'SELECT uri, ordinal, section, "start", "end", '
-                'substr(content, "start" + 1, "end" - "start") '
-                "FROM contexts JOIN texts ON context_id = contexts.id WHERE tenant = 'default' "
-                "AND uri IN (SELECT value FROM json_each(?)) AND ordinal > 0",
+            contexts = db.execute(
+                "SELECT id, uri, content FROM contexts WHERE tenant = 'default' "
+                "AND uri IN (SELECT value FROM json_each(?))",
                 (json.dumps(uris),),
             )
-            return {(uri, ordinal): tuple(rest) for uri, ordinal, *rest in rows}
+            for context_id, uri, content in contexts:  # a substr() would read it for each passage
+                rows = db.execute(
+                    'SELECT ordinal, section, "start", "end" FROM texts '
+                    "WHERE context_id = ? AND ordinal > 0",
+                    (context_id,),
+                )
+                for ordinal, section, start, end in rows:
+                    found[uri, ordinal] = (section, start, end, content[start:end])
+        return found
 
     def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:
         """(what is known of memories by the ids of their texts, the revision that was read).
@@ -229,7 +242,7 @@ class Reads:
             rows = db.execute(
                 f"{_ENTRIES} AND uri >= ? AND uri < ? ORDER BY uri, ordinal", subtree_bounds(root)
             )
-            return [_stored_entry(row) for row in rows]
+            return list(_stored_entries(db, rows))
 
     def memories(self, ids: Sequence[int]) -> list[StoredEntry]:
         """Memories by their ids, those that are there, by URI and place, without their vectors."""
@@ -239,7 +252,7 @@ class Reads:
                 "ORDER BY uri, ordinal",
                 (json.dumps(ids),),
             )
-            return [_stored_entry(row) for row in rows]
+            return list(_stored_entries(db, rows))
 
     def memory_file(self, uri: str) -> MemoryFile | None:
         """A file with its memories; None where there is no such file."""
