@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import re
 import socket
 import subprocess
@@ -294,6 +295,14 @@ def test_a_deadline_ends_a_call_that_gets_no_answer() -> None:
                 hasty.stats()
             assert caught.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
             assert client.timeout == 60
+
+
+@pytest.mark.parametrize("timeout", [math.inf, 1e12])
+def test_a_deadline_beyond_all_time_is_none(address: str, timeout: float) -> None:
+    """What gRPC cannot count to is waited for, and not over at once."""
+    with Client(address, timeout=timeout) as client:
+        assert client.stats().version
+        assert client.timeout == timeout
 
 
 def test_a_proxy_in_the_environment_is_passed_by(

@@ -14,6 +14,8 @@ from vikingd.client.channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, Option, Stu
 from vikingd.client.errors import from_rpc_error, sendable
 from vikingd.client.methods import RETRIED, Method, Methods, Pages
 
+_LONGEST = 1e9  # seconds: gRPC counts in nanoseconds, of which far longer times have too many
+
 
 class _Connected(Methods):
     def __init__(
@@ -34,6 +36,11 @@ class _Connected(Methods):
         other = copy.copy(self)
         other.timeout = timeout
         return other
+
+    @property
+    def _deadline(self) -> float | None:
+        """The timeout as gRPC takes it: where it cannot count so far, it would not wait at all."""
+        return None if self.timeout is None or self.timeout > _LONGEST else self.timeout
 
     @abstractmethod
     def _connect(self, options: Sequence[Option]) -> None:
@@ -59,7 +66,7 @@ class Connection(_Connected):
 
     def _send(self, rpc: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any) -> Any:
         try:
-            return rpc(request, timeout=self.timeout)
+            return rpc(request, timeout=self._deadline)
         except grpc.RpcError as error:
             raise from_rpc_error(error) from None
 
@@ -107,7 +114,7 @@ class AsyncConnection(_Connected):
 
     async def _send(self, rpc: Any, request: Any) -> Any:
         try:
-            return await rpc(request, timeout=self.timeout)
+            return await rpc(request, timeout=self._deadline)
         except grpc.RpcError as error:
             raise from_rpc_error(error) from None
 
