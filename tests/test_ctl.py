@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -371,6 +372,18 @@ def test_failures_have_their_exit_codes_and_are_told_on_stderr(
     code, out, err = ctl(*arguments, "--json")
     assert (code, out) == (expected, "")
     assert json.loads(err)["message"]
+
+
+@pytest.mark.parametrize("arguments", [["tree"], ["tree", "--json"], ["export", "viking://"]])
+def test_a_full_disk_is_told_without_a_traceback(daemon: str, arguments: list[str]) -> None:
+    """What can't be written to stdout is a failure like others, in one line."""
+    to = ["--to", "-"] if arguments[0] == "export" else []
+    command = [sys.executable, "-m", "vikingd.ctl.main", *arguments, *to, "--address", daemon]
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 1
+    assert run.stderr.count("\n") == 1
+    assert "can't read or write: No space left on device" in run.stderr
 
 
 def test_an_unreachable_daemon_is_told_with_the_way_to_start_it(ctl: Ctl) -> None:

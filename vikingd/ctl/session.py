@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, BinaryIO, get_type_hints
 
@@ -31,6 +32,8 @@ _EXIT_CODES = {
 
 # Wide enough that nothing wraps where no person reads it at a width.
 _PIPE_WIDTH = 4096
+
+_NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
 
 _ADDRESS_VARIABLE = "VIKINGCTL_ADDRESS"
 
@@ -91,6 +94,7 @@ class Session:
     def show_json(self, text: str) -> None:
         """Prints JSON as it is, at any width."""
         self.out.file.write(text + "\n")
+        self.out.file.flush()
 
     def note(self, text: str, style: str = "") -> None:
         """Says something beside the result, on stderr; nothing with --json."""
@@ -162,6 +166,13 @@ def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
         raise typer.BadParameter(f"an argument can't be sent: {error}") from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:  # whoever read stdout has seen enough
+        raise
+    except OSError as error:
+        _tell(ClientError(_NOT_DONE, f"can't read or write: {error.strerror}", "IO"), "", as_json)
+        with suppress(OSError):  # what stdout still holds is not tried again at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(OTHER) from None
 
 
 def text_of(file: BinaryIO) -> str:
