@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
@@ -25,7 +26,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _PREFIX = "/viking."  # of our methods; those of health and reflection stay as they are
 _LENGTH_DELIMITED = 2  # wire type
-_LOOKED_THROUGH = 512 << 10  # bytes: a longer message may have so many fields that it takes seconds
+_LOOKED_AT = 100_000  # fields of a message that does not parse: millions would take seconds
 
 _log = structlog.stdlib.get_logger("vikingd.wire")
 
@@ -103,7 +104,7 @@ def _guard(method: str, handler: Any, metrics: Metrics, tracing: Tracing | None)
 
 def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
     """Why a message does not parse: the first string that is not UTF-8, by its path."""
-    path = _bad_string(data, descriptor) if len(data) <= _LOOKED_THROUGH else None
+    path = _bad_string(data, descriptor, count(_LOOKED_AT, -1))
     if path is not None:
         return InvalidField(path, "is not valid UTF-8")
     return InvalidField(
@@ -112,13 +113,16 @@ def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
     )
 
 
-def _bad_string(data: bytes, descriptor: Descriptor) -> str | None:
+def _bad_string(data: bytes, descriptor: Descriptor, left: Iterator[int]) -> str | None:
+    """The path of the first one among so many fields as are `left`."""
     try:
         fields: Any = UnknownFieldSet(Empty.FromString(data))
     except DecodeError:
         return None
     counts: dict[int, int] = {}
     for raw in fields:
+        if next(left) <= 0:
+            break
         field: Any = descriptor.fields_by_number.get(raw.field_number)
         if field is None or raw.wire_type != _LENGTH_DELIMITED:
             continue
@@ -132,7 +136,7 @@ def _bad_string(data: bytes, descriptor: Descriptor) -> str | None:
             except UnicodeDecodeError:
                 return name
         elif field.type == FieldDescriptor.TYPE_MESSAGE:
-            below = _bad_string(raw.data, field.message_type)
+            below = _bad_string(raw.data, field.message_type, left)
             if below is not None:
                 return f"{name}.{below}"
     return None
