@@ -203,6 +203,24 @@ def test_lists_that_say_the_same_too_often_are_refused_before_they_are_read() ->
         recall.recall_query(paths, None, Settings().recall)
 
 
+def test_filters_of_a_request_are_bounded_together() -> None:
+    """They are gone through while all other callers wait."""
+    half = to_struct({"a": {"$in": ["x" * 1000] * 135}})
+    assert 128 << 10 < half.ByteSize() < 160 << 10
+    whole = to_struct({"$or": [{"a": "x" * 200_000}, {"b": "x" * 70_000}]})
+    find = retrieval_pb2.FindRequest(query="x", where=half)
+    assert decode.find_query(find, None)[0].where is not None
+    with pytest.raises(InvalidField, match=r"^where: has .* bytes of filters, at most 262,144"):
+        decode.find_query(retrieval_pb2.FindRequest(query="x", where=whole), None)
+    with pytest.raises(InvalidField, match=r"^requests: has .* bytes of filters"):
+        decode.find_queries([find, find], None)
+    boosted = retrieval_pb2.RetrieveRequest(query="x", where=half)
+    retrieve.query_of(boosted, None, Settings().retrieval)
+    boosted.boosts.add(factor=2, where=half)
+    with pytest.raises(InvalidField, match=r"^where: has .* bytes of filters"):
+        retrieve.query_of(boosted, None, Settings().retrieval)
+
+
 def test_query_may_have_16_kib_and_no_byte_more() -> None:
     """The limit counts UTF-8 bytes, not characters."""
     for text in ("x" * 16_384, "é" * 8192, "界" * 5461 + "x"):

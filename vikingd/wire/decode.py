@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,9 @@ MAX_QUERY_BYTES = 16 << 10
 MAX_DIRECTORIES = 65_536
 MAX_BATCH = 1000
 MAX_FINDS = 256
+MAX_FILTER_BYTES = 256 << 10
+"""Of all filters of a request: they are gone through on the event loop."""
+
 MAX_CHOICES = 100
 """Values of an enum in one field, repeats included."""
 DEFAULT_PAGE = 1000
@@ -66,6 +69,7 @@ def find_query(
             f"is {request.max_directories}, at most {MAX_DIRECTORIES} is allowed",
         )
     thinking = _is_thinking(request, limit)
+    check_filters([request.where], "where")
     query = FindQuery(
         text=text,
         target_uri=target_uri(request.target_uri, "target_uri"),
@@ -120,6 +124,7 @@ def find_queries(
 ) -> list[tuple[FindQuery, Vector | None]]:
     """The queries of a batch."""
     check_count(len(requests), MAX_FINDS, "requests")
+    check_filters([request.where for request in requests], "requests")
     out = []
     for i, request in enumerate(requests):
         try:
@@ -193,6 +198,15 @@ def page(page_size: int, page_token: str, uri: str) -> tuple[int, str]:
         if kind not in ("d", "f") or not uris.is_within(last, uri):
             raise InvalidField("page_token", "is not one that an earlier page of this listing gave")
     return page_size or DEFAULT_PAGE, after
+
+
+def check_filters(filters: Iterable[struct_pb2.Struct], field: str) -> None:
+    """Refuses filters that together are too long to look at each of their values."""
+    size = sum(struct.ByteSize() for struct in filters)
+    if size > MAX_FILTER_BYTES:
+        raise InvalidField(
+            field, f"has {size:,} bytes of filters, at most {MAX_FILTER_BYTES:,} are allowed"
+        )
 
 
 def json_object(struct: struct_pb2.Struct, field: str) -> dict[str, Any]:

@@ -42,6 +42,8 @@ def query_of(
         InvalidField: naming the field as in the proto.
     """
     mode = _mode(request.mode)
+    decode.check_most(len(request.boosts), MAX_BOOSTS, "boosts")
+    decode.check_filters([request.where, *(boost.where for boost in request.boosts)], "where")
     where = decode.json_object(request.where, "where") if request.HasField("where") else None
     text = decode.query_text(request.query)
     listing = not text and not request.vector and mode is Mode.KEYWORD and bool(where)
@@ -188,7 +190,6 @@ def _include(numbers: Sequence[int]) -> frozenset[Include]:
 
 
 def _boosts(boosts: Sequence[retrieval_pb2.Boost]) -> tuple[Boost, ...]:
-    decode.check_most(len(boosts), MAX_BOOSTS, "boosts")
     return tuple(_boost(boost, f"boosts[{i}]") for i, boost in enumerate(boosts))
 
 
