@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from vikingd.client import AsyncClient, Client, InvalidField, Unreachable
+from vikingd.client.interrupts import held_back
 
 TOP = "viking://resources/docs"
 
@@ -123,3 +126,24 @@ def test_a_path_or_a_daemon_that_is_not_there_is_an_error(client: Client, tmp_pa
         client.import_path(tmp_path / "none", TOP, delete=True)
     with Client("127.0.0.1:1", retries=False) as nobody, pytest.raises(Unreachable):
         nobody.import_path(tmp_path, TOP)
+
+
+def test_ctrl_c_comes_after_what_must_not_be_broken_off() -> None:
+    """Once; in another thread nothing is held back, for it never comes there."""
+    done: list[int] = []
+
+    def work() -> None:
+        with held_back():
+            os.kill(os.getpid(), signal.SIGINT)
+            for i in range(1000):
+                done.append(-i)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert len(done) == 1000
+    before = signal.getsignal(signal.SIGINT)
+    with ThreadPoolExecutor(1) as pool, held_back():
+        inside = signal.getsignal(signal.SIGINT)
+        assert pool.submit(lambda: held_back().__enter__()).result() is None
+        assert signal.getsignal(signal.SIGINT) is inside is not before
+    assert signal.getsignal(signal.SIGINT) is before

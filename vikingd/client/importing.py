@@ -16,6 +16,7 @@ import grpc
 from vikingd import uri as uris
 from vikingd.client.domain import entry_of, micros
 from vikingd.client.errors import ClientError
+from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.client.requests import context_input
 from vikingd.ingest.files import Unreadable
@@ -141,7 +142,8 @@ class Importer:
                 for batch in _batches(self._changed(items)):
                     if len(self._pending) == IN_FLIGHT:
                         self._collect(wait(self._pending, return_when=FIRST_COMPLETED).done)
-                    self._pending.add(pool.submit(self._put, batch))
+                    with held_back():
+                        self._pending.add(pool.submit(self._put, batch))
                 self._collect(wait(self._pending).done)
                 self._check_cancelled()
                 if self._delete:

@@ -18,6 +18,7 @@ import grpc
 from vikingd import uri as uris
 from vikingd.client import ClientError
 from vikingd.client.domain import context_of
+from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.ingest.records import SIDECAR, line_of, sidecar_line_of
 from vikingd.model import Context
@@ -127,7 +128,8 @@ class Exporter:
             waiting = iter(self.uris)
             while True:
                 while len(ahead) < IN_FLIGHT and (uri := next(waiting, None)) is not None:
-                    ahead.append(pool.submit(self._get, uri))
+                    with held_back():
+                        ahead.append(pool.submit(self._get, uri))
                 if not ahead:
                     break
                 if context := ahead.popleft().result():

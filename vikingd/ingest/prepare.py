@@ -16,6 +16,8 @@ from vikingd.text import script_of, text_to_index
 MAX_ABSTRACT_BYTES = 8 << 10
 MAX_OVERVIEW_BYTES = 64 << 10
 MAX_CONTENT_BYTES = 2 << 20
+_TIMES = 16  # the content's length: what passages that overlap may come to
+_MIN_TOGETHER = 1 << 16  # characters, of however short a content
 MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999
 
 
@@ -70,7 +72,7 @@ def check(draft: Draft, field: str = "") -> Draft:
         raise InvalidField(f"{prefix}content", "must be empty for a directory")
     if draft.is_directory and draft.passages:
         raise InvalidField(f"{prefix}passages", "must be empty for a directory")
-    _check_passages(draft.passages or (), len(draft.content), f"{prefix}passages")
+    _check_passages(draft, draft.passages or (), f"{prefix}passages")
     if uris.context_type(uri) is not ContextType.MEMORY:
         for i, passage in enumerate(draft.passages or ()):
             if passage.entry is not None:
@@ -117,9 +119,10 @@ def _check_vector(vector: bytes, field: str) -> None:
         raise InvalidField(field, f"has {len(vector)} bytes, which is no whole number of float32")
 
 
-def _check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
+def _check_passages(draft: Draft, passages: Sequence[Passage], field: str) -> None:
     check_passage_count(len(passages), field)
-    previous = -1
+    length = len(draft.content)
+    previous, together = -1, 0
     for i, passage in enumerate(passages):
         here = f"{field}[{i}]"
         check_text(passage.section, MAX_SECTION_BYTES, f"{here}.section")
@@ -131,3 +134,11 @@ def _check_passages(passages: Sequence[Passage], length: int, field: str) -> Non
             raise InvalidField(f"{here}.end", f"must be at most {length}, the content's length")
         _check_vector(passage.vector, f"{here}.vector")
         previous = passage.start
+        together += passage.end - passage.start + len(passage.section) + len(draft.title)
+    most = max(_TIMES * length, _MIN_TOGETHER)
+    if together > most:
+        raise InvalidField(
+            field,
+            f"have {together:,} characters together, with the title and their sections: of this "
+            f"content at most {most:,} are allowed",
+        )

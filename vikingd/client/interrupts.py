@@ -1,0 +1,28 @@
+"""Ctrl-C where it does no harm."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Lets Ctrl-C come after the block: amid a pool's locks it would leave one taken for ever.
+
+    Python gives it to the main thread alone; elsewhere there is nothing to hold back.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came and callable(before):
+            before(*came[0])
