@@ -13,16 +13,18 @@ from typing import Any
 def held_back() -> Iterator[None]:
     """Lets Ctrl-C come after the block: amid a pool's locks it would leave one taken for ever.
 
-    Python gives it to the main thread alone; elsewhere there is nothing to hold back.
+    Python gives it to the main thread alone, where a handler of Python's is set; elsewhere there is
+    nothing to hold back.
     """
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
     came: list[Any] = []
-    before = signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    signal.signal(signal.SIGINT, lambda *what: came.append(what))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-        if came and callable(before):
+        if came:
             before(*came[0])
