@@ -30,7 +30,7 @@ from vikingd.index import postings, rows
 from vikingd.index.base import Stored
 from vikingd.index.commit import Commit
 from vikingd.index.contents import Contents
-from vikingd.index.reuse import Rows
+from vikingd.index.reuse import ReusedRows
 from vikingd.index.rows import grown
 from vikingd.index.snapshot import Links, Names, Snapshot
 from vikingd.index.vocabulary import Vocabulary
@@ -80,9 +80,9 @@ class Generation:
         # The numbers of the base's directories: row d has slot d. They stay as they are, mapped:
         # what changes gets a slot behind them, in a copy that has room. So do means.
         self.slot: I32 = np.arange(self.dirs, dtype=np.int32)
-        self.slots = Rows(self.dirs)
+        self.slots = ReusedRows(self.dirs)
         self.counts, self.mean_slot = base.counts, base.mean_slot
-        self.means = Rows(len(base.mean_count))
+        self.means = ReusedRows(len(base.mean_count))
         self.mean_count = base.mean_count
         self.tail_sum = np.zeros((0, self.dimension), np.int64)
         self.tail_mean = np.zeros((0, self.dimension), np.float32)

@@ -11,7 +11,7 @@ from viking_kernels.arrays import I32
 from vikingd.index.snapshot import Snapshot
 
 
-class Rows:
+class ReusedRows:
     """Numbers of rows behind those of a base, which stay.
 
     Attributes:
