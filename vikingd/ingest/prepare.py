@@ -72,7 +72,7 @@ def check(draft: Draft, field: str = "") -> Draft:
         raise InvalidField(f"{prefix}content", "must be empty for a directory")
     if draft.is_directory and draft.passages:
         raise InvalidField(f"{prefix}passages", "must be empty for a directory")
-    _check_passages(draft, draft.passages or (), f"{prefix}passages")
+    _check_passages(draft.passages or (), len(draft.content), f"{prefix}passages")
     if uris.context_type(uri) is not ContextType.MEMORY:
         for i, passage in enumerate(draft.passages or ()):
             if passage.entry is not None:
@@ -119,9 +119,8 @@ def _check_vector(vector: bytes, field: str) -> None:
         raise InvalidField(field, f"has {len(vector)} bytes, which is no whole number of float32")
 
 
-def _check_passages(draft: Draft, passages: Sequence[Passage], field: str) -> None:
+def _check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
     check_passage_count(len(passages), field)
-    length = len(draft.content)
     previous, together = -1, 0
     for i, passage in enumerate(passages):
         here = f"{field}[{i}]"
@@ -134,11 +133,11 @@ def _check_passages(draft: Draft, passages: Sequence[Passage], field: str) -> No
             raise InvalidField(f"{here}.end", f"must be at most {length}, the content's length")
         _check_vector(passage.vector, f"{here}.vector")
         previous = passage.start
-        together += passage.end - passage.start + len(passage.section) + len(draft.title)
+        together += passage.end - passage.start
     most = max(_TIMES * length, _MIN_TOGETHER)
     if together > most:
         raise InvalidField(
             field,
-            f"have {together:,} characters together, with the title and their sections: of this "
-            f"content at most {most:,} are allowed",
+            f"overlap: they have {together:,} characters together, of this content at most "
+            f"{most:,} are allowed",
         )

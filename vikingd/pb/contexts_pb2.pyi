@@ -212,9 +212,8 @@ class ContextInput(_message.Message):
 
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Passage]:
-        """How the content is cut, by rising start, at most 4,096; with their sections and the title
-        together at most 16 times as long as the content, or 65,536 characters. Empty: the daemon cuts
-        it.
+        """How the content is cut, by rising start, at most 4,096. Where they overlap, they are together at
+        most 16 times as long as the content, or 65,536 characters. Empty: the daemon cuts it.
         """
 
     @_builtins.property
