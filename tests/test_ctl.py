@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO, StringIO, TextIOWrapper
@@ -30,6 +31,7 @@ from vikingd.pb.contexts_pb2 import Context, GetResponse
 from vikingd.pb.retrieval_pb2 import FindResponse, ScoreParts
 
 README = Path(vikingd.__file__).parents[1] / "README.md"
+PYPROJECT = README.with_name("pyproject.toml")
 COMMANDS = sorted(command.name or "" for command in main.app.registered_commands)
 RPCS = {
     f"{service.full_name}/{method.name}"
@@ -384,6 +386,33 @@ def test_a_full_disk_is_told_without_a_traceback(daemon: str, arguments: list[st
     assert run.returncode == 1
     assert run.stderr.count("\n") == 1
     assert "can't read or write: No space left on device" in run.stderr
+
+
+INTERRUPTED = {
+    "while it loads": """
+class Finder:
+    def find_spec(name, *_):
+        if name == "rich":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Finder)
+""",
+    "while it has loaded": """
+import typer.main
+typer.main.get_command = lambda _: signal.raise_signal(signal.SIGINT)
+""",
+}
+
+
+@pytest.mark.parametrize("program", ["vikingctl", "vikingd"])
+@pytest.mark.parametrize("moment", INTERRUPTED)
+def test_ctrl_c_is_quiet_before_a_command_runs(program: str, moment: str) -> None:
+    """The exit code is 130, as later on."""
+    module, name = tomllib.loads(PYPROJECT.read_text())["project"]["scripts"][program].split(":")
+    code = f"import signal, sys\n{INTERRUPTED[moment]}\nfrom {module} import {name}\n{name}()"
+    run = subprocess.run(
+        [sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
 
 
 def test_an_unreachable_daemon_is_told_with_the_way_to_start_it(ctl: Ctl) -> None:
