@@ -388,6 +388,30 @@ def test_a_full_disk_is_told_without_a_traceback(daemon: str, arguments: list[st
     assert "can't read or write: No space left on device" in run.stderr
 
 
+def test_what_stdout_cannot_encode_is_escaped(
+    client: MessageClient, daemon: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By JSON's escapes, so that JSON is the same in any encoding, that of an error too."""
+    uri, missing = "viking://resources/喝茶.md", "viking://resources/café.md"
+    client.put([Draft(uri, content="é – 😀 tea")])
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+
+    def run(*arguments: str) -> tuple[int, bytes, bytes]:
+        command = [sys.executable, "-m", "vikingd.ctl.main", "--address", daemon, *arguments]
+        done = subprocess.run(command, capture_output=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    for command in (["find", "tea"], ["tree"]):
+        code, out, err = run(*command)
+        assert (code, err) == (0, b"")
+        assert rb"\u559d\u8336.md" in out
+    assert run("get", uri, "--content") == (0, rb"\u00e9 \u2013 \ud83d\ude00 tea" + b"\n", b"")
+    assert Parse(run("get", uri, "--json")[1], GetResponse()).context == client.get(uri).context
+    code, _, err = run("get", missing, "--json")
+    assert code == 4
+    assert json.loads(err)["metadata"]["uri"] == missing
+
+
 INTERRUPTED = {
     "while it loads": """
 class Finder:

@@ -13,7 +13,15 @@ from vikingd.ctl import reading, remembering, retrieving, running, searching, wr
 from vikingd.ctl.demo import demo
 from vikingd.ctl.export_command import export
 from vikingd.ctl.import_command import import_
-from vikingd.ctl.session import USAGE, Address, AsJson, Common, Timeout, connected
+from vikingd.ctl.session import (
+    USAGE,
+    Address,
+    AsJson,
+    Common,
+    Timeout,
+    connected,
+    escape_what_cannot_be_encoded,
+)
 
 app = typer.Typer(
     name="vikingctl",
@@ -77,6 +85,7 @@ def _common(
 
 def main() -> None:
     """Runs the command line and exits."""
+    escape_what_cannot_be_encoded()
     if "--json" not in sys.argv:
         app()
     try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import inspect
+import io
 import json
 import os
 import sys
@@ -173,6 +175,19 @@ def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
         with suppress(OSError):  # what stdout still holds is not tried again at the end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(OTHER) from None
+
+
+def escape_what_cannot_be_encoded() -> None:
+    """Lets stdout and stderr take any text, in whatever encoding; JSON stays the same JSON."""
+    codecs.register_error("json", _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="json")
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def text_of(file: BinaryIO) -> str:
