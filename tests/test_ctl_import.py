@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.json_format import Parse
+from patience import eventually
 
 from vikingd.client import Draft, importing
 from vikingd.client.importing import Importer
@@ -293,6 +294,17 @@ def test_the_demo_cleans_up_when_it_is_interrupted(tmp_path: Path) -> None:
     assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
     assert _running(tmp_path) == []
+
+
+def test_the_demos_daemon_ends_with_it(tmp_path: Path) -> None:
+    """Also where nothing is left to end it: the demo was killed."""
+    environment = os.environ | {"VIKINGD_EMBEDDING__PROVIDER": "none", "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "vikingd.ctl.main", "demo"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as demo:
+        assert demo.stdout is not None
+        demo.stdout.readline()  # the daemon serves
+        demo.kill()
+    eventually(lambda: not _running(tmp_path))
 
 
 def test_the_demo_says_how_to_install_the_daemon(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,12 +124,12 @@ def serving(*options: str, quiet: bool) -> Iterator[str]:
             "SERVER_NOT_INSTALLED",
         )
     with tempfile.TemporaryDirectory(prefix="vikingd-demo-") as store:
-        command = [sys.executable, "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0",
+        command = [sys.executable, "-m", "vikingd.ctl.daemon", "serve", "--listen", "127.0.0.1:0",
                    "--path", store, "--config", os.devnull, *options]  # fmt: skip
         # Ctrl-C reaches this process alone, which then ends the daemon in good order.
         daemon = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            start_new_session=True,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, start_new_session=True,
         )  # fmt: skip
         try:
             yield _address(daemon, quiet=quiet)

@@ -1,0 +1,21 @@
+"""The daemon of vikingctl demo: vikingd, which ends with the process that holds its stdin open."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+from vikingd import server
+
+_STDIN = 0
+
+
+def _end_with_parent() -> None:
+    os.read(_STDIN, 1)  # nothing ever comes but the end
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    server.main()
