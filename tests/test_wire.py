@@ -924,6 +924,21 @@ def test_daemon_holds_its_store_and_drains_at_the_end(tmp_path: Path) -> None:
         assert daemon.wait(10) == 0
 
 
+def test_calls_that_wait_at_the_end_are_answered(tmp_path: Path) -> None:
+    """SIGTERM cancels none of many at once; one that came too late is UNAVAILABLE."""
+    with (
+        running(tmp_path, VIKINGD_EMBEDDING__PROVIDER="none") as (daemon, address),
+        grpc.insecure_channel(address) as channel,
+    ):
+        find = retrieval_pb2_grpc.RetrievalStub(channel).Find
+        calls = [find.future(retrieval_pb2.FindRequest(query="tea")) for _ in range(200)]
+        calls[0].result(20)
+        daemon.send_signal(signal.SIGTERM)
+        codes = {call.code() for call in calls}
+        assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+        assert daemon.wait(10) == 0
+
+
 def test_each_vector_of_a_batch_stays_where_it_was_given() -> None:
     """Vectors of passages and of contexts come out at unit length, each in its own place."""
     axes = np.eye(4, dtype="<f4") * 3

@@ -122,8 +122,9 @@ async def _serve(
     models: Models,
 ) -> None:
     threads, observer = Threads(), Observer(metrics, tracing)
+    boundary = Boundary(metrics, tracing)
     server = grpc.aio.server(
-        interceptors=(Boundary(metrics, tracing),),
+        interceptors=(boundary,),
         options=(
             ("grpc.max_receive_message_length", settings.limits.max_message_bytes),
             ("grpc.max_send_message_length", -1),
@@ -168,6 +169,7 @@ async def _serve(
     threading.Timer(_LAST_RESORT, _give_up, (int(_is_lost(engine)),)).start()
     watch.cancel()
     await state.servicer.enter_graceful_shutdown()
+    await boundary.take_in()
     await server.stop(_GRACE)
     await models.close()
     threads.shutdown()

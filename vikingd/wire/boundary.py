@@ -26,6 +26,7 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _PREFIX = "/viking."  # of our methods; those of health and reflection stay as they are
 _LENGTH_DELIMITED = 2  # wire type
+_QUIET, _MOST_TURNS = 0.01, 50  # seconds without a call after which none waits, and how often so
 _LOOKED_AT = 100_000  # fields of a message that does not parse: millions would take seconds
 
 _log = structlog.stdlib.get_logger("vikingd.wire")
@@ -38,6 +39,9 @@ class Boundary(grpc.aio.ServerInterceptor):
         self._metrics = metrics
         self._tracing = tracing
         self._guarded: dict[str, Handler] = {}
+        self._arrived = 0
+        self._begins = asyncio.Event()
+        self._begins.set()
 
     async def intercept_service(
         self,
@@ -45,6 +49,8 @@ class Boundary(grpc.aio.ServerInterceptor):
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
         """The guarded handler of a method; one is made for each method, not for each call."""
+        self._arrived += 1
+        await self._begins.wait()
         method = handler_call_details.method
         if (guarded := self._guarded.get(method)) is not None:
             return guarded
@@ -53,6 +59,19 @@ class Boundary(grpc.aio.ServerInterceptor):
             return handler
         guarded = _guard(method, handler, self._metrics, self._tracing)
         return self._guarded.setdefault(method, guarded)
+
+    async def take_in(self) -> None:
+        """Takes in the calls that wait in gRPC's queue, which cancels them when it is stopped.
+
+        None begins meanwhile: who waits for an answer sends nothing more, so that the queue ends.
+        """
+        self._begins.clear()
+        for _ in range(_MOST_TURNS):
+            arrived = self._arrived
+            await asyncio.sleep(_QUIET)
+            if self._arrived == arrived:
+                break
+        self._begins.set()
 
 
 def _guard(method: str, handler: Any, metrics: Metrics, tracing: Tracing | None) -> Handler:
