@@ -61,7 +61,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         return self._guarded.setdefault(method, guarded)
 
     async def take_in(self) -> None:
-        """Takes in the calls that wait in gRPC's queue, which cancels them when it is stopped.
+        """Takes in what waits in gRPC's queue, which its stop would cancel (grpc/grpc#41785).
 
         None begins meanwhile: who waits for an answer sends nothing more, so that the queue ends.
         """
