@@ -1,12 +1,10 @@
-"""The protocol of rerankers, how they fail, and the one place that opens them."""
+"""The protocol of rerankers, how they fail, and what scores are made of theirs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from typing import Protocol
-
-from vikingd.rerank.settings import BackendSettings
 
 DOUBAO = "doubao-seed-rerank"
 """The model at Volcengine unless another is set."""
@@ -40,35 +38,6 @@ class Reranker(Protocol):
 
     async def close(self) -> None:
         """Lets go of connections and threads."""
-
-
-def open_backend(settings: BackendSettings) -> Reranker:
-    """Builds what the settings name; only its own libraries are imported.
-
-    Raises:
-        RerankFailed: it can't work here; the message says what to do.
-    """
-    if settings.kind == "onnx":
-        try:
-            from vikingd.rerank.local import CrossEncoder
-        except ImportError as error:
-            raise RerankFailed(
-                f"{error.name} is not installed; install it with: pip install 'vikingd[onnx]'"
-            ) from None
-        return CrossEncoder(settings)
-    from vikingd.rerank.endpoint import Endpoint
-
-    return Endpoint(settings)
-
-
-def backend_name(settings: BackendSettings) -> str:
-    """What it is called in replies, logs and metrics: "kind/model"."""
-    model = settings.model or {
-        "http": settings.form,
-        "volcengine": DOUBAO,
-        "onnx": settings.path.rstrip("/").rpartition("/")[2],
-    }.get(settings.kind, "")
-    return f"{settings.kind}/{model}"
 
 
 def probabilities(raw: Sequence[float], scores: str) -> list[float]:

@@ -11,13 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vikingd.breaker import Breaker, BreakerOpen
-from vikingd.rerank.backends import (
-    Overloaded,
-    RerankFailed,
-    backend_name,
-    open_backend,
-    probabilities,
-)
+from vikingd.rerank.backends import DOUBAO, Overloaded, Reranker, RerankFailed, probabilities
 from vikingd.rerank.settings import BackendSettings
 from vikingd.text import SCRIPTS, script_of
 
@@ -170,12 +164,12 @@ class _Backend:
 
     def __init__(self, place: int, settings: BackendSettings) -> None:
         self.settings = settings
-        self.name = backend_name(settings)
+        self.name = _name(settings)
         self.breaker = Breaker()
         self._place = place
         self._scores = settings.scores or ("logit" if settings.kind == "onnx" else "probability")
         try:
-            self.reranker = open_backend(settings)
+            self.reranker = _open(settings)
         except RerankFailed as error:
             raise RerankFailed(f"the reranker {self.name}: {error}") from error
 
@@ -231,3 +225,32 @@ def _failure(task: asyncio.Task[list[float]], limit: float) -> RerankFailed | No
         return error
     _log.error("a bug in a reranker", exc_info=error)
     return RerankFailed(f"failed: {type(error).__name__}: {error}")
+
+
+def _open(settings: BackendSettings) -> Reranker:
+    """Builds what the settings name; only its own libraries are imported.
+
+    Raises:
+        RerankFailed: it can't work here; the message says what to do.
+    """
+    if settings.kind == "onnx":
+        try:
+            from vikingd.rerank.local import CrossEncoder
+        except ImportError as error:
+            raise RerankFailed(
+                f"{error.name} is not installed; install it with: pip install 'vikingd[onnx]'"
+            ) from None
+        return CrossEncoder(settings)
+    from vikingd.rerank.endpoint import Endpoint
+
+    return Endpoint(settings)
+
+
+def _name(settings: BackendSettings) -> str:
+    """What it is called in replies, logs and metrics: "kind/model"."""
+    model = settings.model or {
+        "http": settings.form,
+        "volcengine": DOUBAO,
+        "onnx": settings.path.rstrip("/").rpartition("/")[2],
+    }.get(settings.kind, "")
+    return f"{settings.kind}/{model}"
