@@ -34,7 +34,7 @@ class Backlog:
         self.waiting = dict(enumerate(texts, 1))
         self.vectors: dict[int, bytes] = {}
         self.fills: list[list[int]] = []
-        self.failures = 0
+        self.failures: list[BaseException] = []
 
     def first(self, n: int) -> list[tuple[int, str]]:
         """The worker's `backlog`."""
@@ -48,11 +48,10 @@ class Backlog:
                 self.waiting[max([0, *self.waiting, *self.vectors]) + 1] = text
 
     def fill(self, vectors: list[tuple[int, bytes]]) -> None:
-        """The worker's `fill`; fails as often as `failures` says."""
+        """The worker's `fill`; fails with each of `failures` once."""
         with self._lock:
             if self.failures:
-                self.failures -= 1
-                raise OSError("disk full")
+                raise self.failures.pop()
             self.vectors.update(vectors)
             self.fills.append([text_id for text_id, _ in vectors])
             for text_id, _ in vectors:
@@ -305,10 +304,11 @@ def test_vectors_of_another_dimension_are_not_stored() -> None:
     assert len(backlog.waiting) == 2
 
 
-def test_a_store_that_fails_is_tried_again() -> None:
+@pytest.mark.parametrize("kind", [OSError, SystemExit])
+def test_a_store_that_fails_is_tried_again(kind: type[BaseException]) -> None:
     """What could not be written is embedded and written again."""
     backlog = Backlog("a", "b")
-    backlog.failures = 1
+    backlog.failures.append(kind("disk full"))
     with _working(EmbedSettings(), backlog, 384) as running:
         until(lambda: "disk full" in running.state().last_error)
         until(lambda: not backlog.waiting)

@@ -248,14 +248,15 @@ def test_a_stop_writes_all_accesses(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_accesses_that_could_not_be_written_are_tried_again() -> None:
+@pytest.mark.parametrize("kind", [OSError, SystemExit])
+def test_accesses_that_could_not_be_written_are_tried_again(kind: type[BaseException]) -> None:
     """None of them is lost to a disk that is full for a moment."""
     written: dict[int, int] = {}
     failures = iter([True, False])
 
     def write(accesses) -> None:
         if next(failures, False):
-            raise OSError("full")
+            raise kind("full")
         written.update(accesses)
 
     accesses = Accesses(write)

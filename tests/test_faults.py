@@ -10,10 +10,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from reader_helpers import note, serving
 
+from vikingd.client import Internal
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import Corrupt, StoreFailed
@@ -99,6 +102,43 @@ def test_a_commit_holds_where_no_thread_can_be_had_for_a_compaction(
     assert at.stats().index.problem == ""
     assert at.verify().ok
     at.close()
+
+
+def test_whatever_ends_a_compaction_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what ends a thread in silence; the next one begins anew."""
+    at = engine(tmp_path)
+    put(at, 0, 30)
+    with monkeypatch.context() as patched:
+        patched.setattr("vikingd.index.index.compacted", lambda _: sys.exit("in the middle"))
+        with pytest.raises(Corrupt, match="compaction failed: in the middle"):
+            at.optimize()
+    at.optimize()
+    assert at.stats().index.problem == ""
+    at.close()
+
+
+FATAL = """
+import sys
+from vikingd.engine import Engine
+from vikingd.store.transaction import Transaction
+errors = [SystemExit(3), StopIteration(), type("Panic", (BaseException,), {})()]
+def delete(*_):
+    raise errors.pop()
+Transaction.delete = delete
+Engine.stats = lambda _: sys.exit(3)
+"""
+
+
+def test_whatever_a_call_raises_is_answered_and_the_daemon_serves_on(tmp_path: Path) -> None:
+    """In the writer's thread as in others; the daemon neither ends nor lets the caller wait."""
+    with serving(tmp_path, changed=FATAL) as daemon:
+        calls = [*[partial(daemon.client.delete, "viking://resources")] * 3, daemon.client.stats]
+        for call in calls:
+            with pytest.raises(Internal):
+                call()
+        assert daemon.client.put([note(1)]).revision == 2
 
 
 def test_writes_beside_it_are_no_problem_that_verify_finds(tmp_path: Path) -> None:

@@ -66,8 +66,9 @@ def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) ->
     assert "the reader ends: the store could not be read: no such table: meta" in err
 
 
+@pytest.mark.parametrize("kind", [StoreFailed, SystemExit])
 def test_only_what_fails_without_a_break_exhausts_a_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
 ) -> None:
     """However long ago the first failure was."""
     Store(tmp_path, model="none", dimension=None).close()
@@ -78,7 +79,7 @@ def test_only_what_fails_without_a_break_exhausts_a_reader(
         nonlocal looks
         looks += 1
         if looks % 2:
-            raise StoreFailed("not now")
+            raise kind("not now")
 
     reader.start(every_other_fails)  # about once a second, and at once after a failure
     eventually(lambda: looks >= 4 or reader.failure)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from patience import eventually
@@ -156,18 +157,38 @@ def test_a_cancelled_request_is_not_run(tmp_path: Path) -> None:
         assert list(scanned(store))[3:] == [f"{DOCS}/b"]
 
 
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit])
+def test_whatever_a_request_raises_only_its_caller_hears_of(
+    tmp_path: Path, kind: type[BaseException]
+) -> None:
+    """Also what ends a thread where nobody catches it: it is taken back alone, and others go on."""
+
+    def raising(*_: object) -> NoReturn:
+        raise kind
+
+    with closing(Store(tmp_path, model="m", dimension=2)) as store:
+        first = store.put([file(GUIDE)])
+        bad = store.rewrite({GUIDE: raising})
+        last = store.put([file(f"{DOCS}/b")])
+        store.start(lambda *_: None)
+        assert isinstance(bad.exception(timeout=10), kind)
+        assert [future.result(timeout=10).revision for future in (first, last)] == [2, 2]
+        assert put(store, file(f"{DOCS}/c")).revision == 3
+
+
 @pytest.mark.parametrize("part", ["Transaction", "replace"])
+@pytest.mark.parametrize("kind", [MemoryError, SystemExit])
 def test_want_of_memory_fails_a_commit_and_no_more(
-    store: Store, monkeypatch: pytest.MonkeyPatch, part: str
+    store: Store, monkeypatch: pytest.MonkeyPatch, part: str, kind: type[BaseException]
 ) -> None:
     """Wherever it shows: nothing of the commit is there, and the next one is made."""
 
     def without_memory(*_: object, **__: object) -> None:
-        raise MemoryError
+        raise kind
 
     with monkeypatch.context() as patched:
         patched.setattr(f"vikingd.store.writer.{part}", without_memory)
-        assert isinstance(store.put([file(GUIDE)]).exception(timeout=10), MemoryError)
+        assert isinstance(store.put([file(GUIDE)]).exception(timeout=10), kind)
     assert GUIDE not in scanned(store)
     assert put(store, file(f"{DOCS}/b")).revision == store.revision == 2
 
@@ -204,16 +225,17 @@ def test_a_group_that_sqlite_took_back(tmp_path: Path) -> None:
         assert put(store, file(GUIDE)).revision == 2
 
 
-def test_a_failing_index_stops_the_writes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
+def test_a_failing_index_stops_the_writes(tmp_path: Path, kind: type[BaseException]) -> None:
     """When on_commit raises, its writers and all later ones are told, and the store says why."""
 
     def fail(*_: object) -> None:
-        raise RuntimeError("boom")
+        raise kind("boom")
 
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
         store.start(fail)
         for _ in range(2):
-            with pytest.raises(Corrupt, match=r"revision 2: RuntimeError\('boom'\)"):
+            with pytest.raises(Corrupt, match=rf"revision 2: {kind.__name__}\('boom'\)"):
                 put(store, file(GUIDE))
         assert "boom" in store.failure
     with opened(tmp_path) as store:

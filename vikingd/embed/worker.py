@@ -287,7 +287,7 @@ class BacklogWorker:
             self._woken.clear()  # before the look at the backlog, so that no wake is lost
             try:
                 worked = self._do_batch()
-            except Exception as error:
+            except BaseException as error:
                 if self._stopping.is_set():
                     return
                 self._failure = str(error) or type(error).__name__

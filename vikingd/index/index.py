@@ -241,14 +241,14 @@ class Index:
         try:
             self._compact()
             self._problem = ""
-        except Exception as error:
+        except BaseException as error:
             self._failed(error)
         finally:
             with self._lock:
                 self._since = None
                 self._worker = None
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         """The old generation serves on; what went wrong is shown and tried again when due."""
         self._problem = f"compaction failed: {error}"
         self._not_before = time.monotonic() + _PAUSE

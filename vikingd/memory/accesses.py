@@ -51,7 +51,7 @@ class Accesses:
             if taken:
                 try:
                     self._write(taken)
-                except Exception as error:
+                except BaseException as error:
                     _log.warning("accesses are not written yet: %s", error)
                     with self._changed:
                         self._waiting.update(taken)

@@ -125,7 +125,7 @@ class StoreReader(Reads):
                     on_change()
                     seen = version
                 failing_since, is_told = None, False
-            except Exception as error:
+            except BaseException as error:
                 failing_since = failing_since or time.monotonic()
                 lasted = time.monotonic() - failing_since
                 if isinstance(error, StoreMismatch) or lasted > _PATIENCE:

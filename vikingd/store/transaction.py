@@ -153,7 +153,7 @@ class Transaction:
         self._saved = False
         try:
             yield
-        except Exception:
+        except BaseException:
             if not self._saved:
                 self._known.update((row[_URI], None) for row in self._contexts[contexts:])
                 del self._contexts[contexts:], self._texts[texts:], self._entries[entries:]

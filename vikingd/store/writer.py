@@ -43,7 +43,7 @@ class _Written:
     """Requests that shared a transaction, and what became of each."""
 
     requests: Sequence[_Request]
-    results: Sequence[Committed | Exception]
+    results: Sequence[Committed | BaseException]
     changes: list[Change]
     revision: int  # 0: nothing was committed
 
@@ -155,7 +155,7 @@ class Writer:
             if written.revision and not self.failure:
                 try:
                     on_commit(written.changes, written.revision)
-                except Exception as error:
+                except BaseException as error:
                     self.failure = (
                         f"the index could not follow revision {written.revision}: {error!r}"
                     )
@@ -163,7 +163,7 @@ class Writer:
                 self._answer(request.future, result)
             self._written.task_done()
 
-    def _answer(self, future: Future[Committed], result: Committed | Exception) -> None:
+    def _answer(self, future: Future[Committed], result: Committed | BaseException) -> None:
         match result:
             case _ if self.failure:
                 future.set_exception(Corrupt(self.failure))
@@ -206,7 +206,7 @@ class Writer:
                     replace(result, revision=revision) if isinstance(result, Committed) else result
                     for result in results
                 ]
-        except Exception as error:
+        except BaseException as error:
             if len(group) > 1 and not isinstance(error, sqlite3.Error):
                 # Of one request, which nobody else shall suffer for: each gets its own commit.
                 for request in group:
@@ -218,11 +218,11 @@ class Writer:
             self.revision, self.dimension = work.revision, work.dimension
         yield _Written(group, results, work.changes, work.revision if work.touched else 0)
 
-    def _attempt(self, work: Transaction, operation: Operation) -> Committed | Exception:
+    def _attempt(self, work: Transaction, operation: Operation) -> Committed | BaseException:
         try:
             with work.request():
                 return operation(work)
-        except Exception as error:
+        except BaseException as error:
             # A full disk, say, may have taken back the whole transaction, and so the whole group.
             if not self._db.in_transaction:
                 raise

@@ -102,7 +102,9 @@ def _guard(method: str, handler: Any, metrics: Metrics, tracing: Tracing | None)
             code = grpc.StatusCode.CANCELLED
             _log.info("call failed", method=name, code=code.name, ms=ended(started, code))
             raise
-        except Exception as error:
+        except GeneratorExit:  # the event loop is gone
+            raise
+        except BaseException as error:  # grpc would end the daemon, or leave the caller waiting
             code = code_of(error)
             ms = ended(started, code)
             if code is grpc.StatusCode.INTERNAL:

@@ -108,7 +108,7 @@ class Arrivals:
     async def of(self, future: Future[_T]) -> _T:
         """What a future comes to. A caller that goes away does not cancel it."""
         loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[_T] = loop.create_future()
+        waiter: asyncio.Future[Future[_T]] = loop.create_future()
 
         def arrive(done: Future[_T]) -> None:
             self._arrived.append((waiter, done))
@@ -117,18 +117,14 @@ class Arrivals:
                 loop.call_soon_threadsafe(self._deliver)
 
         future.add_done_callback(arrive)
-        return await waiter
+        return (await waiter).result()  # asyncio.Future does not take every error
 
     def _deliver(self) -> None:
         self._woken = False  # first, so that what arrives meanwhile wakes again
         while self._arrived:
             waiter, done = self._arrived.popleft()
-            if waiter.cancelled():
-                continue
-            if (error := done.exception()) is not None:
-                waiter.set_exception(error)
-            else:
-                waiter.set_result(done.result())
+            if not waiter.cancelled():
+                waiter.set_result(done)
 
 
 async def revision_reached(engine: Engine, revision: int, deadline: Deadline) -> None:

@@ -33,12 +33,12 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
 }
 
 
-def code_of(error: Exception) -> grpc.StatusCode:
+def code_of(error: BaseException) -> grpc.StatusCode:
     """The status code of an error; one that is not in the table is INTERNAL, which means a bug."""
     return next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), _Code.INTERNAL)
 
 
-def status_of(error: Exception) -> grpc.Status:
+def status_of(error: BaseException) -> grpc.Status:
     """The status with ErrorInfo (and BadRequest for a field) that the caller gets."""
     code = code_of(error)
     message, info = "internal error, see the daemon's log", ErrorInfo(reason="INTERNAL")
