@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -63,7 +64,7 @@ from vikingd.pb import (
 from vikingd.wire import decode, encode, recall, retrieve
 from vikingd.wire.boundary import fault_in
 from vikingd.wire.calls import Deadline
-from vikingd.wire.contexts import prepared_contexts
+from vikingd.wire.contexts import INLINE_SIZE, prepared_contexts
 from vikingd.wire.errors import CODES, code_of, status_of
 
 FILE = "viking://resources/a.md"
@@ -336,9 +337,53 @@ def test_all_that_takes_time_in_a_put_counts_for_its_size() -> None:
     small = contexts_pb2.ContextInput(uri=FILE, content="x" * 10)
     large = contexts_pb2.ContextInput(uri=FILE, metadata=to_struct({"n": list(range(1000))}))
     cut = contexts_pb2.ContextInput(uri=FILE, passages=[contexts_pb2.Passage()] * 1000)
-    assert decode.put_size(contexts_pb2.PutRequest(contexts=[small, small])) == 20
-    assert decode.put_size(contexts_pb2.PutRequest(contexts=[large])) > 10_000
-    assert decode.put_size(contexts_pb2.PutRequest(contexts=[cut])) == 1000
+    lines = contexts_pb2.ContextInput(uri=FILE, content="x\n" * 100)
+    rows = contexts_pb2.ContextInput(uri=FILE, content="|\n" * 100)
+
+    def size(*contexts: contexts_pb2.ContextInput) -> int:
+        return decode.put_size(contexts_pb2.PutRequest(contexts=contexts))
+
+    assert size(small, small) == 2 * size(small) > 20
+    assert size(large) > 10_000
+    assert size(cut) >= 1000
+    assert size(rows) > 5 * size(lines) > 10_000
+
+
+@pytest.mark.parametrize(
+    ("start", "unit"),
+    [
+        ("", "#\n#\n##\n"),
+        ("", "# a\nb\n"),
+        ("", "- a\n+ b\n"),
+        ("", "- a\n  - b\n    - c\n"),
+        ("", "> a\n\n"),
+        ("> " * 50 + "a\n", "b\n"),
+        ("a|" * 100 + "\n" + "-|" * 100 + "\n", "a\n"),
+        ("", "中。"),
+        ("", "a "),
+        ("", "["),
+    ],
+)
+def test_a_put_that_is_not_left_to_a_thread_takes_little_time(start: str, unit: str) -> None:
+    """All other callers wait for it: the longest such text, whatever Markdown it is."""
+
+    def request(units: int) -> contexts_pb2.PutRequest:
+        context = contexts_pb2.ContextInput(uri="viking://resources/a.md", content=start)
+        context.content += unit * units
+        return contexts_pb2.PutRequest(contexts=[context])
+
+    most = bisect_right(range(20_000), INLINE_SIZE, key=lambda n: decode.put_size(request(n))) - 1
+    before = time.process_time()
+    prepared_contexts(request(most), None, Mock())
+    assert time.process_time() - before < 0.2
+
+
+def test_an_ordinary_text_of_some_pages_is_not_left_to_a_thread() -> None:
+    """It is cut in less time than it would wait for its turn there."""
+    text = "# A heading\n\n" + f"{'Some words of a paragraph. ' * 4}\n\n" * 60
+    context = contexts_pb2.ContextInput(uri=FILE, content=text)
+    assert len(text) > 6000
+    assert decode.put_size(contexts_pb2.PutRequest(contexts=[context])) <= INLINE_SIZE
 
 
 def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it(

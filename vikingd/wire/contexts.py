@@ -19,7 +19,9 @@ from vikingd.wire.calls import (
     vectors_there,
 )
 
-_INLINE_SIZE = 16 << 10  # what is no larger is gone through on the event loop
+INLINE_SIZE = 16 << 10
+"""Of a put; what is no larger is gone through on the event loop."""
+
 MAX_REASON_BYTES = 1024
 
 
@@ -37,7 +39,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         """Writes contexts, new or anew, all or nothing."""
         deadline = Deadline(context)
         dimension = self._engine.dimension
-        if decode.put_size(request) <= _INLINE_SIZE:
+        if decode.put_size(request) <= INLINE_SIZE:
             prepared = prepared_contexts(request, dimension, deadline)
         else:
             prepared = await on(
