@@ -192,7 +192,7 @@ class RecallRequest(_message.Message):
 
     @_builtins.property
     def without(self) -> _containers.RepeatedScalarFieldContainer[Global___RecallPath.ValueType]:
-        """Paths not to take; not all three."""
+        """Paths not to take, at most 100 values; not all three."""
 
     @_builtins.property
     def rrf(self) -> _retrieval_pb2.Rrf:

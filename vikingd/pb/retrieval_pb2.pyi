@@ -363,13 +363,13 @@ class FindRequest(_message.Message):
     """
     @_builtins.property
     def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
-        """Return these types only. Empty: all."""
+        """Return these types only, at most 100 values, repeats included. Empty: all."""
 
     @_builtins.property
     def where(self) -> _struct_pb2.Struct:
         """Return only contexts whose metadata match: {"path.to.key": value} or {"key": {"$gte": 3}};
-        $eq $ne $gt $gte $lt $lte $in $nin $exists, joined by $and $or $not. Unset: all. All filters of
-        a request, of a batch or of boosts too, have 256 KiB together at most.
+        $eq $ne $gt $gte $lt $lte $in $nin $exists, joined by $and $or $not; at most 256 clauses. Unset:
+        all. All filters of a request, of a batch or of boosts too, have 256 KiB together at most.
         """
 
     def __init__(
@@ -1030,7 +1030,9 @@ class SearchRequest(_message.Message):
 
     @_builtins.property
     def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
-        """Return these types only; what is planned for others is not searched. Empty: all."""
+        """Return these types only, at most 100 values; what is planned for others is not searched. Empty:
+        all.
+        """
 
     @_builtins.property
     def where(self) -> _struct_pb2.Struct:
@@ -1518,7 +1520,7 @@ class RetrieveRequest(_message.Message):
 
     @_builtins.property
     def include(self) -> _containers.RepeatedScalarFieldContainer[Global___Include.ValueType]:
-        """What items bring along. Empty: the text."""
+        """What items bring along, at most 100 values. Empty: the text."""
 
     @_builtins.property
     def boosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Boost]:
@@ -1526,7 +1528,9 @@ class RetrieveRequest(_message.Message):
 
     @_builtins.property
     def optional_clauses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Keys at the top of `where` without which the search is made once more when it finds nothing."""
+        """Keys at the top of `where` without which the search is made once more when it finds nothing; at
+        most 256.
+        """
 
     def __init__(
         self,
