@@ -487,6 +487,19 @@ def test_several_passages_follow_the_abstract() -> None:
     ]
 
 
+def test_a_title_is_not_repeated_out_of_all_proportion() -> None:
+    """A few kilobytes of short passages do not become megabytes of their title."""
+    uri, title = "viking://user/memories/notes.md", "word " * 200
+    for count in (1, 60, 4000):
+        content = "".join(f"- entry {i}\n" for i in range(count))
+        _, *texts = prepare(Draft(uri, content=content, title=title, abstract="x")).texts
+        assert len(texts) == count
+        assert all(text.text.startswith("word word ") for text in texts)
+        whole = [text.text.startswith(title) for text in texts]
+        assert all(whole) if count < 100 else not any(whole)
+    assert sum(len(text.text) for text in texts) < 20 * len(content)
+
+
 def test_an_empty_file_has_an_empty_text() -> None:
     """So that it is found by its name; a title alone is a text too."""
     assert [(t.ordinal, t.text) for t in prepare(Draft(FILE)).texts] == [(0, "")]

@@ -16,7 +16,7 @@ from vikingd.text import script_of, text_to_index
 MAX_ABSTRACT_BYTES = 8 << 10
 MAX_OVERVIEW_BYTES = 64 << 10
 MAX_CONTENT_BYTES = 2 << 20
-_TIMES = 16  # the content's length: what passages that overlap may come to
+_TIMES = 16  # the content's length: what passages that overlap may come to, or repeat of a title
 _MIN_TOGETHER = 1 << 16  # characters, of however short a content
 MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999
 
@@ -94,8 +94,10 @@ def _head(draft: Draft, abstract: str) -> Text:
 
 
 def _pieces(draft: Draft, passages: Sequence[Passage]) -> Iterator[Text]:
+    """The passages as texts; of a long title short ones, of which there are many, get a part."""
+    title = draft.title[: _most_together(len(draft.content)) // max(len(passages), 1)]
     for ordinal, p in enumerate(passages, start=1):
-        text = text_to_index(draft.title, p.section, draft.content[p.start : p.end])
+        text = text_to_index(title, p.section, draft.content[p.start : p.end])
         yield Text(ordinal, p.section, p.start, p.end, text, script_of(text), p.vector)
 
 
@@ -134,10 +136,14 @@ def _check_passages(passages: Sequence[Passage], length: int, field: str) -> Non
         _check_vector(passage.vector, f"{here}.vector")
         previous = passage.start
         together += passage.end - passage.start
-    most = max(_TIMES * length, _MIN_TOGETHER)
+    most = _most_together(length)
     if together > most:
         raise InvalidField(
             field,
             f"overlap: they have {together:,} characters together, of this content at most "
             f"{most:,} are allowed",
         )
+
+
+def _most_together(length: int) -> int:
+    return max(_TIMES * length, _MIN_TOGETHER)

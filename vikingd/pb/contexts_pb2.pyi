@@ -201,7 +201,9 @@ class ContextInput(_message.Message):
     content: _builtins.str
     """L2, a file's whole text, at most 2 MiB. Must be empty for a directory."""
     title: _builtins.str
-    """A heading of the whole, indexed with every passage; at most 1,024 bytes. Empty: none."""
+    """A heading of the whole, indexed with every passage, a long one only in part with very many short
+    passages; at most 1,024 bytes. Empty: none.
+    """
     vector: _builtins.bytes
     """The embedding of the abstract, like Passage.vector. For a file whose whole content is one
     passage, of that passage. Empty: the daemon embeds it in the background.
