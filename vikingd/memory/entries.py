@@ -25,6 +25,8 @@ from vikingd.text import SECTION_SEPARATOR, approximate_tokens, one_line
 _EOL = re.compile(r"\r\n?|\n")
 _BLANK = re.compile(r"[ \t]*(?:\r\n?|\n|\Z)")
 _NEXT_LINE = re.compile(r"(?>[ \t]*+(?>\r\n?|\n))+( *)[^ ]")  # that has text
+_INDENTED = re.compile(r"(?>[ \t]*+(?>\r\n?|\n))*+[ \t]+[^ \t\r\n]")  # the next line that has text
+_END_OF_LIST = "<!-- -->"  # what CommonMark has for it: it shows nothing, and no item goes on below
 _MARKER = re.compile(r"( {0,3})(?:[-+*]|(\d+)([.)]))")
 _RULES = re.compile(r"\A[-*\s]+\n")
 _LAST_NUMBER = 999_999_999  # Markdown knows no longer ones
@@ -144,10 +146,7 @@ def added(content: str, text: str, section: str, title: str) -> Written:
         after = f"{eol}{eol}{after}" if after else eol
     if here is None:
         before += f"## {section}{eol}{eol}"
-    following = _NEXT_LINE.match(after)
-    if following:  # it would be part of the item if it were indented as far
-        marker = marker.ljust(min(len(following[1]), len(marker) + 3))
-    return _written(f"{before}{marker} ", text, after, eol)
+    return _written(before + _apart(marker, after), text, after, eol)
 
 
 def replaced(content: str, start: int, end: int, text: str) -> Written:
@@ -158,17 +157,18 @@ def replaced(content: str, start: int, end: int, text: str) -> Written:
     Raises:
         InvalidField: the passage is but a piece of a longer text.
     """
-    before = content[:start]
+    before, after = content[:start], content[end:]
     if not any(part.start == start and part.item >= 0 for part in _outline(content)):
-        before = before.rstrip(" \t") + "- "
-    return _written(before, text, content[end:], _eol(content))
+        before = before.rstrip(" \t") + _apart("-", after)
+    return _written(before, text, after, _eol(content))
 
 
 def removed(content: str, places: Sequence[tuple[int, int]]) -> tuple[str, list[Edit]]:
     """The content without the passages at `places`, with their markers and lines, and how.
 
     A blank line above goes too where one is below or nothing is. Where what stands above and below
-    would become one text, a blank line comes between. Headings stay.
+    would become one text, a blank line comes between, or an empty comment where that is not enough:
+    above what is indented as far as the item before. Headings stay.
 
     Args:
         content: of a memory file.
@@ -176,8 +176,9 @@ def removed(content: str, places: Sequence[tuple[int, int]]) -> tuple[str, list[
     """
     parts = _outline(content)
     kept = [content[p.start : p.end] for p in parts if not _within(places, p.start, p.end)]
-    for apart in ("", _eol(content)):
-        edits = _removals(content, parts, places, apart)
+    eol = _eol(content)
+    for apart, indented in (("", ""), (eol, eol), (eol, _END_OF_LIST + eol)):
+        edits = _removals(content, parts, places, apart, indented)
         result = edited(content, edits)
         texts = set(kept)
         if [t for p in _outline(result) if (t := result[p.start : p.end]) in texts] == kept:
@@ -217,14 +218,22 @@ def _reads_as_written(section: str) -> bool:
 
 
 def _removals(
-    content: str, parts: Sequence[Part], places: Sequence[tuple[int, int]], apart: str
+    content: str,
+    parts: Sequence[Part],
+    places: Sequence[tuple[int, int]],
+    apart: str,
+    indented: str,
 ) -> list[Edit]:
-    """What removes passages; `apart` comes in place of lines that go whole."""
+    """What removes passages.
+
+    In place of lines that go whole comes `apart`, above an indented line `indented`.
+    """
     edits: list[Edit] = []
     for start, end, whole in _spans(content, parts, places):
         text = ""
         if whole:
-            text, floor = apart, edits[-1].end if edits else 0
+            text = indented if _INDENTED.match(content, end) else apart
+            floor = edits[-1].end if edits else 0
             above = [e.end() for e in _EOL.finditer(content, _text_end(content, start), start)]
             if len(above) > 1 and _BLANK.match(content, end):
                 start = max(floor, above[-2])
@@ -318,6 +327,13 @@ def _next_marker(content: str, item: int) -> str:
     assert found
     indent, number, delimiter = found.groups()
     return f"{indent}{min(int(number) + 1, _LAST_NUMBER)}{delimiter}" if number else found[0]
+
+
+def _apart(marker: str, after: str) -> str:
+    """The marker and the space behind it, so wide that nothing of `after` is part of its item."""
+    following = _NEXT_LINE.match(after)
+    width = min(len(following[1]), len(marker) + 3) if following else 0
+    return f"{marker.ljust(width)} "
 
 
 def _written(before: str, text: str, after: str, eol: str) -> Written:
