@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -81,7 +82,7 @@ def test_only_what_fails_without_a_break_exhausts_a_reader(
         if looks % 2:
             raise kind("not now")
 
-    reader.start(every_other_fails)  # about once a second, and at once after a failure
+    reader.start(every_other_fails, Mock())  # about once a second, and at once after a failure
     eventually(lambda: looks >= 4 or reader.failure)
     assert reader.failure == ""
     reader.close()
@@ -191,4 +192,4 @@ def test_a_reader_ends_when_its_store_is_gone(tmp_path: Path) -> None:
         shutil.rmtree(store)
         code, err = reader.ended()
     assert code == 1
-    assert "was removed or replaced" in err
+    assert "was removed or replaced: start the reader anew" in err

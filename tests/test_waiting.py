@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from unittest.mock import Mock
@@ -15,7 +16,7 @@ from patience import SECONDS, eventually
 
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import DeadlinePassed, RevisionNotReached
+from vikingd.errors import DeadlinePassed, RevisionNotReached, Stopping
 from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
 from vikingd.model import Change, Draft
@@ -69,6 +70,24 @@ def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
 
     asyncio.run(main())
     assert not engine._listeners
+
+
+def test_who_waits_for_a_reader_that_is_lost_is_told_at_once(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """And why it is, and what to do: on a thread as on the event loop."""
+    settings = EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True)
+    with closing(Engine(settings)) as reader, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(reader.wait_for_revision, FAR, SECONDS)
+        (tmp_path / "store.sqlite3").rename(tmp_path / "elsewhere")
+        started = time.monotonic()
+        why = f"ends at revision {engine.snapshot.revision}, ask another .* start the reader anew"
+        with pytest.raises(Stopping, match=why):
+            asyncio.run(revision_reached(reader, FAR, within(SECONDS)))
+        with pytest.raises(Stopping, match=why):
+            waiting.result()
+        assert time.monotonic() - started < SECONDS / 2
+        asyncio.run(revision_reached(reader, engine.snapshot.revision, within(None)))
 
 
 def test_what_does_not_come_in_time_is_told_before_the_deadline(

@@ -27,6 +27,7 @@ from vikingd.errors import (
     EmbedderFailed,
     ReadOnly,
     RevisionNotReached,
+    Stopping,
 )
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot
@@ -175,7 +176,7 @@ class Engine:
             self.store.start(self._on_commit)
             self._accesses = Accesses(self._write_accesses)
         else:
-            self.store.start(self._follow)
+            self.store.start(self._follow, self._tell)
         if self._worker is not None:
             self._worker.start()
             self._worker.wake()
@@ -278,7 +279,7 @@ class Engine:
             self._worker.wake()
 
     def _tell(self) -> None:
-        """Tells all who wait that the snapshot is another one."""
+        """Tells all who wait that the snapshot is another one, or that no other one comes."""
         with self._advanced:
             self._advanced.notify_all()
         for listener in self._listeners.copy():  # made at once, without a lock
@@ -304,19 +305,28 @@ class Engine:
 
         Raises:
             RevisionNotReached: it did not within `timeout` seconds (None: for ever).
+            Stopping: it never will, for this reader can't follow its store any more.
         """
         with self._advanced:
-            if not self._advanced.wait_for(lambda: self.snapshot.revision >= revision, timeout):
-                raise RevisionNotReached(
-                    f"revision {revision} was not reached in time, the newest is "
-                    f"{self.snapshot.revision}"
-                )
+            self._advanced.wait_for(
+                lambda: self.snapshot.revision >= revision or self.is_lost, timeout
+            )
+        newest = self.snapshot.revision
+        if newest < revision and self.is_lost:
+            raise Stopping(
+                f"this reader ends at revision {newest}, ask another one: {self.failure()}"
+            )
+        if newest < revision:
+            raise RevisionNotReached(
+                f"revision {revision} was not reached in time, the newest is {newest}"
+            )
 
     @contextmanager
     def listening(self, listener: Callable[[], object]) -> Iterator[None]:
         """Within it `listener` is called after each commit, by the thread that took the commit.
 
-        It must neither wait nor raise. A commit that is taken while this begins may pass it by.
+        Also when this reader is lost. It must neither wait nor raise. A commit that is taken while
+        this begins may pass it by.
         """
         self._listeners.add(listener)
         try:
@@ -472,6 +482,11 @@ class Engine:
     def failure(self) -> str | None:
         """Why the engine must not serve any more; None when all is well."""
         return self.store.failure or None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this is a reader that can't follow its store any more, and so has to end."""
+        return self.settings.reader and self.failure() is not None
 
     def embedder_state(self) -> str | None:
         """Why no text is embedded now; None when all is well, but for texts that are skipped."""

@@ -102,14 +102,9 @@ def run(settings: Settings, *, reembed: bool = False, reader: bool = False) -> i
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
     asyncio.run(_serve(engine, settings, addresses, metrics, endpoint, tracing, models))
-    if _is_lost(engine):
+    if engine.is_lost:
         print(f"vikingd: the reader ends: {engine.failure()}", file=sys.stderr, flush=True)
-    return int(_is_lost(engine))
-
-
-def _is_lost(engine: Engine) -> bool:
-    """Whether this is a reader that can't follow its store any more; its exit code is 1 then."""
-    return engine.settings.reader and engine.failure() is not None
+    return int(engine.is_lost)
 
 
 async def _serve(
@@ -166,7 +161,7 @@ async def _serve(
     await stop.wait()
 
     _log.info("stopping", grace_s=_GRACE)
-    threading.Timer(_LAST_RESORT, _give_up, (int(_is_lost(engine)),)).start()
+    threading.Timer(_LAST_RESORT, _give_up, (int(engine.is_lost),)).start()
     watch.cancel()
     await state.servicer.enter_graceful_shutdown()
     await boundary.take_in()
@@ -224,7 +219,7 @@ class _Health:
                 await self.refresh()
             except Exception:
                 _log.exception("health is not known")
-            if _is_lost(self._engine):
+            if self._engine.is_lost:
                 stop.set()
 
 

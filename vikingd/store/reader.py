@@ -92,15 +92,15 @@ class StoreReader(Reads):
         revision: int = state["store.revision"]
         return revision
 
-    def start(self, on_change: Callable[[], None]) -> None:
+    def start(self, on_change: Callable[[], None], on_failure: Callable[[], None]) -> None:
         """Begins to watch: calls `on_change` at once, after each commit, and about once a second.
 
         It is called in a thread of its own, and again when it raises. When nothing but that has
-        come of it for half a minute, or with StoreMismatch at once, the watch ends, and `failure`
-        says why.
+        come of it for half a minute, or with StoreMismatch at once, the watch ends: `failure` says
+        why, and `on_failure` is called.
         """
         self._thread = threading.Thread(
-            target=self._watch, args=(on_change,), name="store-reader", daemon=True
+            target=self._watch, args=(on_change, on_failure), name="store-reader", daemon=True
         )
         self._thread.start()
 
@@ -112,7 +112,7 @@ class StoreReader(Reads):
         self._close_idle()
         self._db.close()
 
-    def _watch(self, on_change: Callable[[], None]) -> None:
+    def _watch(self, on_change: Callable[[], None], on_failure: Callable[[], None]) -> None:
         seen, failing_since, is_told = None, None, False
         for look in count():
             try:
@@ -120,7 +120,9 @@ class StoreReader(Reads):
                 (version,) = self._db.execute("PRAGMA data_version").fetchone()
                 now_and_then = look % _LOOKS == 0
                 if now_and_then and not self._is_there():
-                    raise StoreMismatch(f"the store in {self._path} was removed or replaced")
+                    raise StoreMismatch(
+                        f"the store in {self._path} was removed or replaced: start the reader anew"
+                    )
                 if version != seen or now_and_then:
                     on_change()
                     seen = version
@@ -130,6 +132,7 @@ class StoreReader(Reads):
                 lasted = time.monotonic() - failing_since
                 if isinstance(error, StoreMismatch) or lasted > _PATIENCE:
                     self.failure = str(error) or repr(error)
+                    on_failure()
                     return
                 if lasted > _QUIET and not is_told:
                     is_told = True

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import grpc
@@ -132,22 +133,21 @@ async def revision_reached(engine: Engine, revision: int, deadline: Deadline) ->
 
     Raises:
         RevisionNotReached: when it does not within the deadline.
+        Stopping: when it never will, for this reader can't follow its store any more.
     """
     if revision <= engine.snapshot.revision:
         return
-    loop, reached = asyncio.get_running_loop(), asyncio.Event()
+    loop, decided = asyncio.get_running_loop(), asyncio.Event()
 
     def look() -> None:
-        if revision <= engine.snapshot.revision:
-            loop.call_soon_threadsafe(reached.set)
+        if revision <= engine.snapshot.revision or engine.is_lost:
+            loop.call_soon_threadsafe(decided.set)
 
-    with engine.listening(look):
+    with engine.listening(look), suppress(TimeoutError):
         look()  # a commit may have come before the listener did
-        try:
-            async with _ahead_of(deadline):
-                await reached.wait()
-        except TimeoutError:
-            engine.wait_for_revision(revision, 0)  # says which revision is the newest
+        async with _ahead_of(deadline):
+            await decided.wait()
+    engine.wait_for_revision(revision, 0)  # says why, if it is not reached
 
 
 async def vectors_there(
