@@ -145,7 +145,7 @@ def test_openai_checks_the_answer(endpoint: Endpoint, fault: Callable[..., None]
 def test_openai_survives_another_protocol(endpoint: Endpoint, body: bytes) -> None:
     """What is not the protocol's JSON is an endpoint that can't be used."""
     endpoint.misbehave = lambda _request, _data: (200, body)
-    with pytest.raises(EmbedderUnreachable):
+    with pytest.raises(EmbedderBroke):
         open_provider(endpoint.settings()).embed_query("x")
 
 
@@ -233,10 +233,10 @@ def test_openai_times_out_while_bytes_come(endpoint: Endpoint, part: str) -> Non
 
 
 def test_openai_names_an_endpoint_that_is_not_there(endpoint: Endpoint) -> None:
-    """A refused connection is unreachable, and the message has the URL."""
+    """It may have broken down over a text; the message has the URL."""
     settings = endpoint.settings()
     endpoint.close()
-    with pytest.raises(EmbedderUnreachable, match=r"127\.0\.0\.1"):
+    with pytest.raises(EmbedderBroke, match=r"127\.0\.0\.1"):
         open_provider(settings).embed_query("x")
 
 

@@ -28,11 +28,11 @@ Vectors = NDArray[np.float32]
 
 
 class EmbedderUnreachable(EmbedderFailed):
-    """No text at all can be embedded now: no connection, no access, overload, nothing loaded."""
+    """No text at all can be embedded now: no access, overload, nothing loaded."""
 
 
-class EmbedderBroke(EmbedderUnreachable):
-    """It broke down or gave no sense, perhaps because of the texts it had."""
+class EmbedderBroke(EmbedderFailed):
+    """It gave no answer or one without sense, perhaps because of the texts it had."""
 
 
 @dataclass(frozen=True, slots=True)

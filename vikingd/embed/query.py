@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from vikingd.embed.provider import (
     MAX_QUERY_CHARS,
     PROBE,
+    EmbedderBroke,
     EmbedderUnreachable,
     Provider,
     Vectors,
@@ -144,7 +145,8 @@ class QueryEmbedder:
 
     def _failure_of_all(self, error: BaseException) -> BaseException | None:
         """What keeps all queries from being embedded; None if it was this one alone."""
-        if isinstance(error, EmbedderUnreachable) or not isinstance(error, Exception):
+        of_all = isinstance(error, EmbedderUnreachable | EmbedderBroke)
+        if of_all or not isinstance(error, Exception):
             return error
         try:
             self._provider.embed_query(PROBE)

@@ -92,7 +92,7 @@ class DocumentEmbedder:
 
         Raises:
             EmbedderBroke: the child died or gave no answer in time, or the provider broke down.
-            EmbedderUnreachable: the child can't load its provider, or that can't be reached.
+            EmbedderUnreachable: the child can't load its provider, or that refuses all texts.
             EmbedderFailed: the provider failed.
         """
         connection = self._connection or self._start()
@@ -346,10 +346,7 @@ class BacklogWorker:
 
     def _ask_probe(self, error: EmbedderFailed) -> None:
         """Returns if it was the texts; raises if others fare no better."""
-        unreachable = isinstance(error, EmbedderUnreachable) and not isinstance(
-            error, EmbedderBroke
-        )
-        if unreachable or self._stopping.is_set():
+        if isinstance(error, EmbedderUnreachable) or self._stopping.is_set():
             raise error
         self._embed([(0, PROBE)])
 
