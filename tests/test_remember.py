@@ -523,6 +523,18 @@ def test_forgetting_by_criteria(client: MessageClient) -> None:
     assert known(client) == {}
 
 
+def test_what_criteria_forget_is_told_by_uri_and_place(client: MessageClient) -> None:
+    """Whatever root it lies below, and also where it would only go."""
+    files = (f"{USER}/a.md", f"{LAMP}/b.md", "viking://agent/memories/c.md")
+    client.put([Draft(uri, content="- one\n- two\n") for uri in files])
+    everything = {"older_than": NOW + timedelta(days=9999), "project": "lamp", "with_global": True}
+    for dry_run in (True, False):
+        forgotten = client.forget(dry_run=dry_run, **everything).forgotten
+        assert [(m.uri, m.content) for m in forgotten] == [
+            (uri, text) for uri in sorted(files) for text in ("one", "two")
+        ]
+
+
 def test_forgetting_what_is_old_leaves_what_is_said_again_and_misses_nothing_that_moves(
     client: MessageClient,
 ) -> None:

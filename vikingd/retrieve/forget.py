@@ -49,7 +49,7 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> list[Memor
         return memories
     memories = [
         _memory(stored)
-        for root in query.scope.roots()
+        for root in sorted(query.scope.roots())
         for stored in engine.store.memories_below(root)
     ]
     if query.below_salience is not None:
