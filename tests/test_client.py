@@ -11,7 +11,7 @@ import subprocess
 import sys
 from array import array
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,7 @@ from vikingd.client import (
 )
 from vikingd.client import requests as client_requests
 from vikingd.client.messages import AsyncMessageClient, MessageClient
+from vikingd.client.values import moment
 from vikingd.ctl.demo import serving
 from vikingd.model import Entry
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
@@ -123,6 +124,22 @@ def test_a_draft_goes_over_the_wire_with_every_field() -> None:
     assert (sent.time.seconds, sent.time.nanos) == (-2, 500_000_000)
     assert MessageToDict(sent.metadata) == draft.metadata
     assert not context_input(Draft("viking://resources/a.md")).HasField("time")
+
+
+@pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=-5))])
+@pytest.mark.parametrize("year", [1, 1600, 2026, 2500, 9999])
+def test_a_time_goes_over_the_wire_to_the_microsecond(year: int, zone: timezone) -> None:
+    """However far from now it is."""
+    time = datetime(year, 12, 31, 18, 59, 59, 999_999, zone)
+    sent = moment(time)
+    assert sent is not None
+    assert sent.ToDatetime(UTC) == time
+
+
+def test_a_time_without_a_zone_is_that_of_this_machine() -> None:
+    """As everywhere in Python."""
+    local = datetime(2026, 3, 29, 2, 30)
+    assert moment(local) == moment(local.astimezone())
 
 
 def test_a_find_request_carries_every_argument() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from google.protobuf import struct_pb2, timestamp_pb2
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     Vector: TypeAlias = Buffer | Sequence[float]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def vector_bytes(vector: Vector) -> bytes:
@@ -45,7 +47,11 @@ def vector_bytes(vector: Vector) -> bytes:
 
 def moment(time: datetime | None) -> timestamp_pb2.Timestamp | None:
     """A time; one without a zone is that of this machine's."""
-    return None if time is None else timestamp(round(time.timestamp() * 1_000_000))
+    if time is None:
+        return None
+    aware = time.astimezone() if time.tzinfo is None else time
+    # Its timestamp() is a float, which has no microseconds of distant years.
+    return timestamp((aware - _EPOCH) // timedelta(microseconds=1))
 
 
 def set_fusion(
