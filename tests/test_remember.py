@@ -256,6 +256,16 @@ def test_what_is_said_again_is_reinforced(client: MessageClient) -> None:
     assert recalled(client, "绿茶") == {"喜欢绿茶"}
 
 
+@pytest.mark.parametrize("year", [1, 9999])
+def test_what_is_no_journal_may_be_said_in_any_year(client: MessageClient, year: int) -> None:
+    """Only a journal has to know the day, which a time zone may shift out of the calendar."""
+    said_at = datetime(year, 6, 1, tzinfo=UTC)
+    for place in ({"memory_type": "notes"}, {"uri": f"{USER}/other.md"}):
+        uri = client.remember("x", **place, time=said_at).uri
+        (passage,) = client.get(uri).context.passages
+        assert passage.memory.time.ToDatetime(UTC) == said_at
+
+
 def test_an_older_time_replaces_no_newer_wording(client: MessageClient) -> None:
     """It counts, and the time stays that of the newest."""
     first = client.remember("Likes tea.", uri=NOTES, time=NOW)

@@ -436,8 +436,8 @@ class RememberRequest(_message.Message):
     """What to remember; of one passage's length, some 320 tokens, at most. Required."""
     memory_type: _builtins.str
     """Which file it goes to: a kind that the fast path knows ("preferences", "tasks", ...) to that
-    kind's file, "journal" to journal/YYYY-MM-DD.md, any other NAME ([a-z][a-z0-9_-]*) to NAME.md.
-    Required, unless `uri` says it.
+    kind's file, "journal" to journal/YYYY-MM-DD.md, any other NAME ([a-z][a-z0-9_-]*, at most 64
+    characters) to NAME.md. Required, unless `uri` says it.
     """
     section: _builtins.str
     """The heading below which it stands. Empty: below none."""
@@ -453,7 +453,7 @@ class RememberRequest(_message.Message):
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it was said. Unset: now."""
+        """When it was said; of a journal in the years 2 to 9998. Unset: now."""
 
     def __init__(
         self,

@@ -118,8 +118,7 @@ def remembering(
         if uris.context_type(uri) is not ContextType.MEMORY or kind_of(uri) is not Kind.MARKDOWN:
             raise InvalidField("uri", "must be a Markdown file (.md) below a root of memories")
     else:
-        day = _day(said, zone)
-        uri = _file_for(request, engine, routes, day)
+        uri = _file_for(request, engine, routes, said, zone)
     name = uris.name(uri).rpartition(".")[0]
     title = name.replace("_", " ").replace("-", " ").capitalize()
     if uris.name(uris.parent(uri)) == JOURNAL:
@@ -225,7 +224,7 @@ def _day(micros: int, zone: str) -> str:
 
 
 def _file_for(
-    request: memories_pb2.RememberRequest, engine: Engine, routes: Routes, day: str
+    request: memories_pb2.RememberRequest, engine: Engine, routes: Routes, said: int, zone: str
 ) -> str:
     """The file of a kind of memories in a scope."""
     kind = request.memory_type
@@ -242,7 +241,7 @@ def _file_for(
         if places:
             return (there or places)[0]
     root = project_root(scope.project) if scope.project else "viking://user/memories"
-    return f"{root}/{JOURNAL}/{day}.md" if kind == JOURNAL else f"{root}/{kind}.md"
+    return f"{root}/{JOURNAL}/{_day(said, zone)}.md" if kind == JOURNAL else f"{root}/{kind}.md"
 
 
 def _memory(memory: Memory) -> memories_pb2.Memory:
