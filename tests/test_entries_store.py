@@ -18,7 +18,7 @@ from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import NotFound
 from vikingd.memory.accesses import Accesses
-from vikingd.model import Entry
+from vikingd.model import Committed, Entry, PutOutcome
 from vikingd.store import Store
 from vikingd.store.schema import MIGRATIONS, connect
 
@@ -92,6 +92,22 @@ def test_what_a_put_brings_of_memories_is_restored(store: Store) -> None:
     state = Entry(0, 4, 5, 6, 7)
     store.put([replace(given, entries={2: state})]).result()
     assert known(store) == {"a": before["a"], "b": replace(state, id=before["b"].id)}
+
+
+def test_a_put_of_what_is_known_of_memories_changes_nothing(store: Store) -> None:
+    """It is UNCHANGED and costs no revision; another counter or time is an update."""
+    given, state = file(NOTES, "a\nb\n"), Entry(0, 4, 5, 6, 7)
+
+    def put_with(entry: Entry) -> Committed:
+        return store.put([replace(given, entries={2: entry})]).result()
+
+    first = put_with(state)
+    for equal in (state, Entry(0, 4, 5)):
+        again = put_with(equal)
+        assert (again.outcomes, again.revision) == ((PutOutcome.UNCHANGED,), first.revision)
+    for other in (replace(state, reinforcement=3), replace(state, time=8)):
+        assert put_with(other).outcomes == (PutOutcome.UPDATED,)
+        assert known(store)["b"] == replace(other, id=known(store)["b"].id)
 
 
 def test_a_move_into_the_memories_makes_memories_and_one_within_keeps_them(store: Store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vikingd.memory.model import StoredEntry, check_there
@@ -64,6 +64,15 @@ def assigned(
         written.append((text.text_id, _merged(given, known, time, now)))
     # What is left there is an abstract that stands for its file no longer.
     return ended + [staying[ordinal].text_id for ordinal in there], written
+
+
+def stand_already(given: Mapping[int, Entry], stored: Sequence[StoredEntry]) -> bool:
+    """Whether what is given of memories, by ordinal, says nothing else than what is known."""
+    known = {one.ordinal: one.entry for one in stored}
+    return all(
+        ordinal in known and _merged(entry, known[ordinal], 0, 0) == known[ordinal]
+        for ordinal, entry in given.items()
+    )
 
 
 def holders_of(db: sqlite3.Connection, ids: Sequence[int], *, all_there: bool) -> dict[int, str]:

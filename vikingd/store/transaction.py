@@ -25,7 +25,7 @@ from vikingd.model import (
     Unlinked,
     Upsert,
 )
-from vikingd.store.entries import assigned, holders_of, reinforced
+from vikingd.store.entries import assigned, holders_of, reinforced, stand_already
 from vikingd.store.rows import links, memory_file, upserts
 from vikingd.text import text_to_index
 from vikingd.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
@@ -203,7 +203,7 @@ class Transaction:
             elif old.is_directory != draft.is_directory:
                 kind = "directory" if old.is_directory else "file"
                 raise InvalidField(f"{field}.uri", f"is a {kind}, and stays one until deleted")
-            elif _is_unchanged(context, old, before.get(old.id)):
+            elif self._is_unchanged(context, old, before.get(old.id)):
                 unchanged.append(old.id)
                 continue
             else:
@@ -457,6 +457,18 @@ class Transaction:
                 f"that is {4 * self.dimension} bytes",
             )
 
+    def _is_unchanged(self, context: Prepared, old: _Stored, before: Upsert | None) -> bool:
+        """Whether a put would change nothing: all is equal, and nothing it brings is new."""
+        if context.content_hash != old.content_hash:
+            return False
+        vectors = {text.ordinal: text.vector for text in before.texts} if before else {}
+        if any(text.vector and text.vector != vectors.get(text.ordinal) for text in context.texts):
+            return False
+        if not context.entries:
+            return True
+        file = memory_file(self._db, context.draft.uri)
+        return file is not None and stand_already(context.entries, file.entries)
+
     def _insert(self, context: Prepared, parent_id: int) -> Upsert:
         draft = context.draft
         context_id = next(self._ids.contexts)
@@ -578,13 +590,3 @@ def _unchanged_texts(context: Prepared, before: Upsert) -> int:
 def _subtree(uri: str) -> tuple[str, str, str]:
     """The parameters of `_SUBTREE`."""
     return (uri, *subtree_bounds(uri))
-
-
-def _is_unchanged(context: Prepared, old: _Stored, before: Upsert | None) -> bool:
-    """Whether a put would change nothing: all is equal, and so is each vector that it brings."""
-    if context.content_hash != old.content_hash or context.entries:
-        return False
-    vectors = {text.ordinal: text.vector for text in before.texts} if before else {}
-    return all(
-        not text.vector or text.vector == vectors.get(text.ordinal) for text in context.texts
-    )
