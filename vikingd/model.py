@@ -96,7 +96,7 @@ class Draft:
     """A context as a writer gives it.
 
     `passages` None means: cut the content here. `time` is when what it tells happened, in
-    microseconds since the epoch; None means the time of the first write.
+    microseconds since the epoch; None: what it was, of a new one now.
     """
 
     uri: str

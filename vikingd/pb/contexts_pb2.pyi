@@ -147,11 +147,13 @@ class MemoryState(_message.Message):
     """How often Recall returned it; 0: never."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it was said, the last time. Unset in a Put: that of its file."""
+        """When it was said, the last time. Unset in a Put: what it was; of a new one ContextInput.time,
+        else now.
+        """
 
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
-        """When it was written first. Unset in a Put: now."""
+        """When it was written first. Unset in a Put: what it was; of a new one now."""
 
     def __init__(
         self,
@@ -220,7 +222,7 @@ class ContextInput(_message.Message):
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When what the context tells happened. Unset: the time of the first write."""
+        """When what the context tells happened. Unset: what it was; of a new context now."""
 
     def __init__(
         self,
