@@ -288,7 +288,7 @@ def test_every_reading_command_prints_one_json_object(ctl: Ctl) -> None:
     assert [match.uri for match in found.resources] == [uri]
     assert found.HasField("trace")
     assert Parse(ctl("get", uri, "--json")[1], GetResponse()).context.content == "Oolong"
-    for command in (["ls"], ["tree"], ["stats"], ["verify"], ["optimize"], ["reembed"]):
+    for command in (["ls"], ["tree"], ["stats"], ["verify"], ["optimize"]):
         code, out, err = ctl(*command, "--json")
         assert (code, err) == (0, "")
         assert isinstance(json.loads(out), dict)

@@ -22,8 +22,10 @@ from vikingd.embed import worker
 from vikingd.embed.provider import EmbedderBroke, EmbedderUnreachable, EmbedSettings, open_provider
 from vikingd.embed.worker import BacklogWorker, DocumentEmbedder
 from vikingd.engine import Engine, EngineSettings
+from vikingd.errors import InvalidField
 from vikingd.ingest.prepare import prepare
 from vikingd.model import Draft
+from vikingd.uri import ROOT
 
 
 class Backlog:
@@ -328,6 +330,20 @@ def test_stop_does_not_wait_for_the_child() -> None:
     assert time.monotonic() - started < 2
     assert not _alive(pid)
     assert backlog.waiting
+
+
+def test_vectors_that_nobody_would_make_anew_are_not_dropped(tmp_path: Path) -> None:
+    """Without an embedder their writer alone has them."""
+    engine = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
+    try:
+        vector = np.ones(4, "<f4").tobytes()
+        draft = Draft("viking://resources/tea.md", content="Oolong", vector=vector)
+        engine.put([prepare(draft)]).result()
+        with pytest.raises(InvalidField, match="no embedder"):
+            engine.reembed(ROOT).result()
+        assert engine.stats().vectors == 1
+    finally:
+        engine.close()
 
 
 def test_a_worker_without_texts_starts_no_child() -> None:

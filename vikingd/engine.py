@@ -25,6 +25,7 @@ from vikingd.embed.worker import BacklogWorker
 from vikingd.errors import (
     Corrupt,
     EmbedderFailed,
+    InvalidField,
     ReadOnly,
     RevisionNotReached,
     Stopping,
@@ -417,8 +418,15 @@ class Engine:
         return self._provider.model
 
     def reembed(self, uri: str) -> Future[Committed]:
-        """Drops the vectors of a subtree, so that the worker makes them anew."""
-        return self._writable.drop_vectors(uri)
+        """Drops the vectors of a subtree, so that the worker makes them anew.
+
+        Raises:
+            InvalidField: there is no embedder, so that they would be lost.
+        """
+        store = self._writable
+        if self.query_embedder is None:
+            raise InvalidField("target_uri", "there is no embedder to make its vectors anew")
+        return store.drop_vectors(uri)
 
     # Admin
 

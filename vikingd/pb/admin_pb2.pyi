@@ -660,7 +660,9 @@ Global___OptimizeResponse: _TypeAlias = OptimizeResponse  # noqa: Y015
 
 @_typing.final
 class ReembedRequest(_message.Message):
-    """Drops vectors, so that the present model makes them anew."""
+    """Drops vectors, so that the present model makes them anew. Without an embedder: INVALID_ARGUMENT,
+    and all stay.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
