@@ -177,7 +177,9 @@ class RecallRequest(_message.Message):
     daemon's configuration.
     """
     half_life_days: _builtins.float
-    """Days after which a memory's recency has halved, above 0. Unset: the daemon's configuration."""
+    """Days after which a memory's recency has halved, in [0.001, 1,000,000]. Unset: the daemon's
+    configuration.
+    """
     time_zone: _builtins.str
     """The caller's, as in the IANA database (Europe/Berlin). Empty: UTC."""
     skip_oversize: _builtins.bool
@@ -208,7 +210,9 @@ class RecallRequest(_message.Message):
 
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
-        """What the age of memories and words such as "yesterday" are counted from. Unset: the clock."""
+        """What the age of memories and words such as "yesterday" are counted from, in the years 2 to
+        9998. Unset: the clock.
+        """
 
     def __init__(
         self,
@@ -619,7 +623,7 @@ class ForgetRequest(_message.Message):
 
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
-        """What age is counted from. Unset: the clock."""
+        """What age is counted from, in the years 2 to 9998. Unset: the clock."""
 
     def __init__(
         self,
