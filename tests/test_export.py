@@ -284,6 +284,20 @@ def test_an_import_never_takes_back_what_was_counted_since_the_export(
     assert [(m[1], m[2], m[4]) for m in counted(client)] == [(m[1], m[2], m[4]) for m in exported]
 
 
+def test_an_import_takes_back_nothing_of_a_text_that_is_laid_out_otherwise_by_now(
+    ctl: Ctl, client: MessageClient, tmp_path: Path
+) -> None:
+    """Wherever its lines are broken, it is the same memory."""
+    client.put([Draft(NOTES, content="- likes\n  oolong\n")])
+    (memory,) = (p.memory.id for p in client.get(NOTES).context.passages)
+    client.reinforce(memory, by=2)
+    run(ctl, "export", TOP, "--to", str(tmp_path / "out"))
+    client.put([Draft(NOTES, content="- likes oolong\n")])
+    client.reinforce(memory, by=7)
+    run(ctl, "import", str(tmp_path / "out"), TOP)
+    assert [m[:2] for m in counted(client)] == [("likes\n  oolong", 9)]
+
+
 def test_an_edited_file_says_by_its_front_matter_what_the_record_said(
     client: MessageClient, tmp_path: Path
 ) -> None:

@@ -116,6 +116,11 @@ def one_line(text: str) -> str:
     return line if line.isascii() else _WIDE_BREAK.sub("", line)
 
 
+def without_layout(text: str) -> str:
+    """What stays of a text where only its lines are broken or indented otherwise."""
+    return " ".join(text.split())
+
+
 def common_section(a: str, b: str) -> str:
     """The headings that two sections share, from the first on."""
     if a == b:

@@ -25,6 +25,7 @@ from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.records import stands
 from vikingd.model import Draft, Entry, Linked
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutResponse
+from vikingd.text import without_layout
 
 MAX_COUNT = 100  # the daemon takes more; small ones keep reading and writing side by side
 MAX_BYTES = 4 << 20
@@ -206,10 +207,10 @@ class Importer:
         for passage in context.passages:
             if passage.HasField("memory"):
                 text = context.content[passage.start : passage.end]
-                known[text].append(entry_of(passage.memory))
+                known[without_layout(text)].append(entry_of(passage.memory))
         passages = []
         for one in draft.passages:
-            of_text = known[draft.content[one.start : one.end]]
+            of_text = known[without_layout(draft.content[one.start : one.end])]
             if of_text and (old := of_text.popleft()) and one.entry:
                 more = _more(one.entry, old)
                 one = replace(one, entry=None if more == replace(old, id=0) else more)

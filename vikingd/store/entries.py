@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from vikingd.memory.model import StoredEntry, check_there
 from vikingd.model import ContextType, Entry, Prepared, Upsert
+from vikingd.text import without_layout
 from vikingd.uri import context_type
 
 _HOLDERS = """
@@ -49,7 +50,7 @@ def assigned(
     loose: dict[str, list[Entry]] = defaultdict(list)  # by their text
     for stored in before:
         if stored.ordinal not in staying and stored.entry.id not in taken:
-            loose[_same_text(stored.passage)].append(stored.entry)
+            loose[without_layout(stored.passage)].append(stored.entry)
     ended: list[int] = []
     written: list[tuple[int, Entry]] = []
     held = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
@@ -59,7 +60,7 @@ def assigned(
             if given is None:
                 continue
             ended.append(text.text_id)
-        elif of_text := loose[_same_text(text.passage if text.ordinal else context.abstract)]:
+        elif of_text := loose[without_layout(text.passage if text.ordinal else context.abstract)]:
             known = of_text.pop(0)
         written.append((text.text_id, _merged(given, known, time, now)))
     # What is left there is an abstract that stands for its file no longer.
@@ -111,8 +112,3 @@ def _merged(given: Entry | None, known: Entry | None, time: int, now: int) -> En
         time=next((t for t in (given.time, known.time) if t is not None), time),
         created_at=next((t for t in (given.created_at, known.created_at) if t is not None), now),
     )
-
-
-def _same_text(passage: str) -> str:
-    """What stays of a passage where only its lines are broken or indented otherwise."""
-    return " ".join(passage.split())
