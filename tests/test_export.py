@@ -284,6 +284,23 @@ def test_an_import_never_takes_back_what_was_counted_since_the_export(
     assert [(m[1], m[2], m[4]) for m in counted(client)] == [(m[1], m[2], m[4]) for m in exported]
 
 
+@pytest.mark.parametrize(("old", "new"), [("\n", "\r\n"), ("\n  oolong", " oolong")])
+def test_a_memory_whose_lines_an_editor_breaks_otherwise_is_known_in_an_empty_store(
+    ctl: Ctl, client: MessageClient, tmp_path: Path, old: str, new: str
+) -> None:
+    """As in the store that it comes from."""
+    client.put([Draft(NOTES, content="- plays chess\n- likes\n  oolong\n")])
+    client.reinforce(*(p.memory.id for p in client.get(NOTES).context.passages), by=2)
+    before = counted(client)
+    out = tmp_path / "out"
+    run(ctl, "export", TOP, "--to", str(out))
+    client.delete("viking://user")
+    file = out / "notes.md"
+    file.write_bytes(file.read_bytes().replace(old.encode(), new.encode()))
+    run(ctl, "import", str(out), TOP)
+    assert [known[1:] for known in counted(client)] == [known[1:] for known in before]
+
+
 def test_an_import_takes_back_nothing_of_a_text_that_is_laid_out_otherwise_by_now(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:

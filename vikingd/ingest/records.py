@@ -24,6 +24,7 @@ from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.passages import split
 from vikingd.model import Context, ContextType, Draft, Entry, Linked, Passage
+from vikingd.text import without_layout
 
 SIDECAR = ".vikingd.jsonl"
 """The file at the top of an exported directory that has the records of all that is in it."""
@@ -31,7 +32,7 @@ SIDECAR = ".vikingd.jsonl"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NUMBER = (1 << 63) - 1
 _MAX_EXACT = 1 << 53  # whole numbers up to here survive the wire, which has doubles only
-_FINGERPRINT = 16  # hexadecimal digits: enough to tell the memories of one file apart
+_DIGITS = 16  # of a fingerprint: enough to tell the memories of one file apart
 
 _FORM = {"uri": str, "path": str, "sha256": str, "text": str, "title": str, "abstract": str,
          "overview": str, "metadata": dict, "time": str, "passages": list, "memories": list,
@@ -246,7 +247,7 @@ def _memory(text: str, entry: Entry) -> dict[str, Any]:
     said = {"reinforcement": entry.reinforcement, "access_count": entry.access_count}
     times = {"time": entry.time, "created_at": entry.created_at}
     return {
-        "sha256": _digest(text)[:_FINGERPRINT],
+        "sha256": _fingerprint(text),
         **{key: count for key, count in said.items() if count},
         **{key: _iso(time) for key, time in times.items() if time is not None},
     }
@@ -263,7 +264,7 @@ def _with_memories(
     known: dict[str, deque[Entry]] = defaultdict(deque)
     for fingerprint, entry in memories:
         known[fingerprint].append(entry)
-    entries = (known[_digest(content[p.start : p.end])[:_FINGERPRINT]] for p in passages)
+    entries = (known[_fingerprint(content[p.start : p.end])] for p in passages)
     return tuple(
         replace(passage, entry=of_text.popleft()) if of_text else passage
         for passage, of_text in zip(passages, entries, strict=True)
@@ -304,6 +305,11 @@ def _places(passages: Sequence[Passage]) -> list[tuple[str, int, int]]:
 
 def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _fingerprint(text: str) -> str:
+    """Of a memory: the same where an editor breaks its lines otherwise, or ends them in CRLF."""
+    return _digest(without_layout(text))[:_DIGITS]
 
 
 def _check(record: Mapping[str, Any], form: Mapping[str, type], at: str) -> None:
