@@ -626,6 +626,13 @@ def test_a_tree_is_read_in_order_without_what_is_hidden(tmp_path: Path) -> None:
     assert list(drafts) == [f"viking://resources/h{name}" for name in names]
 
 
+def test_records_that_are_a_pipe_are_refused(tmp_path: Path) -> None:
+    """To read it would wait for ever for a writer."""
+    os.mkfifo(tmp_path / ".vikingd.jsonl")
+    with pytest.raises(InvalidField, match="no regular file"):
+        read_tree(tmp_path, "viking://resources/h")
+
+
 def test_what_cannot_be_read_is_reported_and_stops_nothing(tmp_path: Path) -> None:
     """Each by a printable name, with the reason."""
     make_tree(tmp_path)

@@ -111,8 +111,11 @@ def read_sidecar(directory: Path, top: str) -> dict[str, Record]:
             without it would overwrite that.
     """
     records: dict[str, Record] = {}
+    file = directory / SIDECAR
     try:
-        lines = (directory / SIDECAR).read_bytes().splitlines()
+        if file.is_fifo():  # without a writer it would wait for ever
+            raise InvalidField(SIDECAR, "is no regular file")
+        lines = file.read_bytes().splitlines()
     except FileNotFoundError:
         return records
     except OSError as error:
