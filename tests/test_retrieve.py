@@ -154,8 +154,9 @@ def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: MessageClien
     token = ""
     while True:
         page = filled.retrieve(
-            mode=Mode.KEYWORD, where={"n": {"$gte": 1}}, top_k=2, page_token=token, target_uri=TOP
-        )
+            mode=Mode.KEYWORD, where={"n": {"$gte": 1}}, top_k=2, page_token=token,
+            target_uri=f"{TOP}/",
+        )  # fmt: skip
         assert all(item.score == 1 for item in page.items)
         seen += [item.uri for item in page.items]
         token = page.next_page_token

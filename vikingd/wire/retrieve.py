@@ -57,9 +57,10 @@ def query_of(
         raise InvalidField("top_k", f"is {top_k}, at most {MAX_TOP_K} is allowed")
     if request.page_token and not listing:
         raise InvalidField("page_token", "is of a listing only: MODE_KEYWORD with `where` alone")
+    target = decode.target_uri(request.target_uri, "target_uri")
     query = RetrieveQuery(
         text=text,
-        target_uri=decode.target_uri(request.target_uri, "target_uri"),
+        target_uri=target,
         context_types=decode.context_types(request.context_types),
         where=where,
         top_k=top_k,
@@ -74,7 +75,7 @@ def query_of(
         degrade=request.degrade,
         debug=request.debug,
         min_revision=request.min_revision,
-        after=_after(request.page_token, request.target_uri),
+        after=_after(request.page_token, target),
         listing=listing,
     )
     vector = decode.unit_vector(request.vector, dimension, "vector") if request.vector else None
@@ -216,6 +217,6 @@ def _after(token: str, target: str) -> str:
         after = base64.urlsafe_b64decode(token).decode()
     except ValueError:  # of base64 and of UTF-8
         after = ""
-    if token and not (after and uris.is_within(after, target or uris.ROOT)):
+    if token and not (after and uris.is_within(after, target)):
         raise InvalidField("page_token", "is not one that an earlier page of this listing gave")
     return after
