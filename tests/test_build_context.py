@@ -128,6 +128,7 @@ def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
         ({"query": "x", "separator": "-" * 65}, "separator"),
         ({"uris": ["nowhere"]}, "uris[0]"),
         ({"items": [(f"{TOP}/../x", 0, 1.0)]}, "items[0].uri"),
+        ({"items": [(TOP, 0, float("nan"))]}, "items[0].score"),
         ({"uris": [TOP] * 1001}, "uris"),
         ({"find": find_request("")}, "find.query"),
         ({"retrieve": retrieve_request("x", mode=Mode.VECTOR)}, "retrieve.vector"),

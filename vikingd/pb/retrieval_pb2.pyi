@@ -1749,7 +1749,7 @@ class ContextItem(_message.Message):
     passage: _builtins.int
     """The passage, from 1. 0: the context as a whole."""
     score: _builtins.float
-    """Its rank among the others; only the order counts."""
+    """Its rank among the others; only the order counts. Not NaN."""
     def __init__(
         self,
         *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
@@ -44,11 +45,14 @@ def items_of(request: retrieval_pb2.BuildContextRequest) -> list[ItemRef]:
     if len(request.items) > MAX_ITEMS or len(request.uris) > MAX_ITEMS:
         field = "items" if request.items else "uris"
         raise InvalidField(field, f"has more than {MAX_ITEMS} entries")
-    named = [
-        ItemRef(uris.parse(item.uri, f"items[{i}].uri"), item.passage, item.score)
-        for i, item in enumerate(request.items)
-    ]
+    named = [_item(item, f"items[{i}]") for i, item in enumerate(request.items)]
     return named or _in_order(request.uris)
+
+
+def _item(item: retrieval_pb2.ContextItem, field: str) -> ItemRef:
+    if math.isnan(item.score):
+        raise InvalidField(f"{field}.score", "is no number, which has no order")
+    return ItemRef(uris.parse(item.uri, f"{field}.uri"), item.passage, item.score)
 
 
 def _in_order(named: Sequence[str]) -> list[ItemRef]:
