@@ -374,6 +374,15 @@ def test_equal_texts_stand_once() -> None:
     assert built.from_items == 2
 
 
+def test_a_duplicate_whose_source_is_summed_up_is_not_dropped() -> None:
+    """A summary of its source stands for it, as for the piece that it repeats."""
+    long = " ".join(f"{FOX[:-1]} of {n}." for n in range(40))
+    pieces = [piece(A, 0.9, long, abstract=CAT), piece(A, 0.8, long), piece(B, 0.7, OWL)]
+    built = build(pieces, Plan(30))
+    assert levels(built) == {A: 0, B: 2}
+    assert (built.dropped, built.from_items) == ((), 3)
+
+
 def test_a_range_within_a_better_one_says_nothing_new() -> None:
     """Only its characters count, not its score."""
     built = plain([piece(A, 0.9, f"{FOX} {CAT}", 10), piece(A, 0.8, CAT[:-9], 11 + len(FOX))])

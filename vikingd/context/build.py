@@ -327,7 +327,5 @@ def _dropped(parts: Parts, shown: _Shown) -> Iterator[Dropped]:
     """What stands in the context neither in full nor by a summary, best first."""
     full = {part.rank for part in shown.full}
     for rank, piece in enumerate(parts.pieces):
-        if rank not in full and (reason := parts.left_out.get(rank)):
-            yield Dropped(piece.uri, piece.section, reason)
-        elif rank not in full and piece.uri not in shown.summaries:
-            yield Dropped(piece.uri, piece.section, "budget")
+        if rank not in full and piece.uri not in shown.summaries:
+            yield Dropped(piece.uri, piece.section, parts.left_out.get(rank, "budget"))
