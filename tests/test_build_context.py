@@ -102,18 +102,22 @@ def test_whole_contexts_are_taken_by_uri_best_first(filled: MessageClient) -> No
 
 
 def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
-    """24: a deleted context is in no context, nor a passage that is not there."""
+    """24: a deleted context is in no context, nor a passage that is not there; best first."""
     filled.delete(f"{TOP}/black.md")
     items = [
-        (f"{TOP}/black.md", 1, 1.0),
         (f"{TOP}/green.md", 99, 0.9),
-        (f"{TOP}/coffee.md", 1, 0.5),
+        (f"{TOP}/black.md", 1, 1.0),
+        (f"{TOP}/coffee.md", 1, 0.7),
+        (f"{TOP}/coffee.md", 1, 0.6),
+        (f"{TOP}/green.md", 98, 0.5),
     ]
     reply = filled.build_context(items=items, max_tokens=100)
     assert checked(reply, 100) == ["coffee.md"]
     assert [(d.uri, d.reason) for d in reply.dropped] == [
         (f"{TOP}/black.md", "gone"), (f"{TOP}/green.md", "gone"),
+        (f"{TOP}/coffee.md", "duplicate"), (f"{TOP}/green.md", "gone"),
     ]  # fmt: skip
+    assert reply.from_items == 1
     gone = filled.build_context(uris=[f"{TOP}/black.md"], max_tokens=100)
     assert (gone.text, gone.used_tokens, gone.dropped[0].reason) == ("", 0, "gone")
 

@@ -75,8 +75,8 @@ class Plan:
 class Dropped:
     """A piece of which neither itself nor a summary of its source stands in the context.
 
-    It says what a better one says (duplicate), has no text (empty), did not fit (budget), or there
-    is no such thing (gone: `build` itself is given what is there).
+    It says what a better one says (duplicate), has no text (empty), it or one before it did not fit
+    (budget), or there is no such thing (gone).
     """
 
     uri: str
@@ -246,7 +246,7 @@ def _steps(
             yield _Step(part, True, cost(part))
         return
 
-    uris = len({piece.uri for piece in parts.pieces})
+    uris = len({piece.uri for piece in parts.pieces if not piece.gone})
     spent = [0, 0, 0]
     standing: dict[str, tuple[int, int]] = {}  # level and tokens of each summary
     unlisted = True
@@ -327,5 +327,7 @@ def _dropped(parts: Parts, shown: _Shown) -> Iterator[Dropped]:
     """What stands in the context neither in full nor by a summary, best first."""
     full = {part.rank for part in shown.full}
     for rank, piece in enumerate(parts.pieces):
-        if rank not in full and piece.uri not in shown.summaries:
+        if piece.gone:
+            yield Dropped(piece.uri, piece.section, "gone")
+        elif rank not in full and piece.uri not in shown.summaries:
             yield Dropped(piece.uri, piece.section, parts.left_out.get(rank, "budget"))

@@ -44,6 +44,7 @@ class Piece:
         abstract: L0 of its context.
         overview: L1.
         content: L2; None when it is not at hand.
+        gone: there is no such context or passage.
     """
 
     uri: str
@@ -55,6 +56,7 @@ class Piece:
     abstract: str = ""
     overview: str = ""
     content: str | None = None
+    gone: bool = False
 
 
 class Segment(NamedTuple):

@@ -1902,8 +1902,8 @@ class DroppedPiece(_message.Message):
     section: _builtins.str
     """Headings joined by " > "."""
     reason: _builtins.str
-    """"duplicate": a better one says the same; "empty": it has no text; "budget": it did not fit;
-    "gone": there is no such context or passage.
+    """"duplicate": a better one says the same; "empty": it has no text; "budget": it, or one before
+    it, did not fit; "gone": there is no such context or passage.
     """
     def __init__(
         self,

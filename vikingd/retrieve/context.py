@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vikingd.context.build import BuiltContext, Dropped, Plan, build
+from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.parts import Piece
 from vikingd.engine import Engine
 from vikingd.model import FindResult
@@ -58,37 +58,33 @@ def context_of_items(engine: Engine, items: Sequence[ItemRef], plan: Plan) -> Bu
     named = list(dict.fromkeys(item.uri for item in items if item.passage))
     passages = engine.store.passages_of(named) if named else {}
     pieces = []
-    gone = []
     for item in items:
         found = passages.get((item.uri, item.passage)) if item.passage else None
         if found is not None:
             section, start, end, text = found
             pieces.append(Piece(item.uri, item.score, section, text, start, end))
-        elif item.passage:
-            gone.append(Dropped(item.uri, "", "gone"))
         else:
-            pieces.append(Piece(item.uri, item.score))
-    present = list(_with_summaries(engine, pieces))
-    there = {piece.uri for piece in present}
-    gone += [
-        Dropped(piece.uri, piece.section, "gone") for piece in pieces if piece.uri not in there
-    ]
-    built = build(present, plan)
-    return replace(built, dropped=(*built.dropped, *gone))
+            pieces.append(Piece(item.uri, item.score, gone=item.passage > 0))
+    return context_of_pieces(engine, pieces, plan)
 
 
 def _with_summaries(engine: Engine, pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """The pieces whose contexts are there, with abstract, overview and, of whole ones, content."""
+    """The pieces with abstract, overview and, of whole ones, content; or gone, and without text."""
     summaries = engine.store.texts_of(
         list({piece.uri for piece in pieces if piece.text}), with_content=False
     )
     whole = engine.store.texts_of(
-        list({piece.uri for piece in pieces if not piece.text}), with_content=True
+        list({piece.uri for piece in pieces if not piece.text and not piece.gone}),
+        with_content=True,
     )
     for piece in pieces:
-        if piece.text and piece.uri in summaries:
+        if piece.gone:
+            yield piece
+        elif piece.text and piece.uri in summaries:
             abstract, overview, _ = summaries[piece.uri]
             yield replace(piece, abstract=abstract, overview=overview)
         elif not piece.text and piece.uri in whole:
             abstract, overview, content = whole[piece.uri]
             yield replace(piece, abstract=abstract, overview=overview, content=content)
+        else:
+            yield replace(piece, text="", gone=True)
