@@ -213,8 +213,10 @@ def test_04_the_threshold_is_strict(client: MessageClient) -> None:
     tree(client)
     near = vector(1, 1, 0)
     for method in METHODS:
-        for uri, score in list(scores(client.find("harbour", vector=near, method=method)).items()):
-            fields: dict[str, Any] = {"vector": near, "method": method, "limit": ALL}
+        fields: dict[str, Any] = {
+            "vector": near, "method": method, "levels": Levels.BOTH, "limit": ALL,
+        }  # fmt: skip
+        for uri, score in scores(client.find("harbour", **fields)).items():
             out = scores(client.find("harbour", score_threshold=score, **fields))
             kept = scores(
                 client.find("harbour", score_threshold=math.nextafter(score, 0), **fields)

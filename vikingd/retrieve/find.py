@@ -246,7 +246,8 @@ class Search(Bound):
         """The same for directories below the scope's root."""
         scope, final = self.scope, found.directories[4]
         own = found.directories[3]
-        eligible = (own >= 0) & (final > threshold)
+        # A plain float would be rounded to the scores' float32 before it is compared.
+        eligible = (own >= 0) & (final > np.float64(threshold))
         allowed = self.allowed(files=False)
         if len(allowed):
             eligible &= allowed.astype(bool)
