@@ -10,12 +10,13 @@ import unicodedata
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vikingd.index import tokens
 from vikingd.index.tokens import encode, heading_of, query_terms, term_hash, terms
 from vikingd.model import IndexedText
+from vikingd.text import script_of
 
 ALPHABET = "aBé1_./-:@+# '’的用中カナ한ー・，ﬁＡ²\u0301\n"
 texts = st.text(ALPHABET, max_size=40) | st.text(max_size=20)
@@ -93,11 +94,14 @@ def test_encoded_data_does_not_flood_the_vocabulary(encoded: str, count: int) ->
 
 
 @given(texts)
+@example("Ａ")
 @settings(deadline=None)
-def test_spelling_variants_of_one_text_have_the_same_terms(text: str) -> None:
+def test_spelling_variants_of_one_text_have_the_same_terms_and_script(text: str) -> None:
     """Compatibility forms, other text around it and repetition change nothing."""
     found = terms(text)
-    assert terms(unicodedata.normalize("NFKC", text)) == found
+    plain = unicodedata.normalize("NFKC", text)
+    assert terms(plain) == found
+    assert script_of(plain) == script_of(text)
     assert terms(f"{text}\n{text}") == found * 2
     assert terms(f"é {text}") == ["é", *found]
 

@@ -68,6 +68,7 @@ def script_of(text: str) -> int:
     """
     if text.isascii():
         return LATIN if _ASCII_LETTER.search(text) else NONE
+    text = normalized(text)  # as for its terms: full-width letters are Latin
     counts = _script_counts(_CODE.sub(" ", text)) or _script_counts(text)
     if not counts:
         return NONE
