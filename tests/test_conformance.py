@@ -358,6 +358,17 @@ def test_14_leaves_are_never_opened_and_passages_count_for_their_file(
         assert opened == {context.uri for context in client.tree() if context.is_directory}
 
 
+def test_14_a_file_that_its_directory_alone_brings_has_no_passage_that_matched(
+    client: MessageClient,
+) -> None:
+    """Its level says so too."""
+    client.put([Draft(f"{TOP}/d", is_directory=True, abstract="harbour"),
+                Draft(f"{TOP}/d/file.md", content="coffee")])  # fmt: skip
+    for method in METHODS:
+        (match,) = matches(client.find("harbour", method=method, alpha=0.5))
+        assert (match.level, list(match.passages)) == (0, [])
+
+
 def test_15_the_level_filter_changes_no_score(client: MessageClient) -> None:
     """It holds in the results: files, directories, or both, each as they are among both."""
     tree(client)

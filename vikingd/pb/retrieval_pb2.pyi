@@ -465,7 +465,7 @@ class MatchedContext(_message.Message):
     is_leaf: _builtins.bool
     """True for a file."""
     level: _builtins.int
-    """The level of the text that matched best: 0 the abstract, 2 a passage of the content."""
+    """The level of the text that matched best: 0 the abstract, or none; 2 a passage of the content."""
     abstract: _builtins.str
     """L0."""
     score: _builtins.float
@@ -478,7 +478,7 @@ class MatchedContext(_message.Message):
 
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedPassage]:
-        """The best passages of a file, best first; at most 3. Empty when the abstract alone matched."""
+        """The best passages of a file, best first; at most 3. Empty when none of them matched."""
 
     @_builtins.property
     def parts(self) -> Global___ScoreParts:
