@@ -213,6 +213,27 @@ def test_boosts_multiply_scores_and_are_told(filled: MessageClient) -> None:
     assert [i.score for i in found.items] == sorted((i.score for i in found.items), reverse=True)
 
 
+@pytest.mark.parametrize(
+    ("boosts", "first"),
+    [
+        ([Boost(100, uri_prefix=f"{TOP}/199")], ["199", "000"]),
+        ([Boost(0.01, where={"i": {"$lt": 150}})], ["150", "151"]),
+    ],
+)
+def test_boosts_bring_up_what_is_far_down(
+    client: MessageClient, boosts: list[Boost], first: list[str]
+) -> None:
+    """However many are better without them."""
+    client.put(
+        [
+            Draft(f"{TOP}/{i:03}", content=f"tea {i}" + " leaves" * (i // 4), metadata={"i": i})
+            for i in range(200)
+        ]
+    )
+    found = client.retrieve("tea", mode=Mode.KEYWORD, boosts=boosts, top_k=2)
+    assert names(found) == first
+
+
 def test_items_bring_what_is_asked_for(filled: MessageClient) -> None:
     """The text alone when nothing is said."""
     (plain,) = filled.retrieve("tea", mode=Mode.KEYWORD, top_k=1).items

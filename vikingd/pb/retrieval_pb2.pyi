@@ -1352,7 +1352,8 @@ Global___BatchFindResponse: _TypeAlias = BatchFindResponse  # noqa: Y015
 @_typing.final
 class Rrf(_message.Message):
     """Fusion by rank: score = sum of weight / (k + rank + 1) over the lists that have the item, rank
-    from 0 (Cormack, Clarke and Buettcher 2009).
+    from 0 (Cormack, Clarke and Buettcher 2009). A list is the 100 best of its side, or twice top_k
+    where that is more, and goes on where duplicates or boosts ask for it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1418,7 +1419,9 @@ Global___WeightedSum: _TypeAlias = WeightedSum  # noqa: Y015
 
 @_typing.final
 class Boost(_message.Message):
-    """A business weight: the scores of some items are multiplied, then the order is made anew."""
+    """A business weight: the scores of some items are multiplied, then the order is made anew. What is
+    not among the 16,000 best without boosts is not looked at.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -41,7 +41,7 @@ LEAST_DEPTH = 100
 """Texts that each side looks at for a fusion, at least; else twice as many as are wanted."""
 
 DEEPER = 4
-"""So many times more are looked at when duplicates leave too few."""
+"""So many times more are looked at when duplicates leave too few, or boosts may bring others up."""
 
 MOST_DEPTH = 16_000
 
@@ -154,9 +154,7 @@ class Strategy(Bound):
         while True:
             found, sides = self._ranked(vector, depth)
             chosen = self._chosen(found)
-            if len(chosen) >= self.query.top_k or not found.is_full:
-                break
-            if depth >= MOST_DEPTH or self._is_below(found):
+            if not found.is_full or depth >= MOST_DEPTH or self._is_settled(found, chosen):
                 break
             depth = min(depth * DEEPER, MOST_DEPTH)
             self._ready.clear()
@@ -171,11 +169,13 @@ class Strategy(Bound):
         stages = tuple(self._stages)
         return RetrieveResult(items, outcome, (), self.snapshot.revision, stages, degraded)
 
-    def _is_below(self, found: Ranked) -> bool:
-        """Whether what a deeper look would find is not above the threshold."""
-        threshold = self.query.score_threshold
+    def _is_settled(self, found: Ranked, chosen: Sequence[_Candidate]) -> bool:
+        """Whether what a deeper look would find is no better, or not above the threshold."""
+        least = self.query.score_threshold
+        if len(chosen) >= self.query.top_k:
+            least = min(one.score for one in chosen)
         most = prod(max(1.0, factor) for factor, _ in self._boosts)
-        return threshold is not None and found.scores.item(-1) * most <= threshold
+        return least is not None and found.scores.item(-1) * most <= least
 
     # Looking
 
