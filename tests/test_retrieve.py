@@ -136,7 +136,7 @@ def test_optional_clauses_are_dropped_once_when_nothing_is_found(filled: Message
     where = {"year": 1999, "lang": "en"}
     asked = {"mode": Mode.KEYWORD, "where": where}
     assert not filled.retrieve("tea", **asked).items
-    found = filled.retrieve("tea", **asked, optional_clauses=["year"])
+    found = filled.retrieve("tea", **asked, optional_clauses=["year", "year"])
     assert (names(found), list(found.relaxed_clauses)) == (["A"], ["year"])
     still = filled.retrieve("tea", **asked, optional_clauses=["lang"])
     assert (names(still), list(still.relaxed_clauses)) == ([], ["lang"])

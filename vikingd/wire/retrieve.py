@@ -209,7 +209,7 @@ def _optional(keys: Sequence[str], where: Mapping[str, Any]) -> tuple[str, ...]:
     for i, key in enumerate(keys):
         if key not in where:
             raise InvalidField(f"optional_clauses[{i}]", f"{key!r} is no key at the top of where")
-    return tuple(keys)
+    return tuple(dict.fromkeys(keys))
 
 
 def _after(token: str, target: str) -> str:
