@@ -213,7 +213,7 @@ class _IncludeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Include.Value
     INCLUDE_METADATA: _Include.ValueType  # 2
     """The metadata of its context."""
     INCLUDE_VECTOR: _Include.ValueType  # 3
-    """The embedding of the passage, of unit length; empty where it has none yet."""
+    """The embedding of the passage, of unit length; empty where it has none yet, and in a listing."""
 
 class Include(_Include, metaclass=_IncludeEnumTypeWrapper):
     """What an item brings along."""
@@ -225,7 +225,7 @@ INCLUDE_TEXT: Include.ValueType  # 1
 INCLUDE_METADATA: Include.ValueType  # 2
 """The metadata of its context."""
 INCLUDE_VECTOR: Include.ValueType  # 3
-"""The embedding of the passage, of unit length; empty where it has none yet."""
+"""The embedding of the passage, of unit length; empty where it has none yet, and in a listing."""
 Global___Include: _TypeAlias = Include  # noqa: Y015
 
 class _Outcome:
@@ -1364,9 +1364,9 @@ class Rrf(_message.Message):
     k: _builtins.int
     """0: 60."""
     vector_weight: _builtins.float
-    """Weight of the list by meaning, at least 0. Unset: 1."""
+    """Weight of the list by meaning, 0 to 100. Unset: 1."""
     keyword_weight: _builtins.float
-    """Weight of the list by words, at least 0. Unset: 1."""
+    """Weight of the list by words, 0 to 100; one of the two is above 0. Unset: 1."""
     def __init__(
         self,
         *,
@@ -1400,9 +1400,9 @@ class WeightedSum(_message.Message):
     VECTOR_WEIGHT_FIELD_NUMBER: _builtins.int
     KEYWORD_WEIGHT_FIELD_NUMBER: _builtins.int
     vector_weight: _builtins.float
-    """At least 0."""
+    """0 to 100."""
     keyword_weight: _builtins.float
-    """At least 0; one of the two is above 0."""
+    """0 to 100; one of the two is above 0."""
     def __init__(
         self,
         *,
@@ -1478,7 +1478,7 @@ class RetrieveRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """As in FindRequest. With MODE_KEYWORD and `where`, query and vector may both be empty: all that
-    match are returned with score 1.0, by URI, in pages.
+    match are returned with score 1.0, by URI, in pages, whatever threshold, boosts and diversity.
     """
     vector: _builtins.bytes
     """As in FindRequest."""
@@ -1493,9 +1493,10 @@ class RetrieveRequest(_message.Message):
     group_by_context: _builtins.bool
     """Return the best passage of each context only."""
     diversity: _builtins.float
-    """Above 0, up to 1: maximal marginal relevance (Carbonell and Goldstein 1998). Each next item has
-    the most of (1 - diversity) * score / best score - diversity * cosine to the nearest item
-    before it. 0: by score. Passages of the same text are returned once in any case.
+    """Above 0, up to 1: maximal marginal relevance (Carbonell and Goldstein 1998). Of the best by
+    score, two to four times top_k, each next item has the most of (1 - diversity) * score / best
+    score - diversity * max(0, cosine) to the nearest item before it, after centring by language.
+    0: by score. Passages of the same text are returned once in any case.
     """
     degrade: _builtins.bool
     """Answer by the other side alone where the embedder fails; else that is an error."""
@@ -1686,7 +1687,7 @@ Global___RetrievedItem: _TypeAlias = RetrievedItem  # noqa: Y015
 
 @_typing.final
 class RetrieveResponse(_message.Message):
-    """Items by falling score, ties by URI and passage."""
+    """Items by falling score, ties by URI and passage; with diversity in the order that it gives."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
