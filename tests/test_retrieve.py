@@ -234,6 +234,15 @@ def test_boosts_bring_up_what_is_far_down(
     assert names(found) == first
 
 
+def test_ties_are_by_uri_however_many_there_are(client: MessageClient) -> None:
+    """Also where those that come first were written last."""
+    for low in (150, 0):
+        client.put([Draft(f"{TOP}/{i:03}", content=f"tea {i:03}") for i in range(low, low + 150)])
+    found = client.retrieve("tea", mode=Mode.KEYWORD, top_k=2)
+    assert names(found) == ["000", "001"]
+    assert found.items[0].score == found.items[1].score
+
+
 def test_items_bring_what_is_asked_for(filled: MessageClient) -> None:
     """The text alone when nothing is said."""
     (plain,) = filled.retrieve("tea", mode=Mode.KEYWORD, top_k=1).items

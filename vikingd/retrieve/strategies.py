@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
@@ -41,7 +41,8 @@ LEAST_DEPTH = 100
 """Texts that each side looks at for a fusion, at least; else twice as many as are wanted."""
 
 DEEPER = 4
-"""So many times more are looked at when duplicates leave too few, or boosts may bring others up."""
+"""So many times more are looked at when duplicates leave too few, or when others may come before
+them: by a boost or, of equal ones, by their URI."""
 
 MOST_DEPTH = 16_000
 
@@ -170,12 +171,15 @@ class Strategy(Bound):
         return RetrieveResult(items, outcome, (), self.snapshot.revision, stages, degraded)
 
     def _is_settled(self, found: Ranked, chosen: Sequence[_Candidate]) -> bool:
-        """Whether what a deeper look would find is no better, or not above the threshold."""
-        least = self.query.score_threshold
-        if len(chosen) >= self.query.top_k:
-            least = min(one.score for one in chosen)
-        most = prod(max(1.0, factor) for factor, _ in self._boosts)
-        return least is not None and found.scores.item(-1) * most <= least
+        """Whether what a deeper look would find is worse, or not above the threshold.
+
+        Of what scores alike the first by URI may be further down.
+        """
+        threshold = self.query.score_threshold
+        most = found.scores.item(-1) * prod(max(1.0, factor) for factor, _ in self._boosts)
+        if threshold is not None and most <= threshold:
+            return True
+        return len(chosen) >= self.query.top_k and most < min(one.score for one in chosen)
 
     # Looking
 
@@ -262,15 +266,14 @@ class Strategy(Bound):
         """By falling score, ties by URI and passage; boosts applied."""
         uri = self.snapshot.file_uri
         file, ordinal = self.snapshot.tree.texts.file.item, self.snapshot.text_ordinal.item
-        listed = [
+        listed: Iterable[_Candidate] = (
             _Candidate(score, uri(file(row)), ordinal(row), row, at, 1.0)
             for at, (row, score) in enumerate(
                 zip(found.rows.tolist(), found.scores.tolist(), strict=True)
             )
-        ]
+        )
         if self._boosts:
-            listed = [self._boosted(one) for one in listed]
-            listed.sort(key=lambda one: -one.score)
+            listed = sorted(map(self._boosted, listed), key=lambda one: -one.score)
         for _, tied in groupby(listed, key=lambda one: one.score):
             yield from sorted(tied, key=lambda one: (one.uri, one.passage))
 
