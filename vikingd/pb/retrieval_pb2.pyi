@@ -129,7 +129,9 @@ class _RerankStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RerankSt
     RERANK_STATUS_FAILED: _RerankStatus.ValueType  # 2
     """It failed: all scores of the reply are by meaning and words."""
     RERANK_STATUS_OFF: _RerankStatus.ValueType  # 3
-    """There is none, or it was not asked for."""
+    """There is none, it was not asked for, or it had nothing to decide: the query is of identifiers,
+    or nothing that could be read has an abstract.
+    """
 
 class RerankStatus(_RerankStatus, metaclass=_RerankStatusEnumTypeWrapper):
     """What became of reranking."""
@@ -141,7 +143,9 @@ RERANK_STATUS_DONE: RerankStatus.ValueType  # 1
 RERANK_STATUS_FAILED: RerankStatus.ValueType  # 2
 """It failed: all scores of the reply are by meaning and words."""
 RERANK_STATUS_OFF: RerankStatus.ValueType  # 3
-"""There is none, or it was not asked for."""
+"""There is none, it was not asked for, or it had nothing to decide: the query is of identifiers,
+or nothing that could be read has an abstract.
+"""
 Global___RerankStatus: _TypeAlias = RerankStatus  # noqa: Y015
 
 class _PlanSource:
