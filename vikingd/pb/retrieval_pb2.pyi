@@ -372,8 +372,9 @@ class FindRequest(_message.Message):
     @_builtins.property
     def where(self) -> _struct_pb2.Struct:
         """Return only contexts whose metadata match: {"path.to.key": value} or {"key": {"$gte": 3}};
-        $eq $ne $gt $gte $lt $lte $in $nin $exists, joined by $and $or $not; at most 256 clauses. Unset:
-        all. All filters of a request, of a batch or of boosts too, have 256 KiB together at most.
+        $eq $ne $gt $gte $lt $lte $in $nin $exists, joined by $and $or $not; at most 256 clauses, 16
+        levels and 256 characters of a key. Unset: all. All filters of a request, of a batch or of boosts
+        too, have 256 KiB together at most.
         """
 
     def __init__(
