@@ -471,6 +471,7 @@ def test_a_cut_is_a_beginning_that_fits(text: str, limit: int) -> None:
         (f"{IMPORT}{RUNS}", 30, (IMPORT, "")),
         ("word " * 40, 22, ("word word word word", "…")),
         ("- one thing\n- another thing", 20, ("- one thing", "")),
+        ("1. Build it.\n2. Ship it to all", 20, ("1. Build it.", "")),
         ("First words\n\nand more of them", 25, ("First words", "")),
         ("中文没有空格，也没有句号" * 3, 9, ("中文没有空格，也", "…")),
         ("a" * 30, 10, ("a" * 9, "…")),
@@ -482,7 +483,7 @@ def test_a_cut_is_a_beginning_that_fits(text: str, limit: int) -> None:
         ("So:\n\n```py\nx = 1\n```", 13, ("So:", "")),
         ("word", 0, ("", "")),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_texts_are_cut_where_they_end_best(
     text: str, limit: int, expected: tuple[str, str]

@@ -18,6 +18,7 @@ _LINE = re.compile(r"[^\n]*\n?")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _CODE_LINE = re.compile(r"(?: {4}| {0,3}\t)[ \t]*\S")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]\s|[>#|]|\d+[.)]\s)")
+_NUMBER = re.compile(r"^[ \t]*\d+\.\s+", re.MULTILINE)  # of an item
 _TERMINATED = re.compile(r"[.!?。！？；…][\"'”’)\]』」）]*\Z")
 _CLOSING = "[、。，．：；？！”’』」）》】〉…ー々\u3099\u309a\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 _WORD = re.compile(rf"(?:[“‘『「（《【〈]*[{WIDE_CHARS}]|[^\s{WIDE_CHARS}]+){_CLOSING}*")
@@ -150,6 +151,7 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
 def _good_ends(text: str, shape: _Shape) -> set[int]:
     """Behind each sentence, item, paragraph and line of code; in a fence behind its lines only."""
     found = {m.end() for m in SENTENCE_END.finditer(text)} | {end for _, end in shape.prose}
+    found -= {m.end() for m in _NUMBER.finditer(text)}
     ends = set(shape.lines)
     fences = iter([*shape.fences, _Fence(len(text) + 1, 0, len(text) + 1, "")])
     fence = next(fences)
