@@ -1899,7 +1899,7 @@ Global___ContextCitation: _TypeAlias = ContextCitation  # noqa: Y015
 
 @_typing.final
 class DroppedPiece(_message.Message):
-    """A piece of which neither itself nor a summary of its source stands in the context."""
+    """A piece that is gone, or of which neither itself nor a summary of its source stands in the context."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
