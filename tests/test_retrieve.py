@@ -234,13 +234,27 @@ def test_boosts_bring_up_what_is_far_down(
     assert names(found) == first
 
 
-def test_ties_are_by_uri_however_many_there_are(client: MessageClient) -> None:
-    """Also where those that come first were written last."""
+@pytest.mark.parametrize("more", [
+    {"mode": Mode.KEYWORD}, {"mode": Mode.VECTOR}, {"fusion": Rrf()}, {"fusion": Rrf(5, 3, 2)},
+    {"fusion": WeightedSum(0.5, 0.5)}, {"mode": Mode.KEYWORD, "diversity": 0.5},
+])  # fmt: skip
+def test_ties_are_by_uri_however_many_there_are(
+    client: MessageClient, more: dict[str, object]
+) -> None:
+    """Also where those that come first were written last, and as well once the index is anew."""
+    same = vector(1, 0, 1)
+    client.put([Draft(f"{TOP}/other", content="coffee", vector=vector(0, 1, 1))])
     for low in (150, 0):
-        client.put([Draft(f"{TOP}/{i:03}", content=f"tea {i:03}") for i in range(low, low + 150)])
-    found = client.retrieve("tea", mode=Mode.KEYWORD, top_k=2)
+        numbers = range(low, low + 150)
+        client.put([Draft(f"{TOP}/{i:03}", content=f"tea {i:03}", vector=same) for i in numbers])
+    query = {"query": "tea", "top_k": 2, "debug": True, **more}
+    if more.get("mode") is not Mode.KEYWORD:
+        query["vector"] = same
+    found = client.retrieve(**query)
     assert names(found) == ["000", "001"]
-    assert found.items[0].score == found.items[1].score
+    assert (found.items[0].score == found.items[1].score) == ("Rrf" not in repr(more))
+    client.optimize()
+    assert client.retrieve(**query).items == found.items
 
 
 def test_items_bring_what_is_asked_for(filled: MessageClient) -> None:

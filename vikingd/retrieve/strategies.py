@@ -12,7 +12,7 @@ from typing import NamedTuple, ParamSpec
 
 import numpy as np
 from viking_kernels import flat, weighted
-from viking_kernels.arrays import F32, F64, I32, TEXTS, Asked
+from viking_kernels.arrays import F32, F64, I32, I64, TEXTS, Asked
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
 from viking_kernels.scope import tail_directories
@@ -41,8 +41,8 @@ LEAST_DEPTH = 100
 """Texts that each side looks at for a fusion, at least; else twice as many as are wanted."""
 
 DEEPER = 4
-"""So many times more are looked at when duplicates leave too few, or when others may come before
-them: by a boost or, of equal ones, by their URI."""
+"""So many times more are looked at when duplicates leave too few, or when what is further down may
+come first: by a boost or, of equal ones, by its URI."""
 
 MOST_DEPTH = 16_000
 
@@ -53,7 +53,7 @@ _NOTHING: I32 = np.zeros(0, np.int32)
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Rows of texts, best first, ties by row, with their scores [n].
+    """Rows of texts, best first, with their scores [n].
 
     `parts` [n, 2] are dense and lexical where one search made both; `is_full` where there may be
     more.
@@ -171,15 +171,14 @@ class Strategy(Bound):
         return RetrieveResult(items, outcome, (), self.snapshot.revision, stages, degraded)
 
     def _is_settled(self, found: Ranked, chosen: Sequence[_Candidate]) -> bool:
-        """Whether what a deeper look would find is worse, or not above the threshold.
-
-        Of what scores alike the first by URI may be further down.
-        """
+        """Whether what a deeper look would find comes later, or is not above the threshold."""
         threshold = self.query.score_threshold
         most = found.scores.item(-1) * prod(max(1.0, factor) for factor, _ in self._boosts)
         if threshold is not None and most <= threshold:
             return True
-        return len(chosen) >= self.query.top_k and most < min(one.score for one in chosen)
+        if len(chosen) < self.query.top_k:
+            return False
+        return not self._boosts or most < min(one.score for one in chosen)
 
     # Looking
 
@@ -209,6 +208,9 @@ class Strategy(Bound):
         return found
 
     def _by_words(self, depth: int) -> Ranked:
+        return self._first(depth, self._look_by_words)
+
+    def _look_by_words(self, depth: int) -> Ranked:
         snapshot, scope = self.snapshot, self.scope
         if not len(self.terms.hashes):
             return _EMPTY
@@ -223,6 +225,9 @@ class Strategy(Bound):
         return self._by_both(vector, (1.0, 0.0), depth)
 
     def _by_both(self, vector: F32, weights: tuple[float, float], depth: int) -> Ranked:
+        return self._first(depth, lambda more: self._look_by_both(vector, weights, more))
+
+    def _look_by_both(self, vector: F32, weights: tuple[float, float], depth: int) -> Ranked:
         snapshot, scope = self.snapshot, self.scope
         asked = self.asked(vector, self.script(vector), dense=True, lexical=False)
         scratch = take_scratch(snapshot)
@@ -242,6 +247,34 @@ class Strategy(Bound):
             return _NOTHING
         compared = prepare(asked, self.coded)
         return ivf.near(inverted, compared.direction, scope.text_low, scope.text_high, depth)
+
+    def _first(self, depth: int, look: Callable[[int], Ranked]) -> Ranked:
+        """The first texts of a side, ties by name: rows change with a compaction."""
+        wide = depth + 1
+        found = look(wide)
+        while found.is_full and wide < MOST_DEPTH and found.scores[depth - 1] == found.scores[-1]:
+            wide = min(wide * DEEPER, MOST_DEPTH)
+            found = look(wide)
+        order = self._by_name(found)[:depth]
+        parts = None if found.parts is None else found.parts[order]
+        return Ranked(found.rows[order], found.scores[order], len(found.rows) > depth, parts)
+
+    def _by_name(self, found: Ranked) -> I64:
+        """[n] places of what was found, by falling score, ties by name."""
+        rows, scores = found.rows.tolist(), found.scores
+        places = np.arange(len(rows))
+        start = 0
+        for end in [*(np.flatnonzero(scores[1:] != scores[:-1]) + 1).tolist(), len(rows)]:
+            if end - start > 1:
+                places[start:end] = sorted(range(start, end), key=lambda i: self._name(rows[i]))
+            start = end
+        return places
+
+    def _name(self, row: int) -> tuple[str, int]:
+        """URI and passage of a text."""
+        snapshot = self.snapshot
+        file, passage = snapshot.tree.texts.file.item(row), snapshot.text_ordinal.item(row)
+        return snapshot.file_uri(file), passage
 
     # Choosing
 
@@ -264,10 +297,8 @@ class Strategy(Bound):
 
     def _in_order(self, found: Ranked) -> Iterator[_Candidate]:
         """By falling score, ties by URI and passage; boosts applied."""
-        uri = self.snapshot.file_uri
-        file, ordinal = self.snapshot.tree.texts.file.item, self.snapshot.text_ordinal.item
         listed: Iterable[_Candidate] = (
-            _Candidate(score, uri(file(row)), ordinal(row), row, at, 1.0)
+            _Candidate(score, *self._name(row), row, at, 1.0)
             for at, (row, score) in enumerate(
                 zip(found.rows.tolist(), found.scores.tolist(), strict=True)
             )
