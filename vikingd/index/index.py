@@ -23,6 +23,7 @@ from vikingd.index.generation import Generation
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.vocabulary import Vocabulary
 from vikingd.model import Change, Filled, Upsert
+from vikingd.priority import let_finds_go_first
 
 ChangesSince = Callable[[int], tuple[Sequence[Change], int]]
 """What leads from a revision to the present one, and which that is."""
@@ -238,6 +239,7 @@ class Index:
                 self._worker = worker
 
     def _run(self) -> None:
+        let_finds_go_first()
         try:
             self._compact()
             self._problem = ""

@@ -17,6 +17,7 @@ from queue import Empty, Queue, SimpleQueue
 
 from vikingd.errors import Corrupt, Stopping, StoreFailed
 from vikingd.model import Change, Committed
+from vikingd.priority import let_finds_go_first
 from vikingd.store.schema import failing, transaction
 from vikingd.store.transaction import Ids, Transaction
 
@@ -125,6 +126,7 @@ class Writer:
                     request.future.set_exception(Stopping("the store is closed"))
 
     def _run(self) -> None:
+        let_finds_go_first()
         while group := self._next_group():
             for written in self._commit(group):
                 self._written.put(written)
@@ -151,6 +153,7 @@ class Writer:
 
     def _tell(self, on_commit: OnCommit) -> None:
         """Tells of what is written, in its order."""
+        let_finds_go_first()
         while (written := self._written.get()) is not None:
             if written.revision and not self.failure:
                 try:

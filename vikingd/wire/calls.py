@@ -14,6 +14,7 @@ import grpc
 
 from vikingd.engine import Engine
 from vikingd.errors import DeadlinePassed
+from vikingd.priority import let_finds_go_first
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -50,7 +51,7 @@ class Threads:
         self.kernels = ThreadPoolExecutor(KERNEL_THREADS, "find")
         self.embedding = ThreadPoolExecutor(4, "embed-query")
         self.store = ThreadPoolExecutor(4, "store")
-        self.preparing = ThreadPoolExecutor(1, "prepare")
+        self.preparing = ThreadPoolExecutor(1, "prepare", let_finds_go_first)
         self.admin = ThreadPoolExecutor(2, "admin")
         self.backlog = ThreadPoolExecutor(2, "backlog")
 

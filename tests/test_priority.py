@@ -1,0 +1,57 @@
+"""Threads that write let those that answer go first."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.index import index as indexes
+from vikingd.index.generation import Generation
+from vikingd.ingest.prepare import prepare
+from vikingd.model import Draft
+from vikingd.store.transaction import Transaction
+from vikingd.wire.calls import Threads
+
+
+def nice() -> int:
+    """That of the thread which asks."""
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Preparing, the store's writer, the index's, and a compaction, which one of them begins."""
+    seen: dict[str, int] = {}
+
+    def noting(owner: Any, name: str) -> None:
+        original: Callable[..., Any] = getattr(owner, name)
+
+        def noted(*arguments: Any, **named: Any) -> Any:
+            seen[name] = nice()
+            return original(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    noting(Transaction, "put")
+    noting(Generation, "apply")
+    noting(indexes, "compacted")
+    with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
+        seen.clear()
+        engine.put([prepare(Draft("viking://resources/a.md", content="tea"))]).result(10)
+        writing = dict(seen)
+        engine.optimize()
+    pools = Threads()
+    preparing, answering = (
+        pool.submit(nice).result(10) for pool in (pools.preparing, pools.kernels)
+    )
+    pools.shutdown()
+    assert writing == {"put": nice() + 5, "apply": nice() + 5}
+    assert seen["compacted"] == preparing == nice() + 5
+    assert answering == nice()
