@@ -282,6 +282,8 @@ def test_items_bring_what_is_asked_for(filled: MessageClient) -> None:
         ({"query": "x", "diversity": 1.5}, "diversity"),
         ({"query": "x", "score_threshold": float("nan")}, "score_threshold"),
         ({"query": "x", "fusion": Rrf(vector_weight=-1)}, "rrf.vector_weight"),
+        ({"query": "x", "fusion": Rrf(keyword_weight=101)}, "rrf.keyword_weight"),
+        ({"query": "x", "fusion": WeightedSum(100.1, 0)}, "weighted.vector_weight"),
         ({"query": "x", "fusion": Rrf(vector_weight=0, keyword_weight=0)}, "rrf"),
         ({"query": "x", "fusion": WeightedSum(0, 0)}, "weighted"),
         ({"query": "x", "boosts": [Boost(0, uri_prefix=TOP)]}, "boosts[0].factor"),
