@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import logging
-import os
 import signal
 import sys
 import threading
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +27,7 @@ from vikingd.embed.provider import (
     open_provider,
 )
 from vikingd.errors import EmbedderFailed
+from vikingd.priority import let_all_others_go_first
 
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 60.0
@@ -175,7 +174,7 @@ def _serve(connection: Connection, settings: EmbedSettings) -> None:
     """The child: a failure or None once it has loaded, then a reply to each list of texts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     _die_with_parent()
-    _yield_to_others()
+    let_all_others_go_first()
     with contextlib.suppress(EOFError, OSError):  # the parent is gone
         try:
             provider = open_provider(settings)
@@ -194,20 +193,6 @@ def _serve(connection: Connection, settings: EmbedSettings) -> None:
 def _die_with_parent() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def _yield_to_others() -> None:
-    """Lowest priority for every thread of the process.
-
-    On Linux priority belongs to a thread, and numpy has started its own by now.
-    """
-    if sys.platform != "linux":
-        os.nice(19)
-        return
-    for thread in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(ProcessLookupError):
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), 19)
-            os.sched_setscheduler(int(thread.name), os.SCHED_IDLE, os.sched_param(0))
 
 
 class BacklogWorker:
