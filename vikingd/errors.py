@@ -67,6 +67,32 @@ class DeadlinePassed(VikingError):
     reason = "DEADLINE_PASSED"
 
 
+class Overloaded(VikingError):
+    """A queue is full; the call was not begun and may be repeated.
+
+    Attributes:
+        retry_after: seconds after which a repetition is likely to be taken.
+    """
+
+    reason = "OVERLOADED"
+
+    def __init__(self, message: str, retry_after: float, **metadata: str) -> None:
+        super().__init__(message, **metadata)
+        self.retry_after = retry_after
+
+
+class RevisionDiffers(VikingError):
+    """A context has another revision than the caller expects; nothing was changed."""
+
+    reason = "REVISION_DIFFERS"
+
+    def __init__(self, uri: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"{uri} has revision {found}, {expected} is expected; read it again and decide anew",
+            uri=uri, expected_revision=str(expected), revision=str(found),
+        )  # fmt: skip
+
+
 class Stopping(VikingError):
     """The daemon is shutting down and takes no more work; ask again elsewhere or later."""
 
@@ -107,6 +133,18 @@ class StoreFailed(VikingError):
     """The disk or the database refused a write; nothing of it was kept."""
 
     reason = "STORE_FAILED"
+
+
+class DiskFull(StoreFailed):
+    """The disk has no room for the write; nothing of it was kept."""
+
+    reason = "DISK_FULL"
+
+
+class StoreDamaged(VikingError):
+    """The database is damaged, or older than it was; the message says how to restore it."""
+
+    reason = "STORE_DAMAGED"
 
 
 class Corrupt(VikingError):

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import grpc
 from google.protobuf.message import DecodeError
-from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from grpc_status import rpc_status
 
 
@@ -36,6 +36,7 @@ class ClientError(Exception):
             was not reached.
         metadata: what the message names, for programs.
         field_violations: the request's fields at fault.
+        retry_after: seconds after which the daemon asks to repeat the call; None: it does not.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class ClientError(Exception):
         reason: str = "",
         metadata: dict[str, str] | None = None,
         field_violations: tuple[FieldViolation, ...] = (),
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(f"{reason or code.name}: {message}")
         self.code = code
@@ -52,6 +54,7 @@ class ClientError(Exception):
         self.reason = reason
         self.metadata = metadata or {}
         self.field_violations = field_violations
+        self.retry_after = retry_after
 
 
 class InvalidField(ClientError):
@@ -72,6 +75,14 @@ class RevisionNotReached(ClientError):
 
 class DeadlinePassed(ClientError):
     """The daemon saw the call's deadline pass before the work was done."""
+
+
+class Overloaded(ClientError):
+    """A queue of the daemon is full; `retry_after` says when to repeat the call."""
+
+
+class RevisionDiffers(ClientError):
+    """A context has another revision than the caller expects; nothing was changed."""
 
 
 class Stopping(ClientError):
@@ -100,6 +111,14 @@ class ReadOnly(ClientError):
 
 class StoreFailed(ClientError):
     """The disk or the database refused a write; nothing of it was kept."""
+
+
+class DiskFull(StoreFailed):
+    """The disk has no room for the write; nothing of it was kept."""
+
+
+class StoreDamaged(ClientError):
+    """The database is damaged, or older than it was."""
 
 
 class Corrupt(ClientError):
@@ -139,6 +158,8 @@ _BY_REASON: dict[str, type[ClientError]] = {
     "ALREADY_EXISTS": AlreadyExists,
     "REVISION_NOT_REACHED": RevisionNotReached,
     "DEADLINE_PASSED": DeadlinePassed,
+    "OVERLOADED": Overloaded,
+    "REVISION_DIFFERS": RevisionDiffers,
     "STOPPING": Stopping,
     "EMBEDDER_FAILED": EmbedderFailed,
     "EMBEDDER_TIMED_OUT": EmbedderTimedOut,
@@ -146,6 +167,8 @@ _BY_REASON: dict[str, type[ClientError]] = {
     "STORE_IN_USE": StoreInUse,
     "READ_ONLY": ReadOnly,
     "STORE_FAILED": StoreFailed,
+    "DISK_FULL": DiskFull,
+    "STORE_DAMAGED": StoreDamaged,
     "CORRUPT": Corrupt,
     "INTERNAL": Internal,
 }
@@ -165,14 +188,19 @@ def from_rpc_error(error: grpc.RpcError) -> ClientError:
     except (ValueError, DecodeError):  # not made by our daemon: code and message must do
         status = None
     reason, metadata, violations = "", {}, []
+    retry_after = None
     for detail in status.details if status else ():
-        info, bad_request = ErrorInfo(), BadRequest()
+        info, bad_request, retry = ErrorInfo(), BadRequest(), RetryInfo()
         if detail.Unpack(info):
             reason, metadata = info.reason, dict(info.metadata)
         elif detail.Unpack(bad_request):
             violations += [
                 FieldViolation(v.field, v.description) for v in bad_request.field_violations
             ]
+        elif detail.Unpack(retry):
+            retry_after = retry.retry_delay.ToMicroseconds() / 1e6
     code = call.code()
     kind = _BY_REASON.get(reason) if reason else _WITHOUT_REASON.get(code)
-    return (kind or ClientError)(code, call.details() or "", reason, metadata, tuple(violations))
+    return (kind or ClientError)(
+        code, call.details() or "", reason, metadata, tuple(violations), retry_after
+    )

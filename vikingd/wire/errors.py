@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import grpc
 from google.protobuf import any_pb2
-from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
@@ -22,6 +23,8 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
     errors.AlreadyExists: _Code.ALREADY_EXISTS,
     errors.RevisionNotReached: _Code.DEADLINE_EXCEEDED,
     errors.DeadlinePassed: _Code.DEADLINE_EXCEEDED,
+    errors.Overloaded: _Code.RESOURCE_EXHAUSTED,
+    errors.RevisionDiffers: _Code.ABORTED,
     errors.Stopping: _Code.UNAVAILABLE,
     errors.EmbedderFailed: _Code.UNAVAILABLE,
     errors.EmbedderTimedOut: _Code.UNAVAILABLE,
@@ -29,6 +32,8 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
     errors.StoreInUse: _Code.FAILED_PRECONDITION,
     errors.ReadOnly: _Code.FAILED_PRECONDITION,
     errors.StoreFailed: _Code.UNAVAILABLE,
+    errors.DiskFull: _Code.RESOURCE_EXHAUSTED,
+    errors.StoreDamaged: _Code.DATA_LOSS,
     errors.Corrupt: _Code.DATA_LOSS,
 }
 
@@ -39,7 +44,7 @@ def code_of(error: BaseException) -> grpc.StatusCode:
 
 
 def status_of(error: BaseException) -> grpc.Status:
-    """The status with ErrorInfo (and BadRequest for a field) that the caller gets."""
+    """The status for the caller: ErrorInfo, BadRequest for a field, RetryInfo for a full queue."""
     code = code_of(error)
     message, info = "internal error, see the daemon's log", ErrorInfo(reason="INTERNAL")
     if code is not _Code.INTERNAL and isinstance(error, errors.VikingError):
@@ -54,7 +59,15 @@ def status_of(error: BaseException) -> grpc.Status:
             field=_short(error.field), description=_short(error.description)
         )
         status.details.append(_packed(BadRequest(field_violations=[violation])))
+    if isinstance(error, errors.Overloaded):
+        status.details.append(_packed(RetryInfo(retry_delay=_duration(error.retry_after))))
     return rpc_status.to_status(status)
+
+
+def _duration(seconds: float) -> Duration:
+    duration = Duration()
+    duration.FromNanoseconds(round(seconds * 1e9))
+    return duration
 
 
 def _short(text: str) -> str:
@@ -63,7 +76,7 @@ def _short(text: str) -> str:
     return text if len(data) <= MAX_BYTES else f"{data[:MAX_BYTES].decode(errors='ignore')}…"
 
 
-def _packed(message: ErrorInfo | BadRequest) -> any_pb2.Any:
+def _packed(message: ErrorInfo | BadRequest | RetryInfo) -> any_pb2.Any:
     packed = any_pb2.Any()
     packed.Pack(message)
     return packed
