@@ -28,7 +28,7 @@ from vikingd.client import (
 )
 from vikingd.client import errors as client_errors
 from vikingd.client.methods import Method, Methods, Pages
-from vikingd.errors import StoreFailed, VikingError
+from vikingd.errors import Stopping, VikingError
 from vikingd.wire.errors import status_of
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
@@ -81,11 +81,11 @@ def serving(handler: Scripted, address: str = "127.0.0.1:0") -> Iterator[str]:
 
 
 def unavailable(times: int) -> Fault:
-    """A fault: the first calls of each RPC are UNAVAILABLE, as when the store failed."""
+    """A fault: the first calls of each RPC are UNAVAILABLE, as when the daemon stops."""
 
     def fail(number: int, context: Any) -> None:
         if number <= times:
-            context.abort_with_status(status_of(StoreFailed("the disk is full")))
+            context.abort_with_status(status_of(Stopping("the store is closed")))
 
     return fail
 
@@ -101,7 +101,7 @@ async def call_all(address: str, *, retries: bool) -> set[str]:
                     assert [one async for one in answer] == []
                 else:
                     await answer
-            except client_errors.StoreFailed:
+            except client_errors.Stopping:
                 return ""
             return name
 
@@ -142,9 +142,65 @@ def test_a_call_is_sent_four_times_at_most(times: int, answered: bool) -> None:
         if answered:
             assert client.find("x").total == 0
         else:
-            with pytest.raises(client_errors.StoreFailed, match="disk is full"):
+            with pytest.raises(client_errors.Stopping, match="is closed"):
                 client.find("x")
     assert handler.calls["Find"] == min(times + 1, 4)
+
+
+def test_a_refused_call_is_sent_again_when_the_daemon_says() -> None:
+    """Any call: it was not begun."""
+
+    def refuse(number: int, context: Any) -> None:
+        if number == 1:
+            context.abort_with_status(
+                status_of(domain_errors.Overloaded("the queue is full", 0.05))
+            )
+
+    handler = Scripted(refuse)
+    with serving(handler) as address:
+        assert asyncio.run(call_all(address, retries=True)) == NAMES
+    assert set(handler.calls.values()) == {2}
+
+
+def test_a_full_queue_says_when_to_repeat() -> None:
+    """For a client that repeats calls by itself."""
+    assert raised(domain_errors.Overloaded("the queue is full", 0.25)).retry_after == 0.25
+    assert raised(domain_errors.Stopping("now")).retry_after is None
+
+
+def test_a_full_disk_is_not_asked_again() -> None:
+    """Its code is that of a full queue, and no repetition makes room."""
+
+    def refuse(_: int, context: Any) -> None:
+        context.abort_with_status(status_of(domain_errors.DiskFull("no room")))
+
+    handler = Scripted(refuse)
+    with (
+        serving(handler) as address,
+        Client(address) as client,
+        pytest.raises(client_errors.DiskFull, match="no room"),
+    ):
+        client.find("x")
+    assert handler.calls["Find"] == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (domain_errors.EmbedderFailed("away"), grpc.StatusCode.UNAVAILABLE),
+        (domain_errors.EmbedderRefused("a wrong key"), grpc.StatusCode.FAILED_PRECONDITION),
+        (domain_errors.StoreFailed("a broken disk"), grpc.StatusCode.FAILED_PRECONDITION),
+        (domain_errors.DiskFull("no room"), grpc.StatusCode.RESOURCE_EXHAUSTED),
+        (domain_errors.StoreDamaged("a broken page"), grpc.StatusCode.DATA_LOSS),
+        (domain_errors.RevisionDiffers("viking://a", 1, 2), grpc.StatusCode.ABORTED),
+        (domain_errors.Overloaded("full", 1), grpc.StatusCode.RESOURCE_EXHAUSTED),
+    ],
+)
+def test_unavailable_is_what_a_repetition_may_mend(
+    error: VikingError, code: grpc.StatusCode
+) -> None:
+    """A wrong key, a broken disk and damage stay as they are."""
+    assert raised(error).code is code
 
 
 def test_other_errors_are_not_sent_again() -> None:
@@ -251,7 +307,7 @@ def test_errors_are_told_apart_by_class() -> None:
     assert type(raised(None, grpc.StatusCode.DEADLINE_EXCEEDED)) is TimedOut
     assert type(raised(None, grpc.StatusCode.UNIMPLEMENTED)) is ClientError
 
-    class Newer(domain_errors.StoreFailed):
+    class Newer(domain_errors.Stopping):
         reason = "NEWER"
 
     newer = raised(Newer("of a later version"))

@@ -215,6 +215,22 @@ def test_printed_settings_are_toml_with_origins(tmp_path: Path) -> None:
     assert next(line for line in lines if line.startswith("retries")).endswith("# default")
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1/v1?api-key=hunter2",
+        "https://127.0.0.1/v1#hunter2",
+        "http://me:hunt/er?2#@127.0.0.1/v1",
+        "http://hunter2@127.0.0.1/v1?hunter2",
+    ],
+)
+def test_printed_settings_hide_secrets_wherever_a_url_has_them(url: str) -> None:
+    """In the query, in the fragment, or in a password that is not escaped."""
+    printed = load(None, {"planner": {"base_url": url}}).toml()
+    assert "hunt" not in printed
+    assert "127.0.0.1/v1" in tomllib.loads(printed)["planner"]["base_url"]
+
+
 def test_printed_settings_hide_passwords_in_urls() -> None:
     """A password in the endpoint's URL is not printed."""
     url = "http://me:hunter2@127.0.0.1/v1"

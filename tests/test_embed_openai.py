@@ -17,12 +17,13 @@ from embed_helpers import DIMENSION, POISON, Endpoint, until
 from vikingd.embed.provider import (
     PROBE,
     EmbedderBroke,
+    EmbedderDenied,
     EmbedderUnreachable,
     EmbedSettings,
     open_provider,
 )
 from vikingd.embed.query import QueryEmbedder
-from vikingd.errors import EmbedderFailed
+from vikingd.errors import EmbedderFailed, EmbedderRefused
 
 # The openai provider
 
@@ -152,8 +153,9 @@ def test_openai_survives_another_protocol(endpoint: Endpoint, body: bytes) -> No
 @pytest.mark.parametrize(
     ("kind", "statuses"),
     [
-        (EmbedderFailed, (400, 413, 422)),
-        (EmbedderUnreachable, (401, 403, 404, 429)),
+        (EmbedderRefused, (400, 413, 422)),
+        (EmbedderDenied, (401, 403, 404)),
+        (EmbedderUnreachable, (408, 429)),
         (EmbedderBroke, (500, 502, 503, 504, 0)),
     ],
 )

@@ -594,7 +594,8 @@ def test_errors_carry_reason_domain_and_metadata() -> None:
     rich, info, bad = details(errors.NotFound(FILE))
     assert status_of(errors.NotFound(FILE)).code is grpc.StatusCode.NOT_FOUND
     assert rich.message == f"{FILE} does not exist"
-    assert (info.reason, info.domain, info.metadata) == ("NOT_FOUND", "vikingd", {"uri": FILE})
+    assert (info.reason, info.domain) == ("NOT_FOUND", "viking.retrieval.v1")
+    assert info.metadata == {"uri": FILE}
     assert bad is None
 
 

@@ -287,9 +287,20 @@ def _tables(key: str, rows: list[dict[str, Any]], origin: str) -> Iterator[str]:
 
 
 def _json(value: Any) -> str:
-    """A string, a number or an array of such, alike in JSON and in TOML; no password of a URL."""
-    text = re.sub(r"//[^/?#]*@", "//***@", value) if isinstance(value, str) else value
+    """Write a string, a number or an array of such, alike in JSON and in TOML, without secrets."""
+    text = _without_secrets(value) if isinstance(value, str) else value
     return json.dumps(text, ensure_ascii=False)
+
+
+def _without_secrets(text: str) -> str:
+    """Mask what may be a secret in a URL: user and password, query and fragment."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return text
+    # A password that is not escaped may hold any sign: everything before the last @ is masked.
+    _, at, rest = rest.rpartition("@")
+    address = re.split(r"[?#]", rest, maxsplit=1)[0]
+    return f"{scheme}://{'***@' if at else ''}{address}{'?***' if address != rest else ''}"
 
 
 def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Loaded:

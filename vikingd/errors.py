@@ -105,6 +105,12 @@ class EmbedderFailed(VikingError):
     reason = "EMBEDDER_FAILED"
 
 
+class EmbedderRefused(EmbedderFailed):
+    """The embedding provider refuses, by its key or its model: a repetition changes nothing."""
+
+    reason = "EMBEDDER_REFUSED"
+
+
 class EmbedderTimedOut(EmbedderFailed):
     """The embedding provider did not answer in the time that the call leaves it."""
 

@@ -13,15 +13,18 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from threading import Lock
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
 )
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
+
+from vikingd.scrape import Endpoint
 
 _SECONDS = (
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
@@ -301,21 +304,13 @@ class Metrics(Collector):
         """
         registry = CollectorRegistry()
         registry.register(self)
-        return Endpoint(registry, host, port)
+        ProcessCollector(registry=registry)  # memory, processor time, open files
 
+        def render(accept: str) -> tuple[str, bytes]:
+            encode, content_type = choose_encoder(accept)
+            return content_type, encode(registry)
 
-class Endpoint:
-    """Where Prometheus reads, on threads of its own, until it is closed."""
-
-    def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
-        self._server, self._thread = start_http_server(port, host, registry)
-        self.port: int = self._server.server_port
-
-    def close(self) -> None:
-        """Gives the port back; takes up to half a second."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        return Endpoint(render, host, port)
 
 
 def _counter(

@@ -20,7 +20,7 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from vikingd import __version__
+from vikingd import __version__, descriptors
 from vikingd.config import ConfigError, Settings, split_address
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
@@ -28,7 +28,7 @@ from vikingd.errors import VikingError
 from vikingd.index.index import IndexSettings
 from vikingd.intent.planner import Planner
 from vikingd.intent.settings import PlannerSettings
-from vikingd.metrics import Endpoint, Metrics
+from vikingd.metrics import Metrics
 from vikingd.pb import (
     admin_pb2,
     admin_pb2_grpc,
@@ -39,9 +39,11 @@ from vikingd.pb import (
     retrieval_pb2,
     retrieval_pb2_grpc,
 )
+from vikingd.private import keep_new_files_private, keep_private
 from vikingd.rerank.backends import RerankFailed
 from vikingd.rerank.rerankers import Rerankers
 from vikingd.retrieve import warm
+from vikingd.scrape import Endpoint
 from vikingd.wire.admin import Admin
 from vikingd.wire.boundary import Boundary
 from vikingd.wire.calls import Threads
@@ -71,6 +73,12 @@ _GRACE = 5.0  # seconds that calls get to end when the daemon stops
 _LAST_RESORT = 9.0  # seconds after which it ends whatever still runs; the store bears that
 _FLUSH = 2.0  # seconds that a collector gets to take the last spans; with _GRACE before the end
 _HEALTH_INTERVAL = 0.5
+_DESCRIPTORS_INTERVAL = 5.0
+# Of one connection. Clients connect again by themselves.
+_STREAMS = 1000  # calls at once
+_IDLE_MS = 15 * 60_000
+_AGE_MS = 6 * 3_600_000
+_AGE_GRACE_MS = 60_000
 _SWITCH_INTERVAL = 0.0005  # seconds; at Python's 5 ms a busy thread makes a find wait for that long
 _GC_THRESHOLDS = (50_000, 20, 100)
 
@@ -86,6 +94,11 @@ def run(settings: Settings, *, reembed: bool = False, reader: bool = False) -> i
         ConfigError: the configuration can't be served.
         VikingError, OSError: the store, an address or the like can't.
     """
+    keep_new_files_private()
+    if not reader:
+        for warning in keep_private(settings.path):
+            _log.warning("private files", warning=warning)
+    files = descriptors.raise_limit()
     addresses = _addresses(settings, reader)
     metrics = Metrics()
     tracing = _trace() if settings.tracing else None
@@ -101,7 +114,7 @@ def run(settings: Settings, *, reembed: bool = False, reader: bool = False) -> i
     gc.freeze()  # what is loaded stays: collections need not look at it again
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
-    asyncio.run(_serve(engine, settings, addresses, metrics, endpoint, tracing, models))
+    asyncio.run(_serve(engine, settings, addresses, metrics, endpoint, tracing, models, files))
     if engine.is_lost:
         print(f"vikingd: the reader ends: {engine.failure()}", file=sys.stderr, flush=True)
     return int(engine.is_lost)
@@ -115,6 +128,7 @@ async def _serve(
     endpoint: Endpoint | None,
     tracing: Tracing | None,
     models: Models,
+    files: int,
 ) -> None:
     threads, observer = Threads(), Observer(metrics, tracing)
     boundary = Boundary(metrics, tracing)
@@ -124,6 +138,12 @@ async def _serve(
             ("grpc.max_receive_message_length", settings.limits.max_message_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 1),  # writer and readers of a store; see _check_port
+            ("grpc.max_allowed_incoming_connections", descriptors.connections(files)),
+            ("grpc.max_concurrent_streams", _STREAMS),
+            ("grpc.max_connection_idle_ms", _IDLE_MS),
+            ("grpc.max_connection_age_ms", _AGE_MS),
+            ("grpc.max_connection_age_grace_ms", _AGE_GRACE_MS),
+            ("grpc.http2.max_ping_strikes", 2),
             ("grpc.keepalive_time_ms", 60_000),
             ("grpc.keepalive_timeout_ms", 20_000),
             ("grpc.keepalive_permit_without_calls", 1),
@@ -151,7 +171,7 @@ async def _serve(
     _stop_on_signals(stop)
     await state.refresh()
     await server.start()
-    watch = asyncio.create_task(state.watch(stop))
+    watches = [asyncio.create_task(state.watch(stop)), asyncio.create_task(_watch_descriptors())]
     for address in bound:
         print(f"vikingd {__version__} serving on {address}", flush=True)
     # Neither the first retrieval nor the first write need load its kernels, nor the first find wait
@@ -162,7 +182,8 @@ async def _serve(
 
     _log.info("stopping", grace_s=_GRACE)
     threading.Timer(_LAST_RESORT, _give_up, (int(engine.is_lost),)).start()
-    watch.cancel()
+    for watch in watches:
+        watch.cancel()
     await state.servicer.enter_graceful_shutdown()
     await boundary.take_in()
     await server.stop(_GRACE)
@@ -221,6 +242,17 @@ class _Health:
                 _log.exception("health is not known")
             if self._engine.is_lost:
                 stop.set()
+
+
+async def _watch_descriptors() -> None:
+    """Warn when few file descriptors are left, once each time they run short."""
+    known = None
+    while True:
+        shortage = descriptors.shortage()
+        if shortage and not known:
+            _log.warning("file descriptors", warning=shortage)
+        known = shortage
+        await asyncio.sleep(_DESCRIPTORS_INTERVAL)
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:
@@ -288,7 +320,9 @@ def _expose(metrics: Metrics, address: str) -> Endpoint | None:
     try:
         endpoint = metrics.listen(host.strip("[]"), port)
     except OSError as error:
-        raise OSError(f"cannot serve metrics on {address}: {error.strerror}") from None
+        raise OSError(
+            f"cannot serve metrics on {address}: {os.strerror(error.errno or 0)}"
+        ) from None
     _log.info("serving metrics", url=f"http://{host}:{endpoint.port}/metrics")
     return endpoint
 

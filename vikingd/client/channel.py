@@ -29,20 +29,34 @@ _OPTIONS: tuple[Option, ...] = (
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 
-_RETRY_POLICY = {
+_BACKOFF = {
     "maxAttempts": 4,
     "initialBackoff": "0.1s",
     "maxBackoff": "2s",
     "backoffMultiplier": 2,
-    "retryableStatusCodes": ["UNAVAILABLE"],
 }
+# A call that a full queue refuses was not begun; the daemon says when to repeat it, or not to.
+_NOT_BEGUN = ["RESOURCE_EXHAUSTED"]
 
 
 def options(retried: Iterable[str]) -> Sequence[Option]:
-    """The options of a channel on which these RPCs, such as package.Service/Find, are retried."""
+    """Return the options of a channel.
+
+    Args:
+        retried: RPCs, such as package.Service/Find, that are repeated when the daemon is
+            unavailable; all are when it refuses to begin.
+    """
     names = [dict(zip(("service", "method"), rpc.split("/"), strict=True)) for rpc in retried]
-    config = {"methodConfig": [{"name": names, "retryPolicy": _RETRY_POLICY}]} if names else {}
+    config: dict[str, Any] = {}
+    if names:
+        config["methodConfig"] = [
+            _retries(names, ["UNAVAILABLE", *_NOT_BEGUN]), _retries([{}], _NOT_BEGUN),
+        ]  # fmt: skip
     return *_OPTIONS, ("grpc.service_config", json.dumps(config))
+
+
+def _retries(names: list[dict[str, str]], codes: list[str]) -> dict[str, Any]:
+    return {"name": names, "retryPolicy": {**_BACKOFF, "retryableStatusCodes": codes}}
 
 
 class Stubs:

@@ -93,6 +93,10 @@ class EmbedderFailed(ClientError):
     """The embedding provider failed; the message says how."""
 
 
+class EmbedderRefused(EmbedderFailed):
+    """The embedding provider refuses, by its key or its model: a repetition changes nothing."""
+
+
 class EmbedderTimedOut(EmbedderFailed):
     """The embedding provider did not answer in the time that the call leaves it."""
 
@@ -162,6 +166,7 @@ _BY_REASON: dict[str, type[ClientError]] = {
     "REVISION_DIFFERS": RevisionDiffers,
     "STOPPING": Stopping,
     "EMBEDDER_FAILED": EmbedderFailed,
+    "EMBEDDER_REFUSED": EmbedderRefused,
     "EMBEDDER_TIMED_OUT": EmbedderTimedOut,
     "STORE_MISMATCH": StoreMismatch,
     "STORE_IN_USE": StoreInUse,

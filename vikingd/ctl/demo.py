@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from vikingd.ctl.session import AsJson, Common, Session, console, failures_told,
 from vikingd.ctl.trace import reason
 from vikingd.ingest.files import read_tree
 from vikingd.pb.retrieval_pb2 import BatchFindResponse, FindResponse
+from vikingd.scratch import scratch
 
 QUESTIONS = (
     ("Which foods is the user allergic to?", "a memory"),
@@ -123,9 +123,9 @@ def serving(*options: str, quiet: bool) -> Iterator[str]:
             "the daemon is not installed; install it with: pip install 'vikingd[server]'",
             "SERVER_NOT_INSTALLED",
         )
-    with tempfile.TemporaryDirectory(prefix="vikingd-demo-") as store:
-        command = [sys.executable, "-m", "vikingd.ctl.daemon", "serve", "--listen", "127.0.0.1:0",
-                   "--path", store, "--config", os.devnull, *options]  # fmt: skip
+    with scratch("demo") as store:
+        command = [sys.executable, "-P", "-m", "vikingd.ctl.daemon", "serve", "--path", str(store),
+                   "--listen", "127.0.0.1:0", "--config", os.devnull, *options]  # fmt: skip
         # Ctrl-C reaches this process alone, which then ends the daemon in good order.
         daemon = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

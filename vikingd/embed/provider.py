@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vikingd.errors import EmbedderFailed
+from vikingd.errors import EmbedderFailed, EmbedderRefused
 
 MAX_QUERY_CHARS = 2000
 """About one window of a small model; what a query says beyond that only costs time."""
@@ -29,6 +29,10 @@ Vectors = NDArray[np.float32]
 
 class EmbedderUnreachable(EmbedderFailed):
     """No text at all can be embedded now: no access, overload, nothing loaded."""
+
+
+class EmbedderDenied(EmbedderUnreachable, EmbedderRefused):
+    """The provider denies access to its model: the key or the name of the model is wrong."""
 
 
 class EmbedderBroke(EmbedderFailed):

@@ -18,7 +18,7 @@ from vikingd.embed.provider import (
     Vectors,
     clean,
 )
-from vikingd.errors import EmbedderFailed
+from vikingd.errors import EmbedderFailed, EmbedderRefused
 
 CACHE_SIZE = 4096
 MIN_BACKOFF = 1.0
@@ -58,6 +58,7 @@ class QueryEmbedder:
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
         self._in_flight: dict[str, Future[Vectors]] = {}
         self._failure = ""
+        self._kind = EmbedderFailed
         self._backoff = 0.0
         self._retry_at = 0.0
         self.hits = 0
@@ -98,7 +99,7 @@ class QueryEmbedder:
         error = future.exception()
         if error is not None:
             # A new one: threads must not share a traceback.
-            raise EmbedderFailed(str(error)) from error
+            raise _kind(error)(str(error)) from error
         return future.result()
 
     def _look_up(self, text: str) -> Vectors | None:
@@ -112,7 +113,7 @@ class QueryEmbedder:
         if not self._backoff:
             return
         if time.monotonic() < self._retry_at:
-            raise EmbedderFailed(self._failure)
+            raise self._kind(self._failure)
         self._retry_at = float("inf")  # this query tries; until it knows, no other does
 
     def _resolve(self, text: str, future: Future[Vectors]) -> None:
@@ -162,3 +163,9 @@ class QueryEmbedder:
         if not self._failure:  # the first of a row of failures
             _log.warning("the embedder fails: %s", failure)
         self._failure = str(failure) or type(failure).__name__
+        self._kind = _kind(failure)
+
+
+def _kind(error: BaseException) -> type[EmbedderFailed]:
+    """The error for the caller."""
+    return EmbedderRefused if isinstance(error, EmbedderRefused) else EmbedderFailed

@@ -19,13 +19,14 @@ from vikingd.embed.provider import (
     MAX_DOCUMENT_CHARS,
     MAX_QUERY_CHARS,
     EmbedderBroke,
+    EmbedderDenied,
     EmbedderUnreachable,
     EmbedSettings,
     Vectors,
     clean,
     unit_rows,
 )
-from vikingd.errors import EmbedderFailed
+from vikingd.errors import EmbedderFailed, EmbedderRefused
 from vikingd.masking import masked, url_secrets
 from vikingd.text import one_line
 
@@ -34,8 +35,8 @@ _QUOTED_CHARS = 500  # of what an endpoint says about a refusal
 _REPLY_BYTES = 1 << 20
 _REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each of the most numbers that a vector may have
 
-# With these the endpoint refuses whoever asks, whatever the text.
-_UNREACHABLE_STATUS = {401, 403, 404, 429}
+_DENIED = {401, 403, 404}  # for all texts: a wrong key, model or path
+_LATER = {408, 429}  # for all texts, until some time has passed
 
 
 class OpenAIEndpoint:
@@ -148,12 +149,8 @@ class OpenAIEndpoint:
             raise EmbedderBroke(f"{self._where} can't be reached: {reason}") from None
         except openai.APIStatusError as error:
             status = error.status_code
-            whoever = status < 400 or status in _UNREACHABLE_STATUS
-            failed = (
-                EmbedderUnreachable if whoever else EmbedderBroke if status >= 500
-                else EmbedderFailed
-            )  # fmt: skip
             said = self._quoted(error.response.text)
+            failed = _failure_of_status(status)
             raise failed(f"{self._where} answered {status}{said and ': '}{said}") from None
         except Exception as error:  # the client does not expect all that an answer may hold
             reason = self._quoted(str(error) or type(error).__name__)
@@ -162,6 +159,14 @@ class OpenAIEndpoint:
     def _quoted(self, text: str) -> str:
         # Masked before it is cut, or a part of a key might stay.
         return one_line(masked(text, self._secrets))[:_QUOTED_CHARS]
+
+
+def _failure_of_status(status: int) -> type[EmbedderFailed]:
+    if status in _DENIED:
+        return EmbedderDenied
+    if status < 400 or status in _LATER:
+        return EmbedderUnreachable
+    return EmbedderBroke if status >= 500 else EmbedderRefused
 
 
 def _vectors(response: Any, count: int) -> NDArray[np.float64]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +35,7 @@ from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import query_terms
 from vikingd.model import Change, Filled, IndexedText, Remove, Upsert
+from vikingd.scratch import scratch
 from vikingd.text import LATIN
 
 _DIMENSION = 8
@@ -43,7 +43,9 @@ _NOTHING = np.zeros(0, np.uint8)
 _NO_ROWS = np.zeros(0, np.int32)
 
 
-_BESIDE = "from vikingd.retrieve.warm import compile_beside; compile_beside()"
+_COMPILE = "from vikingd.retrieve.warm import compile_beside; compile_beside()"
+BESIDE = (sys.executable, "-P", "-c", _COMPILE)
+"""The command of a second process that compiles; -P: nothing of the working directory is run."""
 
 
 def compile_kernels(progress: Callable[[str], None]) -> None:
@@ -54,7 +56,7 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
     progress("compiling kernels: the first start after an install takes about a minute")
     # numba compiles on one core: a second process makes what else is needed, and leaves it in the
     # cache.
-    with subprocess.Popen([sys.executable, "-c", _BESIDE]), _index() as index:
+    with subprocess.Popen(BESIDE), _index() as index:
         _find(index.snapshot)
     take_through()
 
@@ -89,8 +91,8 @@ def take_through(*, searching: bool = True) -> None:
 @contextmanager
 def _index() -> Iterator[Index]:
     """An empty one, gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="vikingd-warm-") as path:
-        index = _new_index(Path(path))
+    with scratch("warm") as path:
+        index = _new_index(path)
         yield index
         index.close()
 

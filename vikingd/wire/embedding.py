@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from vikingd.engine import Engine
-from vikingd.errors import EmbedderFailed, EmbedderTimedOut
+from vikingd.errors import EmbedderFailed, EmbedderRefused, EmbedderTimedOut
 from vikingd.wire.calls import Deadline, Threads, on
 from vikingd.wire.decode import Vector
 
@@ -59,6 +59,8 @@ async def in_share(
     try:
         async with asyncio.timeout(None if left is None else left * _SHARE):
             return await on(threads.embedding, deadline, embed, text)
+    except EmbedderRefused as error:
+        raise EmbedderRefused(f"the embedder refused ({error})") from None
     except EmbedderFailed as error:
         raise EmbedderFailed(f"the embedder failed ({error})", retryable="true") from None
     except TimeoutError:

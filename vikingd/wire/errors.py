@@ -1,6 +1,17 @@
-"""The one table from domain errors to gRPC status."""
+"""The one table from domain errors to gRPC status, and what a repetition of the call changes.
+
+| status | a repetition |
+|---|---|
+| UNAVAILABLE | may succeed: a model or the daemon is away for a time |
+| RESOURCE_EXHAUSTED with RetryInfo | may succeed after that time: the call was not begun |
+| ABORTED | may succeed after the caller has read the context again |
+| DEADLINE_EXCEEDED | may succeed with a longer deadline |
+| any other | fails again until a person mends the request, the key, the disk or the store |
+"""
 
 from __future__ import annotations
+
+from typing import Any, cast
 
 import grpc
 from google.protobuf import any_pb2
@@ -11,7 +22,12 @@ from grpc_status import rpc_status
 
 from vikingd import errors
 
-DOMAIN = "vikingd"
+DOMAIN = "viking.retrieval.v1"
+"""Of ErrorInfo: with the reason it names an error among those of all services."""
+
+_PUSHBACK = "grpc-retry-pushback-ms"
+"""When gRPC's own retries repeat the call: after so many milliseconds; -1: never."""
+
 MAX_BYTES = 800
 """Of each text of an error: clients take no status of more than 8 KiB, as gRPC writes it."""
 
@@ -27,11 +43,12 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
     errors.RevisionDiffers: _Code.ABORTED,
     errors.Stopping: _Code.UNAVAILABLE,
     errors.EmbedderFailed: _Code.UNAVAILABLE,
+    errors.EmbedderRefused: _Code.FAILED_PRECONDITION,
     errors.EmbedderTimedOut: _Code.UNAVAILABLE,
     errors.StoreMismatch: _Code.FAILED_PRECONDITION,
     errors.StoreInUse: _Code.FAILED_PRECONDITION,
     errors.ReadOnly: _Code.FAILED_PRECONDITION,
-    errors.StoreFailed: _Code.UNAVAILABLE,
+    errors.StoreFailed: _Code.FAILED_PRECONDITION,
     errors.DiskFull: _Code.RESOURCE_EXHAUSTED,
     errors.StoreDamaged: _Code.DATA_LOSS,
     errors.Corrupt: _Code.DATA_LOSS,
@@ -61,7 +78,12 @@ def status_of(error: BaseException) -> grpc.Status:
         status.details.append(_packed(BadRequest(field_violations=[violation])))
     if isinstance(error, errors.Overloaded):
         status.details.append(_packed(RetryInfo(retry_delay=_duration(error.retry_after))))
-    return rpc_status.to_status(status)
+    sent: Any = rpc_status.to_status(status)
+    if code is _Code.RESOURCE_EXHAUSTED:
+        pushback = error.retry_after * 1e3 if isinstance(error, errors.Overloaded) else -1
+        extra = (_PUSHBACK, str(round(pushback)))
+        sent = sent._replace(trailing_metadata=(*sent.trailing_metadata, extra))
+    return cast("grpc.Status", sent)
 
 
 def _duration(seconds: float) -> Duration:

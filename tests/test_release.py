@@ -1,0 +1,27 @@
+"""The packages of a release: each dependency is pinned by its hashes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+PINNED = re.compile(
+    r"^([a-z0-9._-]+)==(\S+)(?: ; [^\\]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.M
+)
+
+
+def test_every_dependency_of_the_daemon_is_pinned_by_hashes() -> None:
+    """Each line of the lock file has hashes, and each dependency has a version that it allows."""
+    text = (ROOT / "vikingd" / "deploy" / "requirements.txt").read_text()
+    pinned = {name: version for name, version, _ in PINNED.findall(text)}
+    names = re.findall(r"^[a-z0-9]", text, re.M)
+    assert len(names) == len(PINNED.findall(text))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for line in project["dependencies"] + project["optional-dependencies"]["server"]:
+        needed = Requirement(line)
+        name = re.sub(r"[._]", "-", needed.name.lower())
+        assert needed.specifier.contains(pinned[name]), line

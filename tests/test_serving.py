@@ -1,0 +1,185 @@
+"""The daemon among other programs and users: private files, bounded connections, its endpoint."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from test_metrics import running
+
+from vikingd import descriptors
+from vikingd.client import Client, Draft
+from vikingd.private import keep_private
+from vikingd.retrieve import warm
+from vikingd.scrape import Endpoint
+from vikingd.scratch import scratch
+
+
+def mode(path: Path) -> int:
+    """The permissions of a path."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
+    """Also in a directory that somebody made for all, with a file in it; the log says so."""
+    store = tmp_path / "store"
+    store.mkdir(mode=0o755)
+    store.chmod(0o777)
+    (store / "lock").touch()
+    (store / "lock").chmod(0o666)
+    before = os.umask(0)
+    try:
+        with running(store, "--provider", "none") as daemon:
+            with Client(daemon.address) as client:
+                client.put([Draft("viking://resources/a.md", content="a text")])
+                client.optimize()
+            said = daemon.stderr
+            paths = [store, *store.rglob("*")]
+            assert len(paths) > 20
+            assert {path: oct(mode(path)) for path in paths if mode(path) & 0o077} == {}
+    finally:
+        os.umask(before)
+    assert f"others could use {store};" in said
+    assert f"others could use {store / 'lock'};" in said
+
+
+def test_links_out_of_the_directory_are_left_alone(tmp_path: Path) -> None:
+    """The rights of a foreign file are not the daemon's affair."""
+    foreign, store = tmp_path / "foreign", tmp_path / "store"
+    foreign.touch(0o644)
+    foreign.chmod(0o644)
+    store.mkdir(0o700)
+    (store / "link").symlink_to(foreign)
+    assert list(keep_private(store)) == []
+    assert mode(foreign) == 0o644
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    """An endpoint with one figure."""
+    with closing(Endpoint(lambda accept: ("text/plain", f"figure {accept}".encode()),
+                          "127.0.0.1", 0)) as made:  # fmt: skip
+        yield made
+
+
+def status(endpoint: Endpoint, path: str = "/metrics", **headers: str) -> int:
+    """The status of a request."""
+    request = urllib.request.Request(f"http://127.0.0.1:{endpoint.port}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [("127.0.0.1", 200), ("localhost:9716", 200), ("[::1]:9716", 200), ("127.8.8.8", 200),
+     ("example.org", 421), ("127.0.0.1.example.org", 421), ("[::1", 421), ("10.0.0.1", 421)],
+)  # fmt: skip
+def test_metrics_are_for_this_machine_alone(endpoint: Endpoint, host: str, code: int) -> None:
+    """A page of another host can't read them through a browser here (DNS rebinding)."""
+    assert status(endpoint, Host=host) == code
+
+
+def test_metrics_have_one_path_and_one_method(endpoint: Endpoint) -> None:
+    """The rest is refused."""
+    assert status(endpoint, "/metrics?name=x") == 200
+    assert status(endpoint, "/") == 404
+    with socket.create_connection(("127.0.0.1", endpoint.port)) as raw:
+        raw.sendall(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert raw.makefile("rb").readline().split()[1] == b"405"
+
+
+def test_half_open_connections_take_no_thread_and_hold_nobody_up(endpoint: Endpoint) -> None:
+    """Many that say nothing, or never end their line, leave room for one that asks."""
+    threads = threading.active_count()
+    with ExitStack() as stack:
+        for number in range(20):
+            slow = socket.create_connection(("127.0.0.1", endpoint.port))
+            stack.enter_context(slow)
+            slow.sendall(b"GET /metrics HTTP/1.1\r\n"[: number % 24])
+        assert status(endpoint) == 200
+        assert threading.active_count() == threads
+
+
+def test_an_endless_head_is_broken_off(endpoint: Endpoint) -> None:
+    """What comes is not kept."""
+    with (
+        socket.create_connection(("127.0.0.1", endpoint.port)) as raw,
+        pytest.raises((ConnectionResetError, BrokenPipeError)),
+    ):
+        raw.sendall(b"x" * (40 << 20))
+
+
+def test_the_limit_of_open_files_is_raised() -> None:
+    """To what the process may have; connections leave some of them to the index."""
+    code = (
+        "import resource, vikingd.descriptors as d;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 2000));"
+        "print(d.raise_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2000", "2000"]
+    assert descriptors.connections(2000) < 2000
+    assert 0 < descriptors.connections(100) < 100
+
+
+def test_idle_connections_leave_descriptors_to_compactions(tmp_path: Path) -> None:
+    """Those beyond the bound are closed at once, and the daemon works on."""
+    serve = f"{sys.executable} -m vikingd.server serve --listen 127.0.0.1:0 --provider none"
+    with subprocess.Popen(
+        ["sh", "-c", f"ulimit -n 400; exec {serve} --config {os.devnull} --path {tmp_path / 's'}"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as daemon, ExitStack() as stack:  # fmt: skip
+        stack.callback(daemon.terminate)
+        assert daemon.stdout is not None
+        address = daemon.stdout.readline().split()[-1]
+        host, port = address.split(":")
+        client = stack.enter_context(Client(address))
+        client.put([Draft("viking://resources/a.md", content="a text")])
+        for _ in range(500):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        client.optimize()
+        assert client.find("text").total == 1
+
+
+def test_scratch_of_a_killed_process_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the next one that needs scratch; that of a living process stays."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead, new, foreign = (tmp_path / f"vikingd-{name}" for name in ("warm-a", "warm-b", "x-y.txt"))
+    for path in (dead, new):
+        path.mkdir()
+        (path / "file").touch()
+    foreign.touch()
+    for path in (dead, foreign):
+        os.utime(path, (0, 0))
+    with scratch("warm") as living:
+        os.utime(living, (0, 0))
+        with scratch("demo"):
+            assert living.exists()
+            assert not dead.exists()
+            assert new.exists()
+            assert foreign.exists()
+    assert not living.exists()
+
+
+def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
+    """A module with a library's name is not imported by the process that compiles."""
+    (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
+    done = subprocess.run(warm.BESIDE, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,31 @@
+"""File descriptors: connections take them, and the index needs some to write a new base."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+_RESERVED = 256  # for the store, the index, its compactions and models
+_FEW = 64
+
+
+def raise_limit() -> int:
+    """Raise this process's limit of open files to the hard one; return it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def connections(limit: int) -> int:
+    """Return how many connections may be open at once, below this limit of open files."""
+    return max(limit - _RESERVED, limit // 2)
+
+
+def shortage() -> str | None:
+    """Return a warning when few descriptors are left; None when there are enough."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    left = limit - sum(1 for _ in Path(f"/proc/{os.getpid()}/fd").iterdir())
+    if left > _FEW:
+        return None
+    return f"{left} of {limit} file descriptors are left; raise the limit (ulimit -n)"

@@ -1,0 +1,105 @@
+"""The HTTP endpoint of the metrics: one thread, bounded connections, requests from this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+
+Render = Callable[[str], tuple[str, bytes]]
+"""The content type and the body for the value of an Accept header."""
+
+_PATH = "/metrics"
+_CONNECTIONS = 32  # at once
+_SECONDS = 5.0  # for a whole exchange
+_HEAD = 8 << 10  # bytes
+
+
+class Endpoint:
+    """Answers GET /metrics until it is closed.
+
+    A browser that a foreign page leads here by a name of its own (DNS rebinding) is refused: Host
+    must name the loopback interface.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    def __init__(self, render: Render, host: str, port: int) -> None:
+        self._render = render
+        self._open = 0
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family)
+        self.port: int = listener.getsockname()[1]
+        self._loop = asyncio.new_event_loop()
+        self._server = self._loop.run_until_complete(
+            asyncio.start_server(self._serve, sock=listener, limit=_HEAD)
+        )
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Give the port back; an exchange under way is broken off."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop):  # it cancels exchanges at the end
+            self._loop.run_forever()
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open <= _CONNECTIONS:
+                async with asyncio.timeout(_SECONDS):
+                    await self._exchange(reader, writer)
+        except (OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):
+            pass  # the other side is slow, gone or speaks another protocol
+        finally:
+            self._open -= 1
+            with suppress(OSError):
+                writer.close()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.split("\r\n")
+        method, _, rest = first.partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        headers = {}
+        for line in lines:
+            name, _, value = line.partition(":")
+            headers[name.strip().lower()] = value.strip()
+        kind, body = "text/plain; charset=utf-8", b""
+        if not _is_loopback(headers.get("host", "")):
+            status = HTTPStatus.MISDIRECTED_REQUEST
+        elif path != _PATH:
+            status = HTTPStatus.NOT_FOUND
+        elif method not in ("GET", "HEAD"):
+            status = HTTPStatus.METHOD_NOT_ALLOWED
+        else:
+            status = HTTPStatus.OK
+            kind, body = self._render(headers.get("accept", ""))
+        if status is not HTTPStatus.OK:
+            body = f"{status.value} {status.phrase}\n".encode()
+        answer = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+            f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        writer.write(answer.encode() + (b"" if method == "HEAD" else body))
+        await writer.drain()
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether a Host header names this machine by its loopback interface."""
+    name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
+    if name.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,45 @@
+"""Temporary directories that are gone in the end, also when their process was killed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_PREFIX = "vikingd-"
+_NEW = 60.0  # seconds: a younger directory may not be locked yet
+
+
+@contextmanager
+def scratch(purpose: str) -> Iterator[Path]:
+    """Make an empty directory for the time of a block, and delete those of killed processes.
+
+    A living process holds a lock on its directory; the kernel gives it back when the process ends.
+    """
+    _delete_abandoned()
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{purpose}-") as name:
+        handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield Path(name)
+        finally:
+            os.close(handle)
+
+
+def _delete_abandoned() -> None:
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        with suppress(OSError):  # somebody else's, or gone
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                status = os.fstat(handle)
+                old = time.time() - status.st_mtime > _NEW
+                if old and status.st_uid == os.geteuid():
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path)
+            finally:
+                os.close(handle)
