@@ -1798,8 +1798,8 @@ class BuildContextRequest(_message.Message):
     reserve_tokens: _builtins.int
     """Tokens of these that stay free for the question and the answer. Unset: the daemon's default."""
     tokenizer: _builtins.str
-    """Who counts: o200k_base, cl100k_base, qwen3, llama3; tiktoken:ENCODING; hf:PATH of a
-    tokenizer.json that the daemon can read; approx, an estimate by script. Empty: o200k_base.
+    """Who counts: o200k_base, cl100k_base, qwen3, llama3; approx, an estimate by script; or a name
+    that the daemon's configuration adds, see its [context.tokenizers]. Empty: o200k_base.
     """
     citation: Global___CitationStyle.ValueType
     """What names the sources."""
