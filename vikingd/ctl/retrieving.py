@@ -168,7 +168,7 @@ def context(
         session.show(reply)
         return
     if reply.text:
-        session.out.file.write(f"{reply.text}\n")
+        session.write(f"{reply.text}\n")
     session.err.print(_sources(reply))
 
 
