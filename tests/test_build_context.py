@@ -128,6 +128,8 @@ def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
         ({}, "items"),
         ({"query": "x", "uris": [TOP]}, "find"),
         ({"query": "x", "tokenizer": "words"}, "tokenizer"),
+        ({"query": "x", "tokenizer": "hf:/dev/zero"}, "tokenizer"),
+        ({"query": "x", "tokenizer": "tiktoken:gpt2"}, "tokenizer"),
         ({"query": "x", "max_tokens": 5, "reserve_tokens": 5}, "reserve_tokens"),
         ({"query": "x", "separator": "-" * 65}, "separator"),
         ({"uris": ["nowhere"]}, "uris[0]"),

@@ -249,6 +249,35 @@ def test_embedding_section_is_that_of_the_embedder() -> None:
 BGE = {"kind": "http", "form": "tei", "url": "http://127.0.0.1:8080"}
 
 
+def test_tokenizers_are_named_with_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the file and the environment; ~ is the home directory; they are printed as they are."""
+    file = write(
+        tmp_path / "c.toml",
+        "[context.tokenizers]\nmistral = 'hf:~/mistral.json'\nother = 'tiktoken:p50k_base'\n",
+    )
+    monkeypatch.setenv("VIKINGD_CONTEXT__TOKENIZERS__THIRD", "hf:/third.json")
+    loaded = load(file)
+    assert loaded.settings.context.tokenizers == {
+        "mistral": f"hf:{tmp_path}/mistral.json", "other": "tiktoken:p50k_base",
+        "third": "hf:/third.json",
+    }  # fmt: skip
+    printed = tomllib.loads(loaded.toml())
+    assert printed["context"]["tokenizers"] == loaded.settings.context.tokenizers
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [("a b", "hf:/a"), ("qwen3", "hf:/a"), ("mine", "hf:a.json"), ("mine", "/a"), ("mine", 3)],
+)
+def test_a_tokenizer_of_a_wrong_form_is_refused(name: str, source: object) -> None:
+    """Naming the entry."""
+    said = refusal(context={"tokenizers": {name: source}})
+    assert said.startswith("context.tokenizers")
+    assert name in said
+
+
 def test_rerank_backends_are_those_of_the_rerankers() -> None:
     """Each setting of a backend can be set, with the same name and default, and every form."""
     given = BackendSettings(**BGE)  # type: ignore[arg-type]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -255,26 +261,26 @@ def test_a_context_is_written_read_and_removed(ctl: Ctl) -> None:
     ctl("put", "viking://resources/notes", "--directory", "--abstract", "What I drink.")
     code, out, _ = ctl("get", tea)
     assert (code, "Tea" in out, "year" in out, "19 characters" in out) == (0, True, True, True)
-    assert ctl("get", tea, "--content")[1] == "Oolong: 90 degrees.\n"
+    assert ctl("get", tea, "--content")[1] == "Oolong: 90 degrees."
     assert "tea.md" in ctl("ls", "viking://resources/notes")[1]
     assert "What I drink." in ctl("tree", "--depth", "2")[1]
     assert ctl("link", tea, "viking://resources/notes", "--reason", "part")[0] == 0
     assert "part" in ctl("get", tea)[1]
     assert ctl("unlink", tea, "viking://resources/notes")[0] == 0
     assert "moved 2 contexts" in ctl("mv", "viking://resources/notes", "viking://resources/n")[1]
-    assert "removed 2 contexts" in ctl("rm", "viking://resources/n")[1]
+    assert "removed 2 contexts" in ctl("rm", "-r", "--yes", "viking://resources/n")[1]
     assert ctl("get", tea)[0] == 4
 
 
 def test_put_takes_its_content_from_a_file_or_stdin(
     ctl: Ctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without --content the text comes from --file, and without that from stdin."""
+    """--file - is stdin."""
     file = tmp_path / "note.txt"
     file.write_text("从文件来\n", encoding="utf-8")
     ctl("put", "viking://resources/a.txt", "--file", str(file))
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"from stdin\r\n")))
-    ctl("put", "viking://resources/b.txt")
+    ctl("put", "viking://resources/b.txt", "--file", "-")
     assert ctl("get", "viking://resources/a.txt", "--content")[1] == "从文件来\n"
     assert ctl("get", "viking://resources/b.txt", "--content")[1] == "from stdin\r\n"
 
@@ -405,7 +411,7 @@ def test_what_stdout_cannot_encode_is_escaped(
         code, out, err = run(*command)
         assert (code, err) == (0, b"")
         assert rb"\u559d\u8336.md" in out
-    assert run("get", uri, "--content") == (0, rb"\u00e9 \u2013 \ud83d\ude00 tea" + b"\n", b"")
+    assert run("get", uri, "--content") == (0, rb"\u00e9 \u2013 \ud83d\ude00 tea", b"")
     assert Parse(run("get", uri, "--json")[1], GetResponse()).context == client.get(uri).context
     code, _, err = run("get", missing, "--json")
     assert code == 4
@@ -462,10 +468,111 @@ def test_rm_asks_before_it_removes_a_full_directory(
 
     client.put([Draft("viking://resources/a/b.md", content="x")])
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
-    assert ctl("rm", "viking://resources/a")[0] == 1
+    assert ctl("rm", "-r", "viking://resources/a")[0] == 1
     assert client.get("viking://resources/a/b.md")
-    assert ctl("rm", "viking://resources/a", "--yes")[0] == 0
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert ctl("rm", "-r", "viking://resources/a")[0] == 0
     assert [context.uri for context in client.tree()] == ["viking://", "viking://resources"]
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [([], "-r removes it"), (["--yes"], "-r removes it"), (["-r"], "--yes removes it")],
+)
+def test_rm_of_a_directory_is_said_twice_without_a_terminal(
+    ctl: Ctl, client: MessageClient, monkeypatch: pytest.MonkeyPatch, options: list[str],
+    remedy: str,
+) -> None:  # fmt: skip
+    """By -r, and by --yes where nobody can be asked; a file needs neither."""
+    file, other = "viking://resources/a/b.md", "viking://resources/c.md"
+    client.put([Draft(file, content="x"), Draft(other, content="y")])
+    monkeypatch.setattr(sys, "stdin", StringIO())
+    code, _, err = ctl("rm", other, "viking://resources/a", *options)
+    assert (code, remedy in " ".join(err.split())) == (2, True)
+    assert client.get(file)
+    assert client.get(other)
+    assert ctl("rm", other)[0] == 0
+    assert ctl("rm", "-r", "--yes", "viking://resources/a")[0] == 0
+
+
+@pytest.mark.parametrize("options", [[], ["--title", "T"], ["--content", "a", "--directory"]])
+def test_put_writes_no_content_that_was_not_given(
+    ctl: Ctl, client: MessageClient, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    """An empty stdin is not taken for it, and what is there stays."""
+    uri = "viking://resources/a.md"
+    client.put([Draft(uri, content="kept")])
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO()))
+    code, _, err = ctl("put", uri, *options)
+    assert (code, "--file FILE" in " ".join(err.split())) == (2, True)
+    assert client.get(uri).context.content == "kept"
+
+
+HOSTILE = "".join(map(chr, [*range(1, 9), *range(11, 32), *range(127, 160), 0x61C, 0x200E, 0x200F,
+                            *range(0x202A, 0x202F), *range(0x2066, 0x206A)]))  # fmt: skip
+SHOWING = [["find", "hostile", "--trace"], ["get", "{uri}"], ["get", "{uri}", "--content"],
+           ["get", "{uri}", "--overview"], ["ls", "viking://user/memories"], ["tree"],
+           ["retrieve", "hostile"], ["context", "hostile"], ["recall", "hostile", "--global"],
+           ["search", "hostile", "--trace"], ["recall", "hostile", "--global", "--json"],
+           ["get", "{uri}", "--json"], ["export", "viking://user", "--to", "-"]]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", SHOWING, ids=" ".join)
+def test_no_command_prints_what_acts_on_a_terminal(
+    client: MessageClient, daemon: str, command: list[str]
+) -> None:
+    """Stored text has no control characters there, and nothing turns its direction around."""
+    uri = "viking://user/memories/n\u202eote.md"
+    text = f"hostile {HOSTILE} text"
+    draft = Draft(
+        uri, content=f"- {text}\n- hostile 2\r\n", abstract=text, overview=text, title=text,
+        metadata={text: text},
+    )  # fmt: skip
+    client.put([draft])
+    client.link(uri, "viking://user", text)
+    arguments = [argument.replace("{uri}", uri) for argument in command]
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 4000, 0, 0))
+    run = subprocess.Popen(
+        [sys.executable, "-m", "vikingd.ctl.main", "--address", daemon, *arguments],
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+        env={**os.environ, "TERM": "dumb", "NO_COLOR": "1"},
+    )  # fmt: skip
+    os.close(theirs)
+    printed = b""
+    with suppress(OSError):  # the end of a terminal
+        while some := os.read(ours, 1 << 16):
+            printed += some
+    os.close(ours)
+    assert run.wait() == 0
+    shown = printed.decode().replace("\r\n", "\n")
+    assert "hostile" in shown
+    assert set(HOSTILE).isdisjoint(shown), sorted(set(HOSTILE) & set(shown))
+
+
+def test_get_writes_the_exact_content_where_no_terminal_is(
+    client: MessageClient, daemon: str
+) -> None:
+    """Byte for byte, with no end of line of its own."""
+    uri, content = "viking://resources/a.txt", f"a{HOSTILE}\r\n\tb\rc\u200b"
+    client.put([Draft(uri, content=content)])
+    command = [sys.executable, "-m", "vikingd.ctl.main", "--address", daemon, "get", uri]
+    done = subprocess.run([*command, "--content"], capture_output=True, check=True)
+    assert done.stdout == content.encode()
+    done = subprocess.run([*command, "--json"], capture_output=True, check=True)
+    assert json.loads(done.stdout)["context"]["content"] == content
+
+
+def test_an_error_cannot_act_on_the_terminal(ctl: Ctl, tmp_path: Path) -> None:
+    """Neither one of the daemon nor one about a file."""
+    code, _, err = ctl("get", "viking://resources/\u202e\x9b31m")
+    assert code == 2
+    assert set(HOSTILE).isdisjoint(err)
+    (tmp_path / ".vikingd.jsonl").write_text(json.dumps({"path": ".", HOSTILE: 1}))
+    code, _, err = ctl("import", str(tmp_path), "viking://resources/h")
+    assert code == 2
+    assert "is no key" in " ".join(err.split())
+    assert set(HOSTILE).isdisjoint(err)
 
 
 class _Differing(admin_pb2_grpc.AdminServicer):

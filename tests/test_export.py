@@ -8,18 +8,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vikingd import uri as uris
-from vikingd.client import Draft, Passage
+from vikingd.client import ClientError, Draft, Passage
 from vikingd.client.importing import Importer, ImportSummary
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.exporting import Exporter
@@ -29,6 +31,7 @@ from vikingd.ingest.jsonl import read_jsonl
 from vikingd.ingest.passages import split
 from vikingd.ingest.records import SIDECAR
 from vikingd.model import ContextType, Entry
+from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 
 Ctl = Callable[..., tuple[int, str, str]]
 
@@ -104,9 +107,10 @@ contents = st.builds(
 entries = st.builds(
     Entry, st.just(0), st.integers(0, 3), st.integers(0, 1 << 40), times, times
 )  # fmt: skip
-FOLDERS = [TOP, f"{TOP}/d", f"{TOP}/.h/node_modules", "viking://projects/茶/memories",
-           "viking://resources/r"]  # fmt: skip
-NAMES = ["a.md", ".b.md", "documents.jsonl", "c d.txt", "é👍.py", "e\\f.md", "g"]
+FOLDERS = [TOP, f"{TOP}/d", f"{TOP}/{'y' * 256}", f"{TOP}/.h/node_modules",
+           "viking://projects/茶/memories", "viking://resources/r"]  # fmt: skip
+NAMES = ["a.md", ".b.md", "documents.jsonl", "c d.txt", "é👍.py", "e\\f.md", "g", SIDECAR,
+         "x" * 256, "long" * 64 + ".md"]  # fmt: skip
 
 
 @st.composite
@@ -467,18 +471,21 @@ def test_what_is_there_is_not_overwritten(ctl: Ctl, client: MessageClient, tmp_p
     assert sorted(p.name for p in empty.iterdir()) == [SIDECAR, "d", "notes.md"]
 
 
-@pytest.mark.parametrize("name", ["x" * 300, SIDECAR])
-def test_a_name_that_no_file_can_have_leaves_nothing_behind(
+@pytest.mark.parametrize("name", ["x" * 300 + ".md", SIDECAR, f"{'d' * 300}/a.md"])
+def test_a_name_that_no_file_can_have_is_exported_in_the_records(
     ctl: Ctl, client: MessageClient, tmp_path: Path, name: str
 ) -> None:
-    """The error names the context; JSON lines take any name."""
-    client.put([Draft(NOTES, content="- a\n"), Draft(f"{TOP}/{name}", content="- b\n")])
-    code, _, err = ctl("export", TOP, "--to", str(tmp_path / "out"))
-    assert code == 1
-    assert f"error: {TOP}/{name}" in err
-    assert list(tmp_path.iterdir()) == []
-    run(ctl, "export", TOP, "--to", str(tmp_path / "out.jsonl"))
-    assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
+    """And comes back; --delete keeps it."""
+    client.put([Draft(NOTES, content="- a\n"), Draft(f"{TOP}/{name}", content="# B\n\n- b\n")])
+    before = snapshot(client, TOP)
+    out = tmp_path / "out"
+    run(ctl, "export", TOP, "--to", str(out))
+    assert sorted(p.name for p in out.iterdir()) == [SIDECAR, "notes.md"]
+    assert run(ctl, "import", str(out), TOP, "--delete")["deleted"] == 0
+    assert snapshot(client, TOP) == before
+    clear(client)
+    run(ctl, "import", str(out), TOP)
+    assert snapshot(client, TOP) == before
 
 
 def test_an_export_without_a_daemon_or_a_context_says_so(
@@ -566,3 +573,157 @@ def test_metadata_that_only_look_like_the_front_matter_are_kept(
     clear(client)
     brought_back(client, tmp_path / "out", TOP)
     assert snapshot(client, TOP) == before
+
+
+class _Hostile(contexts_pb2_grpc.ContextsServicer):
+    """A daemon that names whatever it likes."""
+
+    def __init__(self) -> None:
+        self.nodes: list[str] = []
+        self.answers: dict[str, str] = {}
+
+    def Tree(  # noqa: N802
+        self, _: contexts_pb2.TreeRequest, __: grpc.ServicerContext
+    ) -> contexts_pb2.TreeResponse:
+        """The nodes, the first a directory."""
+        return contexts_pb2.TreeResponse(
+            contexts=[contexts_pb2.Context(uri=uri, is_directory=uri == TOP) for uri in self.nodes]
+        )
+
+    def Get(  # noqa: N802
+        self, request: contexts_pb2.GetRequest, _: grpc.ServicerContext
+    ) -> contexts_pb2.GetResponse:
+        """A file of any name."""
+        uri = self.answers.get(request.uri, request.uri)
+        return contexts_pb2.GetResponse(
+            context=contexts_pb2.Context(uri=uri, is_directory=uri == TOP, content="mine")
+        )
+
+
+@pytest.fixture
+def hostile() -> Iterator[tuple[_Hostile, str]]:
+    """Such a daemon, and where it listens."""
+    servicer = _Hostile()
+    server = grpc.server(ThreadPoolExecutor(2))
+    contexts_pb2_grpc.add_ContextsServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield servicer, f"127.0.0.1:{port}"
+    server.stop(None)
+
+
+@pytest.mark.parametrize("form", ["out", "out.jsonl"])
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [TOP, "{}/taken"],
+        [TOP, f"{TOP}/../../taken"],
+        [TOP, f"{TOP}//taken"],
+        [TOP, f"{TOP}/{{}}/taken"],
+        [TOP, "viking://taken"],
+        [TOP, f"{TOP}x/taken"],
+        [TOP, f"{TOP}/a/"],
+        [TOP, f"{TOP}/a\nb"],
+        [TOP, ""],
+        ["viking://user", f"{TOP}/a"],
+        [f"{TOP}/a"],
+        [],
+    ],
+)
+def test_a_daemon_writes_nowhere_but_below_the_target(
+    hostile: tuple[_Hostile, str], tmp_path: Path, nodes: list[str], form: str
+) -> None:
+    """A name that is no URI below what was asked for is refused before anything is written."""
+    daemon, where = hostile
+    target = tmp_path / "a" / "b"
+    target.mkdir(parents=True)
+    daemon.nodes = [node.replace("{}", str(tmp_path)) for node in nodes]
+    with MessageClient(where) as client, pytest.raises(ClientError, match="the daemon"):
+        Exporter(client, TOP).write(target / form, lambda _: None)
+    assert [p for p in tmp_path.rglob("*") if not p.is_dir()] == []
+    assert list(target.iterdir()) == []
+
+
+def test_a_daemon_that_answers_with_another_context_is_not_believed(
+    hostile: tuple[_Hostile, str], tmp_path: Path
+) -> None:
+    """The name of the file is that of the answer."""
+    daemon, where = hostile
+    daemon.nodes = [TOP, f"{TOP}/a"]
+    daemon.answers = {f"{TOP}/a": f"{TOP}/../../taken"}
+    with MessageClient(where) as client, pytest.raises(ClientError, match="when asked for"):
+        Exporter(client, TOP).write(tmp_path / "out", lambda _: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_daemon_that_names_a_context_twice_overwrites_nothing(
+    hostile: tuple[_Hostile, str], tmp_path: Path
+) -> None:
+    """A file that has to be a directory too is refused by its name."""
+    daemon, where = hostile
+    daemon.nodes = [TOP, f"{TOP}/a", f"{TOP}/a/b"]
+    with MessageClient(where) as client, pytest.raises(ClientError, match=f"{TOP}/a/b: "):
+        Exporter(client, TOP).write(tmp_path / "out", lambda _: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_records_that_are_a_link_are_not_followed(
+    ctl: Ctl, client: MessageClient, tmp_path: Path
+) -> None:
+    """The import is refused: without its records it would overwrite what they say."""
+    client.put([Draft(NOTES, content="- a\n")])
+    out = tmp_path / "out"
+    run(ctl, "export", TOP, "--to", str(out))
+    (out / SIDECAR).rename(tmp_path / "elsewhere")
+    (out / SIDECAR).symlink_to(tmp_path / "elsewhere")
+    code, _, err = ctl("import", str(out), TOP)
+    assert code == 2
+    assert "symbolic link" in err
+
+
+@pytest.mark.parametrize("name", ["a.md", "d"])
+def test_delete_keeps_what_became_a_link(
+    ctl: Ctl, client: MessageClient, tmp_path: Path, name: str
+) -> None:
+    """It is reported, as it is not followed."""
+    client.put([Draft(f"{TOP}/a.md", content="- a\n"), Draft(f"{TOP}/d/b.md", content="- b\n")])
+    before = snapshot(client, TOP)
+    out = tmp_path / "out"
+    run(ctl, "export", TOP, "--to", str(out))
+    (out / name).rename(tmp_path / "elsewhere")
+    (out / name).symlink_to(tmp_path / "elsewhere")
+    summary = run(ctl, "import", str(out), TOP, "--delete")
+    assert summary["deleted"] == 0
+    assert [u["reason"] for u in summary["unreadable"]] == ["is a symbolic link"]
+    assert snapshot(client, TOP) == before
+
+
+@pytest.mark.parametrize("ends", ["/", ""])
+def test_a_link_of_json_lines_holds_however_its_ends_are_written(
+    ctl: Ctl, client: MessageClient, tmp_path: Path, ends: str
+) -> None:
+    """A slash at the end of a URI names the same context."""
+    lines = tmp_path / "lines.jsonl"
+    records = [
+        {"uri": f"{TOP}/a{ends}", "metadata": {}, "abstract": "A.",
+         "relations": [{"to": f"{TOP}/b{ends}", "reason": "why"}]},
+        {"uri": f"{TOP}/b{ends}", "metadata": {}, "abstract": "B."},
+    ]  # fmt: skip
+    lines.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert run(ctl, "import", str(lines))["linked"] == 1
+    (link,) = client.get(f"{TOP}/a").context.relations
+    assert (link.uri, link.reason) == (f"{TOP}/b", "why")
+
+
+def test_a_link_of_json_lines_to_no_uri_is_reported(
+    ctl: Ctl, client: MessageClient, tmp_path: Path
+) -> None:
+    """By its line and its place."""
+    del client
+    lines = tmp_path / "lines.jsonl"
+    record = {"uri": f"{TOP}/a", "metadata": {}, "relations": [{"to": "../b"}]}
+    lines.write_text(json.dumps(record) + "\n")
+    code, out, _ = ctl("import", str(lines), "--json")
+    assert code == 1
+    (fault,) = json.loads(out)["unreadable"]
+    assert "relations[0].to" in fault["reason"]

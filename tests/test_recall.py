@@ -481,6 +481,8 @@ WRONG = [
     ({"max_tokens": 10**7}, "max_tokens"),
     ({"top_k": 501}, "top_k"),
     ({"tokenizer": "nobody"}, "tokenizer"),
+    ({"tokenizer": "hf:/dev/zero"}, "tokenizer"),
+    ({"tokenizer": "tiktoken:gpt2"}, "tokenizer"),
     ({"weights": (0.5, 0.2, 0.2, 0.2)}, "weights"),
     ({"weights": (1.5, -0.5, 0.0, 0.0)}, "weights.semantic"),
     ({"weights": (1.0, 0.0, 0.0, 0.0), "profile": "relevance"}, "weights"),

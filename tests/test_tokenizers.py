@@ -6,7 +6,10 @@ import gzip
 import hashlib
 import json
 import os
+import re
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
@@ -16,8 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vikingd.client import CitationStyle, ClientError, Draft
+from vikingd.client.messages import MessageClient
 from vikingd.context import tokenizers
-from vikingd.context.tokenizers import BUNDLED, NAMES, open_tokenizer
+from vikingd.context.tokenizers import BUNDLED, configure, known, names, open_tokenizer
+from vikingd.ctl.demo import serving
 from vikingd.errors import InvalidField
 from vikingd.text import approximate_tokens
 
@@ -33,7 +39,8 @@ texts = st.lists(st.sampled_from(PIECES) | st.text(ASSIGNED, max_size=3), max_si
 @pytest.fixture(autouse=True)
 def nothing_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test opens its tokenizers anew."""
-    monkeypatch.setattr(tokenizers, "_opened", {})
+    own = {name: tokenizers._Slot() for name in (*BUNDLED, "approx")}
+    monkeypatch.setattr(tokenizers, "_slots", own)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +66,8 @@ def tiktoken_offline(tiktoken_vocabularies: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("tiktoken_offline")
 def test_counts_agree_with_tiktokens(name: str) -> None:
     """For any text, what looks like a special token among it."""
-    ours, peer = open_tokenizer(name), open_tokenizer(f"tiktoken:{name}")
+    configure({"peer": f"tiktoken:{name}"})
+    ours, peer = open_tokenizer(name), open_tokenizer("peer")
 
     @some
     @given(texts)
@@ -106,13 +114,55 @@ def test_nothing_is_no_token(name: str) -> None:
     assert open_tokenizer(name).count("") == 0
 
 
-@pytest.mark.parametrize("name", ["", "gpt-4", "O200K_BASE", "tiktoken:", "hf:", "approx:x"])
+@pytest.mark.parametrize(
+    "name",
+    ["gpt-4", "O200K_BASE", "tiktoken:cl100k_base", "hf:/dev/zero", "approx:x", "../x", "mine"],
+)
 def test_an_unknown_name_is_refused_with_those_that_are_known(name: str) -> None:
-    """All of them."""
+    """Neither a path nor an encoding is a name."""
+    for ask in (known, open_tokenizer):
+        with pytest.raises(InvalidField) as refused:
+            ask(name)
+        assert refused.value.field == "tokenizer"
+        assert all(one in str(refused.value) for one in names())
+
+
+def test_a_long_unknown_name_is_not_repeated_whole() -> None:
+    """The error stays short."""
     with pytest.raises(InvalidField) as refused:
-        open_tokenizer(name)
-    assert refused.value.field == "tokenizer"
-    assert all(known in str(refused.value) for known in NAMES)
+        known("x" * 10**6)
+    assert len(str(refused.value)) < 400
+
+
+def test_an_empty_name_is_the_default() -> None:
+    """As a request says it that leaves the field open."""
+    assert known("") == open_tokenizer("").name == "o200k_base"
+
+
+def test_a_tokenizer_that_is_being_opened_makes_no_other_one_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each has a lock of its own."""
+    begun, go_on = threading.Event(), threading.Event()
+    real: Callable[[str], tokenizers.Tokenizer] = tokenizers._open
+
+    def slow(name: str) -> tokenizers.Tokenizer:
+        if name == "qwen3":
+            begun.set()
+            assert go_on.wait(50)
+        return real(name)
+
+    monkeypatch.setattr(tokenizers, "_open", slow)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(open_tokenizer, "qwen3")
+        assert begun.wait(50)
+        other = pool.submit(open_tokenizer, "approx")
+        try:
+            assert other.result(50).count("") == 0
+            assert not waiting.done()
+        finally:
+            go_on.set()
+    assert waiting.result().name == "qwen3"
 
 
 def test_a_tokenizer_is_opened_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,42 +178,63 @@ def test_a_tokenizer_is_opened_once_for_all_threads(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("name", "module", "package"),
-    [
-        ("o200k_base", "quicktok", "quicktok-v1"),
-        ("tiktoken:o200k_base", "tiktoken", "tiktoken"),
-        ("hf:a.json", "tokenizers", "tokenizers"),
-    ],
+    ("source", "package"), [("tiktoken:o200k_base", "tiktoken"), ("hf:/a.json", "tokenizers")]
 )
-def test_a_missing_package_is_named(
-    name: str, module: str, package: str, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_package_of_a_configured_one_is_named(
+    source: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As what to install."""
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(InvalidField, match=f"pip install {package}$"):
-        open_tokenizer(name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ValueError, match=f"^mine: .*pip install {package}$"):
+        configure({"mine": source})
+
+
+def test_a_missing_package_of_a_bundled_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As what to install."""
+    monkeypatch.setitem(sys.modules, "quicktok", None)
+    with pytest.raises(InvalidField, match=r"pip install quicktok-v1$"):
+        open_tokenizer("o200k_base")
 
 
 def test_a_vocabulary_that_can_not_be_had_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With what works without a network; and it is asked for again the next time."""
+    """With what works without a network."""
     pytest.importorskip("tiktoken", reason="tiktoken downloads its vocabularies")
     for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", os.fspath(tmp_path))
-    for _ in range(2):
-        with pytest.raises(InvalidField, match=r"download.*p50k_base.*TIKTOKEN_CACHE_DIR.*qwen3"):
-            open_tokenizer("tiktoken:p50k_base")
+    with pytest.raises(ValueError, match=r"^mine: .*download.*p50k_base.*TIKTOKEN_CACHE_DIR"):
+        configure({"mine": "tiktoken:p50k_base"})
+    assert "mine" not in names()
 
 
 def test_an_encoding_that_tiktoken_does_not_know_is_refused() -> None:
     """With those that it knows."""
     pytest.importorskip("tiktoken", reason="tiktoken lists its encodings")
-    with pytest.raises(InvalidField, match=r"no .mine., only .*cl100k_base"):
-        open_tokenizer("tiktoken:mine")
+    with pytest.raises(ValueError, match=r"no .mine., only .*cl100k_base"):
+        configure({"mine": "tiktoken:mine"})
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"a b": "tiktoken:gpt2"}, "'a b': a name has"),
+        ({"": "tiktoken:gpt2"}, "'': a name has"),
+        ({"qwen3": "tiktoken:gpt2"}, "qwen3: is the name of a tokenizer that comes with"),
+        ({"approx": "tiktoken:gpt2"}, "approx: is the name of a tokenizer that comes with"),
+        ({"mine": "gpt2"}, "mine: 'gpt2' is neither hf:PATH nor tiktoken:ENCODING"),
+        ({"mine": "hf:"}, "mine: 'hf:' is neither"),
+        ({"mine": "file:/a"}, "mine: 'file:/a' is neither"),
+        ({"mine": "hf:a.json"}, "mine: 'a.json' is not an absolute path"),
+    ],
+)
+def test_a_configured_one_of_a_wrong_form_is_refused(table: dict[str, str], message: str) -> None:
+    """By its name."""
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        configure(table)
 
 
 def test_a_hugging_face_tokenizer_counts_all_of_the_text_and_nothing_else(tmp_path: Path) -> None:
@@ -180,7 +251,9 @@ def test_a_hugging_face_tokenizer_counts_all_of_the_text_and_nothing_else(tmp_pa
     tokenizer.enable_padding(length=8)
     path = tmp_path / "tokenizer.json"
     tokenizer.save(os.fspath(path))
-    count = open_tokenizer(f"hf:{path}").count
+    configure({"mine": f"hf:{path}"})
+    assert names()[-1] == known("mine") == "mine"
+    count = open_tokenizer("mine").count
     assert count("a b a b a b") == 6
     assert count("a <s> b") == 5
     assert count("") == 0
@@ -193,5 +266,84 @@ def test_a_file_that_is_no_tokenizer_is_refused(content: str | None, tmp_path: P
     path = tmp_path / "tokenizer.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(InvalidField, match=r"tokenizer: can't read .*tokenizer\.json"):
-        open_tokenizer(f"hf:{path}")
+    with pytest.raises(ValueError, match=r"^mine: cannot read .*tokenizer\.json"):
+        configure({"mine": f"hf:{path}"})
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    """A FIFO without a writer, a device, a directory, or a file that is too large."""
+    os.mkfifo(tmp_path / "fifo")
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(tokenizers.MAX_FILE_BYTES + 1)
+    reasons = {
+        tmp_path / "fifo": "no regular file",
+        Path("/dev/zero"): "no regular file",
+        tmp_path: "Is a directory|no regular file",
+        tmp_path / "large": "bytes exceed",
+    }
+    for path, reason in reasons.items():
+        with pytest.raises(ValueError, match=f"^mine: cannot read .*({reason})"):
+            configure({"mine": f"hf:{path}"})
+
+
+def word_counter(path: Path) -> None:
+    """Writes a tokenizer.json that counts words."""
+    huggingface = pytest.importorskip("tokenizers", reason="the library of tokenizer.json")
+    made = huggingface.Tokenizer(huggingface.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    made.pre_tokenizer = huggingface.pre_tokenizers.WhitespaceSplit()
+    made.save(os.fspath(path))
+
+
+def test_a_request_names_no_path(tmp_path: Path, daemon: str) -> None:
+    """A FIFO that nobody writes to is not opened, and the daemon answers on."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with MessageClient(daemon, timeout=20) as client:
+        for ask in (client.recall, client.build_context):
+            with pytest.raises(ClientError) as refused:
+                ask("x", tokenizer=f"hf:{fifo}")
+            assert [v.field for v in refused.value.field_violations] == ["tokenizer"]
+        assert client.stats().revision >= 0
+
+
+def test_a_request_may_name_a_configured_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In BuildContext and in Recall; an unknown name is refused with it."""
+    word_counter(tmp_path / "words.json")
+    monkeypatch.setenv("VIKINGD_CONTEXT__TOKENIZERS__WORDS", f"hf:{tmp_path / 'words.json'}")
+    with (
+        serving("--provider", "none", quiet=True) as where,
+        MessageClient(where, timeout=60) as client,
+    ):
+        uri = "viking://user/memories/notes.md"
+        client.put([Draft(uri, content="- likes antidisestablishmentarianism\n")])
+        built = client.build_context(uris=[uri], tokenizer="words", citation=CitationStyle.NONE)
+        assert built.used_tokens == len(built.text.split())
+        (memory,) = client.recall("likes", tokenizer="words", with_global=True).results
+        assert memory.token_count == 2
+        with pytest.raises(ClientError, match=r"qwen3, llama3, approx, words;"):
+            client.recall("likes", tokenizer="other")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "missing", "directory", "no tokenizer"])
+def test_a_daemon_does_not_start_with_a_tokenizer_that_it_cannot_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """It names the setting and ends with code 2."""
+    path = tmp_path / "tokenizer.json"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "no tokenizer":
+        path.write_text("{}")
+    monkeypatch.setenv("VIKINGD_CONTEXT__TOKENIZERS__MINE", f"hf:{path}")
+    done = subprocess.run(
+        [sys.executable, "-m", "vikingd.server", "serve", "--provider", "none", "--listen",
+         "127.0.0.1:0", "--path", os.fspath(tmp_path / "store")],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"context.tokenizers.mine: cannot read '{path}'" in done.stderr
+    assert "Traceback" not in done.stderr

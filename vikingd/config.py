@@ -20,6 +20,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from vikingd.context.tokenizers import check_configured
 from vikingd.intent.settings import PlannerSettings
 from vikingd.memory import routes
 from vikingd.memory.model import WEIGHT_TOLERANCE
@@ -98,16 +99,24 @@ class Retrieval(_Section):
 
 
 class Context(_Section):
-    """The budget of a BuildContext where the request leaves it open, in tokens."""
+    """The budget of a BuildContext where the request leaves it open, and who counts tokens."""
 
     max_tokens: int = Field(default=4000, ge=1, le=10_000_000)
     reserve_tokens: int = Field(default=0, ge=0)  # of max_tokens: for the question and the answer
+    tokenizers: dict[str, str] = {}  # hf:PATH or tiktoken:ENCODING, by the name a request uses
 
     @model_validator(mode="after")
     def _something_is_left(self) -> Self:
         if self.reserve_tokens >= self.max_tokens:
             raise ValueError("reserve_tokens must be below max_tokens")
         return self
+
+    @field_validator("tokenizers")
+    @classmethod
+    def _tokenizers_have_a_form(cls, value: dict[str, str]) -> dict[str, str]:
+        expanded = {name: _hugging_face_at_home(source) for name, source in value.items()}
+        check_configured(expanded)
+        return expanded
 
 
 class Route(_Section):
@@ -375,6 +384,12 @@ def _at_home(path: Path) -> Path:
         return path.expanduser()
     except RuntimeError:
         raise ValueError(f"{path.parts[0]} is no directory of a user here") from None
+
+
+def _hugging_face_at_home(source: str) -> str:
+    """With ~ and ~user replaced in hf:PATH."""
+    family, _, path = source.partition(":")
+    return f"hf:{_at_home(Path(path))}" if family == "hf" and path else source
 
 
 def _read(file: Path) -> dict[str, Any]:

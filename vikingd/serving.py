@@ -22,6 +22,7 @@ from grpc_reflection.v1alpha import reflection
 
 from vikingd import __version__, descriptors
 from vikingd.config import ConfigError, Settings, split_address
+from vikingd.context import tokenizers
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import VikingError
@@ -107,6 +108,7 @@ def run(settings: Settings, *, reembed: bool = False, reader: bool = False) -> i
     endpoint = _expose(metrics, settings.metrics_listen)
     _stop_at_once_while_loading()
     models = _models(settings, metrics)
+    _open_tokenizers(settings)
     warm.compile_kernels(_log.info)
     warm.load_find()
     engine = Engine(_engine_settings(settings, reembed, reader), _log.info, metrics)
@@ -310,6 +312,14 @@ def _models(settings: Settings, metrics: Metrics) -> Models:
         return Models(Planner(planner, planned), Rerankers(settings.rerank.table(), reranked))
     except RerankFailed as error:
         raise ConfigError(f"rerank: {error}") from None
+
+
+def _open_tokenizers(settings: Settings) -> None:
+    """Opens those of the configuration; a request opens none of them."""
+    try:
+        tokenizers.configure(settings.context.tokenizers)
+    except ValueError as error:
+        raise ConfigError(f"context.tokenizers.{error}") from None
 
 
 def _expose(metrics: Metrics, address: str) -> Endpoint | None:

@@ -42,7 +42,8 @@ def recall(
         project: the memories of this project; "" is those of no project.
         with_global: beside a project's, those of no project too.
         max_tokens: the budget; None leaves it to the daemon's configuration.
-        tokenizer: who counts; "" is o200k_base.
+        tokenizer: who counts: a bundled one or a name of the daemon's configuration; "" is
+            o200k_base.
         top_k: at most so many memories; 0 leaves it to the daemon's configuration.
         without: paths not to take.
         fusion: how meaning and words are fused; None is WeightedSum(0.5, 0.5).

@@ -278,7 +278,8 @@ def build_context(
         retrieve: made by `retrieve_request`.
         max_tokens: of the model's window; 0 leaves it to the daemon's configuration.
         reserve_tokens: kept free of it; None leaves it to the daemon's configuration.
-        tokenizer: who counts; "" is o200k_base.
+        tokenizer: who counts: a bundled one or a name of the daemon's configuration; "" is
+            o200k_base.
         citation: what names the sources.
         separator: between passages; None is an empty line.
         order: by score or by place in the tree.

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+from unicodedata import category
 
 from vikingd.context.cut import LEFT_OUT
 from vikingd.context.parts import Part, Place, Segment
 from vikingd.text import common_section
 
 _UNSEEN_GAP = 2  # Code points between two passages that can only be a space or a blank line.
+
+_MOST_BLANKS = 100  # looked through before a bracket, behind which it counts as a marker
+_LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_NO_BRACKETS = str.maketrans({"[": "%5B", "]": "%5D"})
 
 
 class Citation(Enum):
@@ -21,6 +27,14 @@ class Citation(Enum):
     NONE = "none"
     NUMBERED = "numbered"  # [1]
     URI = "uri"  # [viking://...]
+
+
+_NUMBER = r"\[[ \t]*\d+[ \t]*\]"
+_LIKE_MARKERS = {
+    Citation.NUMBERED: re.compile(rf"{_NUMBER}(?:[ \t]*{_NUMBER})*"),
+    Citation.URI: re.compile(r"\[[ \t]*viking://[^\]\n]*\]?", re.IGNORECASE),
+}
+"""What could be taken for the markers of a style."""
 
 
 class Order(Enum):
@@ -69,7 +83,8 @@ def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...
     """The parts as one text; those of a file that touch are one passage in it.
 
     Before a passage stand its marker and its section; the section is left out when the passage
-    begins with it, or follows another of the same section.
+    begins with it, or follows another of the same section. What looks like a marker in a passage or
+    a section, where markers stand, gets a backslash before its brackets.
     """
     blocks = list(_blocks(parts))
     if style.order is Order.SCORE:
@@ -85,13 +100,15 @@ def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...
         marker = markers.setdefault(block.uri, _marker(block.uri, len(markers) + 1, style.citation))
         stated = (block.uri, block.section) == before or _states(block.text, block.section)
         before = (block.uri, block.section)
-        head = " ".join(filter(None, (marker, "" if stated else block.section)))
+        section = "" if stated else _escaped(block.section, style)
+        head = " ".join(filter(None, (marker, section)))
         if head:
             head += " " if head == marker else "\n"
         head = (style.separator if cited else "") + head
+        text = _escaped(block.text, style)
         start = length + len(head)
-        length = start + len(block.text)
-        pieces += head, block.text
+        length = start + len(text)
+        pieces += head, text
         cited.append(Cited(marker, block.uri, block.section, block.level, start, length))
     return "".join(pieces), tuple(cited)
 
@@ -99,7 +116,32 @@ def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...
 def _marker(uri: str, number: int, citation: Citation) -> str:
     if citation is Citation.NONE:
         return ""
-    return f"[{number}]" if citation is Citation.NUMBERED else f"[{uri}]"
+    return f"[{number}]" if citation is Citation.NUMBERED else f"[{uri.translate(_NO_BRACKETS)}]"
+
+
+def _escaped(text: str, style: Style) -> str:
+    """The text, with a backslash before the brackets of what could be taken for a marker."""
+    pattern = _LIKE_MARKERS.get(style.citation)
+    if pattern is None or "[" not in text:
+        return text
+
+    def escape(found: re.Match[str]) -> str:
+        if not _is_place_of_marker(text, found.start(), style.separator):
+            return found[0]
+        return found[0].replace("[", "\\[").replace("]", "\\]")
+
+    return pattern.sub(escape, text)
+
+
+def _is_place_of_marker(text: str, at: int, separator: str) -> bool:
+    """Whether nothing that is seen stands before `at` in its line, or behind a separator."""
+    for place in range(at, max(at - _MOST_BLANKS, -1), -1):
+        before = text[place - 1 : place]
+        if not before or before in _LINE_ENDS or text.endswith(separator, 0, place):
+            return True
+        if not (before.isspace() or category(before) == "Cf"):
+            return False
+    return True
 
 
 def _states(text: str, section: str) -> bool:

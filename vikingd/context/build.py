@@ -57,7 +57,7 @@ class Plan:
     Attributes:
         max_tokens: of the model's window, for the context and what is reserved.
         reserve_tokens: kept free of it, for the question and the answer.
-        tokenizer: see vikingd.context.tokenizers.NAMES.
+        tokenizer: one of vikingd.context.tokenizers.names().
         separator: stands between two passages.
         levels: abstracts and overviews stand for what does not fit in full.
     """

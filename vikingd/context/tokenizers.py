@@ -1,10 +1,19 @@
-"""Tokenizers that count what a text takes of a model's window."""
+"""Tokenizers that count what a text takes of a model's window.
+
+A request names one. Those that come with vikingd are opened at their first use; those that an
+operator adds in the configuration are opened when the daemon starts. No name of a request leads to
+a file or to a download.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
@@ -15,8 +24,14 @@ DEFAULT = "o200k_base"
 BUNDLED = ("o200k_base", "cl100k_base", "qwen3", "llama3")
 """Those whose vocabularies come with vikingd's own dependencies."""
 
-NAMES = (*BUNDLED, "approx", "tiktoken:ENCODING", "hf:PATH")
-"""What `open_tokenizer` takes; ENCODING is one of tiktoken's, PATH leads to a tokenizer.json."""
+APPROXIMATE = "approx"
+"""An estimate by script."""
+
+MAX_FILE_BYTES = 256 << 20
+"""Of a tokenizer.json; those of large multilingual models have some 35 MB."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # a bare key in TOML
+_SHOWN = 64  # characters of an unknown name in an error
 
 
 class Tokenizer(Protocol):
@@ -41,42 +56,102 @@ class _Counting:
     approximate: bool = False
 
 
-_opened: dict[str, Tokenizer] = {}
-_opening = Lock()
+@dataclass(slots=True)
+class _Slot:
+    """A tokenizer of this process, and the lock of those who wait for it to be opened."""
+
+    opened: Tokenizer | None = None
+    lock: Lock = field(default_factory=Lock)
+
+
+_slots = {name: _Slot() for name in (*BUNDLED, APPROXIMATE)}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names that a request may use in this process."""
+    return tuple(_slots)
+
+
+def known(name: str) -> str:
+    """Return the name of a tokenizer, DEFAULT for "".
+
+    Raises:
+        InvalidField: `tokenizer` is not one of `names()`.
+    """
+    if (name or DEFAULT) not in _slots:
+        shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
+        raise InvalidField(
+            "tokenizer",
+            f"{shown!r} is not one of {', '.join(_slots)}; "
+            "the configuration adds others as [context.tokenizers]",
+        )
+    return name or DEFAULT
 
 
 def open_tokenizer(name: str) -> Tokenizer:
-    """Opens one of NAMES, once for the whole process; the first time reads its vocabulary.
+    """Return the tokenizer of a name; the first use of a bundled one reads its vocabulary.
+
+    Opening one makes nobody wait who uses another.
 
     Raises:
-        InvalidField: `tokenizer` is none of them, or can't be had here; the message says why.
+        InvalidField: `tokenizer` is not one of `names()`, or its package is not installed.
     """
-    if found := _opened.get(name):
-        return found
-    with _opening:
-        if name not in _opened:
-            _opened[name] = _open(name)
-        return _opened[name]
+    slot = _slots[known(name)]
+    if slot.opened is None:
+        with slot.lock:
+            if slot.opened is None:
+                slot.opened = _open(name or DEFAULT)
+    return slot.opened
+
+
+def check_configured(table: Mapping[str, str]) -> None:
+    """Check the form of the tokenizers that a configuration names; no file is touched.
+
+    Raises:
+        ValueError: the message names the entry.
+    """
+    for name, source in table.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r}: a name has 1 to 64 letters, digits, _ and -")
+        if name in BUNDLED or name == APPROXIMATE:
+            raise ValueError(f"{name}: is the name of a tokenizer that comes with vikingd")
+        family, _, argument = source.partition(":")
+        if family not in _SOURCES or not argument:
+            raise ValueError(f"{name}: {source!r} is neither hf:PATH nor tiktoken:ENCODING")
+        if family == "hf" and not os.path.isabs(argument):
+            raise ValueError(f"{name}: {argument!r} is not an absolute path")
+
+
+def configure(table: Mapping[str, str]) -> None:
+    """Open the tokenizers that a configuration names, for the whole process.
+
+    Args:
+        table: "hf:PATH" of a tokenizer.json or "tiktoken:ENCODING" for each name. tiktoken may
+            download its vocabulary.
+
+    Raises:
+        ValueError: one has a wrong form or cannot be opened; the message names the entry.
+    """
+    check_configured(table)
+    for name, source in table.items():
+        family, _, argument = source.partition(":")
+        try:
+            _slots[name] = _Slot(_Counting(name, _SOURCES[family](argument)))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
 
 
 def _open(name: str) -> Tokenizer:
-    family, _, argument = name.partition(":")
-    if name in BUNDLED:
-        return _Counting(name, _quicktok(name))
-    if name == "approx":
+    if name == APPROXIMATE:
         return _Counting(name, approximate_tokens, approximate=True)
-    if family == "tiktoken" and argument:
-        return _Counting(name, _tiktoken(argument))
-    if family == "hf" and argument:
-        return _Counting(name, _hugging_face(argument))
-    raise InvalidField("tokenizer", f"{name!r} is not one of {', '.join(NAMES)}")
+    return _Counting(name, _quicktok(name))
 
 
 def _quicktok(name: str) -> Callable[[str], int]:
     try:
         import quicktok
     except ImportError:
-        raise _not_installed("quicktok-v1") from None
+        raise InvalidField("tokenizer", _not_installed("quicktok-v1")) from None
     count: Callable[[str], int] = quicktok.get_encoding(name).count
     return count
 
@@ -85,18 +160,16 @@ def _tiktoken(name: str) -> Callable[[str], int]:
     try:
         import tiktoken
     except ImportError:
-        raise _not_installed("tiktoken") from None
-    known = tiktoken.list_encoding_names()
-    if name not in known:
-        raise InvalidField("tokenizer", f"tiktoken has no {name!r}, only {', '.join(known)}")
+        raise ValueError(_not_installed("tiktoken")) from None
+    listed = tiktoken.list_encoding_names()
+    if name not in listed:
+        raise ValueError(f"tiktoken has no {name!r}, only {', '.join(listed)}")
     try:
         encoding = tiktoken.get_encoding(name)
     except Exception as error:  # whatever the download of its vocabulary fails with
-        raise InvalidField(
-            "tokenizer",
-            f"tiktoken has to download the vocabulary of {name!r}, and can't: {error}; without a "
-            f"network set TIKTOKEN_CACHE_DIR to a directory that has it, or take one of "
-            f"{', '.join(BUNDLED)}",
+        raise ValueError(
+            f"tiktoken has to download the vocabulary of {name!r}, and cannot: {error}; without a "
+            "network set TIKTOKEN_CACHE_DIR to a directory that has it"
         ) from error
     return lambda text: len(encoding.encode_ordinary(text))
 
@@ -105,11 +178,12 @@ def _hugging_face(path: str) -> Callable[[str], int]:
     try:
         from tokenizers import Tokenizer as HuggingFace
     except ImportError:
-        raise _not_installed("tokenizers") from None
+        raise ValueError(_not_installed("tokenizers")) from None
     try:
-        tokenizer = HuggingFace.from_file(path)
+        tokenizer = HuggingFace.from_buffer(_read_regular(Path(path)))
     except Exception as error:  # it raises nothing narrower
-        raise InvalidField("tokenizer", f"can't read {path!r}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ValueError(f"cannot read {path!r}: {reason}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
     # Text that looks like a special token is text.
@@ -118,5 +192,20 @@ def _hugging_face(path: str) -> Callable[[str], int]:
     return lambda text: len(encode(text).ids)
 
 
-def _not_installed(package: str) -> InvalidField:
-    return InvalidField("tokenizer", f"needs a package: python3 -m pip install {package}")
+def _read_regular(path: Path) -> bytes:
+    """Return the bytes of a file; a FIFO or a device is refused before it is read."""
+    # A FIFO without a writer must not hold the start.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("it is no regular file")
+        if status.st_size > MAX_FILE_BYTES:
+            raise ValueError(f"its {status.st_size:,} bytes exceed {MAX_FILE_BYTES:,}")
+        return file.read(MAX_FILE_BYTES)
+
+
+_SOURCES = {"hf": _hugging_face, "tiktoken": _tiktoken}
+
+
+def _not_installed(package: str) -> str:
+    return f"needs a package: python3 -m pip install {package}"

@@ -20,7 +20,9 @@ from vikingd.client import ClientError
 from vikingd.client.domain import context_of
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
-from vikingd.ingest.records import SIDECAR, line_of, sidecar_line_of
+from vikingd.ctl.terminal import escaped_json
+from vikingd.errors import InvalidField
+from vikingd.ingest.records import SIDECAR, has_file, line_of, sidecar_line_of
 from vikingd.model import Context
 
 IN_FLIGHT = 8
@@ -51,15 +53,18 @@ class Exporter:
         uri: the top, a directory or a file.
 
     Raises:
-        ClientError: there is no such context, or no daemon.
+        ClientError: there is no such context, or no daemon, or the daemon names what does not lie
+            below the top.
     """
 
     def __init__(self, client: MessageClient, uri: str) -> None:
         self._client = client
-        nodes = [(node.uri, node.is_directory) for node in client.tree(uri)]
+        asked = uri.removesuffix("/") if uri != uris.ROOT else uri
+        nodes = [(_checked(node.uri, asked), node.is_directory) for node in client.tree(uri)]
+        if not nodes or nodes[0][0] != asked:
+            raise _not_written(f"the daemon answers without {asked}")
         self.uris = dict.fromkeys(uri for uri, _ in nodes)
-        top, is_directory = nodes[0]
-        self._top = top if is_directory else uris.parent(top)
+        self._top = asked if nodes[0][1] else uris.parent(asked)
         self.summary = Summary(self._top)
 
     def write_lines(self, out: BinaryIO, advance: Callable[[int], None]) -> None:
@@ -76,19 +81,19 @@ class Exporter:
             advance: told the number of contexts that were just written.
 
         Raises:
-            ClientError: `path` is in use, cannot be written, or a name of the tree is that of no
-                file.
+            ClientError: `path` is in use or cannot be written.
         """
         path = Path(os.path.abspath(path))
         _check_free(path)
         into = path if path.is_dir() else path.parent
         part = into / f".vikingd-export-{os.getpid()}.part"
         try:
-            part.mkdir()
+            part.mkdir(0o700)  # so that nobody puts a link into it
             try:
                 if path.suffix == ".jsonl":
                     with (part / path.name).open("wb") as out:
                         self.write_lines(out, advance)
+                    _check_free(path)
                     (part / path.name).rename(path)
                 else:
                     self._write_files(part / path.name, advance)
@@ -98,6 +103,7 @@ class Exporter:
                     else:
                         made = [part / path.name]
                     for one in made:
+                        _check_free(into / one.name)
                         one.rename(into / one.name)
             finally:
                 shutil.rmtree(part)
@@ -109,15 +115,11 @@ class Exporter:
         with (directory / SIDECAR).open("wb") as out:
             for context in self._read(advance):
                 line = sidecar_line_of(context, self._top, self.uris)
-                if line["path"].split("/")[0] == SIDECAR:
-                    raise _not_written(f"{context.uri} has the name of the file with the records")
-                at = directory / line["path"]
-                try:
-                    (at if context.is_directory else at.parent).mkdir(parents=True, exist_ok=True)
-                    if not context.is_directory:
-                        at.write_bytes(context.content.encode())
-                except OSError as error:
-                    raise _not_written(f"{context.uri}: {error.strerror or error}") from None
+                if has_file(line["path"]):
+                    try:
+                        _write_file(directory / line["path"], context)
+                    except OSError as error:
+                        raise _not_written(f"{context.uri}: {error.strerror or error}") from None
                 _write_line(out, line)
 
     def _read(self, advance: Callable[[int], None]) -> Iterator[Context]:
@@ -140,11 +142,14 @@ class Exporter:
 
     def _get(self, uri: str) -> Context | None:
         try:
-            return context_of(self._client.get(uri).context)
+            context = context_of(self._client.get(uri).context)
         except ClientError as error:
             if error.code is not grpc.StatusCode.NOT_FOUND:
                 raise
             return None
+        if context.uri != uri:
+            raise _not_written(f"the daemon answers with {context.uri!r} when asked for {uri}")
+        return context
 
     def _count(self, context: Context) -> None:
         summary = self.summary
@@ -152,6 +157,25 @@ class Exporter:
         summary.files += not context.is_directory
         summary.memories += sum(passage.entry is not None for passage in context.passages)
         summary.links += sum(r.uri in self.uris and r.uri > context.uri for r in context.relations)
+
+
+def _checked(uri: str, top: str) -> str:
+    """The URI, which a daemon gave: it becomes a path."""
+    try:
+        is_below = uris.parse(uri) == uri and uris.is_within(uri, top)
+    except InvalidField as error:
+        raise _not_written(f"the daemon names {uri!r}: {error}") from None
+    if not is_below:
+        raise _not_written(f"the daemon names {uri!r}, which is no URI below {top}")
+    return uri
+
+
+def _write_file(at: Path, context: Context) -> None:
+    """Writes a context where nothing is yet; a link there is not followed."""
+    (at if context.is_directory else at.parent).mkdir(parents=True, exist_ok=True)
+    if not context.is_directory:
+        with at.open("xb") as file:
+            file.write(context.content.encode())
 
 
 def _check_free(path: Path) -> None:
@@ -171,4 +195,4 @@ def _is_sidecar(path: Path) -> bool:
 
 
 def _write_line(out: BinaryIO, record: dict[str, Any]) -> None:
-    out.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+    out.write(escaped_json(json.dumps(record, ensure_ascii=False)).encode() + b"\n")

@@ -16,6 +16,7 @@ from vikingd.client.importing import Importer, ImportSummary
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.render import snippet
 from vikingd.ctl.session import INTERRUPTED, OTHER, Session
+from vikingd.ctl.terminal import clean
 from vikingd.errors import InvalidField
 from vikingd.ingest.files import SKIPPED_DIRECTORIES
 from vikingd.ingest.jsonl import is_jsonl
@@ -66,7 +67,9 @@ def import_(
     try:
         top, items = items_of(path, uri, delete=delete)
     except InvalidField as error:
-        raise typer.BadParameter(error.description, param_hint=_OPTIONS[error.field]) from None
+        raise typer.BadParameter(
+            clean(error.description), param_hint=_OPTIONS[error.field]
+        ) from None
     importer = Importer(session.client, top, delete=delete, dry_run=dry_run)
     try:
         with meter(session, "text", _count(path)) as shown:

@@ -22,6 +22,7 @@ from vikingd.ctl.session import (
     connected,
     escape_what_cannot_be_encoded,
 )
+from vikingd.ctl.terminal import escaped_json
 
 app = typer.Typer(
     name="vikingctl",
@@ -94,7 +95,7 @@ def main() -> None:
         sys.exit(1)
     except _UsageError as error:
         report = {"code": "INVALID_ARGUMENT", "reason": "USAGE", "message": error.format_message()}
-        print(json.dumps(report, ensure_ascii=False), file=sys.stderr)
+        print(escaped_json(json.dumps(report, ensure_ascii=False)), file=sys.stderr)
         sys.exit(USAGE)
 
 

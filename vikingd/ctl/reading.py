@@ -148,8 +148,7 @@ def get(
         raise typer.BadParameter("--overview and --content exclude each other")
     reply = session.client.get(uri)
     if (overview or content) and not session.as_json:
-        text = reply.context.overview if overview else reply.context.content
-        session.out.file.write(text if text.endswith("\n") or not text else f"{text}\n")
+        session.write(reply.context.overview if overview else reply.context.content)
     else:
         session.show(reply, render.context_details(reply.context))
 

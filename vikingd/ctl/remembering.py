@@ -67,7 +67,11 @@ def recall(
         int | None, typer.Option(min=1, help="The budget; else the daemon's default.")
     ] = None,
     tokenizer: Annotated[
-        str, typer.Option(help="Who counts: o200k_base, cl100k_base, qwen3, llama3, approx, ...")
+        str,
+        typer.Option(
+            help="Who counts: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
+            "daemon's configuration."
+        ),
     ] = "",
     top_k: Annotated[
         int, typer.Option(min=0, max=500, help="At most so many; 0: the daemon's default.")

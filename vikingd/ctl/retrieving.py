@@ -122,7 +122,11 @@ def context(
         int | None, typer.Option(min=0, help="Tokens of it kept free for question and answer.")
     ] = None,
     tokenizer: Annotated[
-        str, typer.Option(help="Who counts: o200k_base, cl100k_base, qwen3, llama3, approx, ...")
+        str,
+        typer.Option(
+            help="Who counts: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
+            "daemon's configuration."
+        ),
     ] = "",
     strategy: Annotated[StrategyName, typer.Option(help="How to search.")] = StrategyName.FIND,
     target: Target = "",
@@ -164,7 +168,7 @@ def context(
         session.show(reply)
         return
     if reply.text:
-        session.out.file.write(f"{reply.text}\n")
+        session.write(f"{reply.text}\n")
     session.err.print(_sources(reply))
 
 

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, ClientError, Unsendable
 from vikingd.client.messages import MessageClient
+from vikingd.ctl.terminal import SafeConsole, clean, escaped_json
 
 OTHER, USAGE, UNREACHABLE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 4, 130
 """Exit codes beside 0; 130 is a shell's 128 + SIGINT."""
@@ -95,8 +96,14 @@ class Session:
 
     def show_json(self, text: str) -> None:
         """Prints JSON as it is, at any width."""
-        self.out.file.write(text + "\n")
+        self.out.file.write(escaped_json(text) + "\n")
         self.out.file.flush()
+
+    def write(self, text: str) -> None:
+        """Writes a text as it is; on a terminal without what would act on that."""
+        if self.out.is_terminal:
+            text = clean(text if text.endswith("\n") or not text else f"{text}\n")
+        self.out.file.write(text)
 
     def note(self, text: str, style: str = "") -> None:
         """Says something beside the result, on stderr; nothing with --json."""
@@ -200,7 +207,7 @@ def text_of(file: BinaryIO) -> str:
 
 def console(*, stderr: bool = False) -> Console:
     """A console for plain text; where it is no terminal, nothing wraps."""
-    made = Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+    made = SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False)
     if not made.is_terminal:
         made.width = _PIPE_WIDTH
     return made
@@ -219,7 +226,7 @@ def _tell(error: ClientError, address: str, as_json: bool) -> None:
         "metadata": error.metadata,
         "fieldViolations": [asdict(violation) for violation in error.field_violations],
     }
-    err.file.write(json.dumps(report, ensure_ascii=False) + "\n")
+    err.file.write(escaped_json(json.dumps(report, ensure_ascii=False)) + "\n")
 
 
 def _explain(error: ClientError, address: str) -> list[Text]:

@@ -37,16 +37,18 @@ def put(
         bool, typer.Option("--directory", help="Write a directory; it has no content.")
     ] = False,
 ) -> None:
-    """Write one context, new or anew; content comes from stdin unless an option gives it.
+    """Write one context, new or anew; a file's content comes by --file or --content.
 
     RPC: viking.retrieval.v1.Contexts/Put
 
     Example: vikingctl put viking://user/memories/tea.md --content "Oolong, 90 degrees, no sugar."
     """
-    if sum((file is not None, content is not None, directory)) > 1:
-        raise typer.BadParameter("--file, --content and --directory exclude each other")
-    if content is None and not directory:
-        content = text_of(file or sys.stdin.buffer)
+    if sum((file is not None, content is not None, directory)) != 1:
+        raise typer.BadParameter(
+            "one of --file FILE (- is stdin), --content TEXT and --directory is needed"
+        )
+    if file is not None:
+        content = text_of(file)
     draft = Draft(uri, directory, abstract, overview, content or "", title, metadata or {})
     reply = session.client.put([draft])
     outcome = PutOutcome.Name(reply.outcomes[0]).removeprefix("PUT_OUTCOME_").lower()
@@ -56,24 +58,30 @@ def put(
 def rm(
     session: Session,
     uris: Annotated[list[str], typer.Argument(metavar="URI...", help="What to remove.")],
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="Remove directories with all below them.")
+    ] = False,
     yes: Yes = False,
 ) -> None:
-    """Remove contexts with all below them.
+    """Remove contexts; a directory needs -r.
 
-    Asks first when a directory is not empty and stdin is a terminal.
+    Asks before a directory is removed that is not empty; without a terminal that needs --yes.
 
     RPC: viking.retrieval.v1.Contexts/Delete
 
-    Example: vikingctl rm viking://resources/notes
+    Example: vikingctl rm viking://resources/notes/tea.md
     """
-    if not yes and sys.stdin.isatty():
-        for uri in uris:
-            if (
-                session.client.get(uri).context.is_directory
-                and next(session.client.list(uri), None)
-                and not typer.confirm(f"{uri} is not empty. Remove all of it?", err=True)
-            ):
-                raise typer.Exit(1)
+    for uri in uris:
+        if not session.client.get(uri).context.is_directory:
+            continue
+        if not recursive:
+            raise typer.BadParameter(f"{uri} is a directory: -r removes it with all below it")
+        if yes or not next(session.client.list(uri), None):
+            continue
+        if not sys.stdin.isatty():
+            raise typer.BadParameter(f"{uri} is not empty: --yes removes it without asking")
+        if not typer.confirm(f"{uri} is not empty. Remove all of it?", err=True):
+            raise typer.Exit(1)
     reply = session.client.delete(*uris)
     session.show(reply, Text(f"removed {reply.deleted:,} contexts at revision {reply.revision}"))
 

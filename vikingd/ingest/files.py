@@ -23,7 +23,9 @@ from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
 from vikingd.ingest.records import (
+    SIDECAR,
     Record,
+    has_file,
     links_of,
     microseconds,
     own_cut,
@@ -61,13 +63,13 @@ def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable | Linked
     """Reads a directory with all below it, or one file; every draft is checked.
 
     Order: a directory, its files by name, then its subdirectories by name. Hidden files and
-    directories, symbolic links, SKIPPED_DIRECTORIES and directories with nothing to read in them
-    are left out. A typed root or a directory above one is a draft only if a README describes it,
-    since many imports share it.
+    directories, SKIPPED_DIRECTORIES and directories with nothing to read in them are left out.
+    Symbolic links are not followed, and reported. A typed root or a directory above one is a draft
+    only if a README describes it, since many imports share it.
 
     A directory that was exported has a sidecar (see vikingd.ingest.records): what that has records
-    of is restored, whatever its name, the links last; where it has none of the top, the top is no
-    draft.
+    of is restored, whatever its name; then what has no file, and the links last. Where it has none
+    of the top, the top is no draft.
 
     Args:
         path: the directory or file.
@@ -81,7 +83,11 @@ def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable | Linked
     if path.is_dir():
         records = read_sidecar(path, uri)
         links = (links_of(at, record, uri) for at, record in records.items())
-        return chain(_read_directory(path, uri, records, is_top=True), chain.from_iterable(links))
+        return chain(
+            _read_directory(path, uri, records, is_top=True),
+            _without_files(path, uri, records),
+            chain.from_iterable(links),
+        )
     if root_uri.endswith("/") or is_shared(uri):
         uri = uris.join(uri, path.name)
     return iter([_read_file(path, uri, None)])
@@ -101,6 +107,11 @@ def _read_directory(
         yield Unreadable(printable(path), error.strerror or str(error), uri)
         return
     wanted.sort(key=lambda entry: entry.name)
+    for entry in wanted:
+        if entry.is_symlink():
+            at = _uri_of_a_context(uris.join(uri, entry.name))
+            yield Unreadable(printable(path / entry.name), "is a symbolic link", at)
+    wanted = [entry for entry in wanted if not entry.is_symlink()]
     subdirectories = [path / entry.name for entry in wanted if entry.is_dir()]
     files = (path / entry.name for entry in wanted if not entry.is_dir())
     named = ((file, uris.join(uri, file.name)) for file in files)
@@ -122,7 +133,7 @@ def _read_directory(
 
 
 def _is_wanted(entry: os.DirEntry[str], is_recorded: bool) -> bool:
-    if entry.is_symlink():
+    if entry.name == SIDECAR:
         return False
     is_skipped = entry.name in SKIPPED_DIRECTORIES and entry.is_dir()
     return is_recorded or not (entry.name.startswith(".") or is_skipped)
@@ -164,6 +175,24 @@ def _read_file(path: Path, uri: str, record: Record | None) -> Draft | Unreadabl
         return Unreadable(printable(path), error.strerror or str(error), _uri_of_a_context(uri))
     if record is not None:
         content = with_mark(content, record)
+    return _draft_of(content, path, uri, record)
+
+
+def _without_files(
+    path: Path, top: str, records: Mapping[str, Record]
+) -> Iterator[Draft | Unreadable]:
+    """What the sidecar alone has, as no file can have its name."""
+    for uri, record in records.items():
+        below = uri[len(uris.join(top, "")) :]
+        if has_file(below):
+            continue
+        if record.sha256:
+            yield _draft_of(record.text, path / below, uri, record)
+        else:
+            yield _checked(restored(Draft(uri, is_directory=True), record), path / below)
+
+
+def _draft_of(content: str, path: Path, uri: str, record: Record | None) -> Draft | Unreadable:
     metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
     try:
         time = microseconds(str(metadata.get("date", "")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,16 @@ from vikingd import uri as uris
 from vikingd.errors import InvalidField
 from vikingd.ingest.files import Unreadable, printable
 from vikingd.ingest.prepare import check
-from vikingd.ingest.records import SIDECAR, links_of, microseconds, own_cut, parse, restored
+from vikingd.ingest.records import (
+    SIDECAR,
+    Record,
+    links_of,
+    microseconds,
+    open_regular,
+    own_cut,
+    parse,
+    restored,
+)
 from vikingd.model import Draft, Linked
 
 _NAMES = ("directories.jsonl", "documents.jsonl")
@@ -25,7 +35,9 @@ def is_jsonl(path: Path) -> bool:
     """
     if not path.is_dir():
         return path.suffix == ".jsonl"
-    return (path / _NAMES[1]).is_file() and not (path / SIDECAR).exists()
+    documents = path / _NAMES[1]
+    is_regular = documents.is_file() and not documents.is_symlink()
+    return is_regular and not os.path.lexists(path / SIDECAR)
 
 
 def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
@@ -45,13 +57,16 @@ def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
     tree = _Tree()
     for file in [path / name for name in _NAMES] if path.is_dir() else [path]:
         try:
-            with file.open("rb") as lines:
+            # A file that the caller names is followed; one that was found beside others is not.
+            with file.open("rb") if file == path else open_regular(file) as lines:
                 for number, line in enumerate(lines, start=1):
                     if line.strip():
                         yield _read_line(line, f"{printable(file)}:{number}", tree, links)
         except FileNotFoundError:
             if file == path:
                 raise
+        except InvalidField as error:
+            yield Unreadable(printable(file), error.description)
         except OSError as error:
             yield Unreadable(printable(file), error.strerror or str(error))
     yield from links
@@ -91,9 +106,12 @@ def _read_line(line: bytes, where: str, tree: _Tree, links: list[Linked]) -> Dra
         if not isinstance(record, dict):
             return Unreadable(where, "is no JSON object")
         is_whole = isinstance(record.get("metadata"), dict)
-        draft = check(_whole(record, links) if is_whole else _draft(record))
+        known = parse(record) if is_whole else None
+        draft = check(_draft(record) if known is None else _whole(record, known))
         uri = draft.uri
+        own = [] if known is None else links_of(uri, known)
         tree.add(draft)
+        links += own
     except InvalidField as error:
         return Unreadable(where, str(error), uri)
     except UnicodeDecodeError:
@@ -105,14 +123,12 @@ def _read_line(line: bytes, where: str, tree: _Tree, links: list[Linked]) -> Dra
     return draft
 
 
-def _whole(record: dict[str, Any], links: list[Linked]) -> Draft:
-    known = parse(record)
+def _whole(record: dict[str, Any], known: Record) -> Draft:
     uri, content = record.get("uri", ""), record.get("text")
     if content is None:
         draft = Draft(uri, is_directory=True)
     else:
         draft = Draft(uri, content=content, passages=own_cut(uri, content))
-    links += links_of(uri, known)
     return restored(draft, known)
 
 

@@ -2,6 +2,7 @@
 
 An export writes one for each context: beside the text, as a line of JSON lines, or in the sidecar
 of a directory of files, where `path` is the file's and `sha256` tells whether it was edited since.
+A context whose name no file can have has its `text` in the sidecar, and no file.
 Each key is left out where there is nothing to say; in a sidecar `title` and `metadata` also where
 the content says them by itself. Vectors and ids are not kept.
 """
@@ -9,13 +10,15 @@ the content says them by itself. Vectors and ids are not kept.
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from vikingd import uri as uris
 from vikingd.errors import InvalidField
@@ -28,6 +31,8 @@ from vikingd.text import without_layout
 
 SIDECAR = ".vikingd.jsonl"
 """The file at the top of an exported directory that has the records of all that is in it."""
+
+_MAX_NAME = 255  # bytes of a file name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NUMBER = (1 << 63) - 1
@@ -48,6 +53,7 @@ class Record:
     """A record that was read. None, like "" and (), means that it does not say."""
 
     sha256: str
+    text: str
     title: str | None
     abstract: str
     overview: str
@@ -77,7 +83,34 @@ def sidecar_line_of(context: Context, top: str, exported: Collection[str]) -> di
     if not context.is_directory:
         digest = {"sha256": _digest(context.content)}
     path = _path(context.uri, top)
+    if digest and not has_file(path):
+        digest["text"] = context.content
     return {"path": path, **digest, **kept, **_relations(context, exported, top)}
+
+
+def has_file(path: str) -> bool:
+    """Whether a path of a sidecar is that of a file or a directory beside it."""
+    return all(name != SIDECAR and len(name.encode()) <= _MAX_NAME for name in path.split("/"))
+
+
+def open_regular(file: Path) -> BinaryIO:
+    """Open a file of records; a link is not followed, and a pipe is not waited for.
+
+    Raises:
+        InvalidField: naming the file, which is a link or no regular file.
+        FileNotFoundError: there is none.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        reason = "is a symbolic link" if file.is_symlink() else error.strerror or str(error)
+        raise InvalidField(file.name, reason) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InvalidField(file.name, "is no regular file")
+    return open(descriptor, "rb")
 
 
 def parse(record: Mapping[str, Any]) -> Record:
@@ -92,6 +125,7 @@ def parse(record: Mapping[str, Any]) -> Record:
     relations = _items(record, "relations", _RELATION, "to")
     return Record(
         record.get("sha256", ""),
+        record.get("text", ""),
         record.get("title"),
         record.get("abstract", ""),
         record.get("overview", ""),
@@ -113,9 +147,8 @@ def read_sidecar(directory: Path, top: str) -> dict[str, Record]:
     records: dict[str, Record] = {}
     file = directory / SIDECAR
     try:
-        if file.is_fifo():  # without a writer it would wait for ever
-            raise InvalidField(SIDECAR, "is no regular file")
-        lines = file.read_bytes().splitlines()
+        with open_regular(file) as opened:
+            lines = opened.read().splitlines()
     except FileNotFoundError:
         return records
     except OSError as error:
@@ -128,7 +161,9 @@ def read_sidecar(directory: Path, top: str) -> dict[str, Record]:
             record = json.loads(line)
             if not isinstance(record, dict) or not isinstance(record.get("path"), str):
                 raise InvalidField("path", "is missing")
-            records[_uri(record["path"], top)] = parse(record)
+            uri = uris.parse(_uri(record["path"], top), "path")
+            records[uri] = parse(record)
+            links_of(uri, records[uri], top)
         except InvalidField as error:
             raise InvalidField(where, str(error)) from None
         except (ValueError, RecursionError):
@@ -166,8 +201,15 @@ def with_mark(content: str, record: Record) -> str:
 
 
 def links_of(uri: str, record: Record, top: str = "") -> list[Linked]:
-    """The links that a record has; those of a sidecar below `top`."""
-    return [Linked(uri, _uri(to, top) if top else to, reason) for to, reason in record.relations]
+    """The links that a record has; those of a sidecar below `top`.
+
+    Raises:
+        InvalidField: naming the end that is no URI.
+    """
+    return [
+        Linked(uri, uris.parse(_uri(to, top) if top else to, f"relations[{i}].to"), reason)
+        for i, (to, reason) in enumerate(record.relations)
+    ]
 
 
 def own_cut(uri: str, content: str) -> tuple[Passage, ...] | None:

@@ -273,10 +273,13 @@ class _CitationStyleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Citatio
     CITATION_STYLE_NUMBERED: _CitationStyle.ValueType  # 2
     """[1], one number for each URI."""
     CITATION_STYLE_URI: _CitationStyle.ValueType  # 3
-    """[viking://...]."""
+    """[viking://...]; brackets in a URI stand as %5B and %5D."""
 
 class CitationStyle(_CitationStyle, metaclass=_CitationStyleEnumTypeWrapper):
-    """What names the source of a passage in a built context."""
+    """What names the source of a passage in a built context. A passage cannot name one: what looks like
+    a marker of the chosen style at the beginning of a line of it, or behind a separator, is escaped
+    as Markdown does it: [2] becomes \\[2\\].
+    """
 
 CITATION_STYLE_UNSPECIFIED: CitationStyle.ValueType  # 0
 """As CITATION_STYLE_NUMBERED."""
@@ -285,7 +288,7 @@ CITATION_STYLE_NONE: CitationStyle.ValueType  # 1
 CITATION_STYLE_NUMBERED: CitationStyle.ValueType  # 2
 """[1], one number for each URI."""
 CITATION_STYLE_URI: CitationStyle.ValueType  # 3
-"""[viking://...]."""
+"""[viking://...]; brackets in a URI stand as %5B and %5D."""
 Global___CitationStyle: _TypeAlias = CitationStyle  # noqa: Y015
 
 class _ContextOrder:
@@ -1798,8 +1801,8 @@ class BuildContextRequest(_message.Message):
     reserve_tokens: _builtins.int
     """Tokens of these that stay free for the question and the answer. Unset: the daemon's default."""
     tokenizer: _builtins.str
-    """Who counts: o200k_base, cl100k_base, qwen3, llama3; tiktoken:ENCODING; hf:PATH of a
-    tokenizer.json that the daemon can read; approx, an estimate by script. Empty: o200k_base.
+    """Who counts: o200k_base, cl100k_base, qwen3, llama3; approx, an estimate by script; or a name
+    that the daemon's configuration adds, see its [context.tokenizers]. Empty: o200k_base.
     """
     citation: Global___CitationStyle.ValueType
     """What names the sources."""

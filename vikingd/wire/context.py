@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from vikingd import uri as uris
 from vikingd.config import Context as Defaults
+from vikingd.context import tokenizers
 from vikingd.context.assemble import Citation, Order
 from vikingd.context.build import BuiltContext, Plan
-from vikingd.context.tokenizers import DEFAULT
 from vikingd.errors import InvalidField
 from vikingd.model import Stage
 from vikingd.pb import retrieval_pb2
@@ -70,7 +70,7 @@ def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults) -> P
     return Plan(
         max_tokens=request.max_tokens or defaults.max_tokens,
         reserve_tokens=_reserve(request, defaults),
-        tokenizer=request.tokenizer or DEFAULT,
+        tokenizer=tokenizers.known(request.tokenizer),
         citation=_of(_CITATIONS, request.citation, "citation"),
         separator=separator,
         order=_of(_ORDERS, request.order, "order"),

@@ -14,7 +14,7 @@ from google.protobuf import timestamp_pb2
 
 from vikingd import uri as uris
 from vikingd.config import Recall as Defaults
-from vikingd.context.tokenizers import DEFAULT
+from vikingd.context import tokenizers
 from vikingd.engine import Engine
 from vikingd.errors import InvalidField
 from vikingd.ingest.kinds import Kind, kind_of
@@ -74,7 +74,7 @@ def recall_query(
         now=now_of(request.now if request.HasField("now") else None),
         time_zone=time_zone(request.time_zone),
         max_tokens=max_tokens,
-        tokenizer=request.tokenizer or DEFAULT,
+        tokenizer=tokenizers.known(request.tokenizer),
         top_k=request.top_k or defaults.top_k,
         without=_without(request.without),
         fusion=_fusion(request),
