@@ -25,10 +25,10 @@ def put(
     ] = None,
     content: Annotated[str | None, typer.Option(help="Content from the command line.")] = None,
     abstract: Annotated[
-        str, typer.Option(help="One or two sentences; else a file's beginning.")
-    ] = "",
-    overview: Annotated[str, typer.Option(help="Some paragraphs about it.")] = "",
-    title: Annotated[str, typer.Option(help="A heading of the whole.")] = "",
+        str | None, typer.Option(help="One or two sentences; else a file's beginning.")
+    ] = None,
+    overview: Annotated[str | None, typer.Option(help="Some paragraphs about it.")] = None,
+    title: Annotated[str | None, typer.Option(help="A heading of the whole.")] = None,
     metadata: Annotated[
         dict | None,  # type: ignore[type-arg]  # typer takes no parameters here
         typer.Option(parser=json_object, metavar="JSON", help="Metadata for `find --where`."),
@@ -39,15 +39,24 @@ def put(
 ) -> None:
     """Write one context, new or anew; content comes from stdin unless an option gives it.
 
+    With --abstract, --overview, --title or --metadata alone, only these fields of a context that
+    exists are written, and nothing is read from stdin.
+
     RPC: viking.retrieval.v1.Contexts/Put
 
     Example: vikingctl put viking://user/memories/tea.md --content "Oolong, 90 degrees, no sugar."
     """
     if sum((file is not None, content is not None, directory)) > 1:
         raise typer.BadParameter("--file, --content and --directory exclude each other")
-    if content is None and not directory:
+    fields = {"abstract": abstract, "overview": overview, "title": title, "metadata": metadata}
+    given = [name for name, value in fields.items() if value is not None]
+    is_whole = file is not None or content is not None or directory or not given
+    if content is None and is_whole and not directory:
         content = text_of(file or sys.stdin.buffer)
-    draft = Draft(uri, directory, abstract, overview, content or "", title, metadata or {})
+    draft = Draft(
+        uri, directory, abstract or "", overview or "", content or "", title or "", metadata or {},
+        update_mask=None if is_whole else given,
+    )  # fmt: skip
     reply = session.client.put([draft])
     outcome = PutOutcome.Name(reply.outcomes[0]).removeprefix("PUT_OUTCOME_").lower()
     session.show(reply, Text(f"{outcome} {uri} at revision {reply.revision}"))

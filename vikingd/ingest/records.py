@@ -22,6 +22,7 @@ from vikingd.errors import InvalidField
 from vikingd.ingest.abstracts import derive_title, stated_abstract
 from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.ingest.limits import MAX_EXACT
 from vikingd.ingest.passages import split
 from vikingd.model import Context, ContextType, Draft, Entry, Linked, Passage
 from vikingd.text import without_layout
@@ -31,7 +32,6 @@ SIDECAR = ".vikingd.jsonl"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NUMBER = (1 << 63) - 1
-_MAX_EXACT = 1 << 53  # whole numbers up to here survive the wire, which has doubles only
 _DIGITS = 16  # of a fingerprint: enough to tell the memories of one file apart
 
 _FORM = {"uri": str, "path": str, "sha256": str, "text": str, "title": str, "abstract": str,
@@ -167,7 +167,10 @@ def with_mark(content: str, record: Record) -> str:
 
 def links_of(uri: str, record: Record, top: str = "") -> list[Linked]:
     """The links that a record has; those of a sidecar below `top`."""
-    return [Linked(uri, _uri(to, top) if top else to, reason) for to, reason in record.relations]
+    return [
+        Linked(_one_form(uri), _one_form(_uri(to, top) if top else to), reason)
+        for to, reason in record.relations
+    ]
 
 
 def own_cut(uri: str, content: str) -> tuple[Passage, ...] | None:
@@ -209,7 +212,7 @@ def as_sent(value: Any) -> Any:
         return [as_sent(item) for item in value]
     if isinstance(value, int | float) and not isinstance(value, bool):
         number = float(value)
-        return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number
+        return int(number) if number.is_integer() and abs(number) <= MAX_EXACT else number
     return value
 
 
@@ -286,6 +289,11 @@ def _relations(context: Context, exported: Collection[str], top: str) -> dict[st
 
 def _path(uri: str, top: str) -> str:
     return "." if uri == top else uri[len(uris.join(top, "")) :]
+
+
+def _one_form(uri: str) -> str:
+    """Without the slash that a URI may end with; contexts are known without it."""
+    return uri if uri == uris.ROOT else uri.removesuffix("/")
 
 
 def _uri(path: str, top: str) -> str:
