@@ -112,7 +112,7 @@ def test_a_draft_goes_over_the_wire_with_every_field() -> None:
     entry = Entry(0, 2, 3, 4_000_000, 5_000_000)
     draft = Draft("viking://resources/a.md", True, "abstract", "overview", "content", "title",
                   {"k": [1, {"deep": None}]}, [Passage("s", 1, 3, b"1234", entry)], b"5678",
-                  time=-1_500_000)  # fmt: skip
+                  time=-1_500_000, update_mask=["title"], expected_revision=0)  # fmt: skip
     sent = context_input(draft)
     assert {f.name for f, _ in sent.ListFields()} == set(sent.DESCRIPTOR.fields_by_name)
     assert {f.name for f, _ in sent.passages[0].ListFields()} == set(

@@ -20,6 +20,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import AlreadyExists, InvalidField, NotFound
 from vikingd.index.index import IndexSettings
 from vikingd.index.snapshot import Snapshot
+from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.model import (
     MAX_RELATIONS,
@@ -154,6 +155,7 @@ class EngineMachine(RuleBasedStateMachine):
         """A file is written, or refused where a directory is in the way."""
         clash = any(self.known.get(above) is not None for above in uris.ancestors(uri))
         clash = clash or (uri in self.known and self.known[uri] is None)
+        clash = clash or (not content and bool(self.known.get(uri)))  # it would be emptied
         half = len(content) // 2
         passages = [Passage("一", 0, half), Passage("two", half, len(content))] if half else []
         draft = Draft(
@@ -168,6 +170,16 @@ class EngineMachine(RuleBasedStateMachine):
         self.add_directories(uri)
         self.known[uri] = content
         self.prepared[uri] = prepare(draft)
+
+    @rule(uri=files, title=titles)
+    def put_title(self, uri: str, title: str) -> None:
+        """By a mask the title of what is there is written, and all else stays."""
+        future = self.engine.put([Masked.of(Draft(uri, title=title, update_mask=["title"]))])
+        if uri not in self.known:
+            assert isinstance(future.exception(), NotFound)
+            return
+        future.result()
+        self.prepared[uri] = prepare(replace(self.prepared[uri].draft, title=title))
 
     @rule(uri=directories, abstract=words, seed=seeds)
     def put_directory(self, uri: str, abstract: str, seed: int | None) -> None:

@@ -18,7 +18,7 @@ from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import NotFound
 from vikingd.memory.accesses import Accesses
-from vikingd.model import Committed, Entry, PutOutcome
+from vikingd.model import MAX_COUNTER, Committed, Entry, PutOutcome
 from vikingd.store import Store
 from vikingd.store.schema import MIGRATIONS, connect
 
@@ -105,9 +105,33 @@ def test_a_put_of_what_is_known_of_memories_changes_nothing(store: Store) -> Non
     for equal in (state, Entry(0, 4, 5)):
         again = put_with(equal)
         assert (again.outcomes, again.revision) == ((PutOutcome.UNCHANGED,), first.revision)
-    for other in (replace(state, reinforcement=3), replace(state, time=8)):
+    for other in (replace(state, time=8), replace(state, reinforcement=5)):
         assert put_with(other).outcomes == (PutOutcome.UPDATED,)
         assert known(store)["b"] == replace(other, id=known(store)["b"].id)
+
+
+def test_a_put_never_lowers_a_counter(store: Store) -> None:
+    """What was counted since a writer read the counters, stays counted."""
+    put(store, "a\n")
+    before = known(store)["a"]
+    store.reinforce([before.id], 7).result()
+    store.touch({before.id: 2}).result()
+    given = replace(file(NOTES, "a\n"), entries={1: Entry(0, 3, 9)})
+    store.put([given]).result()
+    after = known(store)["a"]
+    assert (after.reinforcement, after.access_count) == (7, 9)
+
+
+def test_counters_stay_at_their_limit(store: Store) -> None:
+    """Beyond it an export could not be imported again."""
+    put(store, "a\n")
+    entry_id = known(store)["a"].id
+    given = replace(file(NOTES, "a\n"), entries={1: Entry(0, MAX_COUNTER - 1, MAX_COUNTER)})
+    store.put([given]).result()
+    (counted,) = store.reinforce([entry_id], 1_000_000).result().entries
+    store.touch({entry_id: 3}).result()
+    after = known(store)["a"]
+    assert counted.reinforcement == after.reinforcement == after.access_count == MAX_COUNTER
 
 
 def test_a_move_into_the_memories_makes_memories_and_one_within_keeps_them(store: Store) -> None:

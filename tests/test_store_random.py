@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from store_helpers import Mirror, directory, file, scanned, vector
 
-from vikingd.errors import AlreadyExists, InvalidField, NotFound, VikingError
-from vikingd.model import Committed
+from vikingd.errors import (
+    AlreadyExists,
+    InvalidField,
+    NotFound,
+    RevisionDiffers,
+    VikingError,
+)
+from vikingd.ingest.masks import Masked
+from vikingd.model import Committed, Draft
 from vikingd.store import Store
 from vikingd.uri import ROOT, ancestors, is_within
 
@@ -30,6 +37,7 @@ below = st.builds(
 )
 anywhere = below | st.sampled_from((*TOPS, "viking://user", ROOT))
 contents = st.none() | st.sampled_from(("", "one\n", "one\ntwo\n", "二\none\n"))
+aheads = st.none() | st.sampled_from((0, 0, 1))  # of the revision that is expected
 batches = st.dictionaries(below, contents, min_size=1, max_size=4)
 
 
@@ -84,6 +92,8 @@ class Operations(RuleBasedStateMachine):
         error = None
         try:
             for uri, content in sorted(batch.items()):
+                if content == "" and tree.get(uri):
+                    raise InvalidField("", "would be emptied")
                 add(tree, uri, content)
             self.tree = tree
         except InvalidField as fault:
@@ -94,17 +104,36 @@ class Operations(RuleBasedStateMachine):
         ]
         self.agree(self.store.put(contexts), error)
 
-    @rule(uris=st.lists(anywhere, min_size=1, max_size=3))
-    def delete(self, uris: list[str]) -> None:
+    @rule(uri=below, name=st.sampled_from(("content", "metadata")), content=contents, ahead=aheads)
+    def put_some(self, uri: str, name: str, content: str | None, ahead: int | None) -> None:
+        """By a mask one field is written, of what is there and at the revision that is expected."""
+        tree, error = self.tree, None
+        revision = self.store.get(uri).revision if uri in tree else 0
+        if ahead:
+            error = RevisionDiffers(uri, revision + ahead, revision)
+        elif uri not in tree:
+            error = NotFound(uri)
+        elif name == "content" and tree[uri] is None and content:
+            error = InvalidField("", "is a directory")
+        elif name == "content" and tree[uri] is not None:
+            self.tree = {**tree, uri: content or ""}
+        draft = Draft(
+            uri, content=content or "", metadata={"a": content}, update_mask=[name],
+            expected_revision=None if ahead is None else revision + ahead,
+        )  # fmt: skip
+        self.agree(self.store.put([Masked.of(draft)]), error)
+
+    @rule(uris=st.lists(anywhere, min_size=1, max_size=3), allow=st.booleans())
+    def delete(self, uris: list[str], allow: bool) -> None:
         """Whole subtrees, counted once."""
         error: VikingError | None = None
         gone = {uri for top in uris for uri in subtree(self.tree, top)}
         for uri in uris:
             if uri == ROOT:
                 error = error or InvalidField("", "is the root")
-            elif uri not in self.tree:
+            elif uri not in self.tree and not allow:
                 error = error or NotFound(uri)
-        committed = self.agree(self.store.delete(uris), error)
+        committed = self.agree(self.store.delete(uris, allow_missing=allow), error)
         if committed:
             assert committed.count == len(gone)
             self.forget(gone)
@@ -114,8 +143,8 @@ class Operations(RuleBasedStateMachine):
         self.tree = {uri: content for uri, content in self.tree.items() if uri not in gone}
         self.links = {ends: why for ends, why in self.links.items() if not ends & gone}
 
-    @rule(source=anywhere, destination=below)
-    def move(self, source: str, destination: str) -> None:
+    @rule(source=anywhere, destination=below, ahead=aheads)
+    def move(self, source: str, destination: str, ahead: int | None) -> None:
         """Subtrees keep what is in them and what they are linked to."""
         moved = subtree(self.tree, source)
         tree = {uri: content for uri, content in self.tree.items() if uri not in moved}
@@ -129,6 +158,8 @@ class Operations(RuleBasedStateMachine):
             error = InvalidField("", "lies below")
         elif source not in self.tree:
             error = NotFound(source)
+        elif ahead:
+            error = RevisionDiffers(source, 0, 0)
         elif destination in self.tree:
             error = AlreadyExists(destination)
         else:
@@ -141,7 +172,10 @@ class Operations(RuleBasedStateMachine):
                 }
             except InvalidField as fault:
                 error = fault
-        committed = self.agree(self.store.move(source, destination), error)
+        expected = None
+        if ahead is not None and source in names:
+            expected = self.store.get(source).revision + ahead
+        committed = self.agree(self.store.move(source, destination, expected), error)
         if committed:
             assert committed.count == len(moved)
 

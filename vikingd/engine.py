@@ -33,10 +33,11 @@ from vikingd.errors import (
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
+from vikingd.ingest.masks import Masked
 from vikingd.memory.accesses import Accesses
 from vikingd.memory.model import Rewrite
 from vikingd.metrics import Metrics
-from vikingd.model import Change, Committed, Prepared, Upsert
+from vikingd.model import Change, Committed, Once, Prepared, Upsert
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
 
@@ -353,17 +354,25 @@ class Engine:
             **({"writer": where} if where else {}),
         )
 
-    def put(self, contexts: Sequence[Prepared]) -> Future[Committed]:
-        """Writes contexts, all or nothing."""
+    def put(self, contexts: Sequence[Prepared | Masked]) -> Future[Committed]:
+        """Writes contexts or some of their fields, all or nothing."""
         return self._writable.put(contexts)
 
-    def delete(self, uris: Sequence[str]) -> Future[Committed]:
+    def delete(
+        self,
+        uris: Sequence[str],
+        expected_revision: int | None = None,
+        *,
+        allow_missing: bool = False,
+    ) -> Future[Committed]:
         """Removes contexts with all below them."""
-        return self._writable.delete(uris)
+        return self._writable.delete(uris, expected_revision, allow_missing=allow_missing)
 
-    def move(self, source: str, destination: str) -> Future[Committed]:
+    def move(
+        self, source: str, destination: str, expected_revision: int | None = None
+    ) -> Future[Committed]:
         """Renames a context with all below it."""
-        return self._writable.move(source, destination)
+        return self._writable.move(source, destination, expected_revision)
 
     def link(self, uri: str, other: str, reason: str) -> Future[Committed]:
         """Links two contexts."""
@@ -373,9 +382,11 @@ class Engine:
         """Takes a link back."""
         return self._writable.unlink(uri, other)
 
-    def rewrite(self, rewrites: Mapping[str, Rewrite]) -> Future[Committed]:
+    def rewrite(
+        self, rewrites: Mapping[str, Rewrite], once: Once | None = None
+    ) -> Future[Committed]:
         """Lets each of `rewrites` decide what becomes of the file of memories with its URI."""
-        return self._writable.rewrite(rewrites)
+        return self._writable.rewrite(rewrites, once)
 
     def check_writable(self) -> None:
         """Raises ReadOnly where this is a reader."""
@@ -387,9 +398,9 @@ class Engine:
         """Lets `rewrite` decide what becomes of each file in which one of these memories stands."""
         return self._writable.rewrite_holders(ids, rewrite, all_there=all_there)
 
-    def reinforce(self, ids: Sequence[int], by: int) -> Future[Committed]:
+    def reinforce(self, ids: Sequence[int], by: int, once: Once | None = None) -> Future[Committed]:
         """Raises the reinforcement of memories by their ids."""
-        return self._writable.reinforce(ids, by)
+        return self._writable.reinforce(ids, by, once)
 
     def count_accesses(self, ids: Iterable[int]) -> bool:
         """Counts one access of each memory, written within a second; a reader counts none."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -19,6 +19,10 @@ MAX_THINKING_LIMIT = 100
 DEFAULT_LIMIT = 10
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+MAX_COUNTER = 1 << 40
+"""Of a memory: reinforcement and accesses stay there."""
 
 
 class ContextType(IntEnum):
@@ -96,7 +100,10 @@ class Draft:
     """A context as a writer gives it.
 
     `passages` None means: cut the content here. `time` is when what it tells happened, in
-    microseconds since the epoch; None: what it was, of a new one now.
+    microseconds since the epoch; None: what it was, of a new one now. `update_mask` names the
+    fields to write of a context that exists; None: all, whether it exists or not.
+    `expected_revision` is the one that the context must have, 0 for one that must not exist; None:
+    any.
     """
 
     uri: str
@@ -109,9 +116,11 @@ class Draft:
     passages: Sequence[Passage] | None = None
     vector: bytes = b""
     time: int | None = None
+    update_mask: Collection[str] | None = None
+    expected_revision: int | None = None
 
     def content_hash(self) -> bytes:
-        """SHA-256 over all that was written, vectors apart; equal hashes mean nothing changed."""
+        """SHA-256 over all that is written, vectors apart; equal hashes mean nothing changed."""
         passages = None
         if self.passages is not None:
             passages = [[p.section, p.start, p.end] for p in self.passages]
@@ -434,3 +443,19 @@ class Committed:
     count: int = 0
     text_ids: tuple[int, ...] = ()  # of a put: texts that wait for their vector
     entries: tuple[Entry, ...] = ()  # of a reinforcement: as they are now
+    reply: bytes = b""  # of a repeated call: the answer that the first one got
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """A call that counts once, however often it comes.
+
+    Attributes:
+        id: its name, chosen by the caller.
+        digest: of its fields, so that another call of the same name is told apart.
+        reply: makes the answer to be kept, in the transaction; b"" where nothing was done.
+    """
+
+    id: str
+    digest: bytes
+    reply: Callable[[Committed], bytes]

@@ -18,6 +18,11 @@ _LONGEST = 1e9  # seconds: gRPC counts in nanoseconds, of which far longer times
 
 
 class _Connected(Methods):
+    # gRPC decides by the method whether a call is sent again. Requests that must not be, of a
+    # method that is, go by a channel of their own.
+    _stubs: Stubs
+    _stubs_once: Stubs
+
     def __init__(
         self,
         address: str = DEFAULT_ADDRESS,
@@ -29,7 +34,7 @@ class _Connected(Methods):
         self.timeout = timeout
         self.retries = retries
         with sendable():
-            self._connect(options(RETRIED if retries else ()))
+            self._connect(options(RETRIED if retries else ()), options(()))
 
     def with_timeout(self, timeout: float | None) -> Self:
         """The same connection with another deadline for each call."""
@@ -43,20 +48,25 @@ class _Connected(Methods):
         return None if self.timeout is None or self.timeout > _LONGEST else self.timeout
 
     @abstractmethod
-    def _connect(self, options: Sequence[Option]) -> None:
-        """Opens the channel."""
+    def _connect(self, options: Sequence[Option], once: Sequence[Option]) -> None:
+        """Opens the channels."""
+
+    def _stubs_for(self, method: Method[..., Any, Any, Any], request: Any) -> Stubs:
+        return self._stubs if method.is_repeatable(request) else self._stubs_once
 
 
 class Connection(_Connected):
     """What Client and MessageClient have in common."""
 
-    def _connect(self, options: Sequence[Option]) -> None:
+    def _connect(self, options: Sequence[Option], once: Sequence[Option]) -> None:
         self._channel = grpc.insecure_channel(self.address, options)
-        self._stubs = Stubs(self._channel)
+        self._channel_once = grpc.insecure_channel(self.address, once)
+        self._stubs, self._stubs_once = Stubs(self._channel), Stubs(self._channel_once)
 
     def close(self) -> None:
         """Ends the connection; calls under way fail."""
         self._channel.close()
+        self._channel_once.close()
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +85,8 @@ class Connection(_Connected):
         build, rpc, convert = method.build, method.rpc, method.conversion(cls)
 
         def call(self: Connection, /, *args: Any, **kwargs: Any) -> Any:
-            return convert(self._send(rpc(self._stubs), build(*args, **kwargs)))
+            request = build(*args, **kwargs)
+            return convert(self._send(rpc(self._stubs_for(method, request)), request))
 
         return cast("FunctionType", call)
 
@@ -98,13 +109,15 @@ class Connection(_Connected):
 class AsyncConnection(_Connected):
     """What AsyncClient and AsyncMessageClient have in common."""
 
-    def _connect(self, options: Sequence[Option]) -> None:
+    def _connect(self, options: Sequence[Option], once: Sequence[Option]) -> None:
         self._channel = grpc.aio.insecure_channel(self.address, options)
-        self._stubs = Stubs(self._channel)
+        self._channel_once = grpc.aio.insecure_channel(self.address, once)
+        self._stubs, self._stubs_once = Stubs(self._channel), Stubs(self._channel_once)
 
     async def close(self) -> None:
         """Ends the connection; calls under way fail."""
         await self._channel.close(None)
+        await self._channel_once.close(None)
 
     async def __aenter__(self) -> Self:
         return self
@@ -123,7 +136,8 @@ class AsyncConnection(_Connected):
         build, rpc, convert = method.build, method.rpc, method.conversion(cls)
 
         async def call(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> Any:
-            return convert(await self._send(rpc(self._stubs), build(*args, **kwargs)))
+            request = build(*args, **kwargs)
+            return convert(await self._send(rpc(self._stubs_for(method, request)), request))
 
         return cast("FunctionType", call)
 

@@ -22,6 +22,7 @@ from vikingd.client.requests import context_input
 from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import fault
 from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.ingest.masks import ALL
 from vikingd.ingest.records import stands
 from vikingd.model import Draft, Entry, Linked
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutResponse
@@ -184,6 +185,9 @@ class Importer:
                     self.summary.as_text.append(Failure(item.uri, reason))
                 draft = self._with_news(item) if item.uri in self._present else item
                 if self._must_send(draft):
+                    # A file that was emptied is to be empty in the store too.
+                    if not draft.content and draft.uri in self._present:
+                        draft = replace(draft, update_mask=[ALL])
                     yield context_input(draft)
                     continue
             else:
@@ -277,7 +281,7 @@ class Importer:
                 self.summary.planned += [("delete", uri) for uri in below]
                 self.summary.deleted += len(below)
             else:
-                reply = self._client.delete(*some)
+                reply = self._client.delete(*some, allow_missing=True)
                 self.summary.deleted += reply.deleted
                 self.summary.revision = max(self.summary.revision, reply.revision)
             for uri in below:

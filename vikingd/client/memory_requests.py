@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -89,6 +90,7 @@ def remember(
     time: datetime | None = None,
     time_zone: str = "",
     exact: bool = False,
+    request_id: str | None = None,
 ) -> memories_pb2.RememberRequest:
     """Writes one memory, or reinforces it where it was said before.
 
@@ -101,6 +103,8 @@ def remember(
         time: when it was said; None is now.
         time_zone: the caller's, which decides the day of a journal; "" is UTC.
         exact: compare wordings only, not their meaning.
+        request_id: a name for this call, of which repetitions count once; None makes one, "" is
+            none.
     """
     return memories_pb2.RememberRequest(
         text=text,
@@ -111,12 +115,25 @@ def remember(
         time=moment(time),
         time_zone=time_zone,
         exact=exact,
+        request_id=_request_id(request_id),
     )
 
 
-def reinforce(*ids: int, by: int = 1) -> memories_pb2.ReinforceRequest:
-    """Says that memories proved true or useful, by their ids."""
-    return memories_pb2.ReinforceRequest(ids=ids, by=by)
+def reinforce(
+    *ids: int, by: int = 1, request_id: str | None = None
+) -> memories_pb2.ReinforceRequest:
+    """Says that memories proved true or useful, by their ids.
+
+    Args:
+        ids: of the memories.
+        by: how much.
+        request_id: as in `remember`.
+    """
+    return memories_pb2.ReinforceRequest(ids=ids, by=by, request_id=_request_id(request_id))
+
+
+def _request_id(given: str | None) -> str:
+    return str(uuid.uuid4()) if given is None else given
 
 
 def forget(

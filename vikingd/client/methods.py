@@ -7,7 +7,17 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeAlias, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 import grpc
 
@@ -33,12 +43,25 @@ _AGAIN = "Sent again when the daemon is unavailable."
 _ONCE = "Not sent again by itself when the daemon is unavailable."
 
 
+class If(NamedTuple):
+    """What makes a request one that is sent again, in words and as a predicate."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def _again(retried: bool | If) -> str:
+    if isinstance(retried, If):
+        return f"Sent again, {retried.words}, when the daemon is unavailable."
+    return _AGAIN if retried else _ONCE
+
+
 class _Described(ABC, Generic[P]):
     """A descriptor that becomes a method of the class through which it is reached."""
 
     def __init__(
         self, build: Callable[P, Any], rpc: Rpc[Any, Any], convert: Callable[[Any], Any],
-        retried: bool,
+        retried: bool | If,
     ) -> None:  # fmt: skip
         self.build = sendable()(build)
         self.rpc = rpc
@@ -49,6 +72,10 @@ class _Described(ABC, Generic[P]):
 
     def __set_name__(self, _: type[Methods], name: str) -> None:
         self.name = name
+
+    def is_repeatable(self, request: Any) -> bool:
+        """Whether this request may be sent again; it is asked for methods that are `retried`."""
+        return self.retried.holds(request) if isinstance(self.retried, If) else True
 
     def conversion(self, owner: type[Methods]) -> Callable[[Any], Any]:
         """What a class makes of a reply."""
@@ -73,7 +100,7 @@ class _Described(ABC, Generic[P]):
         function.__name__ = self.name
         function.__qualname__ = f"{owner.__qualname__}.{self.name}"
         function.__module__ = owner.__module__
-        function.__doc__ = f"{inspect.getdoc(self.build)}\n\n{_AGAIN if self.retried else _ONCE}"
+        function.__doc__ = f"{inspect.getdoc(self.build)}\n\n{_again(self.retried)}"
         function.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[itself, *signature.parameters.values()], return_annotation=returns
         )
@@ -90,8 +117,8 @@ class Method(_Described[P], Generic[P, Request, Reply, Result]):
         build: makes the request.
         rpc: where it goes.
         convert: what clients that have no messages make of the reply.
-        retried: whether it is sent again when the daemon is unavailable. It may be done already
-            then, so this holds for what can be done twice without harm.
+        retried: whether it is sent again when the daemon is unavailable, or for which requests. It
+            may be done already then, so this holds for what can be done twice without harm.
     """
 
     def __init__(
@@ -100,7 +127,7 @@ class Method(_Described[P], Generic[P, Request, Reply, Result]):
         rpc: Rpc[Request, Reply],
         convert: Callable[[Reply], Result],
         *,
-        retried: bool,
+        retried: bool | If,
     ) -> None:
         super().__init__(build, rpc, convert, retried)
 
@@ -163,6 +190,9 @@ class Pages(_Described[P], Generic[P, Request, Reply]):
         return function
 
 
+_NAMED = If("with a request_id", lambda request: bool(request.request_id))
+
+
 class Methods(ABC):
     """What can be asked of a daemon."""
 
@@ -196,22 +226,31 @@ class Methods(ABC):
     recall = Method(
         memory_requests.recall, lambda to: to.memories.Recall, replies.recall, retried=True
     )
-    # Said again, a memory is reinforced.
+    # Without a name, a memory that is said again is reinforced.
     remember = Method(
-        memory_requests.remember, lambda to: to.memories.Remember, replies.remember, retried=False
-    )
+        memory_requests.remember, lambda to: to.memories.Remember, replies.remember,
+        retried=_NAMED,
+    )  # fmt: skip
     reinforce = Method(
-        memory_requests.reinforce,
-        lambda to: to.memories.Reinforce,
-        replies.reinforce,
-        retried=False,
-    )
-    # What is gone already is NOT_FOUND: here, in delete, move and unlink.
+        memory_requests.reinforce, lambda to: to.memories.Reinforce, replies.reinforce,
+        retried=_NAMED,
+    )  # fmt: skip
+    # What is gone already is NOT_FOUND: here, in move and unlink.
     forget = Method(
         memory_requests.forget, lambda to: to.memories.Forget, replies.forget, retried=False
     )
-    put = Method(requests.put, lambda to: to.contexts.Put, replies.put, retried=True)
-    delete = Method(requests.delete, lambda to: to.contexts.Delete, replies.delete, retried=False)
+    # What was written already has another revision than is expected.
+    put = Method(
+        requests.put, lambda to: to.contexts.Put, replies.put,
+        retried=If(
+            "without an expected_revision",
+            lambda request: not any(c.HasField("expected_revision") for c in request.contexts),
+        ),
+    )  # fmt: skip
+    delete = Method(
+        requests.delete, lambda to: to.contexts.Delete, replies.delete,
+        retried=If("with allow_missing", lambda request: bool(request.allow_missing)),
+    )  # fmt: skip
     move = Method(requests.move, lambda to: to.contexts.Move, replies.move, retried=False)
     get = Method(requests.get, lambda to: to.contexts.Get, replies.get, retried=True)
     list = Pages(requests.list_, lambda to: to.contexts.List)
@@ -237,4 +276,4 @@ def _retried() -> Iterator[str]:
 
 
 RETRIED = tuple(_retried())
-"""The RPCs that may be sent again, as package.Service/Method."""
+"""The RPCs of which requests may be sent again, as package.Service/Method."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.field_mask_pb2 import FieldMask
+
 from vikingd.client.errors import sendable
 from vikingd.client.session import Session
 from vikingd.client.values import set_fusion, struct, timestamp, vector_bytes
@@ -50,6 +52,10 @@ def context_input(draft: Draft) -> contexts_pb2.ContextInput:
         ],
         vector=draft.vector,
         time=None if draft.time is None else timestamp(draft.time),
+        update_mask=(
+            None if draft.update_mask is None else FieldMask(paths=sorted(draft.update_mask))
+        ),
+        expected_revision=draft.expected_revision,
     )
 
 
@@ -311,10 +317,11 @@ _find_request = find  # which `build_context` has a parameter of the name of
 def put(
     contexts: Iterable[Draft | contexts_pb2.ContextInput], *, wait_for_vectors: bool = False
 ) -> contexts_pb2.PutRequest:
-    """Writes contexts, new or anew, all or nothing.
+    """Writes contexts, new or anew, whole or some of their fields; all or nothing.
 
     Args:
-        contexts: 1 to 1,000, each URI once.
+        contexts: 1 to 1,000, each URI once; `update_mask` names the fields to write, and
+            `expected_revision` is the revision that the context must have.
         wait_for_vectors: return only when they are found by meaning too, not by their text alone.
     """
     return contexts_pb2.PutRequest(
@@ -323,14 +330,34 @@ def put(
     )
 
 
-def delete(*uris: str) -> contexts_pb2.DeleteRequest:
-    """Removes contexts with all below them."""
-    return contexts_pb2.DeleteRequest(uris=uris)
+def delete(
+    *uris: str, allow_missing: bool = False, expected_revision: int | None = None
+) -> contexts_pb2.DeleteRequest:
+    """Removes contexts with all below them.
+
+    Args:
+        uris: what to remove.
+        allow_missing: what isn't there is no error.
+        expected_revision: the revision that the context must have, where it is one; None is any.
+    """
+    return contexts_pb2.DeleteRequest(
+        uris=uris, allow_missing=allow_missing, expected_revision=expected_revision
+    )
 
 
-def move(source: str, destination: str) -> contexts_pb2.MoveRequest:
-    """Moves or renames a context with all below it."""
-    return contexts_pb2.MoveRequest(source_uri=source, destination_uri=destination)
+def move(
+    source: str, destination: str, *, expected_revision: int | None = None
+) -> contexts_pb2.MoveRequest:
+    """Moves or renames a context with all below it.
+
+    Args:
+        source: what to move.
+        destination: its new name.
+        expected_revision: the revision that the source must have; None is any.
+    """
+    return contexts_pb2.MoveRequest(
+        source_uri=source, destination_uri=destination, expected_revision=expected_revision
+    )
 
 
 def get(uri: str, *, min_revision: int = 0) -> contexts_pb2.GetRequest:

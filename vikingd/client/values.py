@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from google.protobuf import struct_pb2, timestamp_pb2
 
+from vikingd.errors import InvalidField
+from vikingd.ingest.limits import check_number
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.query import Rrf, WeightedSum
 
@@ -69,10 +71,33 @@ def set_fusion(
 
 
 def struct(value: Mapping[str, Any]) -> struct_pb2.Struct:
-    """An object of JSON."""
+    """An object of JSON.
+
+    Raises:
+        ValueError: naming the key, for an integer that a double does not hold. A float is sent: the
+            daemon decides.
+    """
+    _check_integers(value, "")
     struct = struct_pb2.Struct()
     struct.update(dict(value))
     return struct
+
+
+def _check_integers(value: Any, key: str) -> None:
+    match value:
+        case bool():
+            return
+        case int():
+            try:
+                check_number(value, key)
+            except InvalidField as error:
+                raise ValueError(str(error)) from None
+        case Mapping():
+            for name, item in value.items():
+                _check_integers(item, f"{key}.{name}" if key else str(name))
+        case list() | tuple():
+            for i, item in enumerate(value):
+                _check_integers(item, f"{key}[{i}]")
 
 
 def timestamp(micros: int) -> timestamp_pb2.Timestamp:

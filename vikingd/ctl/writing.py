@@ -25,10 +25,10 @@ def put(
     ] = None,
     content: Annotated[str | None, typer.Option(help="Content from the command line.")] = None,
     abstract: Annotated[
-        str, typer.Option(help="One or two sentences; else a file's beginning.")
-    ] = "",
-    overview: Annotated[str, typer.Option(help="Some paragraphs about it.")] = "",
-    title: Annotated[str, typer.Option(help="A heading of the whole.")] = "",
+        str | None, typer.Option(help="One or two sentences; else a file's beginning.")
+    ] = None,
+    overview: Annotated[str | None, typer.Option(help="Some paragraphs about it.")] = None,
+    title: Annotated[str | None, typer.Option(help="A heading of the whole.")] = None,
     metadata: Annotated[
         dict | None,  # type: ignore[type-arg]  # typer takes no parameters here
         typer.Option(parser=json_object, metavar="JSON", help="Metadata for `find --where`."),
@@ -39,17 +39,28 @@ def put(
 ) -> None:
     """Write one context, new or anew; a file's content comes by --file or --content.
 
+    With --abstract, --overview, --title or --metadata alone, only these fields of a context that
+    exists are written.
+
     RPC: viking.retrieval.v1.Contexts/Put
 
     Example: vikingctl put viking://user/memories/tea.md --content "Oolong, 90 degrees, no sugar."
     """
-    if sum((file is not None, content is not None, directory)) != 1:
-        raise typer.BadParameter(
-            "one of --file FILE (- is stdin), --content TEXT and --directory is needed"
-        )
+    if sum((file is not None, content is not None, directory)) > 1:
+        raise typer.BadParameter("--file, --content and --directory exclude each other")
+    fields = {"abstract": abstract, "overview": overview, "title": title, "metadata": metadata}
+    given = [name for name, value in fields.items() if value is not None]
     if file is not None:
         content = text_of(file)
-    draft = Draft(uri, directory, abstract, overview, content or "", title, metadata or {})
+    is_whole = content is not None or directory
+    if not is_whole and not given:
+        raise typer.BadParameter(
+            "nothing to write: --file FILE (- is stdin), --content TEXT, --directory or a field"
+        )
+    draft = Draft(
+        uri, directory, abstract or "", overview or "", content or "", title or "", metadata or {},
+        update_mask=None if is_whole else given,
+    )  # fmt: skip
     reply = session.client.put([draft])
     outcome = PutOutcome.Name(reply.outcomes[0]).removeprefix("PUT_OUTCOME_").lower()
     session.show(reply, Text(f"{outcome} {uri} at revision {reply.revision}"))

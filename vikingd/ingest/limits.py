@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +12,8 @@ from vikingd.errors import InvalidField
 MAX_METADATA_BYTES = 64 << 10
 MAX_METADATA_DEPTH = 32
 
-_LARGEST = sys.float_info.max  # of a Struct's numbers, integers included
+MAX_EXACT = (1 << 53) - 1
+"""Magnitude up to which no two integers are the same double."""
 
 
 def check_text(text: str, limit: int, field: str) -> None:
@@ -55,7 +55,25 @@ def _check_json(value: Any, field: str, depth: int) -> None:
         for i, item in enumerate(value):
             _check_json(item, f"{field}[{i}]", depth + 1)
     elif isinstance(value, int | float):
-        if abs(value) > _LARGEST or math.isnan(value):
-            raise InvalidField(field, f"is {value}, which is no finite number")
+        check_number(value, field)
     elif value is not None:
         raise InvalidField(field, f"is a {type(value).__name__}, which JSON does not have")
+
+
+def check_number(value: float, field: str) -> None:
+    """Raises InvalidField of a number that JSON lacks, or that may be a rounded integer."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidField(field, f"is {value}, which JSON does not have")
+    if abs(value) > MAX_EXACT:
+        raise InvalidField(
+            field,
+            f"is {_shown(value)}; numbers of magnitude 2^53 or more are not taken, as integers are "
+            "rounded there: send it as a string",
+        )
+
+
+def _shown(value: float) -> str:
+    """A number for an error; Python does not print integers of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length():,} bits"
+    return str(value)

@@ -61,7 +61,8 @@ def check(draft: Draft, field: str = "") -> Draft:
     """
     prefix = f"{field}." if field else ""
     uri = uris.parse(draft.uri, f"{prefix}uri")
-    _check_place(uri, draft.is_directory, f"{prefix}uri")
+    if draft.update_mask is None:
+        _check_place(uri, draft.is_directory, f"{prefix}uri")
     check_text(draft.abstract, MAX_ABSTRACT_BYTES, f"{prefix}abstract")
     check_text(draft.overview, MAX_OVERVIEW_BYTES, f"{prefix}overview")
     check_text(draft.content, MAX_CONTENT_BYTES, f"{prefix}content")
@@ -72,7 +73,8 @@ def check(draft: Draft, field: str = "") -> Draft:
         raise InvalidField(f"{prefix}content", "must be empty for a directory")
     if draft.is_directory and draft.passages:
         raise InvalidField(f"{prefix}passages", "must be empty for a directory")
-    _check_passages(draft.passages or (), len(draft.content), f"{prefix}passages")
+    if draft.update_mask is None or "content" in draft.update_mask:
+        check_passages(draft.passages or (), len(draft.content), f"{prefix}passages")
     if uris.context_type(uri) is not ContextType.MEMORY:
         for i, passage in enumerate(draft.passages or ()):
             if passage.entry is not None:
@@ -121,7 +123,8 @@ def _check_vector(vector: bytes, field: str) -> None:
         raise InvalidField(field, f"has {len(vector)} bytes, which is no whole number of float32")
 
 
-def _check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
+def check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
+    """Raises InvalidField, naming the passage, where they do not fit a content of this length."""
     check_passage_count(len(passages), field)
     previous, together = -1, 0
     for i, passage in enumerate(passages):

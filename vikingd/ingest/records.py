@@ -25,6 +25,7 @@ from vikingd.errors import InvalidField
 from vikingd.ingest.abstracts import derive_title, stated_abstract
 from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.ingest.limits import MAX_EXACT
 from vikingd.ingest.passages import split
 from vikingd.model import Context, ContextType, Draft, Entry, Linked, Passage
 from vikingd.text import without_layout
@@ -36,7 +37,6 @@ _MAX_NAME = 255  # bytes of a file name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NUMBER = (1 << 63) - 1
-_MAX_EXACT = 1 << 53  # whole numbers up to here survive the wire, which has doubles only
 _DIGITS = 16  # of a fingerprint: enough to tell the memories of one file apart
 
 _FORM = {"uri": str, "path": str, "sha256": str, "text": str, "title": str, "abstract": str,
@@ -251,7 +251,7 @@ def as_sent(value: Any) -> Any:
         return [as_sent(item) for item in value]
     if isinstance(value, int | float) and not isinstance(value, bool):
         number = float(value)
-        return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number
+        return int(number) if number.is_integer() and abs(number) <= MAX_EXACT else number
     return value
 
 

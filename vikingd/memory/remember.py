@@ -18,7 +18,7 @@ from vikingd.memory import entries
 from vikingd.memory.entries import Written
 from vikingd.memory.model import MemoryFile, Remembered, Rewritten, StoredEntry
 from vikingd.memory.same import differs, normalized
-from vikingd.model import Draft, Entry, Passage, Prepared
+from vikingd.model import MAX_COUNTER, Draft, Entry, Passage, Prepared
 
 F32 = npt.NDArray[np.float32]
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
@@ -98,7 +98,8 @@ class Remembering:
             return Rewritten(self._with_entry(*self._written(file, None), entry))
         old = met.entry
         said_before = self.time if old.time is None else old.time
-        entry = replace(old, reinforcement=old.reinforcement + 1, time=max(said_before, self.time))
+        count = min(old.reinforcement + 1, MAX_COUNTER)
+        entry = replace(old, reinforcement=count, time=max(said_before, self.time))
         self.outcome = Outcome(Remembered.REINFORCED, entry, *near)
         if entries.shown(met.passage) == self.text or self.time < said_before:
             return Rewritten(counters=(entry,))

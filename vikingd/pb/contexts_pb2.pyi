@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
@@ -142,9 +143,11 @@ class MemoryState(_message.Message):
     the text. Not used in a Put.
     """
     reinforcement: _builtins.int
-    """How often it was said again or reinforced; 0: never."""
+    """How often it was said again or reinforced; 0: never. At most 2^40, where it stays. A Put never
+    lowers it.
+    """
     access_count: _builtins.int
-    """How often Recall returned it; 0: never."""
+    """How often Recall returned it; 0: never. At most 2^40, where it stays. A Put never lowers it."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """When it was said, the last time. Unset in a Put: what it was; of a new one ContextInput.time,
@@ -188,6 +191,8 @@ class ContextInput(_message.Message):
     PASSAGES_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """viking://..., at most 1,024 bytes and 64 levels. No empty, "." or ".." segment and no control
     characters. Required.
@@ -201,7 +206,9 @@ class ContextInput(_message.Message):
     overview: _builtins.str
     """L1, some paragraphs, at most 64 KiB. Empty: none."""
     content: _builtins.str
-    """L2, a file's whole text, at most 2 MiB. Must be empty for a directory."""
+    """L2, a file's whole text, at most 2 MiB. Must be empty for a directory. Empty, without an
+    update_mask, for a file that has content: INVALID_ARGUMENT.
+    """
     title: _builtins.str
     """A heading of the whole, indexed with every passage, a long one only in part with very many short
     passages; at most 1,024 bytes. Empty: none.
@@ -210,9 +217,18 @@ class ContextInput(_message.Message):
     """The embedding of the abstract, like Passage.vector. For a file whose whole content is one
     passage, of that passage. Empty: the daemon embeds it in the background.
     """
+    expected_revision: _builtins.int
+    """Write only if Context.revision is this; 0: only if the context does not exist. Otherwise
+    ABORTED, and nothing of the batch is written. Unset: whatever it is. This is the revision of
+    the context as Get returns it, not PutResponse.revision. A directory's is its own, not that of
+    what it holds.
+    """
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """Free metadata that `where` filters can use; at most 64 KiB as JSON."""
+        """Free metadata that `where` filters can use; at most 64 KiB as JSON. Numbers are doubles. A number
+        of magnitude 2^53 or more is INVALID_ARGUMENT, here and in filters: it may be an integer that
+        was rounded. Send it as a string.
+        """
 
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Passage]:
@@ -223,6 +239,15 @@ class ContextInput(_message.Message):
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """When what the context tells happened. Unset: what it was; of a new context now."""
+
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """The fields to write, of a context that exists; one that does not is NOT_FOUND. The other fields
+        stay as they are, whatever stands here in them. Names: title, abstract, overview, content,
+        passages, metadata, vector, time; or "*" alone, which is all of them. With `content` and without
+        `passages` the daemon cuts the content. `passages` without `content` must not be empty.
+        `is_directory` counts with "*" only. Unset: the context is written whole.
+        """
 
     def __init__(
         self,
@@ -237,12 +262,16 @@ class ContextInput(_message.Message):
         passages: _abc.Iterable[Global___Passage] | None = ...,
         vector: _builtins.bytes = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+        expected_revision: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "time", b"time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_revision", b"_expected_revision", "expected_revision", b"expected_revision", "metadata", b"metadata", "time", b"time", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "content", b"content", "is_directory", b"is_directory", "metadata", b"metadata", "overview", b"overview", "passages", b"passages", "time", b"time", "title", b"title", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_revision", b"_expected_revision", "abstract", b"abstract", "content", b"content", "expected_revision", b"expected_revision", "is_directory", b"is_directory", "metadata", b"metadata", "overview", b"overview", "passages", b"passages", "time", b"time", "title", b"title", "update_mask", b"update_mask", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__expected_revision: _TypeAlias = _typing.Literal["expected_revision"]  # noqa: Y015
+    _WhichOneofArgType__expected_revision: _TypeAlias = _typing.Literal["_expected_revision", b"_expected_revision"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_revision) -> _WhichOneofReturnType__expected_revision | None: ...
 
 Global___ContextInput: _TypeAlias = ContextInput  # noqa: Y015
 
@@ -292,7 +321,9 @@ class Context(_message.Message):
     nothing.
     """
     revision: _builtins.int
-    """The revision that last changed it."""
+    """The revision that last wrote, moved or re-embedded it. A directory's is its own: it stays when
+    something below is written. Counters of memories, vectors and links leave it.
+    """
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
         """As written."""
@@ -311,7 +342,7 @@ class Context(_message.Message):
 
     @_builtins.property
     def updated_at(self) -> _timestamp_pb2.Timestamp:
-        """Last write that changed something."""
+        """Last write that changed one of the fields of ContextInput. Move and Reembed leave it."""
 
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Relation]:
@@ -442,6 +473,14 @@ class DeleteRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     URIS_FIELD_NUMBER: _builtins.int
+    ALLOW_MISSING_FIELD_NUMBER: _builtins.int
+    EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
+    allow_missing: _builtins.bool
+    """True: a URI that isn't there is no error."""
+    expected_revision: _builtins.int
+    """For a single URI: remove it only if Context.revision is this. Otherwise ABORTED, and nothing is
+    removed. Unset: whatever it is.
+    """
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """1 to 1,000 URIs. One that isn't there is NOT_FOUND, and nothing is removed."""
@@ -450,12 +489,16 @@ class DeleteRequest(_message.Message):
         self,
         *,
         uris: _abc.Iterable[_builtins.str] | None = ...,
+        allow_missing: _builtins.bool = ...,
+        expected_revision: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_revision", b"_expected_revision", "expected_revision", b"expected_revision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["uris", b"uris"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_revision", b"_expected_revision", "allow_missing", b"allow_missing", "expected_revision", b"expected_revision", "uris", b"uris"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__expected_revision: _TypeAlias = _typing.Literal["expected_revision"]  # noqa: Y015
+    _WhichOneofArgType__expected_revision: _TypeAlias = _typing.Literal["_expected_revision", b"_expected_revision"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_revision) -> _WhichOneofReturnType__expected_revision | None: ...
 
 Global___DeleteRequest: _TypeAlias = DeleteRequest  # noqa: Y015
 
@@ -470,7 +513,7 @@ class DeleteResponse(_message.Message):
     revision: _builtins.int
     """The revision from which on they are gone."""
     deleted: _builtins.int
-    """How many directories and files went."""
+    """How many directories and files went; 0: none was there."""
     def __init__(
         self,
         *,
@@ -493,23 +536,31 @@ class MoveRequest(_message.Message):
 
     SOURCE_URI_FIELD_NUMBER: _builtins.int
     DESTINATION_URI_FIELD_NUMBER: _builtins.int
+    EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     source_uri: _builtins.str
     """What to move: a directory with all below it, or a file. Not a root."""
     destination_uri: _builtins.str
     """Its new name; must not exist, must not lie below the source. Directories above it come into
     being.
     """
+    expected_revision: _builtins.int
+    """Move only if Context.revision of the source is this. Otherwise ABORTED, and nothing is moved.
+    Unset: whatever it is.
+    """
     def __init__(
         self,
         *,
         source_uri: _builtins.str = ...,
         destination_uri: _builtins.str = ...,
+        expected_revision: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_revision", b"_expected_revision", "expected_revision", b"expected_revision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination_uri", b"destination_uri", "source_uri", b"source_uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_revision", b"_expected_revision", "destination_uri", b"destination_uri", "expected_revision", b"expected_revision", "source_uri", b"source_uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__expected_revision: _TypeAlias = _typing.Literal["expected_revision"]  # noqa: Y015
+    _WhichOneofArgType__expected_revision: _TypeAlias = _typing.Literal["_expected_revision", b"_expected_revision"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_revision) -> _WhichOneofReturnType__expected_revision | None: ...
 
 Global___MoveRequest: _TypeAlias = MoveRequest  # noqa: Y015
 

@@ -436,6 +436,7 @@ class RememberRequest(_message.Message):
     TIME_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     EXACT_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """What to remember; of one passage's length, some 320 tokens, at most. Required."""
     memory_type: _builtins.str
@@ -451,6 +452,12 @@ class RememberRequest(_message.Message):
     """The caller's, which decides the day of a journal. Empty: UTC."""
     exact: _builtins.bool
     """Compare wordings only, not their meaning: no embedding is made for the answer."""
+    request_id: _builtins.str
+    """A name for this call, up to 64 printable ASCII characters, such as a UUID. A call with the same
+    name and the same fields counts once: its repetitions get the first answer again, for a day and
+    while fewer than 100,000 calls with a name came after it. The same name with other fields is
+    INVALID_ARGUMENT. Empty: every call counts.
+    """
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
         """Whose memory it is: the global ones or those of a project, not both."""
@@ -470,10 +477,11 @@ class RememberRequest(_message.Message):
         time: _timestamp_pb2.Timestamp | None = ...,
         time_zone: _builtins.str = ...,
         exact: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exact", b"exact", "memory_type", b"memory_type", "scope", b"scope", "section", b"section", "text", b"text", "time", b"time", "time_zone", b"time_zone", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exact", b"exact", "memory_type", b"memory_type", "request_id", b"request_id", "scope", b"scope", "section", b"section", "text", b"text", "time", b"time", "time_zone", b"time_zone", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -541,8 +549,11 @@ class ReinforceRequest(_message.Message):
 
     IDS_FIELD_NUMBER: _builtins.int
     BY_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
     by: _builtins.int
-    """By how much, up to 1,000,000. 0: by 1."""
+    """By how much, up to 1,000,000. 0: by 1. No memory gets beyond 2^40."""
+    request_id: _builtins.str
+    """As in RememberRequest."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """1 to 1,000 entries, each once. One that is not there is NOT_FOUND, and nothing is changed."""
@@ -552,10 +563,11 @@ class ReinforceRequest(_message.Message):
         *,
         ids: _abc.Iterable[_builtins.int] | None = ...,
         by: _builtins.int = ...,
+        request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "ids", b"ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "ids", b"ids", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1959,7 +1959,7 @@ class BuildContextResponse(_message.Message):
     from_items: _builtins.int
     """How many pieces stand in the text, themselves or by a summary."""
     revision: _builtins.int
-    """The revision that was read."""
+    """All that was read is of this revision or a later one."""
     @_builtins.property
     def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextCitation]:
         """In the order of the text."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vikingd.memory.model import StoredEntry, check_there
-from vikingd.model import ContextType, Entry, Prepared, Upsert
+from vikingd.model import MAX_COUNTER, ContextType, Entry, Prepared, Upsert
 from vikingd.text import without_layout
 from vikingd.uri import context_type
 
@@ -19,7 +19,8 @@ JOIN texts ON texts.id = text_id JOIN contexts ON contexts.id = context_id
 WHERE entries.id IN (SELECT value FROM json_each(?))
 """
 _REINFORCE = """
-UPDATE entries SET reinforcement = reinforcement + ? WHERE id IN (SELECT value FROM json_each(?))
+UPDATE entries SET reinforcement = min(reinforcement + ?, ?)
+WHERE id IN (SELECT value FROM json_each(?))
 RETURNING id, reinforcement, access_count, time, created_at
 """
 
@@ -96,19 +97,24 @@ def reinforced(db: sqlite3.Connection, ids: Sequence[int], by: int) -> list[Entr
         NotFound: one is not there.
     """
     holders_of(db, ids, all_there=True)
-    rows = db.execute(_REINFORCE, (by, json.dumps(ids))).fetchall()
+    rows = db.execute(_REINFORCE, (by, MAX_COUNTER, json.dumps(ids))).fetchall()
     found = {entry_id: Entry(entry_id, *rest) for entry_id, *rest in rows}
     return [found[entry_id] for entry_id in ids]
 
 
 def _merged(given: Entry | None, known: Entry | None, time: int, now: int) -> Entry:
-    """What is given of an entry, else what is known of it; `time` and `now` for a new one."""
+    """What is given of an entry, else what is known of it; `time` and `now` for a new one.
+
+    Counters only rise: what was counted since the writer read them stays counted.
+    """
     if given is None:
         return known or Entry(time=time, created_at=now)
     known = known or Entry()
     return replace(
         given,
         id=given.id or known.id,
+        reinforcement=max(given.reinforcement, known.reinforcement),
+        access_count=max(given.access_count, known.access_count),
         time=next((t for t in (given.time, known.time) if t is not None), time),
         created_at=next((t for t in (given.created_at, known.created_at) if t is not None), now),
     )

@@ -124,6 +124,27 @@ def _context(row: Sequence[Any], **parts: Any) -> Context:
     return Context(uri, bool(is_directory), abstract, title, metadata_of(metadata), *rest, **parts)
 
 
+def read_context(db: sqlite3.Connection, uri: str) -> Context:
+    """One context whole, its passages without vectors.
+
+    Raises:
+        NotFound: when it does not exist.
+    """
+    row = db.execute(f"SELECT id, overview, content, {_COLUMNS} {_BY_URI}", (uri,))
+    context_id, overview, content, *columns = _found(row, uri)
+    passages = db.execute(_PASSAGES, (context_id,))
+    return _context(
+        columns,
+        overview=overview,
+        content=content,
+        passages=tuple(
+            Passage(section, start, end, entry=Entry(*entry) if entry[0] else None)
+            for section, start, end, *entry in passages
+        ),
+        relations=tuple(Relation(*relation) for relation in db.execute(_RELATIONS, (context_id,))),
+    )
+
+
 class Reads:
     """Reads what is committed; any number of threads at once, none waits for a writer."""
 
@@ -164,21 +185,7 @@ class Reads:
             NotFound: when it does not exist.
         """
         with self._snapshot() as db:
-            row = db.execute(f"SELECT id, overview, content, {_COLUMNS} {_BY_URI}", (uri,))
-            context_id, overview, content, *columns = _found(row, uri)
-            passages = db.execute(_PASSAGES, (context_id,))
-            return _context(
-                columns,
-                overview=overview,
-                content=content,
-                passages=tuple(
-                    Passage(section, start, end, entry=Entry(*entry) if entry[0] else None)
-                    for section, start, end, *entry in passages
-                ),
-                relations=tuple(
-                    Relation(*relation) for relation in db.execute(_RELATIONS, (context_id,))
-                ),
-            )
+            return read_context(db, uri)
 
     def metadata(self, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """The metadata of contexts by URI, of those that are there."""

@@ -92,7 +92,20 @@ ALTER TABLE contexts DROP COLUMN reinforcement;
 ALTER TABLE contexts DROP COLUMN access_count;
 """
 
-MIGRATIONS: list[str] = [_TABLES, _ENTRIES]
+# Calls that count once, with the answers that they got.
+_REQUESTS = """
+CREATE TABLE requests (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    digest BLOB NOT NULL,
+    revision INTEGER NOT NULL,
+    reply BLOB NOT NULL,
+    time INTEGER NOT NULL
+);
+CREATE INDEX requests_time ON requests (time);
+"""
+
+MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS]
 """Scripts that lead from one schema to the next; only ever appended to."""
 
 _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that imports write most pages once

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.errors import StoreInUse, StoreMismatch
+from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite
-from vikingd.model import Committed, Prepared
+from vikingd.model import Committed, Once, Prepared
 from vikingd.store.reads import Reads
 from vikingd.store.schema import connect, failing, migrate, transaction
 from vikingd.store.transaction import EMPTY_DIRECTORY
@@ -93,28 +94,42 @@ class Store(Reads):
         """
         self._writer.start(on_commit)
 
-    def put(self, contexts: Sequence[Prepared]) -> Future[Committed]:
-        """Writes contexts whole, all or nothing; directories above them come into being.
+    def put(self, contexts: Sequence[Prepared | Masked]) -> Future[Committed]:
+        """Writes contexts, all or nothing; directories above them come into being.
 
         Fails with InvalidField when a URI stands for the other kind of node, lies below a file or
-        is in the batch twice, or a vector has not the store's dimension.
+        is in the batch twice, a vector has not the store's dimension, or a draft without a mask
+        would empty a file; with NotFound when a context of a masked draft does not exist; with
+        RevisionDiffers when one has not the revision that its draft expects.
         """
         uris = [context.draft.uri for context in contexts]
         return self._writer.submit(lambda work: work.put(contexts), len(contexts), uris)
 
-    def delete(self, uris: Sequence[str]) -> Future[Committed]:
+    def delete(
+        self,
+        uris: Sequence[str],
+        expected_revision: int | None = None,
+        *,
+        allow_missing: bool = False,
+    ) -> Future[Committed]:
         """Removes contexts with all below them; `count` says how many.
 
-        Fails with NotFound, and with InvalidField for the root.
+        Fails with NotFound unless missing ones are allowed, with RevisionDiffers when one that is
+        there has another revision than is expected, and with InvalidField for the root.
         """
-        return self._writer.submit(lambda work: work.delete(uris))
+        return self._writer.submit(
+            lambda work: work.delete(uris, expected_revision, allow_missing=allow_missing)
+        )
 
-    def move(self, source: str, destination: str) -> Future[Committed]:
+    def move(
+        self, source: str, destination: str, expected_revision: int | None = None
+    ) -> Future[Committed]:
         """Gives a subtree another name; `count` says how many contexts it has.
 
-        Fails with NotFound, AlreadyExists, and with InvalidField when one of the names can't be.
+        Fails with NotFound, AlreadyExists, with RevisionDiffers when the source has another
+        revision than is expected, and with InvalidField when one of the names can't be.
         """
-        return self._writer.submit(lambda work: work.move(source, destination))
+        return self._writer.submit(lambda work: work.move(source, destination, expected_revision))
 
     def link(self, uri: str, other: str, reason: str) -> Future[Committed]:
         """Links two contexts, or replaces the reason; fails with NotFound and InvalidField."""
@@ -124,12 +139,18 @@ class Store(Reads):
         """Takes a link back; fails with NotFound."""
         return self._writer.submit(lambda work: work.unlink(uri, other))
 
-    def rewrite(self, rewrites: Mapping[str, Rewrite]) -> Future[Committed]:
+    def rewrite(
+        self, rewrites: Mapping[str, Rewrite], once: Once | None = None
+    ) -> Future[Committed]:
         """Lets each of `rewrites` decide what becomes of the file of memories with its URI.
 
-        Fails with what one of them raises, and as `put`.
+        A call that is to count `once` is answered by `reply` alone when it comes again. Fails with
+        what one of the rewrites raises, with InvalidField when another call had that name, and as
+        `put`.
         """
-        return self._writer.submit(lambda work: work.rewrite(rewrites), uris=list(rewrites))
+        return self._writer.submit(
+            lambda work: work.once(once, lambda: work.rewrite(rewrites)), uris=list(rewrites)
+        )
 
     def rewrite_holders(
         self, ids: Sequence[int], rewrite: Rewrite, *, all_there: bool
@@ -142,9 +163,12 @@ class Store(Reads):
             lambda work: work.rewrite_holders(ids, rewrite, all_there=all_there)
         )
 
-    def reinforce(self, ids: Sequence[int], by: int) -> Future[Committed]:
-        """Raises the reinforcement of memories by their ids; fails with NotFound."""
-        return self._writer.submit(lambda work: work.reinforce(ids, by))
+    def reinforce(self, ids: Sequence[int], by: int, once: Once | None = None) -> Future[Committed]:
+        """Raises the reinforcement of memories by their ids; fails with NotFound.
+
+        `once` as in `rewrite`.
+        """
+        return self._writer.submit(lambda work: work.once(once, lambda: work.reinforce(ids, by)))
 
     def touch(self, accesses: Mapping[int, int]) -> Future[Committed]:
         """Counts accesses of memories by their ids; `count` says of how many that are there."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, count
 from typing import Any, NamedTuple
 
-from vikingd.errors import AlreadyExists, InvalidField, NotFound
+from vikingd.errors import AlreadyExists, InvalidField, NotFound, RevisionDiffers
+from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite, StoredEntry
 from vikingd.model import (
+    MAX_COUNTER,
     Change,
     Committed,
     ContextType,
@@ -19,6 +21,7 @@ from vikingd.model import (
     Filled,
     IndexedText,
     Linked,
+    Once,
     Prepared,
     PutOutcome,
     Remove,
@@ -26,6 +29,8 @@ from vikingd.model import (
     Upsert,
 )
 from vikingd.store.entries import assigned, holders_of, reinforced, stand_already
+from vikingd.store.reads import read_context
+from vikingd.store.requests import keep_reply, known_reply
 from vikingd.store.rows import links, memory_file, upserts
 from vikingd.text import text_to_index
 from vikingd.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
@@ -83,6 +88,7 @@ class _Stored(NamedTuple):
     is_directory: bool
     content_hash: bytes
     time: int
+    revision: int
 
 
 class Transaction:
@@ -119,7 +125,7 @@ class Transaction:
         unknown = {*uris, *map(parent, uris)}.difference(self._known)
         if unknown:
             rows = self._db.execute(
-                "SELECT uri, id, is_directory, content_hash, time FROM contexts "
+                "SELECT uri, id, is_directory, content_hash, time, revision FROM contexts "
                 "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
                 (json.dumps(list(unknown)),),
             )
@@ -179,7 +185,43 @@ class Transaction:
             self._saved = True
         return self._db
 
-    def put(self, contexts: Sequence[Prepared]) -> Committed:
+    def put(self, contexts: Sequence[Prepared | Masked]) -> Committed:
+        """Writes contexts that have the revisions which are expected; see `_write`."""
+        self.look_up(context.draft.uri for context in contexts)
+        for context in contexts:
+            self._check_revision(context.draft.uri, context.draft.expected_revision)
+        return self._write(
+            [self._whole(context, f"contexts[{i}]") for i, context in enumerate(contexts)]
+        )
+
+    def _check_revision(self, uri: str, expected: int | None) -> None:
+        node = self._node(uri)
+        revision = node.revision if node else 0
+        if expected not in (None, revision):
+            raise RevisionDiffers(uri, expected, revision)
+
+    def _whole(self, context: Prepared | Masked, field: str) -> Prepared:
+        """The whole of what is to be written of a context, given what stands."""
+        draft = context.draft
+        if isinstance(context, Masked):
+            self._there(draft.uri)
+            try:
+                return context.merged(read_context(self._use_tables(), draft.uri))
+            except InvalidField as error:
+                raise error.below(field) from None
+        old = self._node(draft.uri)
+        if old and not (old.is_directory or draft.is_directory or draft.content):
+            sql = "SELECT length(content) FROM contexts WHERE id = ?"
+            (length,) = self._use_tables().execute(sql, (old.id,)).fetchone()
+            if length:
+                raise InvalidField(
+                    f"{field}.content",
+                    f"is empty, and {draft.uri} has a content of {length:,} characters; name the "
+                    "fields to write in update_mask, `content` too if the file is to be emptied",
+                )
+        return context
+
+    def _write(self, contexts: Sequence[Prepared]) -> Committed:
         """Writes contexts whole; directories above them come into being."""
         uris = [context.draft.uri for context in contexts]
         if len(set(uris)) < len(uris):
@@ -214,17 +256,28 @@ class Transaction:
             waiting.extend(self._waiting(unchanged))
         return Committed(self.revision, outcomes=tuple(outcomes), text_ids=tuple(waiting))
 
-    def delete(self, uris: Sequence[str]) -> Committed:
+    def delete(
+        self,
+        uris: Sequence[str],
+        expected_revision: int | None = None,
+        *,
+        allow_missing: bool = False,
+    ) -> Committed:
         """Removes contexts with all below them."""
+        there = []
         for i, uri in enumerate(uris):
             if uri == ROOT:
                 raise InvalidField(f"uris[{i}]", "is the root, which stays")
-            self._id(uri)
+            if allow_missing and self._node(uri) is None:
+                continue
+            self._there(uri)
+            self._check_revision(uri, expected_revision)
+            there.append(uri)
         db = self._use_tables()
         removed = 0
         outermost = ""
         # By segments: what is within a directory follows it at once.
-        for uri in sorted(uris, key=lambda uri: uri.split("/")):
+        for uri in sorted(there, key=lambda uri: uri.split("/")):
             if not outermost or not is_within(uri, outermost):
                 outermost = uri
                 rows = db.execute(f"DELETE FROM contexts WHERE {_SUBTREE}", _subtree(uri))
@@ -232,7 +285,9 @@ class Transaction:
                 self._remove(uri)
         return Committed(self.revision, count=removed)
 
-    def move(self, source: str, destination: str) -> Committed:
+    def move(
+        self, source: str, destination: str, expected_revision: int | None = None
+    ) -> Committed:
         """Gives a subtree another name; directories above the new one come into being."""
         if context_type(parent(source)) is ContextType.UNSPECIFIED:
             raise InvalidField("source_uri", f"{source} is a root or above one, which stays")
@@ -241,6 +296,7 @@ class Transaction:
         if destination != source and is_within(destination, source):
             raise InvalidField("destination_uri", f"{destination} lies below {source}")
         node = self._there(source)
+        self._check_revision(source, expected_revision)
         is_root = context_type(parent(destination)) is ContextType.UNSPECIFIED
         if is_root and not node.is_directory:
             raise InvalidField("destination_uri", f"{destination} can only be a directory")
@@ -329,8 +385,21 @@ class Transaction:
             "UPDATE contexts SET revision = ? WHERE id = ?",
             [(self.revision, context_id) for context_id in context_ids],
         )
+        self._known.clear()
         self._emit(*upserts(self._db, context_ids))
         return Committed(self.revision, count=len(rows))
+
+    def once(self, once: Once | None, operation: Callable[[], Committed]) -> Committed:
+        """Runs an operation, unless a call of this name did: then `reply` is the answer to that."""
+        if once is None:
+            return operation()
+        db = self._use_tables()
+        if reply := known_reply(db, once):
+            return Committed(self.revision, reply=reply)
+        done = operation()
+        if reply := once.reply(done):
+            keep_reply(db, once, reply, self.revision, self._now)
+        return done
 
     def rewrite(self, rewrites: Mapping[str, Rewrite]) -> Committed:
         """Lets each of `rewrites` decide what becomes of its file of memories, as it stands now."""
@@ -340,7 +409,7 @@ class Transaction:
             if new.removed:
                 self.delete([uri])
             elif new.prepared is not None:
-                self.put([new.prepared])
+                self._write([new.prepared])
                 self.insert_rows()
             for entry in new.counters:
                 db.execute(
@@ -367,8 +436,8 @@ class Transaction:
     def touch(self, accesses: Mapping[int, int]) -> Committed:
         """Counts accesses by the id of the entry; of those that are gone none."""
         rows = self._use_tables().executemany(
-            "UPDATE entries SET access_count = access_count + ? WHERE id = ?",
-            [(times, entry_id) for entry_id, times in accesses.items()],
+            "UPDATE entries SET access_count = min(access_count + ?, ?) WHERE id = ?",
+            [(times, MAX_COUNTER, entry_id) for entry_id, times in accesses.items()],
         )
         self.touched = self.touched or rows.rowcount > 0
         return Committed(self.revision, count=rows.rowcount)
@@ -477,7 +546,9 @@ class Transaction:
             (*self._values(context, time), context_id, draft.uri, parent_id, draft.is_directory,
              self._now)
         )  # fmt: skip
-        self._known[draft.uri] = _Stored(context_id, draft.is_directory, context.content_hash, time)
+        self._known[draft.uri] = _Stored(
+            context_id, draft.is_directory, context.content_hash, time, self.revision
+        )
         upsert = self._write_texts(context, context_id, None)
         if _holds_memories(draft):
             self._write_entries(context, upsert, (), 0, time)
@@ -486,7 +557,9 @@ class Transaction:
     def _update(self, context: Prepared, old: _Stored, before: Upsert) -> Upsert:
         draft = context.draft
         time = old.time if draft.time is None else draft.time
-        self._known[draft.uri] = old._replace(content_hash=context.content_hash, time=time)
+        self._known[draft.uri] = old._replace(
+            content_hash=context.content_hash, time=time, revision=self.revision
+        )
         file = memory_file(self._db, draft.uri) if _holds_memories(draft) else None
         self._db.execute(_UPDATE_CONTEXT, (*self._values(context, time), old.id))
         in_place = _unchanged_texts(context, before)

@@ -6,6 +6,7 @@ from vikingd import uri as uris
 from vikingd.engine import Engine
 from vikingd.errors import InvalidField
 from vikingd.ingest import prepare
+from vikingd.ingest.masks import Masked
 from vikingd.model import Prepared
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 from vikingd.wire import decode, encode
@@ -62,7 +63,10 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     ) -> contexts_pb2.DeleteResponse:
         """Removes contexts with all below them."""
         Deadline(context).left()
-        done = await self._writes.of(self._engine.delete(decode.delete_uris(request)))
+        uris, expected = decode.delete_uris(request), decode.expected_revision(request)
+        done = await self._writes.of(
+            self._engine.delete(uris, expected, allow_missing=request.allow_missing)
+        )
         return contexts_pb2.DeleteResponse(revision=done.revision, deleted=done.count)
 
     async def Move(
@@ -72,7 +76,8 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         Deadline(context).left()
         source = uris.parse(request.source_uri, "source_uri")
         destination = uris.parse(request.destination_uri, "destination_uri")
-        done = await self._writes.of(self._engine.move(source, destination))
+        expected = decode.expected_revision(request)
+        done = await self._writes.of(self._engine.move(source, destination, expected))
         return contexts_pb2.MoveResponse(revision=done.revision, moved=done.count)
 
     async def Get(
@@ -140,15 +145,16 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
 
 def prepared_contexts(
     request: contexts_pb2.PutRequest, dimension: int | None, deadline: Deadline
-) -> list[Prepared]:
+) -> list[Prepared | Masked]:
     """The contexts of a batch, checked and cut into texts; takes CPU time for long contents.
 
     Raises:
         InvalidField: naming the field as in the proto.
         DeadlinePassed: while they were cut.
     """
-    prepared = []
+    prepared: list[Prepared | Masked] = []
     for draft in decode.put_drafts(request, dimension):
         deadline.left()
-        prepared.append(prepare.prepare(draft))
+        whole = draft.update_mask is None
+        prepared.append(prepare.prepare(draft) if whole else Masked.of(draft))
     return prepared

@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 from vikingd import uri as uris
 from vikingd.errors import InvalidField
 from vikingd.ingest import prepare
+from vikingd.ingest.limits import check_number
+from vikingd.ingest.masks import Masked, fields_of
 from vikingd.model import (
     DEFAULT_LIMIT,
+    MAX_COUNTER,
     MAX_LIMIT,
     MAX_THINKING_LIMIT,
     ContextType,
@@ -42,10 +45,7 @@ MAX_CHOICES = 100
 DEFAULT_PAGE = 1000
 MAX_PAGE = 10_000
 
-MAX_COUNTER = 1 << 40  # of a memory
-
 _LINE, _CELL = 64, 4  # characters of prose that are parsed and cut as fast as one of Markdown's
-_MAX_EXACT = 1 << 53  # integers up to here are exact as doubles
 
 Vector = NDArray[np.float32]
 
@@ -145,6 +145,10 @@ def target_uri(uri: str, field: str) -> str:
 def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
     """What to delete."""
     check_count(len(request.uris), MAX_BATCH, "uris")
+    if request.HasField("expected_revision") and len(request.uris) > 1:
+        raise InvalidField(
+            "expected_revision", f"is for a single URI, and uris has {len(request.uris)}"
+        )
     return [uris.parse(uri, f"uris[{i}]") for i, uri in enumerate(request.uris)]
 
 
@@ -184,9 +188,10 @@ def _text_size(text: str) -> int:
     return len(text) + _LINE * lines + _CELL * cells
 
 
-def check_vectors_given(contexts: Sequence[Prepared]) -> None:
+def check_vectors_given(contexts: Sequence[Prepared | Masked]) -> None:
     """Refuses to wait for vectors that nobody will make."""
-    if any(text.text and not text.vector for context in contexts for text in context.texts):
+    whole = [context for context in contexts if isinstance(context, Prepared)]
+    if any(text.text and not text.vector for context in whole for text in context.texts):
         raise InvalidField("wait_for_vectors", "there is no embedder to make the missing vectors")
 
 
@@ -223,7 +228,8 @@ def json_object(struct: struct_pb2.Struct, field: str) -> dict[str, Any]:
     """A Struct as JSON; whole numbers become int. Protobuf itself bounds the depth (100 messages).
 
     Raises:
-        InvalidField: for NaN and infinities, which JSON does not have.
+        InvalidField: for NaN and infinities, which JSON does not have, and for numbers that may be
+            rounded integers.
     """
     return {key: _json(value, f"{field}.{key}") for key, value in struct.fields.items()}
 
@@ -311,8 +317,25 @@ def _draft(
         or None,
         vector=unit(context.vector, "vector"),
         time=microseconds(context.time, "time") if context.HasField("time") else None,
+        update_mask=_mask(context),
+        expected_revision=expected_revision(context),
     )
     return prepare.check(draft, ""), dimension
+
+
+def _mask(context: contexts_pb2.ContextInput) -> frozenset[str] | None:
+    if not context.HasField("update_mask"):
+        return None
+    paths = context.update_mask.paths
+    check_most(len(paths), MAX_CHOICES, "update_mask.paths")
+    return fields_of(paths, "update_mask")
+
+
+def expected_revision(
+    message: contexts_pb2.ContextInput | contexts_pb2.MoveRequest | contexts_pb2.DeleteRequest,
+) -> int | None:
+    """The revision that a context must have; None: any."""
+    return message.expected_revision if message.HasField("expected_revision") else None
 
 
 def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:
@@ -345,9 +368,8 @@ def _json(value: struct_pb2.Value, field: str) -> Any:
             return value.string_value
         case "number_value":
             number = value.number_value
-            if not math.isfinite(number):
-                raise InvalidField(field, f"is {number}, which JSON does not have")
-            return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number
+            check_number(number, field)
+            return int(number) if number.is_integer() else number
         case "bool_value":
             return value.bool_value
         case "struct_value":

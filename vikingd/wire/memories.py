@@ -10,7 +10,7 @@ from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed, InvalidField
 from vikingd.memory import same
 from vikingd.memory.remember import Bar, Remembering
-from vikingd.model import Stage
+from vikingd.model import Committed, Stage
 from vikingd.pb import memories_pb2, memories_pb2_grpc
 from vikingd.query import RecallPath
 from vikingd.retrieve.forget import chosen, forgetting
@@ -87,18 +87,30 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         remembered = recall.remembering(request, self._engine, self._routes)
         self._engine.check_writable()
         degraded: tuple[str, ...] = ()
-        while remembered.outcome is None:
+
+        def reply(done: Committed) -> memories_pb2.RememberResponse | None:
+            if remembered.outcome is None:
+                return None
+            return recall.remember_response(remembered, remembered.outcome, done.revision, degraded)
+
+        once = recall.once(request, reply)
+        while True:
             if not request.exact:
                 degraded = await self._compare_by_meaning(remembered, deadline)
             deadline.left()
             try:
-                done = await self._writes.of(self._engine.rewrite({remembered.uri: remembered}))
+                done = await self._writes.of(
+                    self._engine.rewrite({remembered.uri: remembered}, once)
+                )
             except InvalidField as error:
                 if error.field != "contexts[0].uri":
                     raise
                 field = "uri" if request.uri else "memory_type"
                 raise InvalidField(field, f"{remembered.uri} {error.description}") from None
-        return recall.remember_response(remembered, remembered.outcome, done.revision, degraded)
+            if done.reply:
+                return memories_pb2.RememberResponse.FromString(done.reply)
+            if (answer := reply(done)) is not None:
+                return answer
 
     async def _compare_by_meaning(
         self, remembered: Remembering, deadline: Deadline
@@ -137,10 +149,12 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
     ) -> memories_pb2.ReinforceResponse:
         """Reinforces memories."""
         Deadline(context).left()
-        done = await self._writes.of(self._engine.reinforce(*recall.reinforcement(request)))
-        return memories_pb2.ReinforceResponse(
-            revision=done.revision, reinforcements=[entry.reinforcement for entry in done.entries]
-        )
+        ids, by = recall.reinforcement(request)
+        once = recall.once(request, recall.reinforce_response)
+        done = await self._writes.of(self._engine.reinforce(ids, by, once))
+        if done.reply:
+            return memories_pb2.ReinforceResponse.FromString(done.reply)
+        return recall.reinforce_response(done)
 
     async def Forget(
         self, request: memories_pb2.ForgetRequest, context: CallContext

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from google.protobuf import timestamp_pb2
+from google.protobuf.message import Message
 
 from vikingd import uri as uris
 from vikingd.config import Recall as Defaults
@@ -31,7 +33,7 @@ from vikingd.memory.model import (
 )
 from vikingd.memory.remember import Outcome, Remembering
 from vikingd.memory.routes import Routes, candidates
-from vikingd.model import ContextType, Stage
+from vikingd.model import Committed, ContextType, Once, Stage
 from vikingd.pb import memories_pb2
 from vikingd.query import RecallPath, Rrf, WeightedSum
 from vikingd.retrieve.forget import ForgetQuery
@@ -46,6 +48,7 @@ MAX_BY = 1_000_000
 MIN_HALF_LIFE, MAX_HALF_LIFE = 0.001, 1e6
 JOURNAL = "journal"
 
+_REQUEST_ID = re.compile(r"[ -~]{1,64}")
 _TYPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 # A time zone may shift a day beyond the calendar's ends.
 _MIN_NOW, _MAX_NOW = (int(datetime(y, 1, 1, tzinfo=UTC).timestamp()) * 10**6 for y in (2, 9999))
@@ -148,6 +151,35 @@ def reinforcement(request: memories_pb2.ReinforceRequest) -> tuple[list[int], in
     if request.by > MAX_BY:
         raise InvalidField("by", f"is {request.by}, at most {MAX_BY:,} is allowed")
     return list(_once(request.ids)), request.by or 1
+
+
+def reinforce_response(done: Committed) -> memories_pb2.ReinforceResponse:
+    """The reply."""
+    return memories_pb2.ReinforceResponse(
+        revision=done.revision, reinforcements=[entry.reinforcement for entry in done.entries]
+    )
+
+
+def once(
+    request: memories_pb2.RememberRequest | memories_pb2.ReinforceRequest,
+    reply: Callable[[Committed], Message | None],
+) -> Once | None:
+    """How a request counts once, where it has a name; `reply` is None where nothing was done."""
+    if not request.request_id:
+        return None
+    if not _REQUEST_ID.fullmatch(request.request_id):
+        raise InvalidField(
+            "request_id",
+            f"is {request.request_id[:80]!r}; up to 64 printable ASCII characters are allowed",
+        )
+    fields = request.SerializeToString(deterministic=True)
+    digest = hashlib.sha256(request.DESCRIPTOR.full_name.encode() + b"\0" + fields).digest()
+
+    def kept(done: Committed) -> bytes:
+        message = reply(done)
+        return b"" if message is None else message.SerializeToString()
+
+    return Once(request.request_id, digest, kept)
 
 
 def forget_query(request: memories_pb2.ForgetRequest) -> ForgetQuery:

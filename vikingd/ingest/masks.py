@@ -1,0 +1,120 @@
+"""Puts of some fields of a context: the others stay as the store has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from vikingd import uri as uris
+from vikingd.errors import InvalidField
+from vikingd.ingest.passages import split
+from vikingd.ingest.prepare import check_passages, prepare
+from vikingd.model import Context, ContextType, Draft, Passage, Prepared
+
+FIELDS = ("title", "abstract", "overview", "content", "passages", "metadata", "vector", "time")
+"""The names that an update mask may have, beside "*"."""
+
+ALL = "*"
+
+
+def fields_of(paths: Iterable[str], field: str) -> frozenset[str]:
+    """The fields that an update mask names.
+
+    Raises:
+        InvalidField: for a mask without names, and for a name that is not among `FIELDS`.
+    """
+    names = list(paths)
+    if names == [ALL]:
+        return frozenset(FIELDS)
+    if not names:
+        raise InvalidField(field, "names no field; leave it unset to write the context whole")
+    for i, name in enumerate(names):
+        if name not in FIELDS:
+            known = ", ".join(FIELDS)
+            raise InvalidField(
+                f"{field}.paths[{i}]", f'is {name!r}, not one of {known}, nor "*" alone'
+            )
+    return frozenset(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """A put of the fields of a draft that its mask names.
+
+    Attributes:
+        draft: checked, with an update mask.
+        cut: the passages of its content, where they are left to the daemon.
+    """
+
+    draft: Draft
+    cut: Sequence[Passage] | None = None
+
+    @classmethod
+    def of(cls, draft: Draft) -> Masked:
+        """A put of a draft; a long content is cut here, not in the transaction that writes it."""
+        named = _named(draft)
+        is_cut = "passages" in named and draft.passages is not None
+        if "content" not in named or is_cut:
+            return cls(draft)
+        is_memory = uris.context_type(draft.uri) is ContextType.MEMORY
+        return cls(draft, tuple(split(draft.content, uris.name(draft.uri), entries=is_memory)))
+
+    def merged(self, stored: Context) -> Prepared:
+        """The whole context that is to be written in the place of the stored one.
+
+        Texts of a content that stays are cut as they are.
+
+        Raises:
+            InvalidField: a directory is given content or passages; passages do not fit the content.
+        """
+        draft, named = self.draft, _named(self.draft)
+        if draft.is_directory != stored.is_directory and named == frozenset(FIELDS):
+            kind = "directory" if stored.is_directory else "file"
+            raise InvalidField("uri", f"is a {kind}, and stays one until deleted")
+        if stored.is_directory:
+            for name in ("content", "passages"):
+                if name in named and getattr(draft, name):
+                    raise InvalidField(name, "must be empty for a directory")
+        before = as_put(stored)
+        whole = replace(before, **{name: getattr(draft, name) for name in named})
+        cut = self.cut
+        if stored.is_directory:
+            whole = replace(whole, passages=None)
+        elif "content" in named:
+            if "passages" not in named:
+                whole = replace(whole, passages=None)
+        elif "passages" in named:
+            if not draft.passages:
+                raise InvalidField(
+                    "passages", "is empty; give content too, and the daemon cuts it anew"
+                )
+            check_passages(draft.passages, len(whole.content), "passages")
+        else:
+            cut = [replace(passage, entry=None) for passage in stored.passages]
+        if cut is None or stored.is_directory:
+            return prepare(whole)
+        return replace(prepare(replace(whole, passages=cut)), content_hash=whole.content_hash())
+
+
+def as_put(stored: Context) -> Draft:
+    """The draft of which a context came, without vectors and memories.
+
+    Its writer may have left abstract, passages and time to the daemon: the hash tells.
+    """
+    passages = [replace(passage, entry=None) for passage in stored.passages] or None
+    draft = Draft(
+        stored.uri, stored.is_directory, stored.abstract, stored.overview, stored.content,
+        stored.title, stored.metadata, passages, time=stored.time,
+    )  # fmt: skip
+    abstracts = dict.fromkeys(("", stored.abstract))
+    cuts = (None,) if passages is None else (None, passages)
+    for abstract, cut, time in product(abstracts, cuts, (None, stored.time)):
+        given = replace(draft, abstract=abstract, passages=cut, time=time)
+        if given.content_hash() == stored.content_hash:
+            return given
+    return draft
+
+
+def _named(draft: Draft) -> frozenset[str]:
+    return frozenset(draft.update_mask or ())
