@@ -13,6 +13,7 @@ from vikingd.errors import InvalidField
 MAX_METADATA_BYTES = 64 << 10
 MAX_METADATA_DEPTH = 32
 
+_NAMED = 64  # characters of a key in the path of each value below it
 _LARGEST = sys.float_info.max  # of a Struct's numbers, integers included
 
 
@@ -50,7 +51,7 @@ def _check_json(value: Any, field: str, depth: int) -> None:
             if not isinstance(key, str):
                 raise InvalidField(field, f"has the key {key!r}, which is no string")
             check_text(key, MAX_METADATA_BYTES, field)
-            _check_json(item, f"{field}.{key}", depth + 1)
+            _check_json(item, f"{field}.{key[:_NAMED]}", depth + 1)
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):
             _check_json(item, f"{field}[{i}]", depth + 1)

@@ -45,6 +45,7 @@ MAX_PAGE = 10_000
 MAX_COUNTER = 1 << 40  # of a memory
 
 _LINE, _CELL = 64, 4  # characters of prose that are parsed and cut as fast as one of Markdown's
+_NAMED = 64  # characters of a key in the path of each value below it
 _MAX_EXACT = 1 << 53  # integers up to here are exact as doubles
 
 Vector = NDArray[np.float32]
@@ -225,7 +226,7 @@ def json_object(struct: struct_pb2.Struct, field: str) -> dict[str, Any]:
     Raises:
         InvalidField: for NaN and infinities, which JSON does not have.
     """
-    return {key: _json(value, f"{field}.{key}") for key, value in struct.fields.items()}
+    return {key: _json(value, f"{field}.{key[:_NAMED]}") for key, value in struct.fields.items()}
 
 
 def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
