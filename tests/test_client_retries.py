@@ -144,7 +144,7 @@ def test_a_request_decides_whether_it_is_sent_again(
             call(client)
             assert len(set(handler.requests)) == 1
         else:
-            with pytest.raises(client_errors.StoreFailed):
+            with pytest.raises(client_errors.Stopping):
                 call(client)
     assert handler.calls[rpc] == (2 if again else 1)
 

@@ -62,10 +62,10 @@ from vikingd.pb import (
     retrieval_pb2_grpc,
 )
 from vikingd.wire import decode, encode, recall, retrieve
-from vikingd.wire.boundary import fault_in
 from vikingd.wire.calls import Deadline
 from vikingd.wire.contexts import INLINE_SIZE, prepared_contexts
 from vikingd.wire.errors import CODES, code_of, status_of
+from vikingd.wire.intake import fault_in
 
 FILE = "viking://resources/a.md"
 

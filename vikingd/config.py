@@ -25,6 +25,7 @@ from vikingd.intent.settings import PlannerSettings
 from vikingd.memory import routes
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Routes
+from vikingd.model import MAX_DIMENSION
 from vikingd.rerank.settings import BackendSettings, check_backend, check_backends
 
 PREFIX = "VIKINGD_"
@@ -47,7 +48,7 @@ class Embedding(_Section):
     openai_base_url: str = ""  # of an OpenAI-compatible endpoint; empty: OpenAI's own
     openai_model: str = ""
     openai_key_env: str = "OPENAI_API_KEY"
-    dimension: int = Field(default=0, ge=0, le=16_384)  # 0: the model's own
+    dimension: int = Field(default=0, ge=0, le=MAX_DIMENSION)  # 0: the model's own
     timeout: float = Field(default=30.0, gt=0, le=3600)  # seconds, of one request
     retries: int = Field(default=2, ge=0, le=20)
     batch_size: int = Field(default=16, ge=1, le=2048)
@@ -220,7 +221,7 @@ class Index(_Section):
 class Limits(_Section):
     """What a request may be at most."""
 
-    max_message_bytes: int = Field(default=32 << 20, ge=64 << 10, le=1 << 30)
+    max_message_bytes: int = Field(default=4 << 20, ge=64 << 10, le=1 << 30)
 
 
 class Settings(BaseSettings):

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+MAX_TEXT = 1024
+"""Characters of each text of an error, which may repeat a value of a request."""
+
+
+def shortened(text: str, most: int = MAX_TEXT) -> str:
+    """At most so many characters of a text, with a word on how many there were."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
 
 class VikingError(Exception):
     """Base of every error that a caller is told about.
@@ -14,8 +22,8 @@ class VikingError(Exception):
     reason = "INTERNAL"
 
     def __init__(self, message: str, **metadata: str) -> None:
-        super().__init__(message)
-        self.metadata = metadata
+        super().__init__(shortened(message))
+        self.metadata = {name: shortened(value) for name, value in metadata.items()}
 
 
 class InvalidField(VikingError):
@@ -28,9 +36,9 @@ class InvalidField(VikingError):
     reason = "INVALID_FIELD"
 
     def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}", field=field)
-        self.field = field
-        self.description = message
+        self.field = shortened(field)
+        self.description = shortened(message)
+        super().__init__(f"{self.field}: {self.description}", field=self.field)
 
     def below(self, prefix: str) -> InvalidField:
         """The same fault in a message that stands at `prefix` of a larger one."""

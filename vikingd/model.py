@@ -17,6 +17,7 @@ MAX_PASSAGES_SHOWN = 3
 MAX_LIMIT = 1000
 MAX_THINKING_LIMIT = 100
 DEFAULT_LIMIT = 10
+MAX_DIMENSION = 16_384
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 

@@ -14,7 +14,7 @@ import typer
 
 from vikingd import __version__
 from vikingd.config import ConfigError, Loaded, load
-from vikingd.errors import VikingError
+from vikingd.errors import VikingError, shortened
 
 app = typer.Typer(
     help="The daemon that keeps an agent's context and says what belongs into the prompt now.",
@@ -52,6 +52,9 @@ _Reader = Annotated[
     bool,
     typer.Option("--reader", help="Answer from a store that another vikingd writes; no writes."),
 ]
+
+_MAX_LOGGED = 1024  # characters of a value in the log
+_MAX_TRACEBACK = 8192
 
 
 @app.command()
@@ -151,6 +154,21 @@ def _fail(message: str, code: int = 1) -> NoReturn:
     raise typer.Exit(code)
 
 
+def _bound(
+    _logger: Any, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Cuts what is long: a line of the log must not grow with what a caller or a server sent."""
+    for key, value in event.items():
+        if key.startswith("_"):  # structlog's own
+            continue
+        text = value if isinstance(value, str) else str(value)
+        if key == "exception" and len(text) > _MAX_TRACEBACK:
+            event[key] = f"{text[:_MAX_LOGGED]} [...] {text[_MAX_LOGGED - _MAX_TRACEBACK :]}"
+        elif key != "exception" and len(text) > _MAX_LOGGED:
+            event[key] = shortened(text, _MAX_LOGGED)
+    return event
+
+
 def _configure_logs(level: str) -> None:
     """One form, key=value lines on stderr, for our logs and those of libraries."""
     shared: list[structlog.typing.Processor] = [
@@ -158,6 +176,7 @@ def _configure_logs(level: str) -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        _bound,
     ]
     structlog.configure(
         processors=[

@@ -191,6 +191,7 @@ async def _serve(
     await server.stop(_GRACE)
     await models.close()
     threads.shutdown()
+    boundary.close()
     if endpoint is not None:
         await asyncio.to_thread(endpoint.close)  # it asks the engine
     # It leaves a directory behind where it is not let finish.

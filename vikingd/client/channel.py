@@ -39,20 +39,20 @@ _BACKOFF = {
 _NOT_BEGUN = ["RESOURCE_EXHAUSTED"]
 
 
-def options(retried: Iterable[str]) -> Sequence[Option]:
+def options(retried: Iterable[str] | None) -> Sequence[Option]:
     """Return the options of a channel.
 
     Args:
         retried: RPCs, such as package.Service/Find, that are repeated when the daemon is
-            unavailable; all are when it refuses to begin.
+            unavailable; all are when it refuses to begin. None: no call is repeated.
     """
-    names = [dict(zip(("service", "method"), rpc.split("/"), strict=True)) for rpc in retried]
-    config: dict[str, Any] = {}
-    if names:
-        config["methodConfig"] = [
-            _retries(names, ["UNAVAILABLE", *_NOT_BEGUN]), _retries([{}], _NOT_BEGUN),
-        ]  # fmt: skip
-    return *_OPTIONS, ("grpc.service_config", json.dumps(config))
+    configs = []
+    if retried is not None:
+        names = [dict(zip(("service", "method"), rpc.split("/"), strict=True)) for rpc in retried]
+        configs.append(_retries([{}], _NOT_BEGUN))
+        if names:
+            configs.append(_retries(names, ["UNAVAILABLE", *_NOT_BEGUN]))
+    return *_OPTIONS, ("grpc.service_config", json.dumps({"methodConfig": configs}))
 
 
 def _retries(names: list[dict[str, str]], codes: list[str]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class _Connected(Methods):
         self.timeout = timeout
         self.retries = retries
         with sendable():
-            self._connect(options(RETRIED if retries else ()), options(()))
+            self._connect(options(RETRIED if retries else None), options(() if retries else None))
 
     def with_timeout(self, timeout: float | None) -> Self:
         """The same connection with another deadline for each call."""

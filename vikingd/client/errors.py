@@ -204,8 +204,11 @@ def from_rpc_error(error: grpc.RpcError) -> ClientError:
             ]
         elif detail.Unpack(retry):
             retry_after = retry.retry_delay.ToMicroseconds() / 1e6
-    code = call.code()
+    code, message = call.code(), call.details() or ""
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and not reason and "larger than max" in message:
+        message = (
+            f"the request is larger than the daemon takes ({message}); send less at once, or raise "
+            "limits.max_message_bytes in its configuration"
+        )
     kind = _BY_REASON.get(reason) if reason else _WITHOUT_REASON.get(code)
-    return (kind or ClientError)(
-        code, call.details() or "", reason, metadata, tuple(violations), retry_after
-    )
+    return (kind or ClientError)(code, message, reason, metadata, tuple(violations), retry_after)

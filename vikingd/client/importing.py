@@ -29,7 +29,7 @@ from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutResp
 from vikingd.text import without_layout
 
 MAX_COUNT = 100  # the daemon takes more; small ones keep reading and writing side by side
-MAX_BYTES = 4 << 20
+MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes
 IN_FLIGHT = 3
 _MAX_DELETES = 1000
 _FAULTY = re.compile(r"contexts\[(\d+)\]")
@@ -303,7 +303,10 @@ class Importer:
                 self.summary.revision = max(self.summary.revision, reply.revision)
 
     def _put(self, contexts: list[ContextInput]) -> _Sent:
-        """Sends a batch; what the daemon finds fault with is left out, the others go in."""
+        """Sends a batch; what the daemon finds fault with is left out, the others go in.
+
+        A batch that is too much for one request is sent in two.
+        """
         sent = _Sent()
         while contexts:
             try:
@@ -316,6 +319,9 @@ class Importer:
                     sent.failed.append(Failure(contexts[at].uri, error.message))
                     contexts = contexts[:at] + contexts[at + 1 :]
                     continue
+                if len(contexts) > 1 and _is_too_much(error):
+                    half = len(contexts) // 2
+                    return _together(sent, self._put(contexts[:half]), self._put(contexts[half:]))
                 sent.failed += [Failure(context.uri, error.message) for context in contexts]
                 sent.unreachable = error if error.code is grpc.StatusCode.UNAVAILABLE else None
                 break
@@ -365,6 +371,29 @@ def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
 def _fault(draft: Draft) -> str:
     """Why the front matter of a Markdown file is text; "" where it is not, or there is none."""
     return fault(draft.content) if kind_of(uris.name(draft.uri)) is Kind.MARKDOWN else ""
+
+
+def _is_too_much(error: ClientError) -> bool:
+    """Whether each part of a batch may be taken by itself."""
+    if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return not error.reason  # gRPC refused the size of the message
+    return any(violation.field == "contexts" for violation in error.field_violations)
+
+
+def _together(*parts: _Sent) -> _Sent:
+    """What became of a batch that was sent in parts."""
+    replies = [part.reply for part in parts if part.reply]
+    return _Sent(
+        PutResponse(
+            revision=max(reply.revision for reply in replies),
+            outcomes=[outcome for reply in replies for outcome in reply.outcomes],
+        )
+        if replies
+        else None,
+        [context for part in parts for context in part.contexts],
+        [failure for part in parts for failure in part.failed],
+        next((part.unreachable for part in parts if part.unreachable), None),
+    )
 
 
 def _faulty(error: ClientError) -> int | None:

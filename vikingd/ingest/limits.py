@@ -15,6 +15,8 @@ MAX_METADATA_DEPTH = 32
 MAX_EXACT = (1 << 53) - 1
 """Magnitude up to which no two integers are the same double."""
 
+_NAMED = 64  # characters of a key in the path of each value below it
+
 
 def check_text(text: str, limit: int, field: str) -> None:
     """Raises InvalidField of a text that can't be stored: too long, no Unicode, or with a NUL."""
@@ -50,7 +52,7 @@ def _check_json(value: Any, field: str, depth: int) -> None:
             if not isinstance(key, str):
                 raise InvalidField(field, f"has the key {key!r}, which is no string")
             check_text(key, MAX_METADATA_BYTES, field)
-            _check_json(item, f"{field}.{key}", depth + 1)
+            _check_json(item, f"{field}.{key[:_NAMED]}", depth + 1)
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):
             _check_json(item, f"{field}[{i}]", depth + 1)

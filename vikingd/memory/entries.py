@@ -30,7 +30,7 @@ _END_OF_LIST = "<!-- -->"  # what CommonMark has for it: it shows nothing, and n
 _MARKER = re.compile(r"( {0,3})(?:[-+*]|(\d+)([.)]))")
 _RULES = re.compile(r"\A[-*\s]+\n")
 _LAST_NUMBER = 999_999_999  # Markdown knows no longer ones
-_MAX_CHARACTERS = 65_536  # of a text that may still be short once it is clean
+MAX_TEXT_CHARACTERS = 65_536  # of a text that may still be short once it is clean
 
 
 def clean(text: str) -> str:
@@ -56,7 +56,7 @@ def check_text(text: str) -> str:
     Raises:
         InvalidField: it says nothing, or is longer than one passage holds with its indentation.
     """
-    if len(text) > _MAX_CHARACTERS:  # to clean it would take long
+    if len(text) > MAX_TEXT_CHARACTERS:  # to clean it would take long
         raise InvalidField(
             "text",
             f"has {len(text):,} characters, an entry at most {MAX_TOKENS} tokens: "

@@ -46,6 +46,7 @@ DEFAULT_PAGE = 1000
 MAX_PAGE = 10_000
 
 _LINE, _CELL = 64, 4  # characters of prose that are parsed and cut as fast as one of Markdown's
+_NAMED = 64  # characters of a key in the path of each value below it
 
 Vector = NDArray[np.float32]
 
@@ -231,7 +232,7 @@ def json_object(struct: struct_pb2.Struct, field: str) -> dict[str, Any]:
         InvalidField: for NaN and infinities, which JSON does not have, and for numbers that may be
             rounded integers.
     """
-    return {key: _json(value, f"{field}.{key}") for key, value in struct.fields.items()}
+    return {key: _json(value, f"{field}.{key[:_NAMED]}") for key, value in struct.fields.items()}
 
 
 def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:

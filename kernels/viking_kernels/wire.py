@@ -1,0 +1,180 @@
+"""The scan of a protobuf message against a table of limits, before anything is made of it.
+
+A table has a row for each type of message and each number of a field in it. The row says how the
+field is written, the type of message below it and what it may have at most. Budgets are shared by
+the whole message: what any field takes from one is gone for all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from viking_kernels._jit import inlined, njit
+from viking_kernels.arrays import I32, I64, U8
+
+MAX_DEPTH = 100
+"""Messages below each other, the limit of protobuf's own parser."""
+
+WIRE, PACKED, BELOW, COUNT, BYTES, OF_COUNT, OF_BYTES = range(7)
+"""Columns of a row.
+
+WIRE is the wire type, PACKED the width of an element if the field may be packed: VARINT, 4 or 8.
+BELOW is the type of the message in the field. COUNT and BYTES limit the field within its message.
+OF_COUNT and OF_BYTES are the budgets that its elements and its bytes are taken from. Each may be
+NONE: there is no such field, message, limit or budget.
+"""
+COLUMNS = 7
+NONE, VARINT = -1, 1
+
+ALL, UNKNOWN = 0, 1
+"""The budgets that every table has: of messages, and of unknown fields."""
+
+OK, MALFORMED, TOO_DEEP, TOO_MANY, TOO_LONG, SPENT = range(6)
+"""What a scan comes to."""
+
+_VARINT, _FIXED64, _BYTES, _GROUP, _END_GROUP, _FIXED32 = range(6)  # wire types
+_MAX_LENGTH = 0x7FFF_FFFF
+_MAX_TAG = 0xFFFF_FFFF
+
+
+@njit
+def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
+    """Returns (code, level of the field at fault, value or budget) of the first fault, or OK.
+
+    Args:
+        data: a message of the type 0.
+        table: [types, numbers, COLUMNS].
+        budgets: [budgets]; not changed.
+        path: [2, MAX_DEPTH + 1], written: by level the number of a field and its index.
+    """
+    left = budgets.copy()
+    numbers = table.shape[1]
+    counts = np.empty((MAX_DEPTH + 1, numbers), np.int32)
+    ends = np.empty(MAX_DEPTH + 1, np.int64)
+    types = np.empty(MAX_DEPTH + 1, np.int64)
+    groups = np.empty(MAX_DEPTH + 1, np.int64)
+    level = 0
+    ends[0], types[0], groups[0] = data.shape[0], 0, 0
+    counts[0] = 0
+    at = 0
+    while True:
+        while at == ends[level]:
+            if groups[level] > 0:
+                return MALFORMED, level, 0
+            if level == 0:
+                return OK, 0, 0
+            level -= 1
+        end = ends[level]
+        tag, at = _varint(data, at, end, 5)
+        number, wire = tag >> 3, tag & 7
+        if at < 0 or tag > _MAX_TAG or number == 0:
+            return MALFORMED, level, 0
+        if wire == _END_GROUP:
+            if groups[level] != number:
+                return MALFORMED, level, 0
+            level -= 1
+            continue
+        length = np.int64(0)
+        if wire == _VARINT:
+            _, after = _varint(data, at, end, 10)
+        elif wire == _FIXED64:
+            after = at + 8
+        elif wire == _FIXED32:
+            after = at + 4
+        elif wire == _BYTES:
+            length, at = _varint(data, at, end, 10)
+            if at < 0 or length < 0 or length > _MAX_LENGTH:
+                return MALFORMED, level, 0
+            after = at + length
+        elif wire == _GROUP:
+            after = at
+        else:
+            return MALFORMED, level, 0
+        if after < 0 or after > end:
+            return MALFORMED, level, 0
+        kind = types[level]
+        known = kind != NONE and number < numbers
+        if known:
+            row = table[kind, number]
+            packed = row[PACKED] != NONE and wire == _BYTES
+            known = packed or row[WIRE] == wire
+        path[0, level] = number
+        below = np.int64(NONE)
+        if not known:
+            left[UNKNOWN] -= 1
+            if left[UNKNOWN] < 0:
+                return SPENT, level, UNKNOWN
+        else:
+            count = np.int64(1)
+            if packed:
+                count = _elements(data, at, after, row[PACKED])
+                if count < 0:
+                    return MALFORMED, level, 0
+            total = counts[level, number] + count
+            counts[level, number] = total
+            path[1, level] = total - 1
+            if row[COUNT] != NONE and total > row[COUNT]:
+                return TOO_MANY, level, row[COUNT]
+            if row[BYTES] != NONE and length > row[BYTES]:
+                return TOO_LONG, level, length
+            if row[OF_COUNT] != NONE:
+                left[row[OF_COUNT]] -= count
+                if left[row[OF_COUNT]] < 0:
+                    return SPENT, level, row[OF_COUNT]
+            if row[OF_BYTES] != NONE:
+                left[row[OF_BYTES]] -= length
+                if left[row[OF_BYTES]] < 0:
+                    return SPENT, level, row[OF_BYTES]
+            below = row[BELOW]
+            if below != NONE:
+                left[ALL] -= 1
+                if left[ALL] < 0:
+                    return SPENT, level, ALL
+        if below == NONE and wire != _GROUP:
+            at = after
+            continue
+        if level == MAX_DEPTH:
+            return TOO_DEEP, level, MAX_DEPTH
+        level += 1
+        if below == NONE:
+            ends[level], types[level], groups[level] = end, NONE, number
+        else:
+            ends[level], types[level], groups[level] = after, below, 0
+            counts[level] = 0
+
+
+@inlined
+def _varint(data: U8, at: int, end: int, most: int) -> tuple[int, int]:
+    """(value, where it ends) of a varint of so many bytes at most; it ends at -1 if it is none."""
+    if at < end and data[at] < 128:  # as nearly all are
+        return np.int64(data[at]), at + 1
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    for i in range(at, min(end, at + most)):
+        byte = np.uint64(data[i])
+        value |= (byte & np.uint64(0x7F)) << shift
+        if byte < 128:
+            if shift == 63 and byte > 1:
+                return 0, -1
+            return np.int64(value), i + 1
+        shift += np.uint64(7)
+    return 0, -1
+
+
+@inlined
+def _elements(data: U8, at: int, end: int, width: int) -> int:
+    """How many elements are packed into [at, end); -1 if they are not whole."""
+    if width != VARINT:
+        return (end - at) // width if (end - at) % width == 0 else -1
+    count = 0
+    length = 0
+    for i in range(at, end):
+        length += 1
+        if data[i] < 128:
+            if length == 10 and data[i] > 1:
+                return -1
+            count += 1
+            length = 0
+        elif length == 10:
+            return -1
+    return count if length == 0 else -1

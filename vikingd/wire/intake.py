@@ -1,0 +1,133 @@
+"""The intake of requests: their bytes are held against the limits, then parsed."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from vikingd.errors import InvalidField, Overloaded, VikingError
+from vikingd.wire.limits import DAMAGED, Guard, guards
+
+INLINE_BYTES = 64 << 10
+"""Of a message; what is no larger is checked and parsed on the event loop."""
+
+MAX_WAITING_BYTES = 64 << 20
+"""Of larger messages that wait for the thread; a single one may be larger."""
+
+_RETRY_AFTER = 0.5  # seconds
+_TRIM_AFTER = 2.0  # seconds after a large message: one trim does for all that end meanwhile
+_LENGTH_DELIMITED = 2  # wire type
+_LOOKED_AT = 100_000  # fields of a message that does not parse: millions would take seconds
+
+# glibc keeps what was freed, in an arena for each thread, and gives back only its end by itself.
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+class Intake:
+    """Makes requests of bytes: small ones at once, larger ones on a thread, one after the other."""
+
+    def __init__(self) -> None:
+        self._guards = guards()
+        next(iter(self._guards.values())).check(b"\x08\0")  # loads the kernel before a request does
+        self._thread = ThreadPoolExecutor(1, "intake")
+        self._waiting = 0
+        self._will_trim = False
+
+    async def parsed(
+        self, method: str, data: bytes, parse: Callable[[bytes], Message]
+    ) -> Message | VikingError:
+        """Returns the request, or why there is none.
+
+        InvalidField: a field breaks a limit, or the bytes are no such message. Overloaded: too much
+        waits already. Raised, these would hold the frame that holds them and the bytes: a cycle.
+        """
+        guard = self._guards[method]
+        size = len(data)
+        if size <= INLINE_BYTES:
+            return _taken(data, guard, parse)
+        if self._waiting and self._waiting + size > MAX_WAITING_BYTES:
+            return Overloaded(
+                f"{self._waiting:,} bytes of requests wait to be read, at most "
+                f"{MAX_WAITING_BYTES:,} may; send this one again later",
+                _RETRY_AFTER,
+            )
+        self._waiting += size
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._thread, _taken, data, guard, parse)
+        finally:
+            self._waiting -= size
+
+    def let_go(self, size: int) -> None:
+        """Has the memory of a message of this size given back to the system, if it was large."""
+        if size > INLINE_BYTES and not self._will_trim and _trim is not None:
+            self._will_trim = True
+            asyncio.get_running_loop().call_later(_TRIM_AFTER, self._let_go)
+
+    def _let_go(self) -> None:
+        self._will_trim = False
+        with suppress(RuntimeError):  # the thread has ended
+            self._thread.submit(_trim, 0)
+
+    def close(self) -> None:
+        """Ends the thread; what runs there is not waited for."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _taken(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Message | InvalidField:
+    """The message, or its fault as a value: raised here, its traceback would hold the bytes."""
+    try:
+        guard.check(data)
+        return parse(data)
+    except InvalidField as error:
+        error.__traceback__ = None
+        return error
+    except DecodeError:
+        return fault_in(data, guard.descriptor)
+
+
+def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
+    """Why a message does not parse: the first string that is not UTF-8, by its path."""
+    path = _bad_string(data, descriptor, count(_LOOKED_AT, -1))
+    if path is not None:
+        return InvalidField(path, "is not valid UTF-8")
+    return InvalidField("request", DAMAGED)
+
+
+def _bad_string(data: bytes, descriptor: Descriptor, left: Iterator[int]) -> str | None:
+    """The path of the first one among so many fields as are `left`."""
+    try:
+        fields: Any = UnknownFieldSet(Empty.FromString(data))
+    except DecodeError:
+        return None
+    counts: dict[int, int] = {}
+    for raw in fields:
+        if next(left) <= 0:
+            break
+        field: Any = descriptor.fields_by_number.get(raw.field_number)
+        if field is None or raw.wire_type != _LENGTH_DELIMITED:
+            continue
+        name: str = field.name
+        if field.is_repeated:
+            index = counts[raw.field_number] = counts.get(raw.field_number, -1) + 1
+            name = f"{name}[{index}]"
+        if field.type == FieldDescriptor.TYPE_STRING:
+            try:
+                raw.data.decode()
+            except UnicodeDecodeError:
+                return name
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            below = _bad_string(raw.data, field.message_type, left)
+            if below is not None:
+                return f"{name}.{below}"
+    return None

@@ -1,0 +1,285 @@
+"""The limits of requests: one table, held against the bytes of a message before it is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from viking_kernels import wire as kernel
+
+from vikingd import uri as uris
+from vikingd.errors import InvalidField
+from vikingd.index.where import MAX_CLAUSES, MAX_PATH
+from vikingd.ingest.abstracts import MAX_TITLE_BYTES
+from vikingd.ingest.limits import MAX_METADATA_BYTES
+from vikingd.ingest.markdown import MAX_HEADING
+from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES
+from vikingd.ingest.prepare import MAX_ABSTRACT_BYTES, MAX_CONTENT_BYTES, MAX_OVERVIEW_BYTES
+from vikingd.memory.entries import MAX_TEXT_CHARACTERS
+from vikingd.model import MAX_DIMENSION
+from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+from vikingd.query import MAX_BOOSTS
+
+MAX_QUERY_BYTES = 16 << 10
+MAX_BATCH = 1000
+MAX_FINDS = 256
+MAX_CHOICES = 100
+"""Values of an enum in one field, repeats included."""
+MAX_MESSAGES = 1000
+MAX_ITEMS = 1000
+MAX_IDS = 1000
+MAX_REASON_BYTES = 1024
+MAX_SEPARATOR = 64
+MAX_NAME_BYTES = 1024
+"""Of a name that a request gives: of a tokenizer, a profile, a time zone, a project, a kind."""
+MAX_TOKEN_BYTES = 2048
+"""Of a page token, which holds a URI as base64."""
+
+_VECTOR_BYTES = 4 * MAX_DIMENSION
+_UTF8 = 4  # bytes that a character has at most
+_STRUCT = 4  # times its JSON: a number in a list takes 11 bytes, and as JSON at least 3
+
+
+class Budget(NamedTuple):
+    """A sum over a whole request."""
+
+    most: int
+    what: str
+
+
+BUDGETS: Final[Mapping[str, Budget]] = {  # the first two are the kernel's
+    "all": Budget(262_144, "messages and entries of lists"),
+    "unknown": Budget(65_536, "fields that this daemon does not know"),
+    "passages": Budget(8192, "passages"),
+    "values": Budget(32_768, "values in metadata and filters"),
+    "filters": Budget(256 << 10, "bytes of filters"),
+}
+_NAMES = tuple(BUDGETS)
+
+
+class Most(NamedTuple):
+    """What a field may have within its message; None is no limit but that of the whole message.
+
+    Attributes:
+        count: of entries.
+        bytes: on the wire, of each entry.
+        of_count: the budget that entries are taken from.
+        of_bytes: the budget that bytes are taken from.
+    """
+
+    count: int | None = None
+    bytes: int | None = None
+    of_count: str | None = None
+    of_bytes: str | None = None
+
+
+_URI = Most(bytes=uris.MAX_BYTES)
+_NAME = Most(bytes=MAX_NAME_BYTES)
+_TOKEN = Most(bytes=MAX_TOKEN_BYTES)
+_QUERY = Most(bytes=MAX_QUERY_BYTES)
+_VECTOR = Most(bytes=_VECTOR_BYTES)
+_CHOICES = Most(count=MAX_CHOICES)
+_FILTER = Most(of_bytes="filters")
+_VALUES = Most(of_count="values")
+_MESSAGE_ALONE = Most()
+
+TABLE: Final[Mapping[str, Most]] = {
+    "google.protobuf.FieldMask.paths": Most(MAX_CHOICES, MAX_NAME_BYTES),
+    "google.protobuf.ListValue.values": _VALUES,
+    "google.protobuf.Struct.fields": _VALUES,
+    "BatchFindRequest.requests": Most(MAX_FINDS),
+    "Boost.uri_prefix": _URI,
+    "Boost.where": _FILTER,
+    "BuildContextRequest.items": Most(MAX_ITEMS),
+    "BuildContextRequest.separator": Most(bytes=_UTF8 * MAX_SEPARATOR),
+    "BuildContextRequest.tokenizer": _NAME,
+    "BuildContextRequest.uris": Most(MAX_ITEMS, uris.MAX_BYTES),
+    "ContextInput.abstract": Most(bytes=MAX_ABSTRACT_BYTES),
+    "ContextInput.content": Most(bytes=MAX_CONTENT_BYTES),
+    "ContextInput.metadata": Most(bytes=_STRUCT * MAX_METADATA_BYTES),
+    "ContextInput.overview": Most(bytes=MAX_OVERVIEW_BYTES),
+    "ContextInput.passages": Most(MAX_PASSAGES, of_count="passages"),
+    "ContextInput.title": Most(bytes=MAX_TITLE_BYTES),
+    "ContextInput.uri": _URI,
+    "ContextInput.vector": _VECTOR,
+    "ContextItem.uri": _URI,
+    "DeleteRequest.uris": Most(MAX_BATCH, uris.MAX_BYTES),
+    "FindRequest.context_types": _CHOICES,
+    "FindRequest.query": _QUERY,
+    "FindRequest.target_uri": _URI,
+    "FindRequest.vector": _VECTOR,
+    "FindRequest.where": _FILTER,
+    "ForgetRequest.ids": Most(MAX_IDS),
+    "GetRequest.uri": _URI,
+    "LinkRequest.other_uri": _URI,
+    "LinkRequest.reason": Most(bytes=MAX_REASON_BYTES),
+    "LinkRequest.uri": _URI,
+    "ListRequest.page_token": _TOKEN,
+    "ListRequest.uri": _URI,
+    "MemoryScope.project": _NAME,
+    "MoveRequest.destination_uri": _URI,
+    "MoveRequest.source_uri": _URI,
+    "Passage.section": Most(bytes=MAX_SECTION_BYTES),
+    "Passage.vector": _VECTOR,
+    "PutRequest.contexts": Most(MAX_BATCH),
+    "RecallRequest.profile": _NAME,
+    "RecallRequest.query": _QUERY,
+    "RecallRequest.time_zone": _NAME,
+    "RecallRequest.tokenizer": _NAME,
+    "RecallRequest.vector": _VECTOR,
+    "RecallRequest.without": _CHOICES,
+    "ReembedRequest.target_uri": _URI,
+    "ReinforceRequest.ids": Most(MAX_IDS),
+    "ReinforceRequest.request_id": _NAME,
+    "RememberRequest.memory_type": _NAME,
+    "RememberRequest.request_id": _NAME,
+    "RememberRequest.section": Most(bytes=_UTF8 * MAX_HEADING),
+    "RememberRequest.text": Most(bytes=_UTF8 * MAX_TEXT_CHARACTERS),
+    "RememberRequest.time_zone": _NAME,
+    "RememberRequest.uri": _URI,
+    "RetrieveRequest.boosts": Most(MAX_BOOSTS),
+    "RetrieveRequest.context_types": _CHOICES,
+    "RetrieveRequest.include": _CHOICES,
+    "RetrieveRequest.optional_clauses": Most(MAX_CLAUSES, _UTF8 * MAX_PATH),
+    "RetrieveRequest.page_token": _TOKEN,
+    "RetrieveRequest.query": _QUERY,
+    "RetrieveRequest.target_uri": _URI,
+    "RetrieveRequest.vector": _VECTOR,
+    "RetrieveRequest.where": _FILTER,
+    "SearchRequest.context_types": _CHOICES,
+    "SearchRequest.query": _QUERY,
+    "SearchRequest.target_uri": _URI,
+    "SearchRequest.where": _FILTER,
+    "SearchSession.messages": Most(MAX_MESSAGES),
+    "SearchSession.summary": _MESSAGE_ALONE,
+    "SessionMessage.content": _MESSAGE_ALONE,
+    "SessionMessage.role": _NAME,
+    "TreeRequest.page_token": _TOKEN,
+    "TreeRequest.uri": _URI,
+    "UnlinkRequest.other_uri": _URI,
+    "UnlinkRequest.uri": _URI,
+}
+"""By message, without the package where it is ours, and field."""
+
+DAMAGED = "cannot be decoded: it is damaged, is nested too deeply or has text that is not UTF-8"
+
+_PACKAGE = f"{contexts_pb2.DESCRIPTOR.package}."
+_FILES = (admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2)
+
+_BYTES = 2  # wire type
+_WIRE = {  # wire types; of all other types of fields 0, varints
+    FieldDescriptor.TYPE_DOUBLE: 1, FieldDescriptor.TYPE_FIXED64: 1,
+    FieldDescriptor.TYPE_SFIXED64: 1, FieldDescriptor.TYPE_FLOAT: 5,
+    FieldDescriptor.TYPE_FIXED32: 5, FieldDescriptor.TYPE_SFIXED32: 5,
+    FieldDescriptor.TYPE_STRING: _BYTES, FieldDescriptor.TYPE_BYTES: _BYTES,
+    FieldDescriptor.TYPE_MESSAGE: _BYTES,
+}  # fmt: skip
+_PACKED = {0: kernel.VARINT, 1: 8, 5: 4}  # by wire type
+
+
+class Guard:
+    """Holds the bytes of requests of one type against the table."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self.descriptor = descriptor
+        types = _reachable(descriptor)
+        at = {one.full_name: i for i, one in enumerate(types)}
+        numbers = 1 + max((field.number for one in types for field in one.fields), default=0)
+        self._table = np.full((len(types), numbers, kernel.COLUMNS), kernel.NONE, np.int64)
+        for i, one in enumerate(types):
+            for field in one.fields:
+                below = at[field.message_type.full_name] if field.message_type else kernel.NONE
+                self._table[i, field.number] = _row(field, below)
+        self._budgets = np.array([budget.most for budget in BUDGETS.values()], np.int64)
+
+    def check(self, data: bytes) -> None:
+        """Looks at each field of a message once.
+
+        Raises:
+            InvalidField: naming the field that breaks a limit, or `request` where the message is
+                damaged.
+        """
+        if not data:
+            return
+        path = np.zeros((2, kernel.MAX_DEPTH + 1), np.int32)
+        scanned = np.frombuffer(data, np.uint8)
+        code, level, value = kernel.scan(scanned, self._table, self._budgets, path)
+        if code != kernel.OK:
+            raise self._fault(code, path[:, : level + 1].T.tolist(), value)
+
+    def _fault(self, code: int, path: list[list[int]], value: int) -> InvalidField:
+        if code == kernel.MALFORMED:
+            return InvalidField("request", DAMAGED)
+        first = self.descriptor.fields_by_number.get(path[0][0])
+        if code in (kernel.TOO_DEEP, kernel.SPENT):  # no single entry is at fault
+            name = first.name if first else "request"
+            if code == kernel.TOO_DEEP:
+                return InvalidField(name, f"is nested deeper than {kernel.MAX_DEPTH} messages")
+            budget = BUDGETS[_NAMES[value]]
+            return InvalidField(
+                name,
+                f"has more than {budget.most:,} {budget.what}, the limit of one request; "
+                "send less at once",
+            )
+        name, field = self._named(path)
+        most = _most(field)
+        if code == kernel.TOO_MANY:
+            return InvalidField(
+                name.rpartition("[")[0],
+                f"has more than {most.count:,} entries, the limit; send fewer at once",
+            )
+        return InvalidField(name, f"has {value:,} bytes, at most {most.bytes:,} are allowed")
+
+    def _named(self, path: list[list[int]]) -> tuple[str, FieldDescriptor]:
+        """The path of a known field as in an error, and the field."""
+        names, below = [], self.descriptor
+        for number, index in path:
+            field = below.fields_by_number[number]
+            names.append(f"{field.name}[{index}]" if field.is_repeated else field.name)
+            below = field.message_type
+        return ".".join(names), field
+
+
+def guards() -> dict[str, Guard]:
+    """The guard of each method, such as /viking.retrieval.v1.Contexts/Put."""
+    return {
+        f"/{service.full_name}/{method.name}": Guard(method.input_type)
+        for file in _FILES
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+
+
+def _reachable(descriptor: Descriptor) -> list[Descriptor]:
+    """A type and all that stand below it, each once."""
+    found = {descriptor.full_name: descriptor}
+    for one in (waiting := [descriptor]):
+        for field in one.fields:
+            below = field.message_type
+            if below and below.full_name not in found:
+                found[below.full_name] = below
+                waiting.append(below)
+    return list(found.values())
+
+
+def _row(field: FieldDescriptor, below: int) -> list[int]:
+    wire = _WIRE.get(field.type, 0)
+    most = _most(field)
+    of_count = most.of_count
+    if of_count is None and field.is_repeated and below == kernel.NONE:
+        of_count = "all"  # each message is taken from it as it is
+    return [
+        wire,
+        _PACKED[wire] if field.is_repeated and wire != _BYTES else kernel.NONE,
+        below,
+        kernel.NONE if most.count is None else most.count,
+        kernel.NONE if most.bytes is None else most.bytes,
+        kernel.NONE if of_count is None else _NAMES.index(of_count),
+        kernel.NONE if most.of_bytes is None else _NAMES.index(most.of_bytes),
+    ]
+
+
+def _most(field: FieldDescriptor) -> Most:
+    return TABLE.get(field.full_name.removeprefix(_PACKAGE), _MESSAGE_ALONE)
