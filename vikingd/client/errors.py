@@ -206,6 +206,4 @@ def from_rpc_error(error: grpc.RpcError) -> ClientError:
             "limits.max_message_bytes in its configuration"
         )
     kind = _BY_REASON.get(reason) if reason else _WITHOUT_REASON.get(code)
-    return (kind or ClientError)(
-        code, message, reason, metadata, tuple(violations), retry_after
-    )
+    return (kind or ClientError)(code, message, reason, metadata, tuple(violations), retry_after)
