@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from vikingd.index.where import MAX_CLAUSES
-from vikingd.wire.decode import MAX_CHOICES
+from vikingd.ingest.abstracts import MAX_TITLE_BYTES
+from vikingd.ingest.passages import MAX_SECTION_BYTES
+from vikingd.model import MAX_DIMENSION
+from vikingd.uri import MAX_BYTES
+from vikingd.wire.limits import BUDGETS, MAX_REASON_BYTES, TABLE
 
 GENERATE = Path(__file__).parents[1] / "proto" / "generate.py"
 
@@ -25,13 +29,16 @@ def test_a_fresh_generation_is_identical() -> None:
 
 @pytest.mark.parametrize(
     ("message", "field", "limit"),
-    [
-        ("FindRequest", "context_types", MAX_CHOICES),
+    [(*name.split("."), most.count) for name, most in TABLE.items() if most.count is not None]
+    + [
         ("FindRequest", "where", MAX_CLAUSES),
-        ("SearchRequest", "context_types", MAX_CHOICES),
-        ("RetrieveRequest", "include", MAX_CHOICES),
-        ("RetrieveRequest", "optional_clauses", MAX_CLAUSES),
-        ("RecallRequest", "without", MAX_CHOICES),
+        ("ContextInput", "passages", BUDGETS["passages"].most),
+        ("ContextInput", "metadata", BUDGETS["values"].most),
+        ("ContextInput", "uri", MAX_BYTES),
+        ("ContextInput", "title", MAX_TITLE_BYTES),
+        ("Passage", "section", MAX_SECTION_BYTES),
+        ("Passage", "vector", MAX_DIMENSION),
+        ("LinkRequest", "reason", MAX_REASON_BYTES),
     ],
 )
 def test_the_proto_says_how_many_a_list_may_have(message: str, field: str, limit: int) -> None:
@@ -40,4 +47,4 @@ def test_the_proto_says_how_many_a_list_may_have(message: str, field: str, limit
     body = protos[protos.index(f"\nmessage {message} {{") :]
     found = re.search(rf"((?:  // .*\n)+)  [\w. ]+ {field} = \d+;", body)
     assert found
-    assert re.search(rf"at\s(?:\s*//\s)?most {limit}\b", found[1])
+    assert re.search(rf"(?i)\bat\s(?:\s*//\s)?most {limit:,}\b", found[1])

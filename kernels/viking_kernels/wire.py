@@ -54,12 +54,12 @@ def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
     types = np.empty(MAX_DEPTH + 1, np.int64)
     groups = np.empty(MAX_DEPTH + 1, np.int64)
     level = 0
-    ends[0], types[0], groups[0] = data.shape[0], 0, 0
+    ends[0], types[0], groups[0] = data.shape[0], 0, NONE
     counts[0] = 0
     at = 0
     while True:
         while at == ends[level]:
-            if groups[level] > 0:
+            if groups[level] != NONE:
                 return MALFORMED, level, 0
             if level == 0:
                 return OK, 0, 0
@@ -67,7 +67,8 @@ def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
         end = ends[level]
         tag, at = _varint(data, at, end, 5)
         number, wire = tag >> 3, tag & 7
-        if at < 0 or tag > _MAX_TAG or number == 0:
+        # Within a group that it skips the parser does not look at numbers.
+        if at < 0 or tag > _MAX_TAG or (number == 0 and types[level] != NONE):
             return MALFORMED, level, 0
         if wire == _END_GROUP:
             if groups[level] != number:
@@ -76,7 +77,7 @@ def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
             continue
         length = np.int64(0)
         if wire == _VARINT:
-            _, after = _varint(data, at, end, 10)
+            after = _skipped(data, at, end)
         elif wire == _FIXED64:
             after = at + 8
         elif wire == _FIXED32:
@@ -139,7 +140,7 @@ def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
         if below == NONE:
             ends[level], types[level], groups[level] = end, NONE, number
         else:
-            ends[level], types[level], groups[level] = after, below, 0
+            ends[level], types[level], groups[level] = after, below, NONE
             counts[level] = 0
 
 
@@ -162,6 +163,15 @@ def _varint(data: U8, at: int, end: int, most: int) -> tuple[int, int]:
 
 
 @inlined
+def _skipped(data: U8, at: int, end: int) -> int:
+    """Where a varint ends whose value does not count, even one beyond 64 bits; -1 if none does."""
+    for i in range(at, min(end, at + 10)):
+        if data[i] < 128:
+            return i + 1
+    return -1
+
+
+@inlined
 def _elements(data: U8, at: int, end: int, width: int) -> int:
     """How many elements are packed into [at, end); -1 if they are not whole."""
     if width != VARINT:
@@ -171,8 +181,6 @@ def _elements(data: U8, at: int, end: int, width: int) -> int:
     for i in range(at, end):
         length += 1
         if data[i] < 128:
-            if length == 10 and data[i] > 1:
-                return -1
             count += 1
             length = 0
         elif length == 10:

@@ -98,8 +98,9 @@ class Passage(_message.Message):
     content's length.
     """
     vector: _builtins.bytes
-    """The embedding of the passage: little-endian float32, as many as the store's dimension; it is
-    normalised on arrival. Empty: the daemon embeds the passage's text in the background.
+    """The embedding of the passage: little-endian float32, as many as the store's dimension, at
+    most 16,384; it is normalised on arrival. Empty: the daemon embeds the passage's text in the
+    background.
     """
     @_builtins.property
     def memory(self) -> Global___MemoryState:
@@ -225,15 +226,16 @@ class ContextInput(_message.Message):
     """
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """Free metadata that `where` filters can use; at most 64 KiB as JSON. Numbers are doubles. A number
-        of magnitude 2^53 or more is INVALID_ARGUMENT, here and in filters: it may be an integer that
-        was rounded. Send it as a string.
+        """Free metadata that `where` filters can use; at most 64 KiB as JSON, and at most 32,768 values in
+        a request. Numbers are doubles. A number of magnitude 2^53 or more is INVALID_ARGUMENT, here and
+        in filters: it may be an integer that was rounded. Send it as a string.
         """
 
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Passage]:
-        """How the content is cut, by rising start, at most 4,096. Where they overlap, they are together at
-        most 16 times as long as the content, or 65,536 characters. Empty: the daemon cuts it.
+        """How the content is cut, by rising start, at most 4,096, and at most 8,192 in a request. Where
+        they overlap, they are together at most 16 times as long as the content, or 65,536 characters.
+        Empty: the daemon cuts it.
         """
 
     @_builtins.property
@@ -422,7 +424,10 @@ class PutRequest(_message.Message):
     """
     @_builtins.property
     def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextInput]:
-        """1 to 1,000 contexts, each URI once."""
+        """At most 1,000 contexts, at least one, each URI once. All together they must fit into one message
+        of the size that the daemon takes, limits.max_message_bytes, 4 MiB unless set. A context with
+        vectors of very many passages may need more.
+        """
 
     def __init__(
         self,
@@ -483,7 +488,7 @@ class DeleteRequest(_message.Message):
     """
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """1 to 1,000 URIs. One that isn't there is NOT_FOUND, and nothing is removed."""
+        """At most 1,000 URIs, at least one. One that isn't there is NOT_FOUND, and nothing is removed."""
 
     def __init__(
         self,

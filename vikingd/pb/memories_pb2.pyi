@@ -556,7 +556,7 @@ class ReinforceRequest(_message.Message):
     """As in RememberRequest."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """1 to 1,000 entries, each once. One that is not there is NOT_FOUND, and nothing is changed."""
+        """At most 1,000 entries, at least one, each once. One that is not there is NOT_FOUND, and nothing is changed."""
 
     def __init__(
         self,
@@ -623,7 +623,7 @@ class ForgetRequest(_message.Message):
     """Only say what would go."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Up to 1,000 entries. One that is not there is NOT_FOUND, and nothing is removed."""
+        """At most 1,000 entries. One that is not there is NOT_FOUND, and nothing is removed."""
 
     @_builtins.property
     def scope(self) -> Global___MemoryScope:

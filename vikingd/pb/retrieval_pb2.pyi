@@ -377,7 +377,7 @@ class FindRequest(_message.Message):
         """Return only contexts whose metadata match: {"path.to.key": value} or {"key": {"$gte": 3}};
         $eq $ne $gt $gte $lt $lte $in $nin $exists, joined by $and $or $not; at most 256 clauses, 16
         levels and 256 characters of a key. Unset: all. All filters of a request, of a batch or of boosts
-        too, have 256 KiB together at most.
+        too, have 256 KiB and 32,768 values together at most.
         """
 
     def __init__(
@@ -1318,7 +1318,7 @@ class BatchFindRequest(_message.Message):
     REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___FindRequest]:
-        """1 to 256."""
+        """At most 256, at least one."""
 
     def __init__(
         self,
@@ -1516,7 +1516,7 @@ class RetrieveRequest(_message.Message):
     """`next_page_token` of the page before; for a listing only."""
     @_builtins.property
     def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
-        """As in FindRequest."""
+        """As in FindRequest, at most 100 values."""
 
     @_builtins.property
     def where(self) -> _struct_pb2.Struct:
@@ -1818,7 +1818,7 @@ class BuildContextRequest(_message.Message):
 
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Contexts as a whole, best first; at most 1,000."""
+        """Contexts as a whole, best first, at most 1,000."""
 
     @_builtins.property
     def find(self) -> Global___FindRequest:

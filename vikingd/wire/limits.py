@@ -184,7 +184,7 @@ class Guard:
 
     def __init__(self, descriptor: Descriptor) -> None:
         self.descriptor = descriptor
-        types = _reachable(descriptor)
+        self.types = types = _reachable(descriptor)
         at = {one.full_name: i for i, one in enumerate(types)}
         numbers = 1 + max((field.number for one in types for field in one.fields), default=0)
         self._table = np.full((len(types), numbers, kernel.COLUMNS), kernel.NONE, np.int64)
