@@ -495,7 +495,7 @@ def test_rm_of_a_directory_is_said_twice_without_a_terminal(
     assert ctl("rm", "-r", "--yes", "viking://resources/a")[0] == 0
 
 
-@pytest.mark.parametrize("options", [[], ["--title", "T"], ["--content", "a", "--directory"]])
+@pytest.mark.parametrize("options", [[], ["--content", "a", "--directory"]])
 def test_put_writes_no_content_that_was_not_given(
     ctl: Ctl, client: MessageClient, monkeypatch: pytest.MonkeyPatch, options: list[str]
 ) -> None:
