@@ -282,7 +282,7 @@ def test_another_model_is_refused_or_drops_the_vectors(
     with opened(tmp_path, model=model, dimension=dimension, reembed=True) as store:
         assert (store.revision, store.dimension, store.backlog_count()) == (3, dimension, 2)
         assert store.changes_since(2)[0] == [scanned(store)[f"{DOCS}/b"]]
-        put(store, file(GUIDE, abstract="A", vector=bytes(4 * (dimension or 4))))
+        put(store, file(GUIDE, "two\n", abstract="A", vector=bytes(4 * (dimension or 4))))
     with opened(tmp_path, model=model, dimension=dimension, reembed=True) as store:
         assert store.counts().vectors == 1
 
