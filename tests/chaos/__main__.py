@@ -25,6 +25,7 @@ KINDS: dict[str, Callable[[Run], None]] = {
     disk.KIND: disk.run,
     fuzz.KIND: fuzz.run,
 }
+_MOST_TOLD = 30  # failures at the end
 SHARES = {kills.KIND: 6, power.KIND: 3, damage.KIND: 6, files.KIND: 3, disk.KIND: 3, fuzz.KIND: 5}
 """Of the time, for each kind."""
 
@@ -104,8 +105,9 @@ def report(run: Run, as_json: bool) -> None:
         return
     for kind in run.counts:
         print(line(run, kind))
-    for failure in run.failures:
-        print(f"WRONG {failure.kind}, step {failure.step}: {failure.message.splitlines()[0]}")
+    for failure in run.failures[:_MOST_TOLD]:
+        what = failure.message.splitlines()[0][:300]
+        print(f"WRONG {failure.kind}, step {failure.step}: {what}")
         print(
             f"  again: python -m tests.chaos --only {failure.kind} --seed {run.seed} "
             f"--first {failure.step.split()[0]} --steps 1; kept in {failure.directory}"

@@ -150,7 +150,6 @@ class Daemon:
         })  # fmt: skip
         self._killed = False
         self._address = ""
-        self._clients: list[MessageClient] = []
 
     @property
     def code(self) -> int | None:
@@ -194,9 +193,7 @@ class Daemon:
 
     def client(self, timeout: float = CALL) -> MessageClient:
         """A connection of its own."""
-        client = MessageClient(self.address, timeout, retries=False)
-        self._clients.append(client)
-        return client
+        return MessageClient(self.address, timeout, retries=False)
 
     def said(self) -> str:
         """All that it wrote on standard error."""
@@ -223,8 +220,6 @@ class Daemon:
         self.check()
 
     def _gone(self) -> None:
-        for client in self._clients:
-            client.close()
         if self._nursery.wait(self.pid, SECONDS) is None:
             os.kill(self.pid, signal.SIGKILL)
             raise Wrong("it does not end on a signal")

@@ -42,6 +42,7 @@ class Case:
     """A damaged copy of a store."""
 
     template: Template
+    other: Template
     store: Path
     what: str = ""
 
@@ -119,10 +120,10 @@ def files_of(store: Path) -> list[str]:
     return sorted(str(path.relative_to(store)) for path in store.rglob("*") if path.is_file())
 
 
-def harm(case: Case, other: Template, dice: random.Random) -> None:
+def harm(case: Case, dice: random.Random) -> None:
     """Damages a store in one way."""
     if dice.random() < 0.12:
-        case.what = whole(case, other, dice)
+        case.what = whole(case, dice)
         return
     names = files_of(case.store)
     base = [n for n in names if n.count("/") > 1 and not n.endswith("manifest.json")]
@@ -141,7 +142,7 @@ def harm(case: Case, other: Template, dice: random.Random) -> None:
     path = case.store / name
     kind = dice.random()
     if kind < 0.12:
-        case.what = f"swap {name} with {_swap(case, name, other, dice)}"
+        case.what = f"swap {name} with {_swap(case, name, dice)}"
     elif kind < 0.24 and (older := counterpart(case.template.older, name)):
         shutil.copyfile(older, path)
         case.what = f"older copy of {name}"
@@ -162,9 +163,9 @@ def counterpart(store: Path, name: str) -> Path | None:
     return found[-1] if found and found[-1].exists() else None
 
 
-def _swap(case: Case, name: str, other: Template, dice: random.Random) -> str:
+def _swap(case: Case, name: str, dice: random.Random) -> str:
     """Puts another file's content in a file's place: of the same store, or of another one."""
-    foreign = counterpart(other.store, name)
+    foreign = counterpart(case.other.store, name)
     if foreign and dice.random() < 0.5:
         shutil.copyfile(foreign, case.store / name)
         return "another store's"
@@ -177,9 +178,9 @@ def _swap(case: Case, name: str, other: Template, dice: random.Random) -> str:
     return second
 
 
-def whole(case: Case, other: Template, dice: random.Random) -> str:
+def whole(case: Case, dice: random.Random) -> str:
     """What befalls a database or an index as a whole."""
-    store, older = case.store, case.template.older
+    store, older, other = case.store, case.template.older, case.other
 
     def replace_database(by: Path | None) -> None:
         for name in DATABASE:
@@ -227,9 +228,9 @@ def run(run: Run) -> None:
         dice = run.dice(KIND, number)
         at = dice.randrange(2)
         directory = run.directory / f"damage-{number}"
-        case = Case(pair[at], directory / "store")
+        case = Case(pair[at], pair[1 - at], directory / "store")
         shutil.copytree(case.template.store, case.store)
-        harm(case, pair[1 - at], dice)
+        harm(case, dice)
         with run.step(KIND, f"{number} ({case.what})", directory):
             run.count(KIND, "directories")
             run.count(KIND, judge(run, case))
@@ -309,8 +310,10 @@ def compare(client: MessageClient, case: Case, damaged: Path, *, probed: bool = 
             )
         consistent(client, writer, found)
         return "undetectable tail"
-    if "of another store" in case.what:
-        raise Wrong(f"another store is served beside this one's index: {faults[:2]}")
+    if served := other_world(client, case):
+        # Such a store has an identity of its own: it is served, and never this one's index.
+        consistent(client, case.other.writer, served)
+        return "another store served"
     problems = quick_check(damaged)
     if problems:
         if eventually(lambda: is_told(client), _TOLD):
@@ -329,6 +332,14 @@ def cut_off(case: Case, revision: int, found: model.World) -> bool:
         return found == model.World()
     known = [world for at, world in case.template.history if at <= revision]
     return bool(known) and not known[-1].differences(found)
+
+
+def other_world(client: MessageClient, case: Case) -> model.World | None:
+    """What another store's writer wrote, where all of it is there and nothing of this one's."""
+    mine, others = case.template.writer, case.other.writer
+    found = others.read(client)
+    is_other = not others.world.differences(found) and mine.read(client) == model.World()
+    return found if is_other else None
 
 
 def consistent(client: MessageClient, writer: model.Writer, world: model.World) -> None:
@@ -404,9 +415,8 @@ def accept(run: Run, case: Case) -> None:
         raise Wrong(f"the loss was accepted, but: {daemon.message()}")
     with daemon.client() as client:
         found = case.template.writer.read(client)
-        if "of another store" not in case.what and not cut_off(
-            case, client.stats().revision, found
-        ):
+        is_known = cut_off(case, client.stats().revision, found) or other_world(client, case)
+        if not is_known:
             raise Wrong("what is left is nothing that ever was")
         consistent(client, case.template.writer, found)
         put_probe(client)

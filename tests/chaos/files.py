@@ -16,7 +16,7 @@ from chaos import damage, model, templates
 from chaos.common import Run
 from chaos.daemon import Daemon, Wrong, eventually
 from chaos.damage import ACCEPT, DATABASE, REFUSALS, Case
-from chaos.templates import SMALL, Template
+from chaos.templates import SMALL
 from vikingd.client import ClientError
 
 KIND = "files"
@@ -31,17 +31,17 @@ def run(run: Run) -> None:
         dice = run.dice(KIND, number)
         at = dice.randrange(2)
         directory = run.directory / f"files-{number}"
-        case = Case(pair[at], directory / "store")
+        case = Case(pair[at], pair[1 - at], directory / "store")
         shutil.copytree(case.template.store, case.store)
         with run.step(KIND, str(number), directory):
             run.count(KIND, "directories")
             try:
-                run.count(KIND, change_and_ask(run, case, pair[1 - at], dice))
+                run.count(KIND, change_and_ask(run, case, dice))
             except Wrong as error:
                 raise Wrong(f"{case.what}: {error}") from error
 
 
-def change(case: Case, other: Template, dice: random.Random) -> None:
+def change(case: Case, dice: random.Random) -> None:
     """Changes one file, or all of the database."""
     names = damage.files_of(case.store)
     index = [name for name in names if name.startswith("index/")]
@@ -67,14 +67,14 @@ def change(case: Case, other: Template, dice: random.Random) -> None:
     elif kind == "deleted":
         path.unlink()
     else:
-        by = damage.counterpart(other.store, name) or case.store / dice.choice(names)
+        by = damage.counterpart(case.other.store, name) or case.store / dice.choice(names)
         scratch = path.with_name("scratch")
         shutil.copyfile(by, scratch)
         scratch.rename(path)
     case.what = f"{name} {kind}"
 
 
-def change_and_ask(run: Run, case: Case, other: Template, dice: random.Random) -> str:
+def change_and_ask(run: Run, case: Case, dice: random.Random) -> str:
     """Changes files below a daemon; how it took that.
 
     Raises:
@@ -86,7 +86,7 @@ def change_and_ask(run: Run, case: Case, other: Template, dice: random.Random) -
     with daemon.client() as client:
         if dice.random() < 0.7:
             model.check(client, [writer], dice)
-        change(case, other, dice)
+        change(case, dice)
         outcome = "right"
         changed = time.monotonic()
         try:

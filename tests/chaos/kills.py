@@ -23,7 +23,7 @@ WRITERS = 4
 SMALL = {"VIKINGD_INDEX__COMPACT_MIN": "40", "VIKINGD_INDEX__IVF_ROWS": "120"}
 """Settings with which compactions and inverted files are frequent."""
 
-_LIVES = 30  # kills of one store
+_LIVES = 20  # kills of one store
 _MOMENTS = ("load", "load", "load", "optimize", "starting", "starting")
 
 
@@ -33,7 +33,7 @@ def run(run: Run) -> None:
     for number in numbers:
         directory = run.directory / f"kills-{number}"
         with run.step(KIND, str(number), directory):
-            if number % 8 == 7:
+            if number % 5 == 2:
                 reembed(run, number, directory)
             else:
                 lives(run, number, directory)
@@ -47,7 +47,7 @@ def lives(run: Run, number: int, directory: Path) -> None:
     directory.mkdir()
     try:
         for life in range(_LIVES):
-            if time.monotonic() > run.until + 20:
+            if time.monotonic() > run.until:
                 break
             if life == 0 or dice.random() < 0.1:
                 delay = dice.expovariate(1 / 0.08)  # while it makes the store, or opens it
@@ -88,8 +88,8 @@ def _kill(run: Run, daemon: Daemon) -> None:
 
 
 def _optimize(daemon: Daemon) -> None:
-    with suppress(ClientError):
-        daemon.client().optimize()
+    with suppress(ClientError), daemon.client() as client:
+        client.optimize()
 
 
 def reembed(run: Run, number: int, directory: Path) -> None:
@@ -105,6 +105,8 @@ def reembed(run: Run, number: int, directory: Path) -> None:
     }  # fmt: skip
     try:
         for life in range(6):
+            if time.monotonic() > run.until:
+                break
             environment["VIKINGD_EMBEDDING__OPENAI_MODEL"] = f"model-{life % 2}"
             for again in range(dice.randrange(3)):
                 daemon = Daemon(
@@ -112,8 +114,8 @@ def reembed(run: Run, number: int, directory: Path) -> None:
                 )
                 time.sleep(dice.expovariate(1 / 0.4))
                 if again and daemon.code is None and daemon.is_serving():
-                    with suppress(ClientError):
-                        daemon.client().reembed()
+                    with suppress(ClientError), daemon.client() as client:
+                        client.reembed()
                     time.sleep(dice.expovariate(1 / 0.1))
                 _kill(run, daemon)
             daemon = Daemon(run.nursery, store, "--provider", "openai", "--reembed", **environment)

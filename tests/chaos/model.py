@@ -489,7 +489,8 @@ class Load:
 
     def _work(self, writer: Writer, client: MessageClient) -> None:
         try:
-            writer.work(client, self._stop)
+            with client:
+                writer.work(client, self._stop)
         except BaseException as error:
             self._faults.append(error)
 

@@ -57,6 +57,8 @@ def become_daemon(order: dict[str, Any]) -> NoReturn:
 
 def load() -> None:
     """Loads all that a start would load, and every kernel."""
+    import openai  # noqa: F401
+
     from vikingd import serving  # noqa: F401
     from vikingd.retrieve import warm
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import grpc
 
-from chaos import light
+from chaos import light, wirefuzz
 from chaos.daemon import Daemon, Nursery, Wrong
 from vikingd.client import Boost, Draft, Mode, Passage, requests
 from vikingd.client.messages import MessageClient
@@ -143,8 +143,9 @@ def empty_elements(what: str, size: int, times: int = 1) -> Send:
 
 def boosts(row: Row) -> Iterator[None]:
     """A Retrieve with 24 boosts of 245 clauses each over 20,000 files."""
-    fill(row, 20_000, metadata={"n": 1, "lang": "en"})
-    clauses = {"$or": [{f"k{i}": {"$gte": i}} for i in range(244)]}
+    tags = [f"tag{i}" for i in range(20)]
+    fill(row, 20_000, metadata={"n": 1, "lang": "en", "tags": tags})
+    clauses = {"$or": [{"tags": {"$in": [f"no{i}"]}} for i in range(244)]}
     request = requests.retrieve(
         "lantern", mode=Mode.KEYWORD, top_k=10,
         boosts=[Boost(1.5, where=clauses) for _ in range(24)],
@@ -185,14 +186,15 @@ def refused(row: Row) -> Iterator[None]:
 
 
 def longest_line(row: Row) -> Iterator[None]:
-    """A value that is refused and logged."""
+    """Every text of every request with a value that is refused, and perhaps logged."""
     yield
-    for size in (30 * MIB, 4 * MIB - 4096):
-        for text in ("viking://" + "\x01" * size, "\u202e" * (size // 3), "'\\" * (size // 2)):
-            data = contexts_pb2.GetRequest(uri=text).SerializeToString()
-            row.call(f"{CONTEXTS}/Get", data)
-    longest = max((len(line) for line in row.daemon.said().splitlines()), default=0)
-    row.replies.append(f"longest line of the log {longest:,} characters")
+    longest, where = 0, ""
+    for name, path, data in wirefuzz.hostile_texts(lambda: "\x01" * (3 * MIB)):
+        row.call(path[1:], data)
+        lines = row.daemon.said().splitlines()[-1:]
+        if lines and len(lines[0]) > longest:
+            longest, where = len(lines[0]), name
+    row.replies[:] = [f"longest line of the log {longest:,} characters, of {where}"]
 
 
 def heavy_calls() -> list[tuple[str, bytes]]:
@@ -287,7 +289,7 @@ ROWS: dict[str, Send] = {
     "8 times 4 MiB of empty contexts at once": empty_elements("Put", 4 * MIB - 64, 8),
     "Retrieve, 24 boosts of 245 clauses, 20,000 files": boosts,
     "24 refused requests of 30 and 4 MiB": refused,
-    "refused values of 30 and 4 MiB in the log": longest_line,
+    "3 MiB of control characters in each text of each request": longest_line,
     "64 clients of heavy legal calls": heavy_clients,
     "Put of 14 files of nested lists": nested_lists,
     "Move of 100,000 contexts": large_move,

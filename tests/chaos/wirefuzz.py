@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from google.protobuf import struct_pb2, timestamp_pb2
@@ -119,6 +119,50 @@ def corpus() -> dict[str, list[Message]]:
     }  # fmt: skip
 
 
+def hostile_texts(text: Callable[[], str]) -> Iterator[tuple[str, str, bytes]]:
+    """Real requests with each of their texts replaced: the field, the method, the bytes."""
+    real = corpus()
+    for path in methods():
+        for number, message in enumerate(real[_name(path)]):
+            for field in _texts(message):
+                changed = type(message)()
+                changed.CopyFrom(message)
+                _replace(changed, field, text())
+                yield f"{_name(path)} {number} {'.'.join(field)}", path, changed.SerializeToString()
+
+
+def _texts(message: Message) -> Iterator[tuple[str, ...]]:
+    """Paths of the texts that messages of this kind have, with those below what this one has."""
+    for field in message.DESCRIPTOR.fields:
+        if field.type == FieldDescriptor.TYPE_STRING:
+            yield (field.name,)
+        elif field.type == FieldDescriptor.TYPE_MESSAGE and not _is_map(field):
+            value: Any = getattr(message, field.name)
+            for below in list(value)[:1] if field.is_repeated else [value]:
+                if field.is_repeated or message.HasField(field.name):
+                    yield from ((field.name, *rest) for rest in _texts(below))
+        elif _is_map(field) and getattr(message, field.name):
+            yield (field.name,)
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return bool(field.message_type and field.message_type.GetOptions().map_entry)
+
+
+def _replace(message: Any, path: tuple[str, ...], text: str) -> None:
+    name, *rest = path
+    value = getattr(message, name)
+    field = message.DESCRIPTOR.fields_by_name[name]
+    if rest:
+        _replace(value[0] if field.is_repeated else value, tuple(rest), text)
+    elif _is_map(field):
+        value[text].string_value = text
+    elif field.is_repeated:
+        value[:] = [text]
+    else:
+        setattr(message, name, text)
+
+
 def random_message(kind: type[Message], dice: random.Random, depth: int = 0) -> Message:
     """A message with random values of the right types."""
     if kind is struct_pb2.Struct:
@@ -127,7 +171,7 @@ def random_message(kind: type[Message], dice: random.Random, depth: int = 0) -> 
     for field in message.DESCRIPTOR.fields:
         if dice.random() < (0.55 if depth < 3 else 0.9):
             continue
-        if field.message_type and field.message_type.GetOptions().map_entry:
+        if _is_map(field):
             continue
         count = dice.choice((1, 1, 2, 5, 40)) if field.is_repeated else 1
         for _ in range(count if depth < 4 else 0):
