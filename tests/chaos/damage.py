@@ -335,10 +335,11 @@ def cut_off(case: Case, revision: int, found: model.World) -> bool:
 
 
 def other_world(client: MessageClient, case: Case) -> model.World | None:
-    """What another store's writer wrote, where all of it is there and nothing of this one's."""
-    mine, others = case.template.writer, case.other.writer
-    found = others.read(client)
-    is_other = not others.world.differences(found) and mine.read(client) == model.World()
+    """What another store's writer had written at a revision, where nothing of this one's stands."""
+    mine, others = case.template.writer, case.other
+    revision, found = client.stats().revision, others.writer.read(client)
+    known = [world for at, world in others.history if at <= revision]
+    is_other = not known[-1].differences(found) and mine.read(client) == model.World()
     return found if is_other else None
 
 
