@@ -41,11 +41,13 @@ OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists
 
 
 def methods() -> dict[str, type[Message]]:
-    """All RPCs, as /package.Service/Method, with the classes of their requests."""
+    """All RPCs but streams, as /package.Service/Method, with the classes of their requests."""
     found = {}
     for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2):
         for service in file.DESCRIPTOR.services_by_name.values():
             for method in service.methods:
+                if method.server_streaming or method.client_streaming:
+                    continue
                 found[f"/{service.full_name}/{method.name}"] = GetMessageClass(method.input_type)
     return found
 
@@ -123,7 +125,7 @@ def hostile_texts(text: Callable[[], str]) -> Iterator[tuple[str, str, bytes]]:
     """Real requests with each of their texts replaced: the field, the method, the bytes."""
     real = corpus()
     for path in methods():
-        for number, message in enumerate(real[_name(path)]):
+        for number, message in enumerate(real.get(_name(path), ())):
             for field in _texts(message):
                 changed = type(message)()
                 changed.CopyFrom(message)
