@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos import model, templates
+from chaos import model, templates, worlds
 from chaos.common import Run
 from chaos.daemon import Daemon, Wrong, eventually
 from chaos.templates import SMALL, Template
@@ -324,26 +324,26 @@ def compare(client: MessageClient, case: Case, damaged: Path, *, probed: bool = 
     return "undetectable value" if client.verify().ok else "told by verify"
 
 
-def cut_off(case: Case, revision: int, found: model.World) -> bool:
+def cut_off(case: Case, revision: int, found: worlds.World) -> bool:
     """Whether what was found is just what stood at an earlier revision."""
     if revision >= case.template.writer.revision:
         return False
     if revision <= 1:
-        return found == model.World()
+        return found == worlds.World()
     known = [world for at, world in case.template.history if at <= revision]
     return bool(known) and not known[-1].differences(found)
 
 
-def other_world(client: MessageClient, case: Case) -> model.World | None:
+def other_world(client: MessageClient, case: Case) -> worlds.World | None:
     """What another store's writer had written at a revision, where nothing of this one's stands."""
     mine, others = case.template.writer, case.other
     revision, found = client.stats().revision, others.writer.read(client)
     known = [world for at, world in others.history if at <= revision]
-    is_other = not known[-1].differences(found) and mine.read(client) == model.World()
+    is_other = not known[-1].differences(found) and mine.read(client) == worlds.World()
     return found if is_other else None
 
 
-def consistent(client: MessageClient, writer: model.Writer, world: model.World) -> None:
+def consistent(client: MessageClient, writer: model.Writer, world: worlds.World) -> None:
     """Index and store agree on a world that is not the newest one."""
     other = model.Writer(writer.number, 0)
     other.worlds = [world]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from embed_helpers import Endpoint
 
-from chaos import model
+from chaos import model, worlds
 from chaos.common import Run
 from chaos.daemon import Daemon, Wrong
 from vikingd.client import ClientError
@@ -101,7 +101,7 @@ def reembed(run: Run, number: int, directory: Path) -> None:
     endpoint = Endpoint()
     environment = {
         **SMALL, "OPENAI_API_KEY": "none", "VIKINGD_EMBEDDING__OPENAI_BASE_URL": endpoint.url,
-        "VIKINGD_EMBEDDING__DIMENSION": str(model.DIMENSION), "NO_PROXY": "127.0.0.1",
+        "VIKINGD_EMBEDDING__DIMENSION": str(worlds.DIMENSION), "NO_PROXY": "127.0.0.1",
     }  # fmt: skip
     try:
         for life in range(6):

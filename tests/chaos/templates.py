@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos import model
+from chaos import model, worlds
 from chaos.common import Run
 from chaos.daemon import Daemon, Wrong
 from vikingd.client import Method, Mode
@@ -36,7 +36,7 @@ class Template:
     store: Path
     older: Path
     writer: model.Writer
-    history: list[tuple[int, model.World]]
+    history: list[tuple[int, worlds.World]]
     base_revision: int
     answers: list[Answer]
 
@@ -85,16 +85,16 @@ def answers(client: MessageClient) -> list[Answer]:
     for number in range(4):
         for method in (Method.EXHAUSTIVE, Method.EXACT):
             reply = client.find(
-                "the harbour light", vector=model.vector(number), limit=1000, method=method
+                "the harbour light", vector=worlds.vector(number), limit=1000, method=method
             )
             found.append({match.uri: match.score for match in reply.resources})
         items = client.retrieve(
-            "night tide", vector=model.vector(number), mode=Mode.HYBRID, top_k=1000
+            "night tide", vector=worlds.vector(number), mode=Mode.HYBRID, top_k=1000
         ).items
         found.append({f"{item.uri}#{item.passage}": item.score for item in items})
     reply = client.find("boats come home", limit=1000)
     found.append({match.uri: match.score for match in reply.resources})
-    client.find("", vector=model.vector(5), limit=20, method=Method.BEST_FIRST)
+    client.find("", vector=worlds.vector(5), limit=20, method=Method.BEST_FIRST)
     found.append({context.uri: float(context.revision) for context in client.tree("")})
     return found
 

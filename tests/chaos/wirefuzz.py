@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from chaos import model
+from chaos import worlds
 from vikingd.client import requests
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.contexts_pb2 import ContextInput
@@ -57,12 +57,12 @@ def corpus() -> dict[str, list[Message]]:
     where = requests.struct({"$or": [{"n": {"$gte": 3}}, {"lang": {"$in": ["en", "zh"]}}]})
     find = requests.find("harbour light", limit=5)
     full = retrieval_pb2.FindRequest(
-        query="harbour", vector=model.vector(1), target_uri="viking://resources", limit=20,
+        query="harbour", vector=worlds.vector(1), target_uri="viking://resources", limit=20,
         context_types=[1, 2, 3], levels=3, score_threshold=0.1, where=where, alpha=0.5, trace=True,
         method=2, max_directories=8,
     )  # fmt: skip
     retrieve = retrieval_pb2.RetrieveRequest(
-        query="harbour", vector=model.vector(2), where=where, top_k=10, include=[1, 2, 3],
+        query="harbour", vector=worlds.vector(2), where=where, top_k=10, include=[1, 2, 3],
         diversity=0.3, boosts=[retrieval_pb2.Boost(uri_prefix=URIS[2], where=where, factor=2)],
         optional_clauses=["lang"], debug=True, rrf=retrieval_pb2.Rrf(k=60, vector_weight=1),
     )  # fmt: skip
@@ -76,7 +76,7 @@ def corpus() -> dict[str, list[Message]]:
         uri=URIS[0], abstract="boats", overview="harbour", content=content, title="Boats",
         time=when,
         metadata=requests.struct({"n": 1, "lang": "en", "tags": ["a", {"b": None}]}),
-        passages=[contexts_pb2.Passage(section="Head", start=0, end=9, vector=model.vector(3))],
+        passages=[contexts_pb2.Passage(section="Head", start=0, end=9, vector=worlds.vector(3))],
     )  # fmt: skip
     return {
         "Find": [find, full],
@@ -201,7 +201,7 @@ def _scalar(field: FieldDescriptor, dice: random.Random) -> Any:
     if field.type == kinds.TYPE_STRING:
         return dice.choice(URIS if "uri" in field.name and dice.random() < 0.8 else STRINGS)
     if field.type == kinds.TYPE_BYTES:
-        return dice.choice((b"", model.vector(7), model.vector(8)[:-1], b"\xff" * 64, bytes(64)))
+        return dice.choice((b"", worlds.vector(7), worlds.vector(8)[:-1], b"\xff" * 64, bytes(64)))
     if field.type == kinds.TYPE_BOOL:
         return dice.random() < 0.5
     if field.type == kinds.TYPE_ENUM:
