@@ -1,0 +1,8 @@
+"""A harness that hurts a real daemon and compares it with a model of what it acknowledged."""
+
+import sys
+from pathlib import Path
+
+_TESTS = str(Path(__file__).parents[1])
+if _TESTS not in sys.path:
+    sys.path.insert(0, _TESTS)  # modules say `from chaos import ...`, as tests do of their helpers

@@ -1,0 +1,119 @@
+"""`python -m tests.chaos`: hurts a daemon for some minutes and compares it with a model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from chaos import damage, disk, files, fuzz, kills, power, table
+from chaos.common import Run
+from chaos.daemon import Nursery
+
+KINDS: dict[str, Callable[[Run], None]] = {
+    kills.KIND: kills.run,
+    power.KIND: power.run,
+    damage.KIND: damage.run,
+    files.KIND: files.run,
+    disk.KIND: disk.run,
+    fuzz.KIND: fuzz.run,
+}
+_MOST_TOLD = 30  # failures at the end
+SHARES = {kills.KIND: 6, power.KIND: 3, damage.KIND: 6, files.KIND: 3, disk.KIND: 3, fuzz.KIND: 5}
+"""Of the time, for each kind."""
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("command", nargs="?", choices=["run", "table"], default="run",
+                        help="table: what one request does to others, as Markdown")  # fmt: skip
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long, all kinds together")
+    parser.add_argument("--seed", type=int, default=1, help="of all dice")
+    parser.add_argument("--only", action="append", metavar="KIND",
+                        help=f"one of {', '.join(KINDS)}; may be repeated; of a table, what the "
+                        "names of its rows contain")  # fmt: skip
+    parser.add_argument("--first", type=int, default=0, help="number of the first step")
+    parser.add_argument("--steps", type=int, default=0, help="at most so many steps of a kind")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a failure")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--directory", type=Path, help="where the stores lie; else a new one")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Runs the kinds one after the other; 1 where something was wrong, 130 after Ctrl-C."""
+    given = arguments()
+    if given.command == "table":
+        table.run((given.only or [""])[0])
+        return 0
+    wanted = given.only or list(KINDS)
+    if unknown := set(wanted) - KINDS.keys():
+        print(f"--only: there is no {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    directory = given.directory or Path(tempfile.mkdtemp(prefix="vikingd-chaos-"))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupted = False
+    with Nursery() as nursery:
+        run = Run(nursery, given.seed, directory, given.first, given.steps, given.keep_going)
+        whole, seconds = sum(SHARES[kind] for kind in wanted), given.minutes * 60
+        finished = threading.Event()
+        if not given.json:
+            threading.Thread(target=progress, args=(run, finished), daemon=True).start()
+        try:
+            for kind in wanted:
+                run.until = time.monotonic() + seconds * SHARES[kind] / whole
+                KINDS[kind](run)
+        except KeyboardInterrupt:
+            interrupted = True
+        finished.set()
+    report(run, given.json)
+    if not run.failures and not given.directory:
+        shutil.rmtree(directory, ignore_errors=True)
+    return 130 if interrupted else int(bool(run.failures))
+
+
+def progress(run: Run, finished: threading.Event) -> None:
+    """Shows on a terminal what was done so far."""
+    while not finished.wait(1) and sys.stderr.isatty():
+        if run.counts:
+            kind = list(run.counts)[-1]
+            print(f"\r\x1b[K{line(run, kind)}"[:160], end="", file=sys.stderr, flush=True)
+
+
+def line(run: Run, kind: str) -> str:
+    """The figures of a kind."""
+    return f"{kind}: " + ", ".join(f"{what} {n:,}" for what, n in run.counts[kind].items())
+
+
+def report(run: Run, as_json: bool) -> None:
+    """Prints the figures of all kinds, and what was wrong."""
+    if as_json:
+        failures = [
+            {"kind": f.kind, "step": f.step, "message": f.message, "directory": str(f.directory)}
+            for f in run.failures
+        ]
+        counts = {kind: dict(counter) for kind, counter in run.counts.items()}
+        print(json.dumps({"seed": run.seed, "counts": counts, "failures": failures}))
+        return
+    for kind in run.counts:
+        print(line(run, kind))
+    for failure in run.failures[:_MOST_TOLD]:
+        what = failure.message.splitlines()[0][:300]
+        print(f"WRONG {failure.kind}, step {failure.step}: {what}")
+        print(
+            f"  again: python -m tests.chaos --only {failure.kind} --seed {run.seed} "
+            f"--first {failure.step.split()[0]} --steps 1; kept in {failure.directory}"
+        )
+    print(f"seed {run.seed}: {'WRONG' if run.failures else 'nothing wrong'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

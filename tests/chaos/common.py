@@ -1,0 +1,99 @@
+"""What the kinds of harm share: time, dice, counters, and how a failure is told."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chaos.daemon import Nursery, Wrong
+from vikingd.client import ClientError
+
+
+@dataclass
+class Failure:
+    """Something that must never be."""
+
+    kind: str
+    step: str
+    message: str
+    directory: Path | None
+
+
+@dataclass
+class Run:
+    """One run of the harness.
+
+    Attributes:
+        seed: what all dice are thrown from.
+        until: by time.monotonic, when a kind has to end.
+        first: the number of the step that a kind begins with.
+        steps: at most so many of a kind; 0 for no limit.
+        keep_going: go on after a failure.
+    """
+
+    nursery: Nursery
+    seed: int
+    directory: Path
+    first: int = 0
+    steps: int = 0
+    keep_going: bool = False
+    until: float = 0.0
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    templates: list[Any] = field(default_factory=list)  # see templates.pair
+
+    def dice(self, *names: object) -> random.Random:
+        """Dice that fall alike for the same seed and names."""
+        return random.Random("/".join(map(str, (self.seed, *names))))
+
+    def count(self, kind: str, what: str, by: int = 1) -> None:
+        """Counts something, or notes the most where `what` says so."""
+        counter = self.counts.setdefault(kind, Counter())
+        counter[what] += by
+
+    def most(self, kind: str, what: str, value: int) -> None:
+        """Notes the most of something."""
+        counter = self.counts.setdefault(kind, Counter())
+        counter[what] = max(counter[what], value)
+
+    def step_numbers(self, kind: str) -> Iterator[int]:
+        """Numbers of steps while there is time."""
+        number = self.first
+        while time.monotonic() < self.until:
+            if self.steps and number >= self.first + self.steps:
+                return
+            if self.failures and not self.keep_going:
+                return
+            self.count(kind, "steps")
+            yield number
+            number += 1
+
+    @contextmanager
+    def step(self, kind: str, name: str, directory: Path) -> Iterator[None]:
+        """One step: what is wrong in it is told, and its directory kept; else it is removed."""
+        try:
+            yield
+        except (Wrong, ClientError) as error:
+            self.nursery.kill_all()
+            self.failed(kind, name, f"{type(error).__name__}: {error}", directory)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+            self.nursery.discard_logs(directory.name)
+
+    def failed(self, kind: str, name: str, message: str, directory: Path | None) -> None:
+        """Notes and tells a failure."""
+        self.count(kind, "WRONG")
+        self.failures.append(Failure(kind, name, message, directory))
+        print(
+            f"\nWRONG {kind}, --seed {self.seed}, step {name}, kept in {directory}, logs in "
+            f"{self.nursery.logs}\n{message}\n",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip

@@ -1,0 +1,273 @@
+"""Daemons that are started, watched, killed, and whose every word is read."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from vikingd.client.messages import MessageClient
+
+SECONDS = 60.0  # that a start or an end may take on a busy machine; more is a hang
+CALL = 30.0  # seconds that a call may take; more is a hang
+BAD_WORDS = re.compile(
+    r"Traceback|Fatal Python error|Segmentation fault|code=INTERNAL|code=UNKNOWN"
+    r"|Exception ignored|core dumped"
+)
+_SERVING = re.compile(r"serving on (\S+)")
+_LOGGED = re.compile(r"^timestamp=\S+ level=\S+ ")
+MOST_LOGGED = 16 << 10  # bytes of one line
+
+
+class Wrong(Exception):
+    """The daemon did what it must never do."""
+
+
+class Nursery:
+    """The process that forks daemons, see nursery.py."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("nursery.py"))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        self.logs = Path(tempfile.mkdtemp(prefix="vikingd-chaos-logs-"))
+        self._running: set[int] = set()
+        self._started: queue.Queue[int] = queue.Queue()
+        self._starting = threading.Lock()
+        self._changed = threading.Condition()
+        self._codes: dict[int, int] = {}
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            raise RuntimeError("the nursery of daemons did not start")
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            record = json.loads(line)
+            if "started" in record:
+                with self._changed:
+                    self._codes.pop(record["started"], None)
+                    self._running.add(record["started"])
+                self._started.put(record["started"])
+            else:
+                with self._changed:
+                    self._codes[record["ended"]] = record["code"]
+                    self._running.discard(record["ended"])
+                    self._changed.notify_all()
+
+    def start(self, order: dict[str, Any]) -> int:
+        """Starts a daemon; its process id."""
+        assert self._process.stdin is not None
+        with self._starting:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            return self._started.get(timeout=SECONDS)
+
+    def code(self, pid: int) -> int | None:
+        """The exit code of a daemon that has ended, minus the signal that ended it."""
+        return self._codes.get(pid)
+
+    def wait(self, pid: int, seconds: float) -> int | None:
+        """Waits for the end of a daemon; its exit code, None where it runs on."""
+        with self._changed:
+            self._changed.wait_for(lambda: pid in self._codes, seconds)
+            return self._codes.get(pid)
+
+    def kill_all(self) -> None:
+        """Ends all daemons that run."""
+        with self._changed:
+            for pid in self._running:
+                os.kill(pid, signal.SIGKILL)
+            self._changed.wait_for(lambda: not self._running, SECONDS)
+
+    def discard_logs(self, name: str) -> None:
+        """Removes what daemons said whose stores lie in a directory of this name."""
+        for path in self.logs.glob(f"{name}-*"):
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Ends it and its daemons."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(SECONDS)
+        if not any(self.logs.iterdir()):
+            self.logs.rmdir()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_numbers = itertools.count(1)
+
+
+class Daemon:
+    """A vikingd on a store, as a process of its own.
+
+    Args:
+        nursery: what starts it.
+        store: its directory.
+        options: more of `vikingd serve`; they win over the first ones.
+        fresh: begin with a new interpreter, not with a fork.
+        address_space: bytes of memory that it may map; 0 for no limit.
+        environment: its variables VIKINGD_*.
+    """
+
+    def __init__(
+        self,
+        nursery: Nursery,
+        store: Path,
+        *options: str,
+        fresh: bool = False,
+        address_space: int = 0,
+        **environment: str,
+    ) -> None:
+        self.store = store
+        self._nursery = nursery
+        name = f"{store.parent.name}-{store.name}-{next(_numbers):06d}"
+        self.out, self.err = nursery.logs / f"{name}.out", nursery.logs / f"{name}.err"
+        arguments = ["serve", "--path", str(store), "--config", os.devnull, "--provider", "none",
+                     "--listen", "127.0.0.1:0", "--log-level", "info", *options]  # fmt: skip
+        self.started = time.monotonic()
+        self.pid = nursery.start({
+            "arguments": arguments, "environment": environment, "out": str(self.out),
+            "err": str(self.err), "fresh": fresh, "address_space": address_space,
+        })  # fmt: skip
+        self._killed = False
+        self._address = ""
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, None while it runs."""
+        return self._nursery.code(self.pid)
+
+    def is_serving(self) -> bool:
+        """Waits until it serves, True, or has ended, False.
+
+        Raises:
+            Wrong: neither came.
+        """
+        pause = 0.002
+        while not self._address:
+            ended = self.code is not None
+            found = _SERVING.search(self.out.read_text()) if self.out.exists() else None
+            if found:
+                self._address = found[1]
+            elif ended:
+                return False
+            elif time.monotonic() - self.started > SECONDS + 60 * self.is_compiling():
+                raise Wrong(f"the start hangs: {self.said()[-400:]}")
+            time.sleep(pause)
+            pause = min(pause * 1.3, 0.02)
+        return True
+
+    def is_compiling(self) -> bool:
+        """Whether it makes its kernels, once for each version of their code."""
+        return "compiling kernels" in self.said()
+
+    @property
+    def address(self) -> str:
+        """Where it listens.
+
+        Raises:
+            Wrong: it has ended before.
+        """
+        if not self.is_serving():
+            raise Wrong(f"the start ended with {self.code}: {self.said()[-400:]}")
+        return self._address
+
+    def client(self, timeout: float = CALL) -> MessageClient:
+        """A connection of its own."""
+        return MessageClient(self.address, timeout, retries=False)
+
+    def said(self) -> str:
+        """All that it wrote on standard error."""
+        return self.err.read_text(errors="replace") if self.err.exists() else ""
+
+    def message(self) -> str:
+        """What it said last that is no line of its log."""
+        lines = [line for line in self.said().splitlines() if not _LOGGED.match(line)]
+        return lines[-1] if lines else ""
+
+    def kill(self) -> None:
+        """Kill -9."""
+        self._killed = True
+        if self.code is None:
+            os.kill(self.pid, signal.SIGKILL)
+        self._gone()
+        self.check()
+
+    def stop(self) -> None:
+        """SIGTERM, which it must obey."""
+        if self.code is None:
+            os.kill(self.pid, signal.SIGTERM)
+        self._gone()
+        self.check()
+
+    def _gone(self) -> None:
+        if self._nursery.wait(self.pid, SECONDS) is None:
+            os.kill(self.pid, signal.SIGKILL)
+            raise Wrong("it does not end on a signal")
+
+    def signal(self, number: int) -> None:
+        """Sends it a signal."""
+        os.kill(self.pid, number)
+
+    def discard(self) -> None:
+        """Forgets what it said."""
+        self.out.unlink(missing_ok=True)
+        self.err.unlink(missing_ok=True)
+
+    def check(self, *, may_refuse: bool = False) -> None:
+        """Raises Wrong for a word or an exit code that must never be.
+
+        `may_refuse`: exit code 1 with one line of a message is right.
+        """
+        said = self.said()
+        if bad := BAD_WORDS.search(said):
+            raise Wrong(f"it said: {said[max(0, bad.start() - 200) :][:3000]}")
+        long = max(map(len, said.splitlines()), default=0)
+        if long > MOST_LOGGED:
+            raise Wrong(f"it wrote a line of {long:,} characters")
+        code = self.code
+        if code is None or code == 0 or (code == -signal.SIGKILL and self._killed):
+            return
+        if may_refuse and code == 1 and self.message().startswith("vikingd:"):
+            return
+        name = signal.Signals(-code).name if code < 0 else str(code)
+        raise Wrong(f"it ended with {name}: {said[-600:]}")
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of memory: VmRSS now, VmHWM at most."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        found = {}
+        for line in lines:
+            name, _, value = line.partition(":")
+            if name in ("VmRSS", "VmHWM"):
+                found[name] = int(value.split()[0]) << 10
+        return found
+
+
+def eventually(holds: Callable[[], bool], seconds: float) -> bool:
+    """Waits until something holds; whether it did in time."""
+    until = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,143 @@
+"""Files that change under a daemon that runs: truncated, replaced, deleted.
+
+It has to end with a message or to answer right. A mapped file that is overwritten in place with
+something of the same size is out of scope: no process can see that.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from pathlib import Path
+
+from chaos import damage, model, templates
+from chaos.common import Run
+from chaos.daemon import Daemon, Wrong, eventually
+from chaos.damage import ACCEPT, DATABASE, REFUSALS, Case
+from chaos.templates import SMALL
+from vikingd.client import ClientError
+
+KIND = "files"
+_GRACE = 3.0  # seconds after which a database that is gone has to be noticed
+_ASKED = 1.2  # seconds of calls after a change
+
+
+def run(run: Run) -> None:
+    """Changes files until the time is over."""
+    pair = templates.pair(run)
+    for number in run.step_numbers(KIND):
+        dice = run.dice(KIND, number)
+        at = dice.randrange(2)
+        directory = run.directory / f"files-{number}"
+        case = Case(pair[at], pair[1 - at], directory / "store")
+        shutil.copytree(case.template.store, case.store)
+        with run.step(KIND, str(number), directory):
+            run.count(KIND, "directories")
+            try:
+                run.count(KIND, change_and_ask(run, case, dice))
+            except Wrong as error:
+                raise Wrong(f"{case.what}: {error}") from error
+
+
+def change(case: Case, dice: random.Random) -> None:
+    """Changes one file, or all of the database."""
+    names = damage.files_of(case.store)
+    index = [name for name in names if name.startswith("index/")]
+    database = [name for name in names if name in DATABASE]
+    if dice.random() < 0.2:
+        for name in database:
+            (case.store / name).unlink()
+        case.what = "store.sqlite3 deleted with all that belongs to it"
+        return
+    if dice.random() < 0.1:
+        shutil.rmtree(case.store / "index")
+        case.what = "index deleted"
+        return
+    name = dice.choice(index if dice.random() < 0.6 else database)
+    path = case.store / name
+    kind = dice.choice(("truncated", "truncated", "emptied", "deleted", "replaced"))
+    if kind == "truncated":
+        left = dice.randrange(max(1, path.stat().st_size))
+        os.truncate(path, left)
+        kind += f" to {left}"
+    elif kind == "emptied":
+        os.truncate(path, 0)
+    elif kind == "deleted":
+        path.unlink()
+    else:
+        by = damage.counterpart(case.other.store, name) or case.store / dice.choice(names)
+        scratch = path.with_name("scratch")
+        shutil.copyfile(by, scratch)
+        scratch.rename(path)
+    case.what = f"{name} {kind}"
+
+
+def change_and_ask(run: Run, case: Case, dice: random.Random) -> str:
+    """Changes files below a daemon; how it took that.
+
+    Raises:
+        Wrong: it answered what is wrong, lost what it acknowledged, or ended without a message.
+    """
+    daemon = Daemon(run.nursery, case.store, **SMALL)
+    run.count(KIND, "starts")
+    writer = case.template.writer.copy()
+    with daemon.client() as client:
+        if dice.random() < 0.7:
+            model.check(client, [writer], dice)
+        change(case, dice)
+        outcome = "right"
+        changed = time.monotonic()
+        try:
+            while time.monotonic() - changed < _ASKED:
+                model.check_words(client, [writer], dice)
+            if dice.random() < 0.5:
+                client.optimize()
+            if case.is_of_database:
+                time.sleep(_GRACE)
+            damage.same_answers(client, case)
+            damage.put_probe(client)
+        except ClientError as error:
+            if error.code.name == "UNAVAILABLE":
+                if not eventually(lambda: daemon.code is not None, 5):
+                    raise Wrong(f"a call was refused with UNAVAILABLE: {error}") from None
+                outcome = "ended with a message"
+                if daemon.code == 0 or not daemon.message().startswith("vikingd:"):
+                    raise Wrong(
+                        f"it ended with {daemon.code}, saying {daemon.message()!r}"
+                    ) from None
+            elif error.code.name in REFUSALS:
+                outcome = "call refused"
+            else:
+                raise Wrong(f"a call was refused with {error}") from None
+    daemon.kill() if outcome != "ended with a message" else daemon.check(may_refuse=True)
+    return f"{outcome}, {start_again(run, case, probed=outcome == 'right')}"
+
+
+def start_again(run: Run, case: Case, *, probed: bool) -> str:
+    """The next start on what was left."""
+    daemon = Daemon(run.nursery, case.store, **SMALL)
+    run.count(KIND, "starts")
+    if not daemon.is_serving():
+        daemon.check(may_refuse=True)
+        if probed:
+            raise Wrong(f"it took a write that the next start refuses: {daemon.message()}")
+        return "then refused until accepted" if ACCEPT in daemon.message() else "then refused"
+    with daemon.client() as client:
+        try:
+            if probed and not client.get(damage.PROBE).context.content:
+                raise Wrong("a write after the change is lost")
+            outcome = damage.compare(client, case, _copy(case.store), probed=probed)
+        except ClientError as error:
+            if probed:
+                raise Wrong(f"a write after the change is lost: {error}") from None
+            return f"then {damage.refused(daemon, error)}"
+    daemon.kill()
+    return f"then {outcome}"
+
+
+def _copy(store: Path) -> Path:
+    copy = store.with_name("damaged")
+    shutil.rmtree(copy, ignore_errors=True)
+    return shutil.copytree(store, copy)
