@@ -417,8 +417,10 @@ class Engine:
         """The embedder's model, by its name."""
         return self._provider.model
 
-    def reembed(self, uri: str) -> Future[Committed]:
-        """Drops the vectors of a subtree, so that the worker makes them anew.
+    def reembed(self, uri: str, after: str = "") -> Future[Committed]:
+        """Drops vectors of a part of a subtree, so that the worker makes them anew.
+
+        See Store.drop_vectors.
 
         Raises:
             InvalidField: there is no embedder, so that they would be lost.
@@ -426,7 +428,7 @@ class Engine:
         store = self._writable
         if self.query_embedder is None:
             raise InvalidField("target_uri", "there is no embedder to make its vectors anew")
-        return store.drop_vectors(uri)
+        return store.drop_vectors(uri, after)
 
     # Admin
 

@@ -434,3 +434,4 @@ class Committed:
     count: int = 0
     text_ids: tuple[int, ...] = ()  # of a put: texts that wait for their vector
     entries: tuple[Entry, ...] = ()  # of a reinforcement: as they are now
+    last: str = ""  # of a part of a subtree: its last URI; "" at the end

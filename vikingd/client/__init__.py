@@ -49,6 +49,7 @@ from vikingd.client.errors import (
     StoreInUse,
     StoreMismatch,
     TimedOut,
+    TooLarge,
     Unreachable,
     Unsendable,
 )
@@ -220,6 +221,7 @@ __all__ = [
     "StoreInUse",
     "StoreMismatch",
     "TimedOut",
+    "TooLarge",
     "TracedDirectory",
     "TracedMean",
     "TypedQuery",

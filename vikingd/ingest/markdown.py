@@ -17,7 +17,7 @@ MAX_HEADING = 120
 """Characters of a heading that a section path takes."""
 
 MAX_STEPS = 1 << 17
-"""Most looks at a line that parsing one text may take: about a second."""
+"""Most looks at a line that parsing one text may take: one to three seconds."""
 
 _FREE_STEPS = 1024  # of any text, however short; documents take less than one in seven characters
 _WIDE = 256  # characters of a line that cost as much as a look at it

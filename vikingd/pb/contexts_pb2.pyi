@@ -391,7 +391,9 @@ class PutRequest(_message.Message):
     """
     @_builtins.property
     def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextInput]:
-        """1 to 1,000 contexts, each URI once."""
+        """1 to 1,000 contexts, each URI once. Several that come to more than 65,536 contexts, passages and
+        runs of 2,000 characters together are FAILED_PRECONDITION with the reason TOO_LARGE.
+        """
 
     def __init__(
         self,
@@ -444,7 +446,10 @@ class DeleteRequest(_message.Message):
     URIS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """1 to 1,000 URIs. One that isn't there is NOT_FOUND, and nothing is removed."""
+        """1 to 1,000 URIs. One that isn't there is NOT_FOUND, and nothing is removed. Nor is anything
+        where they have more than 50,000 contexts, passages and runs of 2,000 characters together:
+        FAILED_PRECONDITION with the reason TOO_LARGE. Remove their parts, one call after the other.
+        """
 
     def __init__(
         self,
@@ -494,7 +499,10 @@ class MoveRequest(_message.Message):
     SOURCE_URI_FIELD_NUMBER: _builtins.int
     DESTINATION_URI_FIELD_NUMBER: _builtins.int
     source_uri: _builtins.str
-    """What to move: a directory with all below it, or a file. Not a root."""
+    """What to move: a directory with all below it, or a file. Not a root. A subtree of more than
+    20,000 contexts, passages and runs of 2,000 characters together is FAILED_PRECONDITION with the
+    reason TOO_LARGE. Move its parts, one call after the other.
+    """
     destination_uri: _builtins.str
     """Its new name; must not exist, must not lie below the source. Directories above it come into
     being.

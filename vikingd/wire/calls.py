@@ -52,6 +52,7 @@ class Threads:
         self.embedding = ThreadPoolExecutor(4, "embed-query")
         self.store = ThreadPoolExecutor(4, "store")
         self.preparing = ThreadPoolExecutor(1, "prepare", let_finds_go_first)
+        self.preparing_small = ThreadPoolExecutor(1, "prepare-small", let_finds_go_first)
         self.admin = ThreadPoolExecutor(2, "admin")
         self.backlog = ThreadPoolExecutor(2, "backlog")
 
