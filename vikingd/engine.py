@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
@@ -334,6 +334,12 @@ class Engine:
             yield
         finally:
             self._listeners.remove(listener)
+
+    @contextmanager
+    def waiting_for_vectors(self) -> Iterator[None]:
+        """Within it a call waits for vectors, which are made at a higher priority then."""
+        with self._worker.waited_for() if self._worker is not None else nullcontext():
+            yield
 
     # Writing
 

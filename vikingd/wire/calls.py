@@ -166,7 +166,10 @@ async def vectors_there(
     if not text_ids:
         return 0
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
-    with engine.listening(lambda: loop.call_soon_threadsafe(changed.set)):
+    with (
+        engine.listening(lambda: loop.call_soon_threadsafe(changed.set)),
+        engine.waiting_for_vectors(),
+    ):
         try:
             async with _ahead_of(deadline):
                 while True:
