@@ -33,7 +33,7 @@ HOSTILE = {
     "lazy lines of quotations and lists": ("> - " * 9 + "a\n", "b\n" * 20),
     "lazy lines of nested lists": ("- " * 9 + "a\n", "b\n" * 20),
 }
-BRACKETS = ["[", "![", "[a][", "<![CDATA[", "[a](<b"]
+BRACKETS = ["[", "![", "[a][", "<![CDATA["]
 
 
 def seconds(content: str) -> float:
@@ -95,11 +95,11 @@ def test_dense_documents_are_still_parsed(content: str) -> None:
 
 
 @pytest.mark.parametrize("sign", BRACKETS)
-def test_headings_of_brackets_cost_about_as_much_as_words(sign: str) -> None:
+def test_headings_of_brackets_cost_no_more_than_emphasis(sign: str) -> None:
     """A bracket that is never closed is sought in all that follows."""
     heading = "# " + sign * (4000 // len(sign)) + "\n\n"
     plain = "# " + "*a b* " * (4000 // 6) + "\n\n"
-    assert seconds(heading * 8) < 10 * seconds(plain * 8) + 0.05
+    assert seconds(heading * 8) < seconds(plain * 8) + 0.02
 
 
 def test_headings_do_not_multiply_with_the_passages_below_them() -> None:

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
 
 from vikingd import uri as uris
 from vikingd.client.errors import TooLarge
-
-if TYPE_CHECKING:
-    from vikingd.client.contexts import DeleteResult
-    from vikingd.client.messages import MessageClient
-    from vikingd.client.sync import Client
-    from vikingd.pb.contexts_pb2 import DeleteResponse
-
-    Reply: TypeAlias = DeleteResult | DeleteResponse
+from vikingd.client.messages import MessageClient
+from vikingd.pb.contexts_pb2 import DeleteResponse
 
 MAX_DELETES = 1000
 """URIs that one call removes."""
 
 
-def delete_in_parts(client: Client | MessageClient, names: Sequence[str]) -> Iterator[Reply]:
+def delete_in_parts(client: MessageClient, names: Sequence[str]) -> Iterator[DeleteResponse]:
     """Delete contexts with all below them, and yield the reply of each call.
 
     What is too large for one call goes in parts, children first: others see what is left meanwhile,
