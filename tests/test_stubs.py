@@ -29,7 +29,7 @@ def test_a_fresh_generation_is_identical() -> None:
 
 @pytest.mark.parametrize(
     ("message", "field", "limit"),
-    [(*name.split("."), most.count) for name, most in TABLE.items() if most.count is not None]
+    [(*name.split("."), most.entries) for name, most in TABLE.items() if most.entries is not None]
     + [
         ("FindRequest", "where", MAX_CLAUSES),
         ("ContextInput", "passages", BUDGETS["passages"].most),

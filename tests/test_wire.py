@@ -63,9 +63,9 @@ from vikingd.pb import (
 )
 from vikingd.wire import decode, encode, recall, retrieve
 from vikingd.wire.calls import Deadline
-from vikingd.wire.contexts import INLINE_SIZE, prepared_contexts
 from vikingd.wire.errors import CODES, code_of, status_of
 from vikingd.wire.intake import fault_in
+from vikingd.wire.preparing import INLINE_SIZE, SMALL_SIZE, Slices
 
 FILE = "viking://resources/a.md"
 
@@ -256,7 +256,7 @@ def test_vectors_of_any_length_become_unit_vectors(scale: float) -> None:
 def put_fault(*contexts: contexts_pb2.ContextInput, dimension: int | None = 2) -> str:
     """The field under which a Put is refused."""
     with pytest.raises(InvalidField) as caught:
-        decode.put_drafts(contexts_pb2.PutRequest(contexts=contexts), dimension)
+        list(decode.put_drafts(contexts_pb2.PutRequest(contexts=contexts), dimension))
     return caught.value.field
 
 
@@ -374,16 +374,16 @@ def test_a_put_that_is_not_left_to_a_thread_takes_little_time(start: str, unit: 
 
     most = bisect_right(range(20_000), INLINE_SIZE, key=lambda n: decode.put_size(request(n))) - 1
     before = time.process_time()
-    prepared_contexts(request(most), None, Mock())
+    Slices(request(most), None, Mock()).do_slice()
     assert time.process_time() - before < 0.2
 
 
-def test_an_ordinary_text_of_some_pages_is_not_left_to_a_thread() -> None:
-    """It is cut in less time than it would wait for its turn there."""
+def test_an_ordinary_text_of_some_pages_does_not_queue_with_large_ones() -> None:
+    """It is cut in less time than a slice of theirs takes."""
     text = "# A heading\n\n" + f"{'Some words of a paragraph. ' * 4}\n\n" * 60
     context = contexts_pb2.ContextInput(uri=FILE, content=text)
     assert len(text) > 6000
-    assert decode.put_size(contexts_pb2.PutRequest(contexts=[context])) <= INLINE_SIZE
+    assert decode.put_size(contexts_pb2.PutRequest(contexts=[context])) <= SMALL_SIZE
 
 
 def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it(
@@ -396,7 +396,7 @@ def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it(
     cut = Mock(wraps=prepare)
     monkeypatch.setattr("vikingd.ingest.prepare.prepare", cut)
     with pytest.raises(errors.DeadlinePassed):
-        prepared_contexts(contexts_pb2.PutRequest(contexts=contexts), None, deadline)
+        Slices(contexts_pb2.PutRequest(contexts=contexts), None, deadline).do_slice()
     assert cut.call_count == 2
 
 
@@ -1005,5 +1005,5 @@ def test_each_vector_of_a_batch_stays_where_it_was_given() -> None:
     assert found == [(axis / 3).tobytes() for axis in axes]
     request.contexts[1].vector = bytes(16)
     with pytest.raises(InvalidField) as refused:
-        decode.put_drafts(request, None)
+        list(decode.put_drafts(request, None))
     assert refused.value.field == "contexts[1].vector"

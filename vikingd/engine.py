@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
@@ -336,6 +336,12 @@ class Engine:
         finally:
             self._listeners.remove(listener)
 
+    @contextmanager
+    def waiting_for_vectors(self) -> Iterator[None]:
+        """Within it a call waits for vectors, which are made at a higher priority then."""
+        with self._worker.waited_for() if self._worker is not None else nullcontext():
+            yield
+
     # Writing
 
     @property
@@ -428,8 +434,10 @@ class Engine:
         """The embedder's model, by its name."""
         return self._provider.model
 
-    def reembed(self, uri: str) -> Future[Committed]:
-        """Drops the vectors of a subtree, so that the worker makes them anew.
+    def reembed(self, uri: str, after: str = "") -> Future[Committed]:
+        """Drops vectors of a part of a subtree, so that the worker makes them anew.
+
+        See Store.drop_vectors.
 
         Raises:
             InvalidField: there is no embedder, so that they would be lost.
@@ -437,7 +445,7 @@ class Engine:
         store = self._writable
         if self.query_embedder is None:
             raise InvalidField("target_uri", "there is no embedder to make its vectors anew")
-        return store.drop_vectors(uri)
+        return store.drop_vectors(uri, after)
 
     # Admin
 

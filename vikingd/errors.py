@@ -89,6 +89,15 @@ class Overloaded(VikingError):
         self.retry_after = retry_after
 
 
+class TooLarge(VikingError):
+    """A call asks for more than others can wait for; nothing was changed.
+
+    The message names the size and the limit. Its parts can be asked for.
+    """
+
+    reason = "TOO_LARGE"
+
+
 class RevisionDiffers(VikingError):
     """A context has another revision than the caller expects; nothing was changed."""
 

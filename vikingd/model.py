@@ -445,6 +445,7 @@ class Committed:
     text_ids: tuple[int, ...] = ()  # of a put: texts that wait for their vector
     entries: tuple[Entry, ...] = ()  # of a reinforcement: as they are now
     reply: bytes = b""  # of a repeated call: the answer that the first one got
+    last: str = ""  # of a part of a subtree: its last URI; "" at the end
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ from vikingd.client.errors import (
     StoreInUse,
     StoreMismatch,
     TimedOut,
+    TooLarge,
     Unreachable,
     Unsendable,
 )
@@ -222,6 +223,7 @@ __all__ = [
     "StoreInUse",
     "StoreMismatch",
     "TimedOut",
+    "TooLarge",
     "TracedDirectory",
     "TracedMean",
     "TypedQuery",

@@ -81,6 +81,10 @@ class Overloaded(ClientError):
     """A queue of the daemon is full; `retry_after` says when to repeat the call."""
 
 
+class TooLarge(ClientError):
+    """A call asks for more than others can wait for; ask for its parts, one after the other."""
+
+
 class RevisionDiffers(ClientError):
     """A context has another revision than the caller expects; nothing was changed."""
 
@@ -163,6 +167,7 @@ _BY_REASON: dict[str, type[ClientError]] = {
     "REVISION_NOT_REACHED": RevisionNotReached,
     "DEADLINE_PASSED": DeadlinePassed,
     "OVERLOADED": Overloaded,
+    "TOO_LARGE": TooLarge,
     "REVISION_DIFFERS": RevisionDiffers,
     "STOPPING": Stopping,
     "EMBEDDER_FAILED": EmbedderFailed,

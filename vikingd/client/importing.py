@@ -18,6 +18,7 @@ from vikingd.client.domain import entry_of, micros
 from vikingd.client.errors import ClientError
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
+from vikingd.client.removing import MAX_DELETES, delete_in_parts
 from vikingd.client.requests import context_input
 from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import fault
@@ -31,7 +32,6 @@ from vikingd.text import without_layout
 MAX_COUNT = 100  # the daemon takes more; small ones keep reading and writing side by side
 MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes
 IN_FLIGHT = 3
-_MAX_DELETES = 1000
 _FAULTY = re.compile(r"contexts\[(\d+)\]")
 
 Item: TypeAlias = Draft | Unreadable | Linked
@@ -273,17 +273,17 @@ class Importer:
         return gone
 
     def _remove(self, gone: list[str]) -> None:
-        for start in range(0, len(gone), _MAX_DELETES):
-            some = gone[start : start + _MAX_DELETES]
+        for start in range(0, len(gone), MAX_DELETES):
+            some = gone[start : start + MAX_DELETES]
             removed = set(some)
             below = [u for u in self._present if not removed.isdisjoint((u, *uris.ancestors(u)))]
             if self.summary.dry_run:
                 self.summary.planned += [("delete", uri) for uri in below]
                 self.summary.deleted += len(below)
             else:
-                reply = self._client.delete(*some, allow_missing=True)
-                self.summary.deleted += reply.deleted
-                self.summary.revision = max(self.summary.revision, reply.revision)
+                for reply in delete_in_parts(self._client, some, allow_missing=True):
+                    self.summary.deleted += reply.deleted
+                    self.summary.revision = max(self.summary.revision, reply.revision)
             for uri in below:
                 del self._present[uri]
 

@@ -9,9 +9,10 @@ import typer
 from rich.text import Text
 
 from vikingd.client import Draft
+from vikingd.client.removing import delete_in_parts
 from vikingd.ctl.reading import json_object
 from vikingd.ctl.session import Session, text_of
-from vikingd.pb.contexts_pb2 import PutOutcome
+from vikingd.pb.contexts_pb2 import DeleteResponse, PutOutcome
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -76,7 +77,9 @@ def rm(
 ) -> None:
     """Remove contexts; a directory needs -r.
 
-    Asks before a directory is removed that is not empty; without a terminal that needs --yes.
+    Asks before a directory is removed that is not empty; without a terminal that needs --yes. What
+    is too large for one call goes in parts: others see what is left meanwhile, and an interruption
+    leaves the rest.
 
     RPC: viking.retrieval.v1.Contexts/Delete
 
@@ -93,8 +96,13 @@ def rm(
             raise typer.BadParameter(f"{uri} is not empty: --yes removes it without asking")
         if not typer.confirm(f"{uri} is not empty. Remove all of it?", err=True):
             raise typer.Exit(1)
-    reply = session.client.delete(*uris)
-    session.show(reply, Text(f"removed {reply.deleted:,} contexts at revision {reply.revision}"))
+    removed = 0
+    for reply in delete_in_parts(session.client, uris):
+        removed += reply.deleted
+        if removed > reply.deleted:
+            session.note(f"removed {removed:,} contexts so far")
+    done = DeleteResponse(revision=reply.revision, deleted=removed)
+    session.show(done, Text(f"removed {removed:,} contexts at revision {done.revision}"))
 
 
 def mv(
@@ -102,7 +110,10 @@ def mv(
     source: Annotated[str, typer.Argument(help="What to move, with all below it.")],
     destination: Annotated[str, typer.Argument(help="Its new URI, which must not exist.")],
 ) -> None:
-    """Move or rename a context with all below it.
+    """Move or rename a context with all below it, at once or not at all.
+
+    A subtree that is too large for one call is refused. Move its parts one after the other; others
+    see both names meanwhile.
 
     RPC: viking.retrieval.v1.Contexts/Move
 

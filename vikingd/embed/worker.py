@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -27,7 +27,7 @@ from vikingd.embed.provider import (
     open_provider,
 )
 from vikingd.errors import EmbedderFailed
-from vikingd.priority import let_all_others_go_first
+from vikingd.priority import let_all_others_go_first, let_somebody_wait_less
 
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 60.0
@@ -79,6 +79,8 @@ class DocumentEmbedder:
         self._process: SpawnProcess | None = None
         self._connection: Connection | None = None
         self._killed = False
+        self._waiting = 0  # calls that wait for vectors
+        self._is_ready = False  # the child has loaded, and has the lowest priority
 
     @property
     def pid(self) -> int | None:
@@ -106,6 +108,34 @@ class DocumentEmbedder:
             raise reply
         vectors: Vectors = reply
         return vectors
+
+    @contextlib.contextmanager
+    def waited_for(self) -> Iterator[None]:
+        """Within it somebody waits for the child, which has a share of the processor then."""
+        self._wait(1)
+        try:
+            yield
+        finally:
+            self._wait(-1)
+
+    def _wait(self, change: int) -> None:
+        with self._lock:
+            before, self._waiting = self._waiting, self._waiting + change
+            if bool(before) != bool(self._waiting):
+                self._prioritise()
+
+    def _prioritise(self) -> None:
+        """Brings the priority of the child up to date; the lock is held."""
+        pid = self._process.pid if self._process is not None and self._is_ready else None
+        if pid is None:
+            return
+        if not self._waiting:
+            let_all_others_go_first(pid)
+        elif not let_somebody_wait_less(pid):
+            _log.warning(
+                "the embedding process stays at the lowest priority while a call waits for its "
+                "vectors: raising it needs CAP_SYS_NICE or RLIMIT_NICE"
+            )
 
     def kill(self) -> None:
         """Ends the child at once and for good; a call in progress fails."""
@@ -141,6 +171,10 @@ class DocumentEmbedder:
         if failure is not None:
             self._reap()
             raise EmbedderUnreachable(failure)
+        with self._lock:
+            self._is_ready = True
+            if self._waiting:
+                self._prioritise()
         return connection
 
     def _reap(self) -> str:
@@ -155,6 +189,7 @@ class DocumentEmbedder:
         ended = f"exit code {process.exitcode}"
         with self._lock:
             self._process = self._connection = None
+            self._is_ready = False
             process.close()
         connection.close()
         return ended
@@ -237,6 +272,10 @@ class BacklogWorker:
     def wake(self) -> None:
         """Says that there may be new texts; returns at once."""
         self._woken.set()
+
+    def waited_for(self) -> contextlib.AbstractContextManager[None]:
+        """Within it somebody waits for the vectors, which are made at a higher priority then."""
+        return self._embedder.waited_for()
 
     def stop(self) -> None:
         """Stops within 2 s; what is being embedded stays in the backlog."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter, stated
@@ -37,7 +38,9 @@ def derive_title(content: str, name: str) -> str:
     if kind_of(name) is not Kind.MARKDOWN:
         return ""
     values, start = front_matter(content)
-    title = stated(values, "title") or markdown.title(content[start : start + _BEGINNING])
+    title = stated(values, "title")
+    with suppress(markdown.TooCostly):
+        title = title or markdown.title(content[start : start + _BEGINNING])
     return title.encode()[:MAX_TITLE_BYTES].decode(errors="ignore")
 
 
@@ -61,12 +64,19 @@ def derive_abstract(content: str, name: str) -> str:
         return shorten(next(_comment_paragraphs(content[:_BEGINNING], comment_mark(name)), ""))
     if kind is Kind.MARKDOWN:
         start = front_matter(content)[1]
-        found = markdown.paragraphs(content[start : start + _BEGINNING])
+        beginning = content[start : start + _BEGINNING]
+        with suppress(markdown.TooCostly):
+            return _first_prose(markdown.paragraphs(beginning))
     else:
-        found = ((text, True) for text in _paragraphs(content[:_BEGINNING].lstrip("\ufeff")))
+        beginning = content[:_BEGINNING].lstrip("\ufeff")
+    return _first_prose((text, True) for text in _paragraphs(beginning))
+
+
+def _first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
+    """Return the first paragraph that is prose, else all of them; each with whether it may be."""
     passed_over = []
-    for text, top_level in found:
-        if top_level and _is_prose(text):
+    for text, may_be in paragraphs:
+        if may_be and _is_prose(text):
             return shorten(text)
         passed_over.append(text)
     return shorten(" ".join(passed_over))

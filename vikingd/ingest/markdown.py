@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
 from vikingd.text import SECTION_SEPARATOR, one_line
@@ -15,11 +16,16 @@ from vikingd.text import SECTION_SEPARATOR, one_line
 MAX_HEADING = 120
 """Characters of a heading that a section path takes."""
 
-# Inline text is parsed where it is wanted, not everywhere. Reference definitions count as text.
-_BLOCKS = MarkdownIt("commonmark").enable("table").disable(["inline", "reference"])
-_INLINE = MarkdownIt("commonmark")
-_MAX_INLINE = 4096
+MAX_STEPS = 1 << 17
+"""Most looks at a line that parsing one text may take: one to three seconds."""
 
+_FREE_STEPS = 1024  # of any text, however short; documents take less than one in seven characters
+_WIDE = 256  # characters of a line that cost as much as a look at it
+
+_MAX_INLINE = 4096
+_MAX_BRACKETS = 256  # of inline text: the parser seeks the end of each one in all that follows
+
+_GAP = re.compile(r"(?>\r\n?|\n)(?>[ \t]*+(?>\r\n?|\n))+")
 _EOL = re.compile(r"\r\n?|\n")  # just what the parser counts as the end of a line
 _LISTS = frozenset({"bullet_list_open", "ordered_list_open"})
 _CONTAINERS = _LISTS | {"list_item_open", "blockquote_open"}
@@ -33,6 +39,10 @@ _DIRECTIVE = re.compile(
     re.MULTILINE,
 )
 _TAG = re.compile(r"<[^<>]*+>")
+
+
+class TooCostly(Exception):
+    """Markdown that takes the parser far longer than its length allows."""
 
 
 class Block(NamedTuple):
@@ -63,6 +73,23 @@ class Part(NamedTuple):
     item: int = -1
 
 
+def _count_step(state: StateBlock, line: int, _end: int, _silent: bool) -> bool:
+    """Count a look at a line; as a block rule it never matches."""
+    left: int = state.env["steps"] - 1 - (state.eMarks[line] - state.bMarks[line]) // _WIDE
+    if left < 0:
+        raise TooCostly
+    state.env["steps"] = left
+    return False
+
+
+# Inline text is parsed where it is wanted, not everywhere. Reference definitions count as text.
+_BLOCKS = MarkdownIt("commonmark").enable("table").disable(["inline", "reference"])
+_BLOCKS.block.ruler.before(
+    "table", "steps", _count_step, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+)
+_INLINE = MarkdownIt("commonmark")
+
+
 def blocks(
     content: str, start: int, fits: Callable[[int, int], bool], items: bool = False
 ) -> list[Block]:
@@ -71,6 +98,9 @@ def blocks(
     A list or a quotation that does not fit comes as its parts. A heading with nothing below it is
     a block of the section above it. With `items` each item of a list outside others is a block,
     from behind its marker on; one that does not fit comes as its parts.
+
+    Raises:
+        TooCostly: read the text as plain text instead.
     """
     tokens, lines = _parse(content, start)
     path: list[tuple[int, str]] = []
@@ -109,8 +139,19 @@ def blocks(
 
 
 def outline(content: str, start: int) -> Iterator[Part]:
-    """What a Markdown text consists of from `start` on, in order."""
-    tokens, lines = _parse(content, start)
+    """What a Markdown text consists of from `start` on, in order.
+
+    One that is too costly to parse consists of its paragraphs.
+    """
+    try:
+        tokens, lines = _parse(content, start)
+    except TooCostly:
+        ends = [gap.end() for gap in _GAP.finditer(content, start)]
+        for begin, end in pairwise([start, *ends, len(content)]):
+            text, stop = _trimmed(content, begin, end)
+            if text < stop:
+                yield Part(text, stop)
+        return
     for i, close in _children(tokens, -1, len(tokens)):
         token = tokens[i]
         if token.type in _LISTS:
@@ -127,18 +168,24 @@ def outline(content: str, start: int) -> Iterator[Part]:
 
 
 def title(text: str) -> str:
-    """The first heading of level 1, plain; "" without one."""
-    tokens = _BLOCKS.parse(text)
-    for token, inline in pairwise(tokens):
+    """The first heading of level 1, plain; "" without one.
+
+    Raises:
+        TooCostly: the text takes too long to parse.
+    """
+    for token, inline in pairwise(_tokens(text)):
         if token.type == "heading_open" and token.tag == "h1" and token.level == 0:
             return _heading(inline.content)
     return ""
 
 
 def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
-    """The paragraphs as plain text in one line, and whether each stands outside list and quote."""
-    tokens = _BLOCKS.parse(text)
-    for token, inline in pairwise(tokens):
+    """The paragraphs as plain text in one line, and whether each stands outside list and quote.
+
+    Raises:
+        TooCostly: the text takes too long to parse.
+    """
+    for token, inline in pairwise(_tokens(text)):
         if token.type == "paragraph_open" and (plain := _plain(inline.content)):
             yield plain, token.level == 0
 
@@ -152,9 +199,14 @@ def _section(path: Sequence[tuple[int, str]]) -> str:
     return SECTION_SEPARATOR.join(heading for _, heading in path if heading)
 
 
+def _tokens(text: str) -> list[Token]:
+    """Return the tokens of a text; time and memory are linear in its length."""
+    return _BLOCKS.parse(text, {"steps": min(_FREE_STEPS + len(text) // 2, MAX_STEPS)})
+
+
 def _parse(content: str, start: int) -> tuple[list[Token], list[int]]:
     """The tokens from `start` on, and where each line begins that they are mapped to."""
-    tokens = _BLOCKS.parse(content[start:])
+    tokens = _tokens(content[start:])
     return tokens, [start, *(eol.end() for eol in _EOL.finditer(content, start)), len(content)]
 
 
@@ -214,7 +266,10 @@ def _heading(source: str) -> str:
 
 def _plain(source: str) -> str:
     """Inline Markdown as plain text in one line; images, HTML and directives are left out."""
-    (inline,) = _INLINE.parseInline(_DIRECTIVE.sub("", source[:_MAX_INLINE])) or (None,)
+    source = _DIRECTIVE.sub("", source[:_MAX_INLINE])
+    if source.count("[") + source.count("<") > _MAX_BRACKETS:
+        return one_line(source)
+    (inline,) = _INLINE.parseInline(source) or (None,)
     if inline is None:
         return ""
     parts = []

@@ -6,6 +6,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import reduce
 
 from vikingd.ingest import markdown
@@ -45,9 +46,10 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     """Cuts a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
     Markdown is cut by its headings, source code by its top-level blocks, other text by paragraphs;
-    the file's name says which it is. A short content is one passage. Passages are in order, do not
-    overlap, and have no white space at their ends. A content that would make more than
-    MAX_PASSAGES has neighbours joined until it does not, beyond MAX_TOKENS if need be.
+    the file's name says which it is. Markdown that is too costly to parse is cut as other text. A
+    short content is one passage. Passages are in order, do not overlap, and have no white space at
+    their ends. A content that would make more than MAX_PASSAGES has neighbours joined until it does
+    not, beyond MAX_TOKENS if need be.
 
     With `entries` every list item of a Markdown file is one by itself, from behind its marker on; a
     nested list belongs to its item, and one beyond MAX_TOKENS is cut.
@@ -98,9 +100,10 @@ class TokenCount:
 def _blocks(content: str, kind: Kind, tokens: TokenCount, entries: bool) -> Iterable[Block]:
     if kind is Kind.MARKDOWN and content.count("\n") + content.count("\r") <= MAX_MARKDOWN_LINES:
         start = front_matter(content)[1]
-        return markdown.blocks(
-            content, start, lambda a, b: tokens.count(a, b) <= MAX_TOKENS, items=entries
-        )
+        with suppress(markdown.TooCostly):
+            return markdown.blocks(
+                content, start, lambda a, b: tokens.count(a, b) <= MAX_TOKENS, items=entries
+            )
     start = 1 if content.startswith("\ufeff") else 0
     whole = Block("", start, len(content), linewise=kind is Kind.CODE)
     return (

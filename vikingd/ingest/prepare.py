@@ -96,10 +96,16 @@ def _head(draft: Draft, abstract: str) -> Text:
 
 
 def _pieces(draft: Draft, passages: Sequence[Passage]) -> Iterator[Text]:
-    """The passages as texts; of a long title short ones, of which there are many, get a part."""
-    title = draft.title[: _most_together(len(draft.content)) // max(len(passages), 1)]
+    """The passages as texts.
+
+    Of a long title, and of headings that the text itself has, short passages, of which there are
+    many, get a part: so all texts together are linear in the content.
+    """
+    room = _most_together(len(draft.content)) // max(len(passages), 1)
+    title = draft.title[:room]
     for ordinal, p in enumerate(passages, start=1):
-        text = text_to_index(title, p.section, draft.content[p.start : p.end])
+        section = p.section if draft.passages is not None else p.section[:room]
+        text = text_to_index(title, section, draft.content[p.start : p.end])
         yield Text(ordinal, p.section, p.start, p.end, text, script_of(text), p.vector)
 
 

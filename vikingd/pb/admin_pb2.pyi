@@ -661,7 +661,7 @@ Global___OptimizeResponse: _TypeAlias = OptimizeResponse  # noqa: Y015
 @_typing.final
 class ReembedRequest(_message.Message):
     """Drops vectors, so that the present model makes them anew. Without an embedder: INVALID_ARGUMENT,
-    and all stay.
+    and all stay. A large subtree is dropped in parts: a call that fails may have dropped some.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -426,7 +426,8 @@ class PutRequest(_message.Message):
     def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextInput]:
         """At most 1,000 contexts, at least one, each URI once. All together they must fit into one message
         of the size that the daemon takes, limits.max_message_bytes, 4 MiB unless set. A context with
-        vectors of very many passages may need more.
+        vectors of very many passages may need more. Several that come to more than 65,536 contexts,
+        passages and runs of 2,000 characters together are FAILED_PRECONDITION with the reason TOO_LARGE.
         """
 
     def __init__(
@@ -488,7 +489,11 @@ class DeleteRequest(_message.Message):
     """
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """At most 1,000 URIs, at least one. One that isn't there is NOT_FOUND, and nothing is removed."""
+        """At most 1,000 URIs, at least one. One that isn't there is NOT_FOUND, and nothing is removed. Nor
+        is anything where they have more than 50,000 contexts, passages and runs of 2,000 characters
+        together: FAILED_PRECONDITION with the reason TOO_LARGE. Remove their parts, one call after the
+        other.
+        """
 
     def __init__(
         self,
@@ -543,7 +548,10 @@ class MoveRequest(_message.Message):
     DESTINATION_URI_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     source_uri: _builtins.str
-    """What to move: a directory with all below it, or a file. Not a root."""
+    """What to move: a directory with all below it, or a file. Not a root. A subtree of more than
+    20,000 contexts, passages and runs of 2,000 characters together is FAILED_PRECONDITION with the
+    reason TOO_LARGE. Move its parts, one call after the other.
+    """
     destination_uri: _builtins.str
     """Its new name; must not exist, must not lie below the source. Directories above it come into
     being.

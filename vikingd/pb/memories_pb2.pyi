@@ -604,7 +604,8 @@ Global___ReinforceResponse: _TypeAlias = ReinforceResponse  # noqa: Y015
 @_typing.final
 class ForgetRequest(_message.Message):
     """Removes memories: by their ids, or all in a scope to which every criterion applies. What a Put gave a
-    file as its abstract stays as it is.
+    file as its abstract stays as it is. By criteria it goes in parts of some files: a call that fails may
+    have removed some.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -12,17 +12,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from vikingd.errors import StoreInUse, StoreMismatch
+from vikingd.errors import StoreInUse, StoreMismatch, TooLarge
 from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite
 from vikingd.model import Committed, Once, Prepared
 from vikingd.store.reads import Reads
 from vikingd.store.schema import connect, failing, migrate, transaction
+from vikingd.store.subtree import CHARACTERS
 from vikingd.store.transaction import EMPTY_DIRECTORY
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.uri import ROOT
 
 DATABASE = "store.sqlite3"
+
+MAX_PUT = 65_536
+"""Contexts, passages and long texts that one call writes, see subtree.CHARACTERS."""
+
+# What others count as, which is not known before they are run; see Writer.submit.
+_DELETE, _MOVE, _PART = 512, 2048, 2048
 _ROOT_ROW = """
 INSERT INTO contexts (uri, is_directory, revision, content_hash, time, created_at, updated_at,
     title, abstract, metadata, overview, content)
@@ -39,8 +46,8 @@ class Store(Reads):
     """Contexts, texts, vectors and links, durable. Safe for any number of threads.
 
     A write returns a future: it is done when the commit is on disk and `on_commit` has heard of it,
-    or fails with what the request had wrong, and then nothing of it was written. A new store holds
-    the root `viking://`, at revision 1.
+    or fails with what the request had wrong, or with Overloaded where too much waits, and then
+    nothing of it was written. A new store holds the root `viking://`, at revision 1.
 
     Args:
         path: directory of the store; it is made where it does not exist.
@@ -100,10 +107,22 @@ class Store(Reads):
         Fails with InvalidField when a URI stands for the other kind of node, lies below a file or
         is in the batch twice, a vector has not the store's dimension, or a draft without a mask
         would empty a file; with NotFound when a context of a masked draft does not exist; with
-        RevisionDiffers when one has not the revision that its draft expects.
+        RevisionDiffers when one has not the revision that its draft expects; with TooLarge.
         """
         uris = [context.draft.uri for context in contexts]
-        return self._writer.submit(lambda work: work.put(contexts), len(contexts), uris)
+        size = sum(map(_size, contexts))
+        if size > MAX_PUT and len(contexts) > 1:
+            refused: Future[Committed] = Future()
+            refused.set_exception(
+                TooLarge(
+                    f"{len(contexts):,} contexts with {size - len(contexts):,} passages and long "
+                    f"texts, one call writes at most {MAX_PUT:,} of these together: send fewer "
+                    "contexts at a time",
+                    contexts=str(len(contexts)), limit=str(MAX_PUT),
+                )
+            )  # fmt: skip
+            return refused
+        return self._writer.submit(lambda work: work.put(contexts), len(contexts), uris, size)
 
     def delete(
         self,
@@ -115,10 +134,12 @@ class Store(Reads):
         """Removes contexts with all below them; `count` says how many.
 
         Fails with NotFound unless missing ones are allowed, with RevisionDiffers when one that is
-        there has another revision than is expected, and with InvalidField for the root.
+        there has another revision than is expected, with InvalidField for the root, and with
+        TooLarge.
         """
         return self._writer.submit(
-            lambda work: work.delete(uris, expected_revision, allow_missing=allow_missing)
+            lambda work: work.delete(uris, expected_revision, allow_missing=allow_missing),
+            size=_DELETE,
         )
 
     def move(
@@ -127,9 +148,12 @@ class Store(Reads):
         """Gives a subtree another name; `count` says how many contexts it has.
 
         Fails with NotFound, AlreadyExists, with RevisionDiffers when the source has another
-        revision than is expected, and with InvalidField when one of the names can't be.
+        revision than is expected, with InvalidField when one of the names can't be, and with
+        TooLarge.
         """
-        return self._writer.submit(lambda work: work.move(source, destination, expected_revision))
+        return self._writer.submit(
+            lambda work: work.move(source, destination, expected_revision), size=_MOVE
+        )
 
     def link(self, uri: str, other: str, reason: str) -> Future[Committed]:
         """Links two contexts, or replaces the reason; fails with NotFound and InvalidField."""
@@ -172,18 +196,22 @@ class Store(Reads):
 
     def touch(self, accesses: Mapping[int, int]) -> Future[Committed]:
         """Counts accesses of memories by their ids; `count` says of how many that are there."""
-        return self._writer.submit(lambda work: work.touch(accesses))
+        return self._writer.submit(lambda work: work.touch(accesses), bounded=False)
 
     def fill(self, vectors: Sequence[tuple[int, bytes]]) -> Future[Committed]:
         """Gives texts their vectors, by text id; `count` says how many were waiting still.
 
         Fails with InvalidField when a vector has not the store's dimension.
         """
-        return self._writer.submit(lambda work: work.fill(vectors), weight=len(vectors))
+        return self._writer.submit(lambda work: work.fill(vectors), len(vectors), bounded=False)
 
-    def drop_vectors(self, uri: str) -> Future[Committed]:
-        """Makes backlog of a subtree's texts; `count` says of how many. Fails with NotFound."""
-        return self._writer.submit(lambda work: work.drop_vectors(uri))
+    def drop_vectors(self, uri: str, after: str = "") -> Future[Committed]:
+        """Makes backlog of a part of a subtree's texts; `count` says of how many.
+
+        The part begins behind the URI `after`, "": with the first; `last` is where the next one
+        does, "" at the end. Fails with NotFound.
+        """
+        return self._writer.submit(lambda work: work.drop_vectors(uri, after), size=_PART)
 
     def forget_removals(self, up_to_revision: int) -> None:
         """Drops what `changes_since` knows of removals up to this revision."""
@@ -204,6 +232,12 @@ class Store(Reads):
         self._writer.close()
         self._close_idle()
         self._resources.close()  # the last connection of all writes the log into the database
+
+
+def _size(context: Prepared | Masked) -> int:
+    if isinstance(context, Masked):
+        return 1 + len(context.cut or ()) + len(context.draft.content) // CHARACTERS
+    return 1 + len(context.texts) + sum(len(text.text) for text in context.texts) // CHARACTERS
 
 
 def _lock(path: Path) -> int:

@@ -32,8 +32,16 @@ from vikingd.store.entries import assigned, holders_of, reinforced, stand_alread
 from vikingd.store.reads import read_context
 from vikingd.store.requests import keep_reply, known_reply
 from vikingd.store.rows import links, memory_file, upserts
+from vikingd.store.subtree import (
+    MAX_DELETE,
+    MAX_MOVE,
+    SUBTREE,
+    bounds,
+    check_size,
+    vectors_in,
+)
 from vikingd.text import text_to_index
-from vikingd.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
+from vikingd.uri import ROOT, context_type, is_within, parent, parse
 
 _INSERT_CONTEXTS = """
 INSERT INTO contexts (title, abstract, overview, content, metadata, content_hash, time, updated_at,
@@ -52,16 +60,11 @@ INSERT INTO entries (id, text_id, reinforcement, access_count, time, created_at)
 VALUES """
 _ROWS = 64  # that one statement inserts
 _URI = 10  # where it stands in a row of contexts
-# Two searches of the index: with OR between them SQLite would walk through all of it.
-_SUBTREE = """contexts.id IN (
-    SELECT id FROM contexts WHERE tenant = 'default' AND uri = ?
-    UNION ALL SELECT id FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri < ?)"""
-
 # What is a memory by its place and has no entry yet: it came from another root.
 _WITHOUT_ENTRY = f"""
 SELECT texts.id, contexts.time, contexts.created_at
 FROM contexts JOIN texts ON context_id = contexts.id
-WHERE {_SUBTREE} AND NOT is_directory AND (ordinal > 0 OR NOT EXISTS (
+WHERE {SUBTREE} AND NOT is_directory AND (ordinal > 0 OR NOT EXISTS (
     SELECT 1 FROM texts AS other WHERE other.context_id = contexts.id AND other.ordinal > 0))
 AND NOT EXISTS (SELECT 1 FROM entries WHERE text_id = texts.id)
 """
@@ -274,15 +277,17 @@ class Transaction:
             self._check_revision(uri, expected_revision)
             there.append(uri)
         db = self._use_tables()
-        removed = 0
-        outermost = ""
+        outermost: list[str] = []
         # By segments: what is within a directory follows it at once.
         for uri in sorted(there, key=lambda uri: uri.split("/")):
-            if not outermost or not is_within(uri, outermost):
-                outermost = uri
-                rows = db.execute(f"DELETE FROM contexts WHERE {_SUBTREE}", _subtree(uri))
-                removed += rows.rowcount
-                self._remove(uri)
+            if not outermost or not is_within(uri, outermost[-1]):
+                outermost.append(uri)
+        check_size(db, outermost, "removes", MAX_DELETE)
+        removed = 0
+        for uri in outermost:
+            rows = db.execute(f"DELETE FROM contexts WHERE {SUBTREE}", bounds(uri))
+            removed += rows.rowcount
+            self._remove(uri)
         return Committed(self.revision, count=removed)
 
     def move(
@@ -303,23 +308,24 @@ class Transaction:
         if self._node(destination):
             raise AlreadyExists(destination)
         db = self._use_tables()
-        rows = db.execute(f"SELECT uri FROM contexts WHERE {_SUBTREE}", _subtree(source))
+        check_size(db, [source], "moves", MAX_MOVE)
+        rows = db.execute(f"SELECT uri FROM contexts WHERE {SUBTREE}", bounds(source))
         moved = [destination + uri[len(source) :] for (uri,) in rows]
         for uri in moved:
             parse(uri, "destination_uri")
         parent_id = self._directory(parent(destination), "destination_uri")
         self.insert_rows()
         db.execute(
-            f"UPDATE contexts SET uri = ? || substr(uri, ?), revision = ? WHERE {_SUBTREE}",
-            (destination, len(source) + 1, self.revision, *_subtree(source)),
+            f"UPDATE contexts SET uri = ? || substr(uri, ?), revision = ? WHERE {SUBTREE}",
+            (destination, len(source) + 1, self.revision, *bounds(source)),
         )
         db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, node.id))
         if context_type(destination) is ContextType.MEMORY:
-            for text_id, *times in db.execute(_WITHOUT_ENTRY, _subtree(destination)).fetchall():
+            for text_id, *times in db.execute(_WITHOUT_ENTRY, bounds(destination)).fetchall():
                 self._entries.append((next(self._ids.entries), text_id, 0, 0, *times))
         self._remove(source)
         rows = db.execute(
-            f"SELECT id FROM contexts WHERE {_SUBTREE} ORDER BY uri", _subtree(destination)
+            f"SELECT id FROM contexts WHERE {SUBTREE} ORDER BY uri", bounds(destination)
         )
         ids = [context_id for (context_id,) in rows]
         self._emit(*upserts(db, ids), *links(db, ids))
@@ -364,18 +370,10 @@ class Transaction:
         self._emit(*(Filled(text_id, vector) for text_id, vector in filled.items()))
         return Committed(self.revision, count=len(filled))
 
-    def drop_vectors(self, uri: str) -> Committed:
-        """Takes the vectors from all texts of a subtree that can be embedded again."""
+    def drop_vectors(self, uri: str, after: str = "") -> Committed:
+        """Takes the vectors from texts of a part of a subtree that can be embedded again."""
         self._id(uri)
-        rows = (
-            self._use_tables()
-            .execute(
-                "SELECT texts.id, context_id FROM contexts JOIN texts ON context_id = contexts.id "
-                f"WHERE {_SUBTREE} AND embeddable AND vector IS NOT NULL ORDER BY uri",
-                _subtree(uri),
-            )
-            .fetchall()
-        )
+        rows, last = vectors_in(self._use_tables(), uri, after)
         self._db.executemany(
             "UPDATE texts SET vector = NULL, vector_revision = NULL WHERE id = ?",
             [(text_id,) for text_id, _ in rows],
@@ -387,7 +385,7 @@ class Transaction:
         )
         self._known.clear()
         self._emit(*upserts(self._db, context_ids))
-        return Committed(self.revision, count=len(rows))
+        return Committed(self.revision, count=len(rows), last=last)
 
     def once(self, once: Once | None, operation: Callable[[], Committed]) -> Committed:
         """Runs an operation, unless a call of this name did: then `reply` is the answer to that."""
@@ -658,8 +656,3 @@ def _unchanged_texts(context: Prepared, before: Upsert) -> int:
             break
         same += 1
     return same
-
-
-def _subtree(uri: str) -> tuple[str, str, str]:
-    """The parameters of `_SUBTREE`."""
-    return (uri, *subtree_bounds(uri))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from queue import Empty, Queue, SimpleQueue
 
-from vikingd.errors import Corrupt, Stopping, StoreFailed
+from vikingd.errors import Corrupt, Overloaded, Stopping, StoreFailed
 from vikingd.model import Change, Committed
 from vikingd.priority import let_finds_go_first
 from vikingd.store.schema import failing, transaction
@@ -26,6 +26,10 @@ OnCommit = Callable[[list[Change], int], None]
 
 _NOT_WRITTEN = "the store could not be written"
 _MAX_GROUP = 1024  # contexts (or other operations) that one commit waits for
+_MAX_GROUP_SIZE = 16_384  # see Writer.submit
+MAX_WAITING = 65_536
+"""Size of what waits at most, see Writer.submit: about what is written in some seconds."""
+_RETRY_AFTER = 1.0
 # After a smaller one the index is waited for: what costs a commit the same however small it is, is
 # then shared by all that was asked for meanwhile.
 _LARGE_GROUP = 128
@@ -36,6 +40,7 @@ class _Request:
     operation: Operation
     weight: int
     uris: Sequence[str]
+    size: int
     future: Future[Committed] = field(default_factory=Future)
 
 
@@ -67,6 +72,7 @@ class Writer:
         self._submitting = threading.Lock()
         self._writing = threading.Lock()
         self._closed = False
+        self._waiting = 0  # size of what is in the queue
         self._threads: list[threading.Thread] = []
         self._written: Queue[_Written | None] = Queue(1)
         self.revision = revision
@@ -85,19 +91,42 @@ class Writer:
             thread.start()
 
     def submit(
-        self, operation: Operation, weight: int = 1, uris: Sequence[str] = ()
+        self,
+        operation: Operation,
+        weight: int = 1,
+        uris: Sequence[str] = (),
+        size: int = 1,
+        *,
+        bounded: bool = True,
     ) -> Future[Committed]:
         """Queues an operation; its future fails with Stopping or Corrupt when it can't be run.
 
-        `uris` are those that it will ask for first.
+        It fails with Overloaded when it is `bounded` and the queue is full; one alone is always
+        taken.
+
+        Args:
+            operation: what is done in the transaction.
+            weight: contexts, or other operations.
+            uris: those that it will ask for first.
+            size: contexts, passages and long texts; what others must wait for.
+            bounded: False for what the daemon itself asks for, one after the other.
         """
-        request = _Request(operation, weight, uris)
+        request = _Request(operation, weight, uris, size)
         with self._submitting:
             if self.failure:
                 request.future.set_exception(Corrupt(self.failure))
             elif self._closed:
                 request.future.set_exception(Stopping("the store is closed"))
+            elif bounded and self._waiting and self._waiting + size > MAX_WAITING:
+                request.future.set_exception(
+                    Overloaded(
+                        f"writes of {self._waiting:,} contexts and passages wait, at most "
+                        f"{MAX_WAITING:,} may: repeat the call later, or send less at a time",
+                        _RETRY_AFTER,
+                    )
+                )
             else:
+                self._waiting += size
                 self._queue.put(request)
         return request.future
 
@@ -137,8 +166,8 @@ class Writer:
     def _next_group(self) -> list[_Request]:
         """Waits for a request and takes what else there is; empty at the end."""
         group: list[_Request] = []
-        weight = 0
-        while weight < _MAX_GROUP:
+        weight = size = 0
+        while weight < _MAX_GROUP and size < _MAX_GROUP_SIZE:
             try:
                 request = self._queue.get(block=not group)
             except Empty:
@@ -146,9 +175,12 @@ class Writer:
             if request is None:
                 self._queue.put(None)  # the end holds for the next call too
                 break
+            with self._submitting:
+                self._waiting -= request.size
             if request.future.set_running_or_notify_cancel():
                 group.append(request)
                 weight += request.weight
+                size += request.size
         return group
 
     def _tell(self, on_commit: OnCommit) -> None:

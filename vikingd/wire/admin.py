@@ -54,8 +54,12 @@ class Admin(admin_pb2_grpc.AdminServicer):
     async def Reembed(
         self, request: admin_pb2.ReembedRequest, context: CallContext
     ) -> admin_pb2.ReembedResponse:
-        """Embeds again."""
-        Deadline(context).left()
+        """Embeds again, in parts, so that other writers have their turn between two."""
+        deadline = Deadline(context)
         uri = decode.target_uri(request.target_uri, "target_uri")
-        done = await self._writes.of(self._engine.reembed(uri))
-        return admin_pb2.ReembedResponse(texts=done.count, revision=done.revision)
+        texts, last, more = 0, "", True
+        while more:
+            deadline.left()
+            done = await self._writes.of(self._engine.reembed(uri, last))
+            texts, last, more = texts + done.count, done.last, bool(done.last)
+        return admin_pb2.ReembedResponse(texts=texts, revision=done.revision)

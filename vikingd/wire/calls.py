@@ -52,6 +52,7 @@ class Threads:
         self.embedding = ThreadPoolExecutor(4, "embed-query")
         self.store = ThreadPoolExecutor(4, "store")
         self.preparing = ThreadPoolExecutor(1, "prepare", let_finds_go_first)
+        self.preparing_small = ThreadPoolExecutor(1, "prepare-small", let_finds_go_first)
         self.admin = ThreadPoolExecutor(2, "admin")
         self.backlog = ThreadPoolExecutor(2, "backlog")
 
@@ -165,7 +166,10 @@ async def vectors_there(
     if not text_ids:
         return 0
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
-    with engine.listening(lambda: loop.call_soon_threadsafe(changed.set)):
+    with (
+        engine.listening(lambda: loop.call_soon_threadsafe(changed.set)),
+        engine.waiting_for_vectors(),
+    ):
         try:
             async with _ahead_of(deadline):
                 while True:

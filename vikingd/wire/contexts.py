@@ -5,9 +5,6 @@ from __future__ import annotations
 from vikingd import uri as uris
 from vikingd.engine import Engine
 from vikingd.errors import InvalidField
-from vikingd.ingest import prepare
-from vikingd.ingest.masks import Masked
-from vikingd.model import Prepared
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 from vikingd.wire import decode, encode
 from vikingd.wire.calls import (
@@ -19,9 +16,7 @@ from vikingd.wire.calls import (
     revision_reached,
     vectors_there,
 )
-
-INLINE_SIZE = 16 << 10
-"""Of a put; what is no larger is gone through on the event loop."""
+from vikingd.wire.preparing import Preparing
 
 MAX_REASON_BYTES = 1024
 
@@ -32,6 +27,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     def __init__(self, engine: Engine, threads: Threads) -> None:
         self._engine = engine
         self._threads = threads
+        self._preparing = Preparing(threads)
         self._writes = Arrivals()
 
     async def Put(
@@ -39,13 +35,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     ) -> contexts_pb2.PutResponse:
         """Writes contexts, new or anew, all or nothing."""
         deadline = Deadline(context)
-        dimension = self._engine.dimension
-        if decode.put_size(request) <= INLINE_SIZE:
-            prepared = prepared_contexts(request, dimension, deadline)
-        else:
-            prepared = await on(
-                self._threads.preparing, deadline, prepared_contexts, request, dimension, deadline
-            )
+        prepared = await self._preparing.contexts(request, self._engine.dimension, deadline)
         if request.wait_for_vectors and self._engine.query_embedder is None:
             decode.check_vectors_given(prepared)
         deadline.left()
@@ -141,20 +131,3 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         uri, other = uris.parse(request.uri), uris.parse(request.other_uri, "other_uri")
         done = await self._writes.of(self._engine.unlink(uri, other))
         return contexts_pb2.UnlinkResponse(revision=done.revision)
-
-
-def prepared_contexts(
-    request: contexts_pb2.PutRequest, dimension: int | None, deadline: Deadline
-) -> list[Prepared | Masked]:
-    """The contexts of a batch, checked and cut into texts; takes CPU time for long contents.
-
-    Raises:
-        InvalidField: naming the field as in the proto.
-        DeadlinePassed: while they were cut.
-    """
-    prepared: list[Prepared | Masked] = []
-    for draft in decode.put_drafts(request, dimension):
-        deadline.left()
-        whole = draft.update_mask is None
-        prepared.append(prepare.prepare(draft) if whole else Masked.of(draft))
-    return prepared

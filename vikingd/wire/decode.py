@@ -153,13 +153,15 @@ def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
     return [uris.parse(uri, f"uris[{i}]") for i, uri in enumerate(request.uris)]
 
 
-def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> list[Draft]:
-    """The contexts of a batch, checked; `dimension` None is taken from its first vector."""
+def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> Iterator[Draft]:
+    """The contexts of a batch, each checked when its turn comes.
+
+    `dimension` None is taken from the first vector.
+    """
     check_count(len(request.contexts), MAX_BATCH, "contexts")
     for i, context in enumerate(request.contexts):  # before the first look at any of them
         prepare.check_passage_count(len(context.passages), f"contexts[{i}].passages")
     seen: dict[str, int] = {}
-    drafts = []
     units = _unit_vectors(request, dimension)
     for i, context in enumerate(request.contexts):
         try:
@@ -168,8 +170,7 @@ def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> list[
             raise error.below(f"contexts[{i}]") from None
         if (first := seen.setdefault(draft.uri, i)) != i:
             raise InvalidField(f"contexts[{i}].uri", f"{draft.uri} is contexts[{first}] already")
-        drafts.append(draft)
-    return drafts
+        yield draft
 
 
 def put_size(request: contexts_pb2.PutRequest) -> int:

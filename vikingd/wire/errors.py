@@ -40,6 +40,7 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
     errors.RevisionNotReached: _Code.DEADLINE_EXCEEDED,
     errors.DeadlinePassed: _Code.DEADLINE_EXCEEDED,
     errors.Overloaded: _Code.RESOURCE_EXHAUSTED,
+    errors.TooLarge: _Code.FAILED_PRECONDITION,
     errors.RevisionDiffers: _Code.ABORTED,
     errors.Stopping: _Code.UNAVAILABLE,
     errors.EmbedderFailed: _Code.UNAVAILABLE,

@@ -77,11 +77,16 @@ class Intake:
     def _let_go(self) -> None:
         self._will_trim = False
         with suppress(RuntimeError):  # the thread has ended
-            self._thread.submit(_trim, 0)
+            self._thread.submit(_give_back)
 
     def close(self) -> None:
         """Ends the thread; what runs there is not waited for."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _give_back() -> None:
+    if _trim is not None:
+        _trim(0)
 
 
 def _taken(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Message | InvalidField:

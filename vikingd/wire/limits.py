@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -63,13 +63,13 @@ class Most(NamedTuple):
     """What a field may have within its message; None is no limit but that of the whole message.
 
     Attributes:
-        count: of entries.
+        entries: how many.
         bytes: on the wire, of each entry.
         of_count: the budget that entries are taken from.
         of_bytes: the budget that bytes are taken from.
     """
 
-    count: int | None = None
+    entries: int | None = None
     bytes: int | None = None
     of_count: str | None = None
     of_bytes: str | None = None
@@ -80,7 +80,7 @@ _NAME = Most(bytes=MAX_NAME_BYTES)
 _TOKEN = Most(bytes=MAX_TOKEN_BYTES)
 _QUERY = Most(bytes=MAX_QUERY_BYTES)
 _VECTOR = Most(bytes=_VECTOR_BYTES)
-_CHOICES = Most(count=MAX_CHOICES)
+_CHOICES = Most(entries=MAX_CHOICES)
 _FILTER = Most(of_bytes="filters")
 _VALUES = Most(of_count="values")
 _MESSAGE_ALONE = Most()
@@ -228,13 +228,14 @@ class Guard:
         if code == kernel.TOO_MANY:
             return InvalidField(
                 name.rpartition("[")[0],
-                f"has more than {most.count:,} entries, the limit; send fewer at once",
+                f"has more than {most.entries:,} entries, the limit; send fewer at once",
             )
         return InvalidField(name, f"has {value:,} bytes, at most {most.bytes:,} are allowed")
 
     def _named(self, path: list[list[int]]) -> tuple[str, FieldDescriptor]:
         """The path of a known field as in an error, and the field."""
-        names, below = [], self.descriptor
+        names: list[str] = []
+        below: Any = self.descriptor
         for number, index in path:
             field = below.fields_by_number[number]
             names.append(f"{field.name}[{index}]" if field.is_repeated else field.name)
@@ -274,7 +275,7 @@ def _row(field: FieldDescriptor, below: int) -> list[int]:
         wire,
         _PACKED[wire] if field.is_repeated and wire != _BYTES else kernel.NONE,
         below,
-        kernel.NONE if most.count is None else most.count,
+        kernel.NONE if most.entries is None else most.entries,
         kernel.NONE if most.bytes is None else most.bytes,
         kernel.NONE if of_count is None else _NAMES.index(of_count),
         kernel.NONE if most.of_bytes is None else _NAMES.index(most.of_bytes),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from vikingd.config import Recall as Defaults
 from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed, InvalidField
 from vikingd.memory import same
+from vikingd.memory.model import Memory
 from vikingd.memory.remember import Bar, Remembering
 from vikingd.model import Committed, Stage
 from vikingd.pb import memories_pb2, memories_pb2_grpc
@@ -28,6 +31,8 @@ from vikingd.wire.calls import (
 )
 from vikingd.wire.embedding import in_share, vector_or_note
 from vikingd.wire.observer import Observer
+
+_PART = 64  # files of memories that one transaction rewrites, so that others have their turn
 
 _READER = "accesses are not counted: this process is a reader"
 
@@ -126,7 +131,7 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
                 "(recall.same_meaning sets it): wordings alone were compared",
             )
         file = await on(threads.store, deadline, engine.store.memory_file, remembered.uri)
-        text = await on(threads.preparing, deadline, remembered.indexed_text, file)
+        text = await on(threads.preparing_small, deadline, remembered.indexed_text, file)
         if text is None:
             return ()
         try:
@@ -168,9 +173,20 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         found = await on(self._threads.store, deadline, chosen, self._engine, query, weights)
         if request.dry_run:
             return recall.forget_response(found, self._engine.snapshot.revision)
-        forgotten, ids = forgetting(query, found), [memory.entry.id for memory in found]
-        done = await self._writes.of(
-            self._engine.rewrite_holders(ids, forgotten, all_there=bool(query.ids))
-        )
+        forgotten = forgetting(query, found)
+        for ids in [[m.entry.id for m in found]] if query.ids else _in_parts(found):
+            deadline.left()
+            done = await self._writes.of(
+                self._engine.rewrite_holders(ids, forgotten, all_there=bool(query.ids))
+            )
         gone = [memory for memory in found if memory.entry.id in forgotten.gone]
         return recall.forget_response(gone, done.revision)
+
+
+def _in_parts(found: Sequence[Memory]) -> list[list[int]]:
+    """The ids of memories, by URI, in parts of `_PART` files; one part at least."""
+    files = [[memory.entry.id for memory in of] for _, of in groupby(found, lambda m: m.uri)]
+    return [
+        [entry_id for ids in files[at : at + _PART] for entry_id in ids]
+        for at in range(0, len(files) or 1, _PART)
+    ]

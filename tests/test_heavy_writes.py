@@ -1,0 +1,319 @@
+"""Costly writes: what they may cost, and that others do not wait for them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from store_helpers import directory, file
+
+from vikingd.client import Overloaded as ClientOverloaded
+from vikingd.client import TooLarge as ClientTooLarge
+from vikingd.client.messages import MessageClient
+from vikingd.ctl.demo import serving
+from vikingd.errors import Overloaded, TooLarge
+from vikingd.ingest import markdown
+from vikingd.ingest.abstracts import derive_abstract, derive_title
+from vikingd.ingest.passages import split
+from vikingd.ingest.prepare import prepare
+from vikingd.model import Draft
+from vikingd.store import Store, subtree, writer
+from vikingd.store import store as stores
+
+TOP = "viking://resources/top"
+
+HOSTILE = {
+    "lazy lines of nested quotations": ("> " * 15 + "a\n", "b\n" * 20),
+    "lazy lines of quotations and lists": ("> - " * 9 + "a\n", "b\n" * 20),
+    "lazy lines of nested lists": ("- " * 9 + "a\n", "b\n" * 20),
+}
+BRACKETS = ["[", "![", "[a][", "<![CDATA["]
+
+
+def seconds(content: str) -> float:
+    """Processor time of preparing a Markdown file."""
+    before = time.process_time()
+    prepare(Draft("viking://resources/a.md", content=content))
+    return time.process_time() - before
+
+
+@pytest.mark.parametrize(("start", "unit"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_nested_markdown_takes_steps_in_its_length(start: str, unit: str) -> None:
+    """The parser gives up after one look at a line for every two characters."""
+    content = (start + unit) * (40_000 // len(start + unit))
+    with pytest.raises(markdown.TooCostly):
+        markdown.blocks(content, 0, lambda _start, _end: True)
+
+
+@pytest.mark.parametrize(("start", "unit"), HOSTILE.values(), ids=HOSTILE.keys())
+def test_markdown_that_is_too_costly_is_cut_as_plain_text(start: str, unit: str) -> None:
+    """No word of it is lost; title and abstract come of what can be read."""
+    content = "An introduction of more than some few words, as prose has them.\n\n" + (
+        start + unit
+    ) * (40_000 // len(start + unit))
+    passages = split(content, "a.md")
+    assert [(p.start, p.end) for p in passages] == [(p.start, p.end) for p in split(content, "a")]
+    assert " ".join(content[p.start : p.end] for p in passages).split() == content.split()
+    assert derive_title(content, "a.md") == ""
+    assert derive_abstract(content, "a.md").startswith(
+        "An introduction of more than some few words, as prose has them."
+    )
+    (first, *others) = markdown.outline(content, 0)
+    assert (
+        content[first.start : first.end]
+        == "An introduction of more than some few words, as prose has them."
+    )
+    assert all(part.item < 0 and not part.level for part in others)
+
+
+def test_a_large_file_takes_no_more_steps_than_a_second_has() -> None:
+    """However long it is: the budget has an end."""
+    list_of_words = "- a word of a list\n" * 60_000
+    with pytest.raises(markdown.TooCostly):
+        markdown.blocks("- a\n" * 150_000, 0, lambda _start, _end: True)
+    assert markdown.blocks(list_of_words[: 19 * 20_000], 0, lambda _start, _end: True)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "- tea\n- cat\n" * 500,
+        "1. one word\n   - and another\n     > said\n" * 500,
+        "# Title\n\n## Part\n\nWords.\n\n" * 500,
+        "| a | b |\n|---|---|\n" + "| c | d |\n" * 1000,
+    ],
+)
+def test_dense_documents_are_still_parsed(content: str) -> None:
+    """Short items, nested ones, many headings and table rows are no attack."""
+    assert markdown.blocks(content, 0, lambda _start, _end: True)
+
+
+@pytest.mark.parametrize("sign", BRACKETS)
+def test_headings_of_brackets_cost_no_more_than_emphasis(sign: str) -> None:
+    """A bracket that is never closed is sought in all that follows."""
+    heading = "# " + sign * (4000 // len(sign)) + "\n\n"
+    plain = "# " + "*a b* " * (4000 // 6) + "\n\n"
+    assert seconds(heading * 8) < seconds(plain * 8) + 0.02
+
+
+def test_headings_do_not_multiply_with_the_passages_below_them() -> None:
+    """Thousands of short passages under long nested headings: the texts stay linear."""
+    above = "".join(f"{'#' * level} {'heading ' * 15}\n\n" for level in range(1, 6))
+    content = above + "".join(f"###### x{i}\n\nw\n\n" for i in range(4000))
+    texts = prepare(Draft("viking://resources/a.md", content=content)).texts
+    assert sum(len(text.text) for text in texts) <= 17 * len(content)
+    few = above + "###### Short\n\nWords of a passage.\n"
+    (text, *_) = prepare(Draft("viking://resources/a.md", content=few)).texts[-1:]
+    assert text.section in text.text
+
+
+# The daemon
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where a daemon listens."""
+    with serving("--provider", "none", quiet=True) as where:
+        yield where
+
+
+def test_a_small_put_does_not_wait_for_a_large_one(address: str) -> None:
+    """Fourteen large files of nested quotations are in preparation meanwhile."""
+    unit = "> " * 15 + "a\n" + "b\n" * 20
+    large = [Draft(f"{TOP}/large{i}.md", content=unit * (250_000 // len(unit))) for i in range(14)]
+    with MessageClient(address, timeout=120) as client, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.put, large)
+        others = 0
+        while not waiting.done():
+            client.put([Draft(f"{TOP}/small{others}.md", content="- tea\n- cat\n" * 80)])
+            others += 1
+        assert len(waiting.result().outcomes) == 14
+    assert others >= 3  # one after the other, where not one was done before
+
+
+def test_more_preparation_than_may_wait_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The caller hears when to come again, and a place is free again afterwards."""
+    import asyncio
+
+    from vikingd.pb import contexts_pb2
+    from vikingd.wire import preparing
+    from vikingd.wire.calls import Threads
+
+    held, begun = threading.Event(), threading.Event()
+
+    def slow(draft: Draft) -> Any:
+        begun.set()
+        held.wait(30)
+        return prepare(Draft(draft.uri, content="words"))
+
+    monkeypatch.setattr("vikingd.ingest.prepare.prepare", slow)
+    threads = Threads()
+    queue = preparing.Preparing(threads)
+    request = contexts_pb2.PutRequest(
+        contexts=[contexts_pb2.ContextInput(uri=f"{TOP}/a.txt", content="words " * 340_000)]
+    )
+
+    class Forever:
+        def left(self) -> None:
+            return None
+
+    async def run() -> None:
+        calls = [
+            asyncio.create_task(queue.contexts(request, None, Forever()))  # type: ignore[arg-type]
+            for _ in range(40)
+        ]
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        refused = [call for call in calls if call.done()]
+        assert 1 <= len(refused) < 40
+        for call in refused:
+            with pytest.raises(Overloaded) as caught:
+                call.result()
+            assert caught.value.retry_after > 0
+        held.set()
+        for call in calls:
+            if call not in refused:
+                assert len(await call) == 1
+        assert len(await queue.contexts(request, None, Forever())) == 1  # type: ignore[arg-type]
+
+    asyncio.run(run())
+    threads.shutdown()
+
+
+# The store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store that nobody listens to."""
+    with closing(Store(tmp_path / "data", model="none", dimension=None)) as made:
+        yield made
+
+
+def test_a_subtree_too_large_for_one_call_is_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names count, limit and remedy; nothing changes, and its parts can be moved."""
+    store.start(lambda _changes, _revision: None)
+    monkeypatch.setattr(subtree, "MAX_MOVE", 20)
+    monkeypatch.setattr("vikingd.store.transaction.MAX_MOVE", 20)
+    monkeypatch.setattr("vikingd.store.transaction.MAX_DELETE", 30)
+    store.put([file(f"{TOP}/{i}/{j}", "words") for i in range(4) for j in range(4)]).result()
+    before = store.revision
+    with pytest.raises(TooLarge, match=r"21 contexts, one call moves at most 20"):
+        store.move(TOP, f"{TOP}2").result()
+    with pytest.raises(TooLarge, match=r"21 contexts and 1\d or more .* removes at most 30"):
+        store.delete([TOP, f"{TOP}/1"]).result()
+    assert store.revision == before
+    assert store.move(f"{TOP}/1", f"{TOP}2/1").result().count == 5
+    assert store.delete([f"{TOP}/0", f"{TOP}/2"]).result().count == 10
+
+
+def test_one_file_is_never_too_large(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could not be had in parts."""
+    store.start(lambda _changes, _revision: None)
+    monkeypatch.setattr("vikingd.store.transaction.MAX_MOVE", 20)
+    monkeypatch.setattr("vikingd.store.transaction.MAX_DELETE", 20)
+    monkeypatch.setattr(stores, "MAX_PUT", 20)
+    many = file(f"{TOP}/many", "line\n" * 100)
+    store.put([many]).result()
+    assert store.move(f"{TOP}/many", f"{TOP}/other").result().count == 1
+    assert store.delete([f"{TOP}/other"]).result().count == 1
+    with pytest.raises(TooLarge, match=r"2 contexts with 101 .* at most 20"):
+        store.put([many, file(f"{TOP}/few", "line")]).result()
+
+
+def test_vectors_of_a_large_subtree_are_dropped_in_parts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part ends behind a whole context; together they are all, each once."""
+    changed: list[str] = []
+    store.start(
+        lambda changes, _revision: changed.extend(getattr(change, "uri", "") for change in changes)
+    )
+    monkeypatch.setattr("vikingd.store.subtree._MOST_VECTORS", 5)
+    one = b"\0\0\x80?" * 2
+    files = [file(f"{TOP}/{i}", "a\nb\n", vector=one) for i in range(9)]
+    store.put([directory(TOP, abstract="all", vector=one), *files]).result()
+    store.fill([(text_id, one) for text_id, _ in store.backlog(100)]).result()
+    total, last, parts = 0, "", 0
+    changed.clear()
+    while True:
+        done = store.drop_vectors("viking://", last).result()
+        total, last, parts = total + done.count, done.last, parts + 1
+        if not last:
+            break
+    assert total == len(store.backlog(100)) > 10
+    assert parts >= total // 5
+    assert changed == sorted(set(changed))
+
+
+def test_more_writes_than_may_wait_are_refused_at_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue is bounded by contexts and passages; what was taken is written."""
+    monkeypatch.setattr(writer, "MAX_WAITING", 50)
+    futures = [store.put([file(f"{TOP}/{i}", "a\nb\nc\n")]) for i in range(30)]
+    refused = [future for future in futures if future.done()]
+    assert 15 <= len(refused) < 30
+    for future in refused:
+        with pytest.raises(Overloaded, match="at most 50") as caught:
+            future.result()
+        assert caught.value.retry_after > 0
+    accesses = store.touch({1: 1})  # the daemon's own are never lost
+    store.start(lambda _changes, _revision: None)
+    accesses.result()
+    assert all(future.result().revision for future in futures if future not in refused)
+    store.put([file(f"{TOP}/again", "a\n" * 100)]).result()  # there is room again
+
+
+def test_a_group_ends_where_its_texts_are_many(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few contexts of thousands of passages are a commit of their own."""
+    monkeypatch.setattr(writer, "_MAX_GROUP_SIZE", 50)
+    futures = [store.put([file(f"{TOP}/{i}", "a\n" * 40)]) for i in range(6)]
+    store.start(lambda _changes, _revision: None)
+    assert len({future.result().revision for future in futures}) == 3
+
+
+def test_a_large_subtree_is_removed_in_parts(address: str, ctl_on: Any) -> None:
+    """Vikingctl goes from call to call where one is refused; a Move is refused with the remedy."""
+    with MessageClient(address, timeout=120) as client:
+        for part in range(27):
+            client.put(
+                [Draft(f"{TOP}/deep{part % 3}/{part}/{i}", content="words") for i in range(1000)]
+            )
+        with pytest.raises(ClientTooLarge, match=r"27,0\d\d contexts.* 20,000"):
+            client.move(TOP, f"{TOP}2")
+        with pytest.raises(ClientTooLarge):
+            client.delete(TOP)
+        code, out, _ = ctl_on(address, "rm", "--yes", TOP)
+        assert code == 0
+        assert "removed 27," in out
+        assert [context.uri for context in client.list("viking://resources")] == []
+    assert ClientOverloaded.__doc__
+
+
+@pytest.fixture
+def ctl_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs vikingctl on a daemon: exit code, stdout, stderr."""
+    from vikingd.ctl import main
+
+    def run(where: str, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setenv("VIKINGCTL_ADDRESS", where)
+        monkeypatch.setattr("sys.argv", ["vikingctl", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
