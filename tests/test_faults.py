@@ -19,7 +19,7 @@ from reader_helpers import note, serving
 from vikingd.client import Internal
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import Corrupt, StoreFailed
+from vikingd.errors import Corrupt, DiskFull, StoreDamaged, StoreFailed
 from vikingd.index.generation import Generation
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare
@@ -49,7 +49,7 @@ def fill_the_disk_and_compact(path: Path) -> None:
     put(at, 0, 2900)
     free = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
     ballast.write_bytes(bytes(free - 600_000))
-    with pytest.raises(Corrupt, match=r"compaction failed: .*No space left"):
+    with pytest.raises(DiskFull, match=r"compaction failed: .*No space left"):
         at.optimize()
     assert not list((path / "store" / "index").glob("*.tmp"))
     before = at.stats().index
@@ -171,9 +171,11 @@ def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("vikingd: the store could not be opened: ")
+    assert done.stderr.splitlines()[-1].startswith(
+        "vikingd: the store is damaged: file is not a database; "
+    )
     assert "Traceback" not in done.stderr
-    with pytest.raises(StoreFailed, match="the store could not be read: "):
+    with pytest.raises(StoreDamaged, match="vikingd restore"):
         Reads(tmp_path / "store.sqlite3").counts()
 
 

@@ -79,6 +79,7 @@ from vikingd.client.results import (
 from vikingd.client.session import Session
 from vikingd.client.status import (
     AnswerStats,
+    BackupPiece,
     CallStats,
     Distribution,
     EmbedderStats,
@@ -135,6 +136,7 @@ __all__ = [
     "AlreadyExists",
     "AnswerStats",
     "AsyncClient",
+    "BackupPiece",
     "Boost",
     "BuiltContext",
     "CallStats",

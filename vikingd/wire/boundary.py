@@ -18,6 +18,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from vikingd.errors import InvalidField
 from vikingd.metrics import Metrics
 from vikingd.wire.errors import code_of, status_of
+from vikingd.wire.streams import guarded_stream
 
 if TYPE_CHECKING:
     from vikingd.tracing import Tracing
@@ -57,7 +58,8 @@ class Boundary(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or not method.startswith(_PREFIX):
             return handler
-        guarded = _guard(method, handler, self._metrics, self._tracing)
+        guard = guarded_stream if handler.response_streaming else _guard
+        guarded = guard(method, handler, self._metrics, self._tracing)
         return self._guarded.setdefault(method, guarded)
 
     async def take_in(self) -> None:

@@ -54,6 +54,7 @@ class Threads:
         self.preparing = ThreadPoolExecutor(1, "prepare", let_finds_go_first)
         self.admin = ThreadPoolExecutor(2, "admin")
         self.backlog = ThreadPoolExecutor(2, "backlog")
+        self.backup = ThreadPoolExecutor(1, "backup", let_finds_go_first)
 
     def shutdown(self) -> None:
         """Drops what queues; what runs is not waited for."""
