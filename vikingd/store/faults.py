@@ -75,6 +75,9 @@ def told(what: str, error: BaseException, database: Path) -> BaseException:
     """
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return _full(what, error)
+    if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_UTF_8):
+        rows = _named_soon(database)
+        return damaged(_listed(rows) if rows else "it has text that is not UTF-8")
     if isinstance(error, sqlite3.Error):
         return _told_of_sqlite(what, error, database)
     if isinstance(error, (TypeError, ValueError, LookupError, AttributeError)) and (
@@ -87,9 +90,6 @@ def told(what: str, error: BaseException, database: Path) -> BaseException:
 def _told_of_sqlite(what: str, error: sqlite3.Error, database: Path) -> BaseException:
     code = getattr(error, "sqlite_errorcode", 0)
     kind, text = code & 0xFF, str(error)
-    if text.startswith(_NOT_UTF_8):
-        rows = _named_soon(database)
-        return damaged(_listed(rows) if rows else "it has text that is not UTF-8")
     if (
         kind in _DAMAGED
         or code == sqlite3.SQLITE_IOERR_SHORT_READ
@@ -146,8 +146,8 @@ def undecodable_rows(database: Path, *, is_over: Callable[[], bool]) -> list[str
             for query in (_BAD_CONTEXTS, _BAD_TEXTS, _BAD_LINKS, _BAD_REMOVALS):
                 rows = db.execute(f"{query} LIMIT {_NAMED - len(found)}")
                 found += [f"{uri} ({row})" if uri else row for row, uri in rows]
-    except sqlite3.Error:
-        pass  # the pages are damaged too, or the search is over
+    except (sqlite3.Error, UnicodeDecodeError):
+        pass  # the pages or the schema are damaged too, or the search is over
     return found
 
 
