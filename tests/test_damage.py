@@ -57,7 +57,8 @@ BAD_ROWS = {
     "an abstract that is bytes": "UPDATE contexts SET abstract = x'33' WHERE uri LIKE '%guide.md'",
     "a content that is bytes": "UPDATE contexts SET content = x'00' WHERE uri LIKE '%guide.md'",
     "a vector of another size": "UPDATE texts SET vector = x'00' WHERE ordinal = 1",
-    "a section that is not UTF-8": "UPDATE texts SET section = CAST(x'ff' AS TEXT) WHERE ordinal = 2",
+    "a section that is not UTF-8":
+        "UPDATE texts SET section = CAST(x'ff' AS TEXT) WHERE ordinal=2",
 }  # fmt: skip
 
 
@@ -84,7 +85,7 @@ def test_a_row_that_cannot_be_decoded_is_named_to_a_writer(tmp_path: Path) -> No
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one\ntwo\n", title="Guide"))
     edited(tmp_path, "UPDATE contexts SET metadata = '{' WHERE uri LIKE '%guide.md'")
-    with opened(tmp_path) as store, pytest.raises(StoreDamaged, match="guide.md"):
+    with opened(tmp_path) as store, pytest.raises(StoreDamaged, match=r"guide\.md"):
         store.move(DOCS, "viking://resources/moved").result(timeout=10)
 
 

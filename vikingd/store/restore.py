@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -81,13 +82,13 @@ def check_restored(directory: Path) -> None:
 
 
 def _is_of_store(path: Path) -> bool:
-    return path.name in (*_OF_STORE, _INDEX, _RESTORING)
+    return path.name in (*_OF_STORE, _INDEX)
 
 
 def _move_aside(directory: Path, there: list[Path]) -> Path:
     """Moves a store into a new directory beside its place, the database before its log."""
-    aside = directory / f"replaced-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
-    aside.mkdir(0o700)
+    now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    aside = Path(tempfile.mkdtemp("", f"replaced-{now}-", directory))
     for path in there:
         path.rename(aside / path.name)
         _sync(directory)
