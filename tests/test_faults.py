@@ -8,18 +8,20 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from reader_helpers import note, serving
+from grpc import StatusCode
+from reader_helpers import note, serving, uris
 
+from vikingd import client as clients
 from vikingd.client import Internal
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import Corrupt, StoreFailed
+from vikingd.errors import Corrupt, DiskFull, StoreDamaged, StoreFailed
 from vikingd.index.generation import Generation
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare
@@ -49,7 +51,7 @@ def fill_the_disk_and_compact(path: Path) -> None:
     put(at, 0, 2900)
     free = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
     ballast.write_bytes(bytes(free - 600_000))
-    with pytest.raises(Corrupt, match=r"compaction failed: .*No space left"):
+    with pytest.raises(DiskFull, match=r"compaction failed: .*No space left"):
         at.optimize()
     assert not list((path / "store" / "index").glob("*.tmp"))
     before = at.stats().index
@@ -65,20 +67,90 @@ def fill_the_disk_and_compact(path: Path) -> None:
     at.close()
 
 
-def test_a_compaction_on_a_full_disk_fails_and_nothing_else(tmp_path: Path) -> None:
-    """The process lives, its store goes on, and the next compaction comes when there is room."""
+def on_small_disk(path: Path, function: str) -> None:
+    """Runs a function of this module on a file system of 32 MiB of its own."""
     alone = ["unshare", "--user", "--map-root-user", "--mount"]
     if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no file system of one's own can be had here")
     here = Path(__file__)
-    code = f"import {here.stem}, pathlib; {here.stem}.fill_the_disk_and_compact(pathlib.Path('.'))"
+    code = f"import {here.stem}, pathlib; {here.stem}.{function}(pathlib.Path('.').resolve())"
     script = f'mount -t tmpfs -o size=32m tmpfs . && cd "$PWD" && exec {sys.executable} -c "{code}"'
     paths = os.pathsep.join([str(here.parent), *filter(None, sys.path)])
     done = subprocess.run(
-        [*alone, "sh", "-c", script], cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True, text=True, check=False, timeout=120,
+        [*alone, "sh", "-c", script], cwd=path, env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_a_compaction_on_a_full_disk_fails_and_nothing_else(tmp_path: Path) -> None:
+    """The process lives, its store goes on, and the next compaction comes when there is room."""
+    on_small_disk(tmp_path, "fill_the_disk_and_compact")
+
+
+def fill(path: Path) -> Path:
+    """Takes all that is free on a disk; the file that has it."""
+    ballast = path / "ballast"
+    with ballast.open("ab", buffering=0) as file:
+        for size in (1 << 20, 4096):
+            with suppress(OSError):
+                while file.write(bytes(size)) == size:
+                    pass
+    assert os.statvfs(path).f_bavail == 0
+    return ballast
+
+
+def large(number: int) -> Draft:
+    """A file that takes some pages."""
+    return Draft(f"{ROOT}/large{number}.md", overview="x" * 60_000, content=f"word{number}")
+
+
+def kill_a_daemon_on_a_full_disk(path: Path) -> None:
+    """Runs on a file system of its own."""
+    store = path / "store"
+    with serving(store) as daemon:
+        for number in range(8):
+            daemon.client.put([large(number)])
+        ballast = fill(path)
+        with pytest.raises(clients.DiskFull) as refused:
+            daemon.client.put([large(n) for n in range(100, 115)])
+        assert refused.value.code is StatusCode.RESOURCE_EXHAUSTED
+        with pytest.raises(clients.DiskFull):
+            daemon.client.optimize()
+        revision = daemon.client.stats().revision
+        daemon.kill()
+    fill(path)
+    with serving(store) as daemon:
+        client = daemon.client
+        assert client.stats().revision == revision
+        assert client.find("word3").resources
+        assert client.get(f"{ROOT}/large3.md").context.overview
+        with pytest.raises(clients.DiskFull):
+            client.put([large(n) for n in range(100, 115)])
+        client.delete(f"{ROOT}/large1.md")
+        daemon.kill()
+    (store / "reserve").unlink(missing_ok=True)
+    fill(path)
+    with serving(store) as daemon:  # it has nothing left that it could give up
+        client = daemon.client
+        assert client.find("word3").resources
+        assert f"{ROOT}/large1.md" not in uris(client.find("word1"))
+        assert "the disk is full" in client.stats().problem
+        with pytest.raises(clients.DiskFull, match="a backup needs"):
+            list(client.backup())
+        ballast.unlink()
+        client.put([large(9)])
+        client.optimize()
+        assert client.stats().problem == ""
+        assert client.verify().ok
+        assert (store / "reserve").stat().st_size
+
+
+def test_a_daemon_that_was_killed_on_a_full_disk_starts_and_deletes_and_recovers(
+    tmp_path: Path,
+) -> None:
+    """It answers, says why it writes nothing, and writes again when there is room."""
+    on_small_disk(tmp_path, "kill_a_daemon_on_a_full_disk")
 
 
 def test_a_commit_holds_where_no_thread_can_be_had_for_a_compaction(
@@ -171,9 +243,11 @@ def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("vikingd: the store could not be opened: ")
+    assert done.stderr.splitlines()[-1].startswith(
+        "vikingd: the store is damaged: file is not a database; "
+    )
     assert "Traceback" not in done.stderr
-    with pytest.raises(StoreFailed, match="the store could not be read: "):
+    with pytest.raises(StoreDamaged, match="vikingd restore"):
         Reads(tmp_path / "store.sqlite3").counts()
 
 

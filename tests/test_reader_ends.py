@@ -64,7 +64,7 @@ def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) ->
         unreadable(tmp_path)
         code, err = reader.ended()
     assert code == 1
-    assert "the reader ends: the store could not be read: no such table: meta" in err
+    assert "the reader ends: the store is damaged: no such table: meta" in err
 
 
 @pytest.mark.parametrize("kind", [StoreFailed, SystemExit])

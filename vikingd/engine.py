@@ -24,6 +24,7 @@ from vikingd.embed.query import QueryEmbedder
 from vikingd.embed.worker import BacklogWorker
 from vikingd.errors import (
     Corrupt,
+    DiskFull,
     EmbedderFailed,
     InvalidField,
     ReadOnly,
@@ -38,6 +39,8 @@ from vikingd.memory.accesses import Accesses
 from vikingd.memory.model import Rewrite
 from vikingd.metrics import Metrics
 from vikingd.model import Change, Committed, Once, Prepared, Upsert
+from vikingd.store.backup import Backup
+from vikingd.store.faults import damaged
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
 
@@ -97,6 +100,7 @@ class EngineStats:
     reader: bool
     embedder: EmbedderStats
     index: IndexState
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +201,10 @@ class Engine:
                 progress(f"the model's prior is missing until the next start: {error}")
                 return np.zeros((SCRIPTS, dimension), np.float32)
             if isinstance(self.store, Store):
-                self.store.set_meta(key, known)
+                try:
+                    self.store.set_meta(key, known)
+                except DiskFull as error:
+                    progress(f"the model's prior is made again by the next start: {error}")
         return np.frombuffer(known, "<f4").reshape(SCRIPTS, dimension).astype(np.float32)
 
     def _warm(self, progress: Callable[[str], None]) -> None:
@@ -219,7 +226,10 @@ class Engine:
             if attempt < attempts - 1:
                 time.sleep(_PAUSE)
         progress(f"{problem}; the index is made anew from the store")
-        self._rebuild(progress)
+        try:
+            self._rebuild(progress)
+        except Corrupt as error:  # it stands in the store
+            raise damaged(str(error)) from error
 
     def _load_base(self, progress: Callable[[str], None] = _silent) -> bool:
         """Takes the base on disk with all that has changed since; False: there is none."""
@@ -249,7 +259,10 @@ class Engine:
         changes, revision = store.changes_since(before, with_links=True)
         index.apply([*fed, *changes], revision)
         if count and not self.settings.reader:
-            index.compact()
+            try:
+                index.compact()
+            except DiskFull as error:
+                progress(f"{error}; the index is kept in memory until there is room")
 
     def _on_base(self, revision: int) -> None:
         if isinstance(self.store, Store):
@@ -468,8 +481,13 @@ class Engine:
         return EngineStats(
             self.store.revision, counts.directories, counts.files, counts.texts, counts.vectors,
             counts.relations, counts.bytes, str(self.settings.path), self._started_at,
-            self.settings.reader, embedder, self._index.state(),
+            self.settings.reader, embedder, self._index.state(), self._problem(),
         )  # fmt: skip
+
+    def _problem(self) -> str:
+        """Why writes are refused; "" while they are not."""
+        is_full = isinstance(self.store, Store) and self.store.is_full
+        return self.store.failure or ("the disk is full: only deletes are taken" * is_full)
 
     def _backlog(self) -> int:
         """Texts that wait for their vector."""
@@ -501,8 +519,23 @@ class Engine:
             "index and store never stood at the same revision for all the writes; ask again"
         )
 
+    def backup(self, check: Callable[[], None]) -> Backup:
+        """A copy of the store as it stands now; it is to be closed.
+
+        `check` is called now and then while it is made, and raises to break it off.
+
+        Raises:
+            DiskFull: the disk has no room for it.
+        """
+        return self.store.backup(check)
+
     def optimize(self) -> tuple[int, int]:
-        """Compacts the index now; (generation, revision of its base)."""
+        """Compacts the index now; (generation, revision of its base).
+
+        Raises:
+            DiskFull: the disk has no room for a base.
+            Corrupt: it failed for another reason.
+        """
         assert self._writable
         return self._index.compact()
 

@@ -6,6 +6,8 @@ import gc
 import logging
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -55,6 +57,7 @@ _Reader = Annotated[
 
 _MAX_LOGGED = 1024  # characters of a value in the log
 _MAX_TRACEBACK = 8192
+_SAY_EVERY = 3.0  # seconds
 
 
 @app.command()
@@ -95,6 +98,53 @@ def serve(
     os._exit(code)
 
 
+@app.command()
+def restore(
+    backup: Annotated[Path, typer.Argument(help="A file of vikingctl backup.", metavar="BACKUP")],
+    path: _Path = None,
+    config: _Config = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Move a store that is there aside; it is not deleted."),
+    ] = False,
+) -> None:
+    """Makes a store of a backup, in a directory without one. The daemon must not run.
+
+    The backup is checked first; a damaged one changes nothing. The index is made by the next start.
+    """
+    settings = _load(config, path=path).settings
+    from vikingd.store.restore import restore_into
+
+    try:
+        done = restore_into(settings.path, backup, replace=replace, advance=_progress(backup))
+    except VikingError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+    if done.aside is not None:
+        print(f"the store that was there lies in {done.aside}")
+    label = done.label
+    print(
+        f"{settings.path} holds revision {label.revision:,}: {label.contexts:,} contexts, "
+        f"{label.texts:,} texts"
+    )
+
+
+def _progress(backup: Path) -> Callable[[int], None]:
+    """Tells on stderr how far the reading of a large backup is, every few seconds."""
+    done, said = 0, time.monotonic()
+
+    def advance(count: int) -> None:
+        nonlocal done, said
+        done += count
+        if time.monotonic() - said >= _SAY_EVERY:
+            said = time.monotonic()
+            whole = backup.stat().st_size
+            print(f"vikingd: checked {done:,} of {whole:,} bytes", file=sys.stderr, flush=True)
+
+    return advance
+
+
 @app.command("config")
 def show_config(
     listen: _Listen = None,
@@ -126,12 +176,12 @@ def main() -> None:
 
 def _load(
     config: Path | None,
-    listen: str | None,
-    writer_listen: str | None,
-    metrics_listen: str | None,
-    path: Path | None,
-    log_level: str | None,
-    provider: str | None,
+    listen: str | None = None,
+    writer_listen: str | None = None,
+    metrics_listen: str | None = None,
+    path: Path | None = None,
+    log_level: str | None = None,
+    provider: str | None = None,
 ) -> Loaded:
     flags: dict[str, Any] = {
         "listen": listen,

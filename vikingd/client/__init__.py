@@ -81,6 +81,7 @@ from vikingd.client.results import (
 from vikingd.client.session import Session
 from vikingd.client.status import (
     AnswerStats,
+    BackupPiece,
     CallStats,
     Distribution,
     EmbedderStats,
@@ -137,6 +138,7 @@ __all__ = [
     "AlreadyExists",
     "AnswerStats",
     "AsyncClient",
+    "BackupPiece",
     "Boost",
     "BuiltContext",
     "CallStats",

@@ -12,7 +12,7 @@ import grpc
 
 from vikingd.client.channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, Option, Stubs, options
 from vikingd.client.errors import from_rpc_error, sendable
-from vikingd.client.methods import RETRIED, Method, Methods, Pages
+from vikingd.client.methods import RETRIED, Method, Methods, Pages, Stream
 
 _LONGEST = 1e9  # seconds: gRPC counts in nanoseconds, of which far longer times have too many
 
@@ -105,6 +105,21 @@ class Connection(_Connected):
 
         return cast("FunctionType", pages)
 
+    @classmethod
+    def _stream(cls, method: Stream[..., Any, Any, Any]) -> FunctionType:
+        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
+
+        def stream(self: Connection, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
+            call = rpc(self._stubs)(build(*args, **kwargs), timeout=self._deadline)
+            try:
+                yield from map(convert, call)
+            except grpc.RpcError as error:
+                raise from_rpc_error(error) from None
+            finally:
+                call.cancel()
+
+        return cast("FunctionType", stream)
+
 
 class AsyncConnection(_Connected):
     """What AsyncClient and AsyncMessageClient have in common."""
@@ -156,3 +171,19 @@ class AsyncConnection(_Connected):
                     return
 
         return cast("FunctionType", pages)
+
+    @classmethod
+    def _stream(cls, method: Stream[..., Any, Any, Any]) -> FunctionType:
+        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
+
+        async def stream(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            call: Any = rpc(self._stubs)(build(*args, **kwargs), timeout=self._deadline)
+            try:
+                async for part in call:
+                    yield convert(part)
+            except grpc.RpcError as error:
+                raise from_rpc_error(error) from None
+            finally:
+                call.cancel()
+
+        return cast("FunctionType", stream)

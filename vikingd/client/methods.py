@@ -60,7 +60,7 @@ class _Described(ABC, Generic[P]):
     """A descriptor that becomes a method of the class through which it is reached."""
 
     def __init__(
-        self, build: Callable[P, Any], rpc: Rpc[Any, Any], convert: Callable[[Any], Any],
+        self, build: Callable[P, Any], rpc: Callable[[Stubs], Any], convert: Callable[[Any], Any],
         retried: bool | If,
     ) -> None:  # fmt: skip
         self.build = sendable()(build)
@@ -190,6 +190,46 @@ class Pages(_Described[P], Generic[P, Request, Reply]):
         return function
 
 
+class Stream(_Described[P], Generic[P, Request, Reply, Result]):
+    """A method that yields the parts of a reply that comes as a stream."""
+
+    def __init__(
+        self,
+        build: Callable[P, Request],
+        rpc: Callable[[Stubs], grpc.UnaryStreamMultiCallable[Request, Reply]],
+        convert: Callable[[Reply], Result],
+    ) -> None:
+        super().__init__(build, rpc, convert, retried=False)
+
+    @overload
+    def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, client: Client, owner: type[Methods]) -> Callable[P, Iterator[Result]]: ...
+    @overload
+    def __get__(
+        self, client: AsyncClient, owner: type[Methods]
+    ) -> Callable[P, AsyncIterator[Result]]: ...
+    @overload
+    def __get__(
+        self, client: MessageClient, owner: type[Methods]
+    ) -> Callable[P, Iterator[Reply]]: ...
+    @overload
+    def __get__(
+        self, client: AsyncMessageClient, owner: type[Methods]
+    ) -> Callable[P, AsyncIterator[Reply]]: ...
+    def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
+        return self._of(client, owner)
+
+    def _made_for(self, owner: type[Methods]) -> FunctionType:
+        function = owner._stream(self)
+        signature = inspect.signature(self.convert)
+        [reply] = signature.parameters.values()
+        iterator = "AsyncIterator" if inspect.isasyncgenfunction(function) else "Iterator"
+        part = signature.return_annotation if owner._converts else reply.annotation
+        self._documented(function, owner, f"{iterator}[{part}]")
+        return function
+
+
 _NAMED = If("with a request_id", lambda request: bool(request.request_id))
 
 
@@ -207,6 +247,11 @@ class Methods(ABC):
     @abstractmethod
     def _pages(cls, method: Pages[..., Any, Any]) -> FunctionType:
         """The generator that reads a listing."""
+
+    @classmethod
+    @abstractmethod
+    def _stream(cls, method: Stream[..., Any, Any, Any]) -> FunctionType:
+        """The generator that reads a stream."""
 
     find = Method(requests.find, lambda to: to.retrieval.Find, replies.find, retried=True)
     batch_find = Method(
@@ -264,6 +309,7 @@ class Methods(ABC):
         requests.optimize, lambda to: to.admin.Optimize, replies.optimize, retried=False
     )
     reembed = Method(requests.reembed, lambda to: to.admin.Reembed, replies.reembed, retried=False)
+    backup = Stream(requests.backup, lambda to: to.admin.Backup, replies.backup)
 
 
 def _retried() -> Iterator[str]:

@@ -119,6 +119,11 @@ def reembed(reply: admin_pb2.ReembedResponse) -> status.ReembedResult:
     return _read(status.ReembedResult, reply)
 
 
+def backup(reply: admin_pb2.BackupResponse) -> status.BackupPiece:
+    """A piece of a backup."""
+    return _read(status.BackupPiece, reply)
+
+
 def _read(kind: Callable[..., T], message: Message) -> T:
     """The dataclass `kind` with the values of the message's fields of the same names."""
     return kind(*[read(message) for read in _readers(kind)])

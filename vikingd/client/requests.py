@@ -403,3 +403,11 @@ def optimize() -> admin_pb2.OptimizeRequest:
 def reembed(target_uri: str = "") -> admin_pb2.ReembedRequest:
     """Drops the vectors below `target_uri`, or all, so that the present model makes them anew."""
     return admin_pb2.ReembedRequest(target_uri=target_uri)
+
+
+def backup() -> admin_pb2.BackupRequest:
+    """Copies the store while everything goes on, and yields the bytes of the file in pieces.
+
+    They are whole when as many have come as the first piece says.
+    """
+    return admin_pb2.BackupRequest()

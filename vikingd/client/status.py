@@ -109,6 +109,7 @@ class Stats:
     plans: dict[str, int]
     reranks: dict[str, int]
     models: tuple[ModelStats, ...]
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,15 @@ class OptimizeResult:
 
     generation: int
     base_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackupPiece:
+    """The next bytes of a backup of `size` bytes, which holds `revision`."""
+
+    size: int
+    revision: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import typer
 
 import vikingd
 from vikingd.ctl import reading, remembering, retrieving, running, searching, writing
+from vikingd.ctl.backup_command import backup
 from vikingd.ctl.demo import demo
 from vikingd.ctl.export_command import export
 from vikingd.ctl.import_command import import_
@@ -55,6 +56,7 @@ app.command("stats")(connected(running.stats))
 app.command("verify")(connected(running.verify, deadline=None))
 app.command("optimize")(connected(running.optimize, deadline=None))
 app.command("reembed")(connected(running.reembed, deadline=None))
+app.command("backup")(connected(backup, deadline=None))
 
 # The base of BadParameter, which typer itself does not export.
 _UsageError: Any = typer.BadParameter.__mro__[1]

@@ -180,6 +180,7 @@ def stats_table(stats: StatsResponse) -> Table:
         "daemon": f"vikingd {stats.version}, since {local_time(stats.started_at)}"
                   + (", a reader" if stats.reader else ""),
         "store": f"{stats.store_path} ({size(stats.store_bytes)})",
+        "refusing": f"writes: {stats.problem}" if stats.problem else "",
         "revision": f"{stats.revision:,}",
         "contexts": f"{stats.directories:,} directories, {stats.files:,} files, "
                     f"{stats.relations:,} links",

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from errno import EDQUOT, ENOSPC
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from viking_kernels.arrays import F32
 from viking_kernels.quantize import int4_room
 from viking_kernels.simd import padded
 
-from vikingd.errors import Corrupt
+from vikingd.errors import Corrupt, DiskFull
 from vikingd.index import base as bases
 from vikingd.index import ivf
 from vikingd.index.columns import Columns
@@ -93,6 +94,7 @@ class Index:
         )
         self._worker: threading.Thread | None = None
         self._problem = ""
+        self._is_full = False  # the disk, when the last compaction failed
         self._not_before = 0.0  # by time.monotonic; when a compaction may be begun again
         self._broken = False
         self._closing = False
@@ -253,6 +255,7 @@ class Index:
     def _failed(self, error: BaseException) -> None:
         """The old generation serves on; what went wrong is shown and tried again when due."""
         self._problem = f"compaction failed: {error}"
+        self._is_full = isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
         self._not_before = time.monotonic() + _PAUSE
         _log.warning("%s; next try in %g s or later", self._problem, _PAUSE)
 
@@ -305,7 +308,7 @@ class Index:
         self._start()
         self._join()
         if self._problem:
-            raise Corrupt(self._problem)
+            raise (DiskFull if self._is_full else Corrupt)(self._problem)
         return self._generation.number, self._generation.base_revision
 
     def _join(self) -> None:

@@ -470,6 +470,7 @@ class StatsResponse(_message.Message):
     PLANS_FIELD_NUMBER: _builtins.int
     RERANKS_FIELD_NUMBER: _builtins.int
     MODELS_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Its version."""
     revision: _builtins.int
@@ -490,6 +491,8 @@ class StatsResponse(_message.Message):
     """Where the store lies."""
     reader: _builtins.bool
     """True: this process only reads the store, which another one writes."""
+    problem: _builtins.str
+    """Why writes are refused: the database is damaged, or the disk is full. Empty: they are not."""
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
         """When it started."""
@@ -543,10 +546,11 @@ class StatsResponse(_message.Message):
         plans: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         reranks: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         models: _abc.Iterable[Global___ModelStats] | None = ...,
+        problem: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "index", b"index", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "calls", b"calls", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "models", b"models", "plans", b"plans", "reader", b"reader", "relations", b"relations", "reranks", b"reranks", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "calls", b"calls", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "models", b"models", "plans", b"plans", "problem", b"problem", "reader", b"reader", "relations", b"relations", "reranks", b"reranks", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -707,3 +711,55 @@ class ReembedResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReembedResponse: _TypeAlias = ReembedResponse  # noqa: Y015
+
+@_typing.final
+class BackupRequest(_message.Message):
+    """Asks for a copy of the store, which is made while everything goes on. One is made at a time:
+    OVERLOADED says that another one is. DISK_FULL: the daemon needs room for the copy for a while.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BackupRequest: _TypeAlias = BackupRequest  # noqa: Y015
+
+@_typing.final
+class BackupResponse(_message.Message):
+    """A piece of a backup: of a file that `vikingd restore` takes. It holds all that was acknowledged
+    before the call, at one revision, and at its end what tells whether it is whole. The index is not
+    part of it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SIZE_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    size: _builtins.int
+    """Bytes of the whole file; the same in each piece. A stream that ends before is broken off."""
+    revision: _builtins.int
+    """The revision that it holds; the same in each piece."""
+    data: _builtins.bytes
+    """The next bytes, at most 1 MiB."""
+    def __init__(
+        self,
+        *,
+        size: _builtins.int = ...,
+        revision: _builtins.int = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "revision", b"revision", "size", b"size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BackupResponse: _TypeAlias = BackupResponse  # noqa: Y015

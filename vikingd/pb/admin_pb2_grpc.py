@@ -55,6 +55,11 @@ class AdminStub:
                 request_serializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedRequest.SerializeToString,
                 response_deserializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedResponse.FromString,
                 _registered_method=True)
+        self.Backup = channel.unary_stream(
+                '/viking.retrieval.v1.Admin/Backup',
+                request_serializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.BackupRequest.SerializeToString,
+                response_deserializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.BackupResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -89,6 +94,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Backup(self, request, context):
+        """Copies the store while everything goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -111,6 +123,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Reembed,
                     request_deserializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedRequest.FromString,
                     response_serializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedResponse.SerializeToString,
+            ),
+            'Backup': grpc.unary_stream_rpc_method_handler(
+                    servicer.Backup,
+                    request_deserializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.BackupRequest.FromString,
+                    response_serializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.BackupResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -222,6 +239,33 @@ class Admin:
             '/viking.retrieval.v1.Admin/Reembed',
             viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedRequest.SerializeToString,
             viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Backup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/viking.retrieval.v1.Admin/Backup',
+            viking_dot_retrieval_dot_v1_dot_admin__pb2.BackupRequest.SerializeToString,
+            viking_dot_retrieval_dot_v1_dot_admin__pb2.BackupResponse.FromString,
             options,
             channel_credentials,
             insecure,

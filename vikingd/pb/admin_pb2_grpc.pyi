@@ -41,6 +41,8 @@ class AdminStub:
     """Compacts the index."""
     Reembed: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReembedRequest, _admin_pb2.ReembedResponse]
     """Embeds again."""
+    Backup: _grpc.UnaryStreamMultiCallable[_admin_pb2.BackupRequest, _admin_pb2.BackupResponse]
+    """Copies the store while everything goes on."""
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -55,6 +57,8 @@ class AdminAsyncStub(AdminStub):
     """Compacts the index."""
     Reembed: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReembedRequest, _admin_pb2.ReembedResponse]  # type: ignore[assignment]
     """Embeds again."""
+    Backup: _aio.UnaryStreamMultiCallable[_admin_pb2.BackupRequest, _admin_pb2.BackupResponse]  # type: ignore[assignment]
+    """Copies the store while everything goes on."""
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     """Running the daemon."""
@@ -90,5 +94,13 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ReembedResponse, _abc.Awaitable[_admin_pb2.ReembedResponse]]:
         """Embeds again."""
+
+    @_abc_1.abstractmethod
+    def Backup(
+        self,
+        request: _admin_pb2.BackupRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.BackupResponse], _abc.AsyncIterator[_admin_pb2.BackupResponse]]:
+        """Copies the store while everything goes on."""
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

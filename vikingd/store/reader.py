@@ -11,9 +11,10 @@ from itertools import count
 from pathlib import Path
 
 from vikingd.errors import StoreMismatch
+from vikingd.store.faults import failing
 from vikingd.store.reads import Reads
-from vikingd.store.schema import MIGRATIONS, connect, failing
-from vikingd.store.store import DATABASE, fits, named
+from vikingd.store.schema import DATABASE, MIGRATIONS, connect
+from vikingd.store.store import fits, named
 
 _INTERVAL = 0.01  # seconds between two looks for commits
 _LOOKS = 100  # after so many, what no commit tells of is looked for too
@@ -54,7 +55,7 @@ class StoreReader(Reads):
         self.dimension = dimension
         self.failure = ""
         self._file = os.stat(database)
-        with failing("the store could not be opened"):
+        with failing("the store could not be opened", database):
             self._db = connect(database, read_only=True)
         try:
             self._look()

@@ -6,14 +6,14 @@ import json
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping
+from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping, StoreDamaged
 from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.model import (
     AllLinks,
@@ -27,8 +27,18 @@ from vikingd.model import (
     Remove,
     Upsert,
 )
-from vikingd.store.rows import links, memory_file, metadata_of, text_of, upserts
-from vikingd.store.schema import connect, failing
+from vikingd.store.backup import Backup, copied
+from vikingd.store.faults import failing
+from vikingd.store.rows import (
+    check_vector,
+    links,
+    memory_file,
+    metadata_of,
+    text_of,
+    upserts,
+    vector_bytes,
+)
+from vikingd.store.schema import connect
 from vikingd.uri import ROOT, subtree_bounds
 
 
@@ -121,7 +131,9 @@ def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
 
 def _context(row: Sequence[Any], **parts: Any) -> Context:
     uri, is_directory, abstract, title, metadata, *rest = row
-    return Context(uri, bool(is_directory), abstract, title, metadata_of(metadata), *rest, **parts)
+    return Context(
+        uri, bool(is_directory), abstract, title, metadata_of(metadata, uri), *rest, **parts
+    )
 
 
 def read_context(db: sqlite3.Connection, uri: str) -> Context:
@@ -153,12 +165,15 @@ class Reads:
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
 
+    def _note(self, damage: StoreDamaged) -> None:
+        """Is told of damage that a read met."""
+
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
         """A connection that sees one revision until it is given back."""
         if self._closed:
             raise Stopping("the store is closed")
-        with failing("the store could not be read"):
+        with failing("the store could not be read", self._database, self._note):
             try:
                 db = self._idle.pop()
             except IndexError:
@@ -195,7 +210,7 @@ class Reads:
                 "AND uri IN (SELECT value FROM json_each(?))",
                 (json.dumps(uris),),
             )
-            return {uri: metadata_of(metadata) for uri, metadata in rows}
+            return {uri: metadata_of(metadata, uri) for uri, metadata in rows}
 
     def texts_of(
         self, uris: Sequence[str], *, with_content: bool
@@ -366,6 +381,23 @@ class Reads:
             directories, contexts - directories, texts, texts - without_vector, links, size
         )
 
+    def backup(self, check: Callable[[], None]) -> Backup:
+        """A copy of the store as it stands when this begins; it is to be closed.
+
+        `check` is called now and then while it is made, and raises to break it off.
+
+        Raises:
+            DiskFull: the disk has no room for it.
+        """
+
+        def go_on() -> None:
+            check()
+            if self._closed:
+                raise Stopping("the store is closed")
+
+        with self._snapshot() as db:
+            return copied(db, self._database, go_on)
+
     def get_meta(self, key: str) -> bytes | None:
         """What `set_meta` stored under the key."""
         with self._snapshot() as db:
@@ -415,12 +447,15 @@ class Reads:
             )
             changes.extend(upserts(db, (context_id for (context_id,) in changed)))
             filled = db.execute(
-                "SELECT texts.id, vector FROM texts INDEXED BY texts_vector_revision "
+                "SELECT texts.id, vector, uri FROM texts INDEXED BY texts_vector_revision "
                 "JOIN contexts ON contexts.id = context_id "
                 "WHERE vector_revision > ?1 AND revision <= ?1 ORDER BY texts.id",
                 (revision,),
             )
-            changes.extend(Filled(text_id, vector) for text_id, vector in filled)
+            size = vector_bytes(db)
+            for text_id, vector, uri in filled:
+                check_vector(vector, size, text_id, uri)
+                changes.append(Filled(text_id, vector))
             now: int = state["store.revision"]
             if with_links or state.get("store.linked", now) > revision:
                 changes.append(AllLinks(tuple(links(db))))

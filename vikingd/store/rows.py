@@ -11,6 +11,7 @@ from typing import Any
 
 from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.model import Entry, IndexedText, Linked, Upsert
+from vikingd.store.faults import damaged
 from vikingd.text import text_to_index
 
 _CHUNK = 64  # contexts in memory at a time; each may have 2 MiB of content
@@ -50,14 +51,42 @@ def text_of(stored: str | None, title: str, section: str, piece: str) -> str:
     return text_to_index(title, section, piece) if stored is None else stored
 
 
-def metadata_of(stored: str) -> Mapping[str, Any]:
-    """The metadata of a row."""
-    metadata: dict[str, Any] = {} if stored == "{}" else json.loads(stored)
+def metadata_of(stored: str, uri: str) -> Mapping[str, Any]:
+    """The metadata in the row of a context.
+
+    Raises:
+        StoreDamaged: it is no JSON object.
+    """
+    if stored == "{}":
+        return {}
+    try:
+        metadata = json.loads(stored)
+    except (TypeError, ValueError):
+        metadata = None
+    if not isinstance(metadata, dict):
+        raise damaged(f"the metadata of {uri} cannot be decoded")
     return metadata
 
 
+def vector_bytes(db: sqlite3.Connection) -> int | None:
+    """Bytes of each vector; None while the store has none."""
+    row = db.execute("SELECT value FROM meta WHERE key = 'store.dimension'").fetchone()
+    return 4 * row[0] if row and row[0] else None
+
+
+def check_vector(vector: bytes | None, size: int | None, text_id: int, uri: str) -> None:
+    """Raises StoreDamaged when a stored vector has not the size of all others."""
+    if vector is not None and size is not None and len(vector) != size:
+        raise damaged(f"the vector of text {text_id} of {uri} has {len(vector)} bytes, not {size}")
+
+
 def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upsert]:
-    """The contexts with their texts and vectors, in the order of the ids, all of which exist."""
+    """The contexts with their texts and vectors, in the order of the ids, all of which exist.
+
+    Raises:
+        StoreDamaged: a row cannot be decoded.
+    """
+    size = vector_bytes(db)
     ids = iter(context_ids)
     while chunk := list(islice(ids, _CHUNK)):
         key = json.dumps(chunk)
@@ -67,8 +96,9 @@ def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upse
             _TEXTS, (key,)
         ):
             embeddable, stored, vector = rest
-            *_, title, abstract, content = contexts[context_id]
+            _, uri, *_, title, abstract, content = contexts[context_id]
             passage = content[start:end] if ordinal else ""
+            check_vector(vector, size, text_id, uri)
             text = text_of(stored, title, section, passage if ordinal else abstract)
             texts[context_id].append(
                 IndexedText(
@@ -78,8 +108,10 @@ def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upse
             )  # fmt: skip
         for context_id in chunk:
             _, uri, is_directory, metadata, title, abstract, _ = contexts[context_id]
+            if not type(uri) is type(title) is type(abstract) is str:
+                raise damaged(f"context {context_id} ({uri}) has a value of the wrong type")
             yield Upsert(
-                context_id, uri, bool(is_directory), title, abstract, metadata_of(metadata),
+                context_id, uri, bool(is_directory), title, abstract, metadata_of(metadata, uri),
                 tuple(texts[context_id]),
             )  # fmt: skip
 
@@ -106,5 +138,5 @@ def memory_file(db: sqlite3.Connection, uri: str) -> MemoryFile | None:
             StoredEntry(uri, Entry(*entry), ordinal, section, start, end, passage, vector or b"")
         )
     return MemoryFile(
-        uri, abstract, overview, content, title, metadata_of(metadata), time, tuple(entries)
+        uri, abstract, overview, content, title, metadata_of(metadata, uri), time, tuple(entries)
     )

@@ -8,7 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from vikingd.errors import StoreFailed, StoreMismatch
+from vikingd.errors import StoreMismatch
+from vikingd.store.faults import damaged
+
+DATABASE = "store.sqlite3"
+"""The name of the database in a store's directory."""
 
 # The wide columns stand last, so that the narrow ones are read without their overflow pages.
 # texts.text is NULL where headings and content make it, see rows.text_of.
@@ -111,19 +115,13 @@ MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS]
 _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that imports write most pages once
 
 
-@contextmanager
-def failing(what: str) -> Iterator[None]:
-    """Within it an error of SQLite's becomes StoreFailed, which begins with `what`."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StoreFailed(f"{what}: {error}") from error
+def connect(path: Path, *, read_only: bool = False, immutable: bool = False) -> sqlite3.Connection:
+    """A connection in autocommit mode that any one thread at a time may use.
 
-
-def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode that any one thread at a time may use."""
+    An `immutable` file is changed by nobody, and nothing is made beside it.
+    """
     db = sqlite3.connect(
-        f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}",
+        f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}{'&immutable=1' * immutable}",
         uri=True, isolation_level=None, check_same_thread=False, timeout=10,
         cached_statements=256,
     )  # fmt: skip
@@ -156,8 +154,11 @@ def migrate(db: sqlite3.Connection) -> None:
 
     Raises:
         StoreMismatch: when a newer vikingd made them.
+        StoreDamaged: the record of the schema can't be right.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version < 0 or (not version and db.execute("SELECT 1 FROM sqlite_master").fetchone()):
+        raise damaged(f"it says that it has schema {version}, beside tables")
     if version > len(MIGRATIONS):
         raise StoreMismatch(
             f"the store has schema {version}, this vikingd knows up to {len(MIGRATIONS)}: "

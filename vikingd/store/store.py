@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
-from vikingd.errors import StoreInUse, StoreMismatch, TooLarge
+from vikingd.errors import DiskFull, StoreDamaged, StoreMismatch, TooLarge
 from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite
 from vikingd.model import Committed, Once, Prepared
+from vikingd.store.backup import remove_leftovers
+from vikingd.store.check import Check
+from vikingd.store.faults import damaged, failing, told
+from vikingd.store.lock import held
 from vikingd.store.reads import Reads
-from vikingd.store.schema import connect, failing, migrate, transaction
+from vikingd.store.reserve import Reserve
+from vikingd.store.restore import check_restored
+from vikingd.store.schema import DATABASE, connect, migrate, transaction
 from vikingd.store.subtree import CHARACTERS
 from vikingd.store.transaction import EMPTY_DIRECTORY
-from vikingd.store.writer import OnCommit, Writer
+from vikingd.store.writer import CLEAN, OnCommit, Writer
 from vikingd.uri import ROOT
-
-DATABASE = "store.sqlite3"
 
 MAX_PUT = 65_536
 """Contexts, passages and long texts that one call writes, see subtree.CHARACTERS."""
 
 # What others count as, which is not known before they are run; see Writer.submit.
 _DELETE, _MOVE, _PART = 512, 2048, 2048
+_NOT_OPENED = "the store could not be opened"
 _ROOT_ROW = """
 INSERT INTO contexts (uri, is_directory, revision, content_hash, time, created_at, updated_at,
     title, abstract, metadata, overview, content)
@@ -39,6 +43,7 @@ _TOUCH_WITH_VECTOR = """
 UPDATE contexts SET revision = ?
 WHERE id IN (SELECT context_id FROM texts WHERE vector IS NOT NULL)
 """
+_DROP_VECTORS = "UPDATE texts SET vector = NULL, vector_revision = NULL WHERE vector NOTNULL"
 _ANY_VECTOR = "SELECT 1 FROM texts WHERE vector IS NOT NULL LIMIT 1"
 
 
@@ -67,15 +72,42 @@ class Store(Reads):
         database = path / DATABASE
         super().__init__(database)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with failing("the store could not be opened"), ExitStack() as stack:
-            stack.callback(os.close, _lock(path))
-            self._db = connect(database)
-            stack.callback(self._db.close)
-            migrate(self._db)
-            with transaction(self._db):
-                revision, dimension = _adopt(self._db, model, dimension, reembed=reembed)
-            self._writer = Writer(self._db, revision=revision, dimension=dimension)
+        with failing(_NOT_OPENED, database), ExitStack() as stack:
+            stack.enter_context(held(path))
+            check_restored(path)
+            remove_leftovers(path)
+            reserve = Reserve(path)
+            try:
+                self._open(model, dimension, reserve, stack, reembed=reembed)
+            except sqlite3.Error as error:
+                if not (reserve.is_held and isinstance(told("", error, database), DiskFull)):
+                    raise
+                reserve.release()
+                self._open(model, dimension, reserve, stack, reembed=reembed)
             self._resources = stack.pop_all()
+
+    def _open(
+        self, model: str, dimension: int | None, reserve: Reserve, stack: ExitStack, *,
+        reembed: bool,
+    ) -> None:  # fmt: skip
+        db = self._db = connect(self._database)
+        stack.callback(db.close)
+        migrate(db)
+        revision, dimension, is_clean = _adopt(db, model, dimension, reembed=reembed)
+        self._writer = Writer(
+            db, revision=revision, dimension=dimension, reserve=reserve, explain=self._told
+        )
+        self._check = None if is_clean else Check(self._database, self._note)
+
+    def _told(self, what: str, error: BaseException) -> BaseException:
+        """The error that a caller is told of; damage ends all writes."""
+        fault = told(what, error, self._database)
+        if isinstance(fault, StoreDamaged):
+            self._note(fault)
+        return fault
+
+    def _note(self, damage: StoreDamaged) -> None:
+        self._writer.refuse(damage)
 
     @property
     def revision(self) -> int:
@@ -92,6 +124,11 @@ class Store(Reads):
         """Why no more writes are taken; "" while they are."""
         return self._writer.failure
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk is full, so that only deletes are taken."""
+        return self._writer.is_full
+
     def start(self, on_commit: OnCommit) -> None:
         """Begins to write; `on_commit` gets the changes of each commit and its revision.
 
@@ -100,6 +137,8 @@ class Store(Reads):
         raises, the store takes no more writes and `failure` says why.
         """
         self._writer.start(on_commit)
+        if self._check is not None:
+            self._check.start()
 
     def put(self, contexts: Sequence[Prepared | Masked]) -> Future[Committed]:
         """Writes contexts, all or nothing; directories above them come into being.
@@ -140,6 +179,7 @@ class Store(Reads):
         return self._writer.submit(
             lambda work: work.delete(uris, expected_revision, allow_missing=allow_missing),
             size=_DELETE,
+            frees=True,
         )
 
     def move(
@@ -229,6 +269,8 @@ class Store(Reads):
 
     def close(self) -> None:
         """Writes what was submitted, then gives the directory free; a second call does nothing."""
+        if self._check is not None:
+            self._check.stop()
         self._writer.close()
         self._close_idle()
         self._resources.close()  # the last connection of all writes the log into the database
@@ -240,35 +282,29 @@ def _size(context: Prepared | Masked) -> int:
     return 1 + len(context.texts) + sum(len(text.text) for text in context.texts) // CHARACTERS
 
 
-def _lock(path: Path) -> int:
-    """A file descriptor that holds the store until it is closed."""
-    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise StoreInUse(f"the store {path} is in use by another vikingd") from None
-    return lock
-
-
 def _adopt(
     db: sqlite3.Connection, model: str, dimension: int | None, *, reembed: bool
-) -> tuple[int, int | None]:
-    """Makes the store one of this model; its revision and dimension."""
-    state = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+) -> tuple[int, int | None, bool]:
+    """Makes the store one of this model; its revision, its dimension, whether its end was clean.
+
+    Nothing is written where nothing changes: a full disk does not stop a start.
+    """
+    stored = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+    statements: list[tuple[str, tuple[object, ...]]] = []
+    state = dict(stored)
     if not state:
-        db.execute(_ROOT_ROW, (ROOT, EMPTY_DIRECTORY, time.time_ns() // 1000))
+        statements.append((_ROOT_ROW, (ROOT, EMPTY_DIRECTORY, time.time_ns() // 1000)))
         state = {
             "store.revision": 1, "store.forgotten": 0, "store.linked": 0, "store.model": model,
         }  # fmt: skip
+    _check_state(state)
     revision: int = state["store.revision"]
     old_model, old_dimension = state["store.model"], state.get("store.dimension")
     if fits(state, model, dimension):
         dimension = dimension or old_dimension
     elif reembed:
         revision += 1
-        db.execute(_TOUCH_WITH_VECTOR, (revision,))
-        db.execute("UPDATE texts SET vector = NULL, vector_revision = NULL WHERE vector NOTNULL")
+        statements += [(_TOUCH_WITH_VECTOR, (revision,)), (_DROP_VECTORS, ())]
     elif old_model != "none" or db.execute(_ANY_VECTOR).fetchone():
         raise StoreMismatch(
             f"the store has vectors of {named(old_model, old_dimension)}, the configuration says "
@@ -276,9 +312,24 @@ def _adopt(
             "to drop the vectors and embed all texts again"
         )
     state.setdefault("store.linked", revision)
+    state.setdefault(CLEAN, 0 if stored else 1)
     state |= {"store.revision": revision, "store.model": model, "store.dimension": dimension}
-    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", state.items())
-    return revision, dimension
+    if state != stored:
+        with transaction(db):
+            for sql, values in statements:
+                db.execute(sql, values)
+            db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", state.items())
+    return revision, dimension, bool(state[CLEAN])
+
+
+def _check_state(state: Mapping[str, Any]) -> None:
+    """Raises StoreDamaged where the record of the store is not as it was written."""
+    kinds = {"revision": int, "forgotten": int, "model": str}
+    wrong = [key for key, kind in kinds.items() if type(state.get(f"store.{key}")) is not kind]
+    if type(state.get("store.dimension")) not in (int, NoneType):
+        wrong.append("dimension")
+    if wrong:
+        raise damaged(f"its record has no valid {', '.join(wrong)}")
 
 
 def fits(state: Mapping[str, Any], model: str, dimension: int | None) -> bool:

@@ -11,20 +11,30 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from queue import Empty, Queue, SimpleQueue
 
-from vikingd.errors import Corrupt, Overloaded, Stopping, StoreFailed
+from vikingd.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
 from vikingd.model import Change, Committed
 from vikingd.priority import let_finds_go_first
-from vikingd.store.schema import failing, transaction
+from vikingd.store.reserve import Reserve
+from vikingd.store.schema import transaction
 from vikingd.store.transaction import Ids, Transaction
 
 Operation = Callable[[Transaction], Committed]
 OnCommit = Callable[[list[Change], int], None]
+Explain = Callable[[str, BaseException], BaseException]
+"""Makes of an error what a caller is told, given the words that it begins with."""
+
+CLEAN = "store.clean"
+"""The key of what says whether the last process that wrote came to its end: 1 or 0."""
 
 _NOT_WRITTEN = "the store could not be written"
+_NO_ROOM = (
+    "the disk is full: only deletes are taken; free some disk, the daemon goes on by itself then"
+)
 _MAX_GROUP = 1024  # contexts (or other operations) that one commit waits for
 _MAX_GROUP_SIZE = 16_384  # see Writer.submit
 MAX_WAITING = 65_536
@@ -41,6 +51,7 @@ class _Request:
     weight: int
     uris: Sequence[str]
     size: int
+    frees: bool  # room on the disk
     future: Future[Committed] = field(default_factory=Future)
 
 
@@ -65,8 +76,14 @@ class Writer:
         failure: why no writes are taken any more; "" while they are.
     """
 
-    def __init__(self, db: sqlite3.Connection, *, revision: int, dimension: int | None) -> None:
+    def __init__(
+        self, db: sqlite3.Connection, *, revision: int, dimension: int | None, reserve: Reserve,
+        explain: Explain,
+    ) -> None:  # fmt: skip
         self._db = db
+        self._reserve = reserve
+        self._explain = explain
+        self._refusal: VikingError = Corrupt("")
         self._ids = Ids(db)
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
         self._submitting = threading.Lock()
@@ -78,6 +95,21 @@ class Writer:
         self.revision = revision
         self.dimension = dimension
         self.failure = ""
+
+    def refuse(self, error: VikingError) -> None:
+        """Takes no more writes; they fail with this error."""
+        if not self.failure:
+            self._refusal = error
+            self.failure = str(error)
+
+    def _refused(self) -> VikingError:
+        """The error of a write that is not taken; one for each, for each gets a traceback."""
+        return type(self._refusal)(self.failure)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk is full, so that only what frees room is taken."""
+        return not self._reserve.is_held
 
     def start(self, on_commit: OnCommit) -> None:
         """Begins with what was submitted; `on_commit` hears of a commit before its writers do."""
@@ -98,8 +130,9 @@ class Writer:
         size: int = 1,
         *,
         bounded: bool = True,
+        frees: bool = False,
     ) -> Future[Committed]:
-        """Queues an operation; its future fails with Stopping or Corrupt when it can't be run.
+        """Queues an operation; its future fails with Stopping or `failure` when it can't be run.
 
         It fails with Overloaded when it is `bounded` and the queue is full; one alone is always
         taken.
@@ -110,11 +143,12 @@ class Writer:
             uris: those that it will ask for first.
             size: contexts, passages and long texts; what others must wait for.
             bounded: False for what the daemon itself asks for, one after the other.
+            frees: room; such an operation is taken on a full disk.
         """
-        request = _Request(operation, weight, uris, size)
+        request = _Request(operation, weight, uris, size, frees)
         with self._submitting:
             if self.failure:
-                request.future.set_exception(Corrupt(self.failure))
+                request.future.set_exception(self._refused())
             elif self._closed:
                 request.future.set_exception(Stopping("the store is closed"))
             elif bounded and self._waiting and self._waiting + size > MAX_WAITING:
@@ -134,11 +168,14 @@ class Writer:
         """Runs statements in a transaction of their own, between two groups.
 
         Raises:
-            StoreFailed: nothing of it was written.
+            StoreFailed, StoreDamaged: nothing of it was written.
         """
-        with failing(_NOT_WRITTEN), self._writing, transaction(self._db):
-            for sql, values in statements:
-                self._db.execute(sql, values)
+        try:
+            with self._writing, transaction(self._db):
+                for sql, values in statements:
+                    self._db.execute(sql, values)
+        except sqlite3.Error as error:
+            raise self._explain(_NOT_WRITTEN, error) from error
 
     def close(self) -> None:
         """Ends when all that was submitted is written; without a start, it fails with Stopping."""
@@ -149,6 +186,9 @@ class Writer:
             self._queue.put(None)
         for thread in self._threads:
             thread.join()
+        if self._threads and not self.failure:
+            with suppress(VikingError):  # the next start takes the end for an unclean one
+                self.execute(("UPDATE meta SET value = 1 WHERE key = ?", (CLEAN,)))
         if not self._threads:
             while (request := self._queue.get()) is not None:
                 if request.future.set_running_or_notify_cancel():
@@ -191,9 +231,9 @@ class Writer:
                 try:
                     on_commit(written.changes, written.revision)
                 except BaseException as error:
-                    self.failure = (
-                        f"the index could not follow revision {written.revision}: {error!r}"
-                    )
+                    told = self._explain(_NOT_WRITTEN, error)
+                    what = f"the index could not follow revision {written.revision}: {error!r}"
+                    self.refuse(told if isinstance(told, StoreDamaged) else Corrupt(what))
             for request, result in zip(written.requests, written.results, strict=True):
                 self._answer(request.future, result)
             self._written.task_done()
@@ -201,20 +241,22 @@ class Writer:
     def _answer(self, future: Future[Committed], result: Committed | BaseException) -> None:
         match result:
             case _ if self.failure:
-                future.set_exception(Corrupt(self.failure))
+                future.set_exception(self._refused())
             case Committed():
                 future.set_result(result)
-            case sqlite3.Error():
-                error = StoreFailed(f"{_NOT_WRITTEN}: {result}")
-                error.__cause__ = result
-                future.set_exception(error)
             case _:
-                future.set_exception(result)
+                error = self._explain(_NOT_WRITTEN, result)
+                if error is not result:
+                    error.__cause__ = result
+                future.set_exception(error)
 
     def _commit(self, group: Sequence[_Request]) -> Iterator[_Written]:
         """Runs a group in one transaction."""
         if self.failure:
-            yield _Written(group, [Corrupt(self.failure)] * len(group), [], 0)
+            yield _Written(group, [self._refused() for _ in group], [], 0)
+            return
+        if self.is_full and not all(request.frees for request in group) and not self._make_room():
+            yield from self._commit_on_full_disk(group)
             return
         try:
             # All that may want memory stands here: what is not committed can fail, and no more.
@@ -230,7 +272,10 @@ class Writer:
                 results = [self._attempt(work, request.operation) for request in group]
                 work.insert_rows()
                 if work.touched:
-                    state = {"store.revision": work.revision, "store.dimension": work.dimension}
+                    state = {
+                        "store.revision": work.revision, "store.dimension": work.dimension,
+                        CLEAN: 0,
+                    }  # fmt: skip
                     if work.linked:
                         state["store.linked"] = work.revision
                     self._db.executemany(
@@ -246,12 +291,39 @@ class Writer:
                 # Of one request, which nobody else shall suffer for: each gets its own commit.
                 for request in group:
                     yield from self._commit([request])
+            elif not self.is_full and self._needs_room(error) and any(r.frees for r in group):
+                self._reserve.release()
+                yield from self._commit_on_full_disk(group)
             else:
                 yield _Written(group, [error] * len(group), [], 0)
             return
         if work.touched:
             self.revision, self.dimension = work.revision, work.dimension
         yield _Written(group, results, work.changes, work.revision if work.touched else 0)
+
+    def _needs_room(self, error: BaseException) -> bool:
+        return isinstance(self._explain(_NOT_WRITTEN, error), DiskFull)
+
+    def _commit_on_full_disk(self, group: Sequence[_Request]) -> Iterator[_Written]:
+        """Runs what frees room, each by itself, and refuses the rest."""
+        if rest := [request for request in group if not request.frees]:
+            yield _Written(rest, [DiskFull(_NO_ROOM) for _ in rest], [], 0)
+        for request in group:
+            if request.frees:
+                yield from self._commit([request])
+        self._make_room()
+
+    def _make_room(self) -> bool:
+        """Gives the log's room back and takes the reserve again; whether it is held."""
+        if not self._reserve.take():
+            with suppress(sqlite3.Error), self._writing:
+                self._db.execute("PRAGMA busy_timeout = 0")  # no reader is waited for
+                try:
+                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                finally:
+                    self._db.execute("PRAGMA busy_timeout = 10000")
+            self._reserve.take()
+        return self._reserve.is_held
 
     def _attempt(self, work: Transaction, operation: Operation) -> Committed | BaseException:
         try:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import AsyncIterator, Generator
+from contextlib import closing, suppress
+
 from vikingd import __version__
 from vikingd.engine import Engine
+from vikingd.errors import Overloaded, Stopping
 from vikingd.metrics import Metrics
 from vikingd.pb import admin_pb2, admin_pb2_grpc
 from vikingd.wire import decode, encode
 from vikingd.wire.calls import Arrivals, CallContext, Deadline, Threads, on
+
+_AFTER_A_BACKUP = 10.0  # seconds after which a second one is worth another try
 
 
 class Admin(admin_pb2_grpc.AdminServicer):
@@ -18,6 +25,7 @@ class Admin(admin_pb2_grpc.AdminServicer):
         self._threads = threads
         self._metrics = metrics
         self._writes = Arrivals()
+        self._backing_up = False
 
     async def Stats(
         self,
@@ -63,3 +71,40 @@ class Admin(admin_pb2_grpc.AdminServicer):
             done = await self._writes.of(self._engine.reembed(uri, last))
             texts, last, more = texts + done.count, done.last, bool(done.last)
         return admin_pb2.ReembedResponse(texts=texts, revision=done.revision)
+
+    async def Backup(
+        self,
+        request: admin_pb2.BackupRequest,  # noqa: ARG002  # it has no fields
+        context: CallContext,
+    ) -> AsyncIterator[admin_pb2.BackupResponse]:
+        """Copies the store, then sends the copy."""
+        if self._backing_up:
+            raise Overloaded("another backup is being made", retry_after=_AFTER_A_BACKUP)
+        self._backing_up = True
+        deadline, is_over = Deadline(context), threading.Event()
+        pool = self._threads.backup
+        pieces = _pieces(self._engine, deadline, is_over)
+        try:
+            while (piece := await on(pool, deadline, next, pieces, None)) is not None:
+                yield piece
+        finally:
+            is_over.set()
+            # The caller may be gone, so that nothing is awaited here.
+            with suppress(RuntimeError):  # the daemon stops
+                pool.submit(pieces.close).add_done_callback(self._backed_up)
+
+    def _backed_up(self, _: object) -> None:
+        self._backing_up = False
+
+
+def _pieces(
+    engine: Engine, deadline: Deadline, is_over: threading.Event
+) -> Generator[admin_pb2.BackupResponse]:
+    def check() -> None:
+        deadline.left()
+        if is_over.is_set():
+            raise Stopping("the caller is gone")
+
+    with closing(engine.backup(check)) as backup:
+        for data in backup.chunks():
+            yield admin_pb2.BackupResponse(size=backup.size, revision=backup.revision, data=data)

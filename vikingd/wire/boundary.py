@@ -14,6 +14,7 @@ from vikingd.errors import VikingError
 from vikingd.metrics import Metrics
 from vikingd.wire.errors import code_of, status_of
 from vikingd.wire.intake import Intake
+from vikingd.wire.streams import guarded_stream
 
 if TYPE_CHECKING:
     from vikingd.tracing import Tracing
@@ -52,7 +53,10 @@ class Boundary(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None or not method.startswith(_PREFIX):
             return handler
-        guarded = _guard(method, handler, self._intake, self._metrics, self._tracing)
+        if handler.response_streaming:
+            guarded = guarded_stream(method, handler, self._metrics)
+        else:
+            guarded = _guard(method, handler, self._intake, self._metrics, self._tracing)
         return self._guarded.setdefault(method, guarded)
 
     def close(self) -> None:

@@ -55,6 +55,7 @@ class Threads:
         self.preparing_small = ThreadPoolExecutor(1, "prepare-small", let_finds_go_first)
         self.admin = ThreadPoolExecutor(2, "admin")
         self.backlog = ThreadPoolExecutor(2, "backlog")
+        self.backup = ThreadPoolExecutor(1, "backup", let_finds_go_first)
 
     def shutdown(self) -> None:
         """Drops what queues; what runs is not waited for."""

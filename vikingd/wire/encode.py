@@ -187,6 +187,7 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
         store_bytes=stats.store_bytes,
         store_path=stats.store_path,
         reader=stats.reader,
+        problem=stats.problem,
         embedder=admin_pb2.EmbedderStats(
             provider=embedder.provider,
             model=embedder.model,

@@ -1,0 +1,336 @@
+"""Backups beside all other work, and what is restored from them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reader_helpers import Daemon, note, serving
+from store_helpers import DOCS, GUIDE, file, opened, put, scanned
+
+from vikingd.client import ClientError, Draft, Overloaded
+from vikingd.ctl.backing_up import fetch, remove_older
+from vikingd.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
+from vikingd.store.backup import CHUNK, checked
+from vikingd.store.restore import restore_into
+from vikingd.store.schema import DATABASE
+from vikingd.store.store import Store
+
+Ctl = Callable[..., tuple[int, str, str]]
+
+
+def restored(path: Path, backup: Path, *, replace: bool = False) -> None:
+    """Restores in silence."""
+    restore_into(path, backup, replace=replace, advance=lambda _: None)
+
+
+def backed_up(store: Store, path: Path) -> Path:
+    """A backup of a store in this process."""
+    with closing(store.backup(lambda: None)) as backup, path.open("wb") as out:
+        out.writelines(backup.chunks())
+    assert path.stat().st_size == backup.size
+    return path
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Path:
+    """That of a store with two files."""
+    with opened(tmp_path / "store") as store:
+        put(store, file(GUIDE, "one\ntwo\n"), file(f"{DOCS}/other.md", "text " * 500_000))
+        return backed_up(store, tmp_path / "one.backup")
+
+
+def test_a_backup_beside_writers_holds_all_that_was_acknowledged_before(tmp_path: Path) -> None:
+    """At one revision, whole; it ends however many commits come."""
+    with serving(tmp_path / "store") as daemon:
+        done, known = threading.Event(), [0]
+
+        def write() -> None:
+            while not done.is_set():
+                daemon.client.put([note(known[0] + 1)])
+                known[0] += 1
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            before = []
+            for n in range(4):
+                while known[0] < 20 * n + 5:
+                    done.wait(0.01)
+                before.append(known[0])
+                label = fetch(daemon.client, tmp_path / f"{n}.backup", lambda *_: None)
+                assert label.revision > before[-1]
+        finally:
+            done.set()
+            thread.join()
+    for n, count in enumerate(before):
+        restored(tmp_path / f"{n}", tmp_path / f"{n}.backup")
+        with opened(tmp_path / f"{n}", model="none", dimension=None) as store:
+            there = scanned(store)
+            assert all(note(one).uri in there for one in range(1, count + 1))
+            assert store._check is not None  # a copy of a store in use is looked at once
+    assert not list((tmp_path / "store").glob("backup-*"))
+
+
+def test_a_restored_store_answers_as_the_one_that_was_backed_up(tmp_path: Path) -> None:
+    """Find, Get, List, and the counters of memories; the index is made anew."""
+    memory = "viking://user/memories/tea.md"
+
+    def answers(daemon: Daemon) -> list[Any]:
+        client = daemon.client
+        found = client.find("harbour word3", limit=20)
+        found.ClearField("timings")
+        read = [client.get(one.uri).context for one in client.tree()]
+        [passage] = [one for c in read if c.uri == memory for one in c.passages]
+        assert passage.memory.reinforcement == 3
+        known = [found, read, list(client.list()), client.stats().revision, client.verify().ok]
+        recalled = client.recall("oolong")  # last, for it counts accesses
+        recalled.ClearField("timings")
+        return [
+            *known, [(m.uri, m.content, m.reinforcement, m.access_count) for m in recalled.results]
+        ]  # fmt: skip
+
+    with serving(tmp_path / "store") as daemon:
+        daemon.client.put([*[note(n) for n in range(30)], Draft(memory, content="- likes oolong")])
+        [passage] = daemon.client.get(memory).context.passages
+        for _ in range(3):
+            daemon.client.reinforce(passage.memory.id)
+        fetch(daemon.client, tmp_path / "one.backup", lambda *_: None)
+        before = answers(daemon)
+    restored(tmp_path / "other", tmp_path / "one.backup")
+    with serving(tmp_path / "other") as daemon:
+        assert answers(daemon) == before
+
+
+@pytest.mark.parametrize("at", [0, 5000, 1_000_000, -30, -200])
+def test_a_flipped_byte_in_a_backup_is_noticed(tmp_path: Path, backup: Path, at: int) -> None:
+    """Wherever it is; then nothing is restored."""
+    data = bytearray(backup.read_bytes())
+    data[at] ^= 4
+    backup.write_bytes(data)
+    with pytest.raises(StoreDamaged, match=r"one\.backup is no backup that can be used"):
+        restored(tmp_path / "new", backup)
+    assert not (tmp_path / "new" / DATABASE).exists()
+
+
+@pytest.mark.parametrize("left", [0, 100, CHUNK, -1])
+def test_a_cut_backup_is_noticed(tmp_path: Path, backup: Path, left: int) -> None:
+    """Also an empty file."""
+    backup.write_bytes(backup.read_bytes()[:left])
+    with pytest.raises(StoreDamaged, match="no valid last line"):
+        restored(tmp_path / "new", backup)
+
+
+def test_a_restore_takes_the_place_of_a_store_only_when_told(tmp_path: Path, backup: Path) -> None:
+    """And moves that aside, with all it has."""
+    with opened(tmp_path / "store") as store:
+        with pytest.raises(StoreInUse):
+            restored(tmp_path / "store", backup, replace=True)
+        put(store, file(f"{DOCS}/newer.md", "text"))
+    with pytest.raises(StoreMismatch, match="--replace"):
+        restored(tmp_path / "store", backup)
+    restored(tmp_path / "store", backup, replace=True)
+    with opened(tmp_path / "store") as store:
+        assert f"{DOCS}/newer.md" not in scanned(store)
+        assert store.get(GUIDE).content == "one\ntwo\n"
+    [aside] = (tmp_path / "store").glob("replaced-*")
+    with opened(aside) as store:
+        assert f"{DOCS}/newer.md" in scanned(store)
+
+
+def test_a_restore_that_was_broken_off_is_no_new_store(
+    tmp_path: Path, backup: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start refuses it until the restore is run again."""
+    rename = Path.rename
+
+    def killed(path: Path, target: Path) -> Path:
+        if target.name == DATABASE and target.parent == tmp_path / "store":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            restored(tmp_path / "store", backup, replace=True)
+    with pytest.raises(StoreMismatch, match="broken off"):
+        Store(tmp_path / "store", model="m", dimension=2)
+    restored(tmp_path / "store", backup, replace=True)
+    with opened(tmp_path / "store") as store:
+        assert GUIDE in scanned(store)
+
+
+SLOW = """
+import time
+from vikingd.store.backup import Backup
+chunks = Backup.chunks
+def slow(self):
+    for number, data in enumerate(chunks(self)):
+        if number:
+            time.sleep(0.5)
+        yield data
+Backup.chunks = slow
+"""
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon with a store of some MiB, whose backups take their time."""
+    with opened(tmp_path / "store", model="none", dimension=None) as store:
+        put(store, *[file(f"{DOCS}/{n}.md", overview="x" * 1_000_000) for n in range(8)])
+    with serving(tmp_path / "store", changed=SLOW) as daemon:
+        yield daemon
+
+
+def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path, slow: Daemon) -> None:
+    """Neither here, nor in the daemon's directory after its next start."""
+    (tmp_path / "to").mkdir()
+
+    def kill(came: int, size: int) -> None:
+        assert size > 4 * CHUNK
+        if came > CHUNK:
+            slow.kill()
+
+    with pytest.raises(ClientError):
+        fetch(slow.client, tmp_path / "to" / "one.backup", kill)
+    assert list((tmp_path / "to").iterdir()) == []
+    (tmp_path / "store" / "backup-left.tmp").write_bytes(b"of a daemon that was killed")
+    with opened(tmp_path / "store", model="none", dimension=None):
+        assert not list((tmp_path / "store").glob("backup-*"))
+
+
+def test_one_backup_is_made_at_a_time_and_none_for_callers_that_are_gone(slow: Daemon) -> None:
+    """The second is told to come back, and can when the first one has gone."""
+    pieces = slow.client.backup()
+    next(pieces)
+    with pytest.raises(Overloaded) as refused:
+        next(slow.client.backup())
+    assert refused.value.retry_after
+    pieces.close()
+    for _ in range(500):
+        try:
+            next(again := slow.client.backup())
+            break
+        except Overloaded:
+            threading.Event().wait(0.02)
+    again.close()
+    calls = {one.rpc: one.codes for one in slow.client.stats().calls}
+    assert calls["Backup"]["RESOURCE_EXHAUSTED"]
+
+
+def test_what_was_changed_on_the_way_is_not_kept(
+    tmp_path: Path, slow: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has its name only when it was checked."""
+    pieces = list(slow.client.backup())
+    pieces[1].data = bytes(len(pieces[1].data))
+    monkeypatch.setattr(type(slow.client), "backup", lambda _: iter(pieces), raising=False)
+    with pytest.raises(ClientError, match="its bytes are not those that were written"):
+        fetch(slow.client, tmp_path / "one.backup", lambda *_: None)
+    assert not list(tmp_path.glob("*.backup*"))
+
+
+def test_a_disk_without_room_for_a_copy_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is copied, so that the copy takes no room from writers."""
+    monkeypatch.setattr("vikingd.store.backup._SPARE", 1 << 60)
+    with opened(tmp_path) as store, pytest.raises(DiskFull, match="a backup needs"):
+        store.backup(lambda: None)
+
+
+def test_the_command_makes_checks_and_keeps(ctl: Ctl, tmp_path: Path) -> None:
+    """A file by its name, a directory by the time; only own older ones are deleted."""
+    code, out, _ = ctl("backup", str(tmp_path / "one.backup"))
+    assert (code, "checked" in out) == (0, True)
+    checked(tmp_path / "one.backup")
+    assert (tmp_path / "one.backup").stat().st_mode & 0o777 == 0o600
+    code, _, err = ctl("backup", str(tmp_path / "one.backup"))
+    assert (code, "there already" in err) == (1, True)
+    other = ["mine.backup", "vikingd-2020.backup", ".vikingd-20200101T000000Z.backup.7.part"]
+    for name in (*other, "vikingd-20200101T000000Z.backup", "vikingd-20210101T000000Z.backup"):
+        (tmp_path / name).touch()
+    code, out, _ = ctl("backup", str(tmp_path), "--keep", "2", "--json")
+    said = json.loads(out)
+    assert code == 0
+    assert checked(Path(said["path"])).revision == said["revision"]
+    assert said["removed"] == [str(tmp_path / "vikingd-20200101T000000Z.backup")]
+    assert {p.name for p in tmp_path.iterdir()} == {
+        *other, "one.backup", "vikingd-20210101T000000Z.backup", Path(said["path"]).name,
+    }  # fmt: skip
+    assert remove_older(tmp_path, 5) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--every", "1w"), ("--every", "0h"), ("--keep", "2"), ("--keep", "-1")]
+)
+def test_what_the_command_cannot_do_is_a_usage_error(
+    ctl: Ctl, tmp_path: Path, wrong: tuple[str, str]
+) -> None:
+    """As are times that are none, and a file that is to be kept several times."""
+    assert ctl("backup", str(tmp_path / "file"), *wrong)[0] == 2
+
+
+def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> None:
+    """And end with Ctrl-C, with nothing half made."""
+    to = tmp_path / "to"
+    to.mkdir()
+
+    def lines(count: int) -> list[Any]:
+        assert command.stdout is not None
+        return [json.loads(command.stdout.readline()) for _ in range(count)]
+
+    with serving(tmp_path / "store") as daemon:
+        daemon.client.put([note(1)])
+        address = daemon.address
+        command = subprocess.Popen(
+            [sys.executable, "-m", "vikingd.ctl.main", "--json", "--address", address, "backup",
+             str(to), "--every", "1s", "--keep", "3"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )  # fmt: skip
+        # One JSON document a backup, on several lines or one.
+        lines(1)
+        daemon.kill()
+    with serving(tmp_path / "store", "--listen", address) as daemon:
+        daemon.client.put([note(2)])
+        revision = daemon.client.stats().revision
+        while lines(1)[0]["revision"] < revision:
+            pass
+        command.send_signal(signal.SIGINT)
+        assert command.wait(timeout=30) == 130
+    assert 1 <= len(list(to.iterdir())) <= 3
+    for path in to.iterdir():
+        checked(path)
+
+
+def test_the_command_of_the_daemon_restores(tmp_path: Path, backup: Path) -> None:
+    """It says what it did, and what stands in its way."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "vikingd.server", "restore", *arguments, "--config", os.devnull],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+
+    done = run(str(backup), "--path", str(tmp_path / "new"))
+    assert (done.returncode, "revision 2" in done.stdout) == (0, True), done.stderr
+    with opened(tmp_path / "new") as store:
+        assert GUIDE in scanned(store)
+    done = run(str(backup), "--path", str(tmp_path / "new"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("vikingd: ")
+    assert "--replace" in done.stderr
+    done = run(str(tmp_path / "none"), "--path", str(tmp_path / "new"))
+    assert (done.returncode, "No such file" in done.stderr) == (1, True)
+    done = run(str(backup), "--path", str(tmp_path / "new"), "--replace")
+    assert (done.returncode, "replaced-" in done.stdout) == (0, True), done.stderr

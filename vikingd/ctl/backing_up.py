@@ -1,0 +1,85 @@
+"""Backups: takes a copy of the store from the daemon and checks it. It shows nothing by itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import grpc
+
+from vikingd.client import ClientError
+from vikingd.client.messages import MessageClient
+from vikingd.errors import StoreDamaged
+from vikingd.store.backup import Label, checked
+
+_NAME = "vikingd-{}.backup"
+_OWN = re.compile(r"vikingd-\d{8}T\d{6}Z\.backup")
+
+
+def name_of_now() -> str:
+    """The name of a backup by the time; names sort like times."""
+    return _NAME.format(time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
+
+
+def fetch(client: MessageClient, path: Path, advance: Callable[[int, int], None]) -> Label:
+    """Writes a backup, which has its name only when it is whole and was checked.
+
+    Args:
+        client: of the daemon.
+        path: of a file that does not exist.
+        advance: is told how many bytes have come, and of how many.
+
+    Raises:
+        ClientError: the daemon failed, or what came is damaged; nothing is left.
+        OSError: the file cannot be written; nothing is left.
+    """
+    if os.path.lexists(path):
+        raise _not_written(f"{path} is there already")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        came = size = 0
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            for piece in client.backup():
+                size = piece.size
+                file.write(piece.data)
+                came += len(piece.data)
+                advance(came, size)
+            file.flush()
+            os.fsync(file.fileno())
+        if came != size:
+            raise _not_written(f"{came:,} of {size:,} bytes came")
+        try:
+            label = checked(part)
+        except StoreDamaged as error:
+            raise ClientError(grpc.StatusCode.DATA_LOSS, str(error), error.reason) from None
+        os.link(part, path)  # fails where the name is taken by now
+    finally:
+        with suppress(FileNotFoundError):
+            part.unlink()
+    _sync(path.parent)
+    return label
+
+
+def remove_older(directory: Path, keep: int) -> list[Path]:
+    """Deletes the oldest of the backups that have a name by the time, but for so many."""
+    own = sorted(path for path in directory.iterdir() if _OWN.fullmatch(path.name))
+    gone = own[:-keep]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return gone
+
+
+def _sync(directory: Path) -> None:
+    file = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _not_written(message: str) -> ClientError:
+    return ClientError(grpc.StatusCode.FAILED_PRECONDITION, message, "NOT_WRITTEN")

@@ -1,0 +1,62 @@
+"""The check of a database whose last writer came to no clean end."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from vikingd.errors import StoreDamaged
+from vikingd.priority import let_finds_go_first
+from vikingd.store.faults import damaged, quick_check, undecodable_rows
+from vikingd.store.schema import connect
+
+_log = logging.getLogger(__name__)
+
+
+class Check:
+    """Looks for damage in a thread of its own, beside all other work.
+
+    Args:
+        database: the file; it is read as it stands when the check begins.
+        found: is told of damage.
+    """
+
+    def __init__(self, database: Path, found: Callable[[StoreDamaged], None]) -> None:
+        self._database = database
+        self._found = found
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="store-check", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Breaks the check off and waits for that."""
+        self._stopping = True
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        let_finds_go_first()
+        started = time.monotonic()
+        _log.info("the store was not closed cleanly; it is checked in the background")
+        try:
+            with closing(connect(self._database, read_only=True)) as db:
+                db.set_progress_handler(lambda: self._stopping, 10_000)
+                findings = quick_check(db)
+            if not findings:
+                findings = undecodable_rows(self._database, is_over=lambda: self._stopping)
+        except sqlite3.Error as error:
+            if not self._stopping:
+                _log.warning("the check of the store could not be finished: %s", error)
+            return
+        if findings:
+            self._found(damaged("; ".join(findings)))
+        elif not self._stopping:
+            _log.info("the store is sound, checked in %.1f s", time.monotonic() - started)

@@ -1,0 +1,175 @@
+"""What goes wrong below the store: a damaged database, rows that cannot be decoded, a full disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from vikingd.errors import DiskFull, StoreDamaged, StoreFailed
+
+REMEDY = (
+    "stop the daemon and bring a backup back with `vikingd restore BACKUP --path DIR --replace`; "
+    "make backups with `vikingctl backup`"
+)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NO_SCHEMA = ("no such table", "no such column", "no such index", "unsupported file format")
+_NOT_UTF_8 = "Could not decode to UTF-8"
+_LITTLE = 256 * 1024  # bytes of free disk below which a failed write is blamed on the disk
+_NAMED = 5  # findings that a message has room for
+_SECONDS = 10.0  # that a caller waits at most for the names of bad rows
+
+_BAD_CONTEXTS = """
+SELECT 'context ' || id, uri FROM contexts WHERE typeof(uri) <> 'text' OR typeof(title) <> 'text'
+OR typeof(abstract) <> 'text' OR typeof(overview) <> 'text' OR typeof(content) <> 'text'
+OR typeof(content_hash) <> 'blob' OR typeof(is_directory) <> 'integer'
+OR typeof(revision) <> 'integer' OR typeof(time) <> 'integer' OR typeof(created_at) <> 'integer'
+OR typeof(updated_at) <> 'integer' OR typeof(metadata) <> 'text'
+OR CASE WHEN json_valid(metadata) THEN json_type(metadata) END IS NOT 'object'
+OR NOT utf8(CAST(uri || title || abstract || metadata || overview || content AS BLOB))
+"""
+_BAD_TEXTS = """
+SELECT 'text ' || texts.id || ' of context ' || context_id, uri
+FROM texts LEFT JOIN contexts ON contexts.id = context_id
+WHERE typeof(section) <> 'text' OR typeof(ordinal) <> 'integer' OR typeof("start") <> 'integer'
+OR typeof("end") <> 'integer' OR typeof(script) <> 'integer' OR typeof(embeddable) <> 'integer'
+OR typeof(text) NOT IN ('text', 'null') OR typeof(vector) NOT IN ('blob', 'null')
+OR length(vector) <> 4 * (SELECT value FROM meta WHERE key = 'store.dimension')
+OR NOT utf8(CAST(section || ifnull(text, '') AS BLOB))
+"""
+_BAD_LINKS = """
+SELECT 'the link between contexts ' || a || ' and ' || b, NULL FROM links
+WHERE typeof(reason) <> 'text' OR NOT utf8(CAST(reason AS BLOB))
+"""
+_BAD_REMOVALS = """
+SELECT 'removal ' || rowid, NULL FROM removals
+WHERE typeof(uri) <> 'text' OR typeof(revision) <> 'integer' OR NOT utf8(CAST(uri AS BLOB))
+"""
+
+
+def damaged(what: str) -> StoreDamaged:
+    """The error that names damage and the way out."""
+    return StoreDamaged(f"the store is damaged: {what}; {REMEDY}")
+
+
+def has_no_room(path: Path) -> bool:
+    """Whether the disk of a path is all but full."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _LITTLE
+
+
+def told(what: str, error: BaseException, database: Path) -> BaseException:
+    """The error that a caller is told of; begins with `what` where SQLite or the disk failed.
+
+    An error of the code's own is returned as it is.
+    """
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        return _full(what, error)
+    if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_UTF_8):
+        rows = _named_soon(database)
+        return damaged(_listed(rows) if rows else "it has text that is not UTF-8")
+    if isinstance(error, sqlite3.Error):
+        return _told_of_sqlite(what, error, database)
+    if isinstance(error, (TypeError, ValueError, LookupError, AttributeError)) and (
+        rows := _named_soon(database)
+    ):
+        return damaged(_listed(rows))
+    return error
+
+
+def _told_of_sqlite(what: str, error: sqlite3.Error, database: Path) -> BaseException:
+    code = getattr(error, "sqlite_errorcode", 0)
+    kind, text = code & 0xFF, str(error)
+    if (
+        kind in _DAMAGED
+        or code == sqlite3.SQLITE_IOERR_SHORT_READ
+        or (kind == sqlite3.SQLITE_ERROR and text.startswith(_NO_SCHEMA))
+    ):
+        return damaged(text)
+    if kind == sqlite3.SQLITE_FULL or (
+        kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and has_no_room(database.parent)
+    ):
+        return _full(what, error)
+    return StoreFailed(f"{what}: {text}")
+
+
+def _full(what: str, error: Exception) -> DiskFull:
+    return DiskFull(f"{what}: {error}; free some disk, the daemon goes on by itself then")
+
+
+def _listed(rows: list[str]) -> str:
+    more = " and more" if len(rows) == _NAMED else ""
+    return f"what cannot be decoded is {', '.join(rows)}{more}"
+
+
+@contextmanager
+def failing(
+    what: str, database: Path, noted: Callable[[StoreDamaged], None] = lambda _: None
+) -> Iterator[None]:
+    """Within it what fails below the store becomes a domain error; `noted` hears of damage."""
+    try:
+        yield
+    except Exception as error:
+        fault = told(what, error, database)
+        if isinstance(fault, StoreDamaged):
+            noted(fault)
+        if fault is error:
+            raise
+        raise fault from error
+
+
+def undecodable_rows(database: Path, *, is_over: Callable[[], bool]) -> list[str]:
+    """Names the first rows that cannot be decoded, by URI where that can be read.
+
+    Args:
+        database: the file.
+        is_over: whether to end the search with what it has; asked now and then.
+    """
+    found: list[str] = []
+    try:
+        with closing(
+            sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True, isolation_level=None)
+        ) as db:
+            db.text_factory = lambda data: data.decode(errors="backslashreplace")
+            db.create_function("utf8", 1, _is_utf_8, deterministic=True)
+            db.set_progress_handler(is_over, 10_000)
+            for query in (_BAD_CONTEXTS, _BAD_TEXTS, _BAD_LINKS, _BAD_REMOVALS):
+                rows = db.execute(f"{query} LIMIT {_NAMED - len(found)}")
+                found += [f"{uri} ({row})" if uri else row for row, uri in rows]
+    except (sqlite3.Error, UnicodeDecodeError):
+        pass  # the pages or the schema are damaged too, or the search is over
+    return found
+
+
+def _named_soon(database: Path) -> list[str]:
+    ends = time.monotonic() + _SECONDS
+    return undecodable_rows(database, is_over=lambda: time.monotonic() > ends)
+
+
+def _is_utf_8(data: bytes | None) -> bool:
+    try:
+        (data or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def quick_check(db: sqlite3.Connection) -> list[str]:
+    """The first findings of SQLite's own check; empty where all is well."""
+    try:
+        lines = [str(line) for (line,) in db.execute(f"PRAGMA quick_check({_NAMED})")]
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+            raise
+        lines = [str(error)]
+    return [] if lines == ["ok"] else [" ".join(line.split()) for line in lines]
