@@ -117,6 +117,7 @@ async def _serve(
     models: Models,
 ) -> None:
     threads, observer = Threads(), Observer(metrics, tracing)
+    metrics.follow_queues(threads.queues.figures)
     boundary = Boundary(metrics, tracing)
     server = grpc.aio.server(
         interceptors=(boundary,),
@@ -135,7 +136,7 @@ async def _serve(
     )
     contexts_pb2_grpc.add_ContextsServicer_to_server(Contexts(engine, threads), server)
     memories_pb2_grpc.add_MemoriesServicer_to_server(
-        Memories(engine, threads, observer, settings.recall), server
+        Memories(engine, threads, observer, settings), server
     )
     admin_pb2_grpc.add_AdminServicer_to_server(Admin(engine, threads, metrics), server)
     state = _Health(engine)

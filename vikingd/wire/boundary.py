@@ -77,6 +77,7 @@ class Boundary(grpc.aio.ServerInterceptor):
 def _guard(method: str, handler: Any, metrics: Metrics, tracing: Tracing | None) -> Handler:
     name = method.rpartition("/")[2]
     behaviour, parse = handler.unary_unary, handler.request_deserializer
+    serialize = handler.response_serializer
     descriptor = parse.__self__.DESCRIPTOR  # parse is the class method FromString
 
     def decode(data: bytes) -> Message | InvalidField:
@@ -85,6 +86,9 @@ def _guard(method: str, handler: Any, metrics: Metrics, tracing: Tracing | None)
         except DecodeError:
             return fault_in(data, descriptor)
         return message
+
+    def encode(reply: Message | bytes) -> bytes:
+        return reply if isinstance(reply, bytes) else serialize(reply)  # a thread has done it
 
     def ended(started: float, code: grpc.StatusCode) -> float:
         """Counts a call before its caller hears of the end; the milliseconds that it took."""
@@ -118,7 +122,7 @@ def _guard(method: str, handler: Any, metrics: Metrics, tracing: Tracing | None)
     guarded: Handler = grpc.unary_unary_rpc_method_handler(
         call if tracing is None else tracing.traced(method, call),
         request_deserializer=decode,
-        response_serializer=handler.response_serializer,
+        response_serializer=encode,
     )
     return guarded
 
