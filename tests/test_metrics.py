@@ -189,7 +189,8 @@ def test_counts_move_by_what_was_asked_and_stats_says_the_same(tmp_path: Path) -
             ("vikingd_compaction_seconds_count",): 1,
         })  # fmt: skip
         assert moved["vikingd_degraded_answers_total", "Find"] == 0
-        assert as_samples(client.stats()) == after
+        queues = {key for key in after if "queue" in dict(key[1])}  # Prometheus alone has these
+        assert as_samples(client.stats()) == {k: v for k, v in after.items() if k not in queues}
         stages = client.stats().answers[1].stages
         assert [s.stage for s in stages] == ["embed", "plan", "score", "reply"]
 
