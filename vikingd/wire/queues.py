@@ -235,8 +235,8 @@ class Lane:
                 self.pool.submit(self._on_idle)
 
     def _leave(self, name: str, turn: asyncio.Future[None]) -> None:
-        calls = self._waiting.get(name, ())
-        if turn in calls:
+        calls = self._waiting.get(name)
+        if calls is not None and turn in calls:
             calls.remove(turn)
             self._count -= 1
             if not calls:
