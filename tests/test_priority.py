@@ -48,10 +48,11 @@ def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.M
         writing = dict(seen)
         engine.optimize()
     pools = Threads()
-    preparing, answering = (
-        pool.submit(nice).result(10) for pool in (pools.preparing, pools.kernels)
+    preparing, answering, heavy = (
+        pool.submit(nice).result(10)
+        for pool in (pools.preparing, pools.queues.light.pool, pools.queues.heavy.pool)
     )
     pools.shutdown()
     assert writing == {"put": nice() + 5, "apply": nice() + 5}
-    assert seen["compacted"] == preparing == nice() + 5
+    assert seen["compacted"] == preparing == heavy == nice() + 5
     assert answering == nice()

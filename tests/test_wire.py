@@ -425,25 +425,32 @@ def context(uri: str = FILE, **fields: object) -> Context:
     return Context(uri, **(defaults | fields))  # type: ignore[arg-type]
 
 
+def page_of(found: list[Context], limit: int) -> tuple[list[contexts_pb2.Context], str]:
+    """The page that begins with some contexts, and its token."""
+    page = encode.Page(limit)
+    all(page.add(one) for one in found)
+    return page.contexts, page.next_page_token
+
+
 def test_pages_hold_the_limit_and_lead_on() -> None:
     """A token comes just when there is more, and decodes to the last context of its page."""
     found = [context(f"viking://resources/d/{i}-界") for i in range(3)]
-    contexts, token = encode.page(found, 2)
+    contexts, token = page_of(found, 2)
     assert [c.uri for c in contexts] == [c.uri for c in found[:2]]
     assert token.isascii()
     assert decode.page(7, token, "viking://resources/d") == (7, f"f:{found[1].uri}")
-    assert encode.page(found, 3)[1] == ""
-    assert encode.page([], 3) == ([], "")
+    assert page_of(found, 3)[1] == ""
+    assert page_of([], 3) == ([], "")
 
 
 def test_pages_are_cut_where_a_message_would_be_too_large() -> None:
     """Half of the 4 MiB that gRPC clients take is enough for a page; one context always fits."""
     found = [context(f"viking://resources/d/{i}", abstract="x" * 1_500_000) for i in range(3)]
-    contexts, token = encode.page(found, 3)
+    contexts, token = page_of(found, 3)
     assert len(contexts) == 1
     assert decode.page(0, token, "viking://resources/d")[1] == f"f:{found[0].uri}"
     giant = context("viking://resources/d/giant", abstract="x" * 3_000_000)
-    assert len(encode.page([giant, *found], 3)[0]) == 1
+    assert len(page_of([giant, *found], 3)[0]) == 1
 
 
 @pytest.mark.parametrize(
@@ -454,7 +461,7 @@ def test_page_tokens_of_others_are_refused(token: str) -> None:
     with pytest.raises(InvalidField) as caught:
         decode.page(1, token, "viking://resources/d")
     assert caught.value.field == "page_token"
-    _, good = encode.page([context("viking://resources/d/a"), context("viking://x")], 1)
+    _, good = page_of([context("viking://resources/d/a"), context("viking://x")], 1)
     with pytest.raises(InvalidField):
         decode.page(1, good, "viking://resources/e")
 

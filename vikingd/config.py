@@ -219,9 +219,10 @@ class Index(_Section):
 
 
 class Limits(_Section):
-    """What a request may be at most."""
+    """What a request and a reply may be at most."""
 
     max_message_bytes: int = Field(default=4 << 20, ge=64 << 10, le=1 << 30)
+    max_reply_bytes: int = Field(default=4 << 20, ge=64 << 10, le=1 << 30)  # about
 
 
 class Settings(BaseSettings):

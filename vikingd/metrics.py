@@ -113,6 +113,7 @@ class Metrics(Collector):
         self._compaction = Distribution(_BUILD_SECONDS)
         self._backlog: Callable[[], int] | None = None
         self._query_cache: Callable[[], tuple[int, int]] | None = None
+        self._queues: Callable[[], dict[str, tuple[int, int]]] | None = None
 
     # Recording
 
@@ -173,6 +174,10 @@ class Metrics(Collector):
     ) -> None:
         """Shows to Prometheus what others keep: texts that wait, (hits, misses) of the cache."""
         self._backlog, self._query_cache = backlog, query_cache
+
+    def follow_queues(self, queues: Callable[[], dict[str, tuple[int, int]]]) -> None:
+        """Shows to Prometheus (calls that wait, calls that were refused) of each queue by name."""
+        self._queues = queues
 
     # Reading
 
@@ -291,6 +296,18 @@ class Metrics(Collector):
             hits, misses = self._query_cache()
             yield _counter("vikingd_query_cache_hits", "Queries from the cache.", (), {(): hits})
             yield _counter("vikingd_query_cache_misses", "Queries embedded.", (), {(): misses})
+        if self._queues is not None:
+            queues = self._queues()
+            waiting = GaugeMetricFamily(
+                "vikingd_queue_calls", "Calls that wait in a queue.", labels=("queue",)
+            )
+            for name, (length, _) in queues.items():
+                waiting.add_metric((name,), length)
+            yield waiting
+            yield _counter(
+                "vikingd_refused_calls", "Calls that were refused because a queue was full.",
+                ("queue",), {(name,): refused for name, (_, refused) in queues.items()},
+            )  # fmt: skip
         if self._backlog is not None:
             yield GaugeMetricFamily(
                 "vikingd_backlog_texts", "Texts that wait for their vector.", self._backlog()

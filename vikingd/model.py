@@ -314,7 +314,8 @@ def seconds_of(stages: Iterable[Stage]) -> dict[str, float]:
 class FindResult:
     """Matches by falling score, ties by URI, and how they came about.
 
-    `method` is the one that was used, never AUTO; `rerank` is None in QUICK.
+    `method` is the one that was used, never AUTO; `rerank` is None in QUICK. A reply has no
+    room for `left_out` further results, and for the whole of `shortened` texts of passages.
     """
 
     matches: tuple[Match, ...]
@@ -324,6 +325,13 @@ class FindResult:
     degraded: tuple[str, ...] = ()
     trace: FindTrace | None = None
     rerank: Rerank | None = None
+    left_out: int = 0
+    shortened: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there was no room for all of it."""
+        return bool(self.left_out or self.shortened)
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,3 +241,4 @@ class RetrieveResult:
     stages: tuple[Stage, ...]
     degraded: tuple[str, ...] = ()
     next_after: str = ""
+    is_cut: bool = False  # for lack of room

@@ -133,6 +133,7 @@ async def _serve(
     files: int,
 ) -> None:
     threads, observer = Threads(), Observer(metrics, tracing)
+    metrics.follow_queues(threads.queues.figures)
     boundary = Boundary(metrics, tracing)
     server = grpc.aio.server(
         interceptors=(boundary,),
@@ -157,7 +158,7 @@ async def _serve(
     )
     contexts_pb2_grpc.add_ContextsServicer_to_server(Contexts(engine, threads), server)
     memories_pb2_grpc.add_MemoriesServicer_to_server(
-        Memories(engine, threads, observer, settings.recall), server
+        Memories(engine, threads, observer, settings), server
     )
     admin_pb2_grpc.add_AdminServicer_to_server(Admin(engine, threads, metrics), server)
     state = _Health(engine)

@@ -388,7 +388,11 @@ class ReinforceResult:
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """What is gone from `revision` on, or would be with `dry_run`, by URI and place."""
+    """What is gone from `revision` on, or would be with `dry_run`, by URI and place.
+
+    `left_out` more are so too, for which the reply had no room.
+    """
 
     forgotten: tuple[Memory, ...]
     revision: int
+    left_out: int = 0

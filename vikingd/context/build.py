@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from vikingd import pace
 from vikingd.context.assemble import Citation, Cited, Order, Style, assemble
 from vikingd.context.cut import cut
 from vikingd.context.parts import (
@@ -38,6 +39,7 @@ from vikingd.context.parts import (
 )
 from vikingd.context.tokenizers import DEFAULT, open_tokenizer
 from vikingd.errors import InvalidField
+from vikingd.room import UNBOUNDED, size_of
 from vikingd.text import approximate_tokens
 
 LISTED = 5
@@ -60,6 +62,7 @@ class Plan:
         tokenizer: one of vikingd.context.tokenizers.names().
         separator: stands between two passages.
         levels: abstracts and overviews stand for what does not fit in full.
+        max_bytes: that the text may have in UTF-8; it ends there as at the end of the tokens.
     """
 
     max_tokens: int
@@ -69,6 +72,7 @@ class Plan:
     separator: str = "\n\n"
     order: Order = Order.SCORE
     levels: bool = True
+    max_bytes: int = UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class BuiltContext:
         approximate: whether they are an estimate.
         dropped: best first.
         from_items: how many pieces stand in the text, themselves or by a summary.
+        is_cut: whether it ends where it does for its bytes, not for its tokens.
     """
 
     text: str
@@ -103,6 +108,7 @@ class BuiltContext:
     approximate: bool
     dropped: tuple[Dropped, ...]
     from_items: int
+    is_cut: bool = False
 
 
 class _Step(NamedTuple):
@@ -139,8 +145,16 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
     ranked = sorted(pieces, key=_rank)
     parts = Parts(ranked)
 
+    too_large = False
+
     def tokens(shown: list[Part]) -> int:
-        return tokenizer.count(assemble(shown, style)[0])
+        nonlocal too_large
+        pace.step()
+        text = assemble(shown, style)[0]
+        if size_of(text) > plan.max_bytes:
+            too_large = True
+            return budget + 1
+        return tokenizer.count(text)
 
     steps = _Lazy(_steps(parts, plan.levels, tokenizer.count, style))
     count = _fitting(steps, budget, lambda n: tokens(_after(steps, n).parts()))
@@ -157,6 +171,7 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
         tokenizer.approximate,
         dropped,
         len(pieces) - len(dropped),
+        too_large,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from vikingd import pace
 from vikingd.context.cut import LEFT_OUT, cut, sentences
 from vikingd.text import approximate_tokens, one_line
 
@@ -137,6 +138,7 @@ class Parts:
     def __iter__(self) -> Iterator[Part]:
         """Each part that says something new; why the others do not is in `left_out`."""
         for rank, piece in enumerate(self.pieces):
+            pace.step()
             part = self._part(rank, piece)
             if isinstance(part, Part):
                 yield part

@@ -12,11 +12,14 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from vikingd import pace
 from vikingd.errors import Corrupt
 from vikingd.index.where import NO_VALUE, ORDER, Filter, NoValue, Value, flattened
 
 NEWEST: Final = 2**63 - 2
 """A revision after all others."""
+
+_CHUNK: Final = 4096  # values that are compared at a time
 
 _ALIVE: Final = NEWEST + 1  # stands for the revision of a removal that hasn't come
 
@@ -84,7 +87,11 @@ class _Values:
             operand = where.operands[0]
             table = self._numbers if isinstance(operand, float) else self._texts
             # numpy's own strings would lose a NUL at the end.
-            holds = ORDER[where.op](table, np.array(operand, table.dtype))
+            holds, right = np.empty(len(table), np.bool_), np.array(operand, table.dtype)
+            for start in range(0, len(table), _CHUNK):  # numpy compares objects with the GIL held
+                pace.step()
+                part = slice(start, start + _CHUNK)
+                holds[part] = ORDER[where.op](table[part], right)
         return holds.take(codes)
 
 
@@ -214,6 +221,7 @@ class Columns:
             for part in where.parts:
                 combine(out, self.mask(part, nodes, revision), out=out)
             return out
+        pace.step()
         number = self._numbers.get(where.path)
         if number is None:
             return np.zeros(nodes, np.bool_)

@@ -14,6 +14,7 @@ from viking_kernels.arrays import I32, I64, U8
 
 from vikingd.index.base import Base
 from vikingd.model import IndexedText
+from vikingd.room import MESSAGE, Room
 
 _CHUNK = 1 << 20
 
@@ -33,6 +34,20 @@ class Strings:
         if tail < 0:
             return str(self._data[self._at[number] : self._at[number + 1]], "utf-8")
         return self._tail[self._tail_at[tail] : self._tail_at[tail + 1]].decode()
+
+    def size(self, number: int) -> int:
+        """The bytes of a string."""
+        tail = number - self.base_size
+        at = self._at if tail < 0 else self._tail_at
+        first = number if tail < 0 else tail
+        return int(at[first + 1]) - int(at[first])
+
+    def data(self, number: int) -> memoryview | bytes:
+        """The bytes of a string."""
+        tail = number - self.base_size
+        if tail < 0:
+            return self._data[self._at[number] : self._at[number + 1]]
+        return bytes(self._tail[self._tail_at[tail] : self._tail_at[tail + 1]])
 
     def append(self, text: str) -> int:
         """Adds a string and returns its number."""
@@ -104,12 +119,27 @@ class Contents:
         self._tail_start.append(text.start)
         self.texts.append(f"{text.section}\0{text.passage}")
 
-    def passage(self, row: int) -> tuple[str, str, int, int]:
-        """(section, passage, start, end) of a text."""
-        section, _, passage = self.texts[row].partition("\0")
+    def passage(self, row: int, room: Room | None = None) -> tuple[str, str, int, int]:
+        """(section, passage, start, end) of a text, of the passage what there is room for."""
         tail = row - self.texts.base_size
         start = self._start[row] if tail < 0 else self._tail_start[tail]
-        return section, passage, start, start + len(passage)
+        if room is not None and not room.take(MESSAGE + self.texts.size(row)):
+            section, passage, length = self._beginning(row, room)
+        else:
+            section, _, passage = self.texts[row].partition("\0")
+            length = len(passage)
+        return section, passage, start, start + length
+
+    def _beginning(self, row: int, room: Room) -> tuple[str, str, int]:
+        """(section, what there is room for, length of the whole passage) of a text."""
+        data = np.frombuffer(self.texts.data(row), np.uint8)
+        end = int((data == 0).argmax())
+        length = int(np.count_nonzero((data[end + 1 :] & 0xC0) != 0x80))
+        section = data[:end].tobytes().decode() if room.take(MESSAGE + end) else ""
+        kept = data[end + 1 : end + 1 + room.left].tobytes().decode(errors="ignore")
+        room.left = 0  # nothing that comes later is shown where this could not be
+        room.shortened += 1
+        return section, kept, length
 
     def starts(self, rows: I32) -> I32:
         """[rows] where the passages of texts start; runs beside the writer."""

@@ -122,13 +122,14 @@ def parse(where: Mapping[str, Any]) -> Filter:
         InvalidField: naming the place, such as "where.$and[1].year.$gt".
     """
     found = _filter(where, "where", 1)
-    if _clauses(found) > MAX_CLAUSES:
+    if clauses(found) > MAX_CLAUSES:
         raise InvalidField("where", f"has more than {MAX_CLAUSES} clauses")
     return found
 
 
-def _clauses(where: Filter) -> int:
-    return sum(map(_clauses, where.parts)) or 1
+def clauses(where: Filter) -> int:
+    """How many clauses a filter has."""
+    return sum(map(clauses, where.parts)) or 1
 
 
 def _all(parts: list[Filter]) -> Filter:

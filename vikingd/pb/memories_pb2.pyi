@@ -666,8 +666,11 @@ class ForgetResponse(_message.Message):
 
     FORGOTTEN_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """The revision from which on they are gone; with dry_run the present one."""
+    left_out: _builtins.int
+    """How many more there are, for which the reply has no room; without dry_run they are gone too."""
     @_builtins.property
     def forgotten(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
         """By URI and place; `score` is the salience without a query where that was asked for."""
@@ -677,10 +680,11 @@ class ForgetResponse(_message.Message):
         *,
         forgotten: _abc.Iterable[Global___Memory] | None = ...,
         revision: _builtins.int = ...,
+        left_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["forgotten", b"forgotten", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forgotten", b"forgotten", "left_out", b"left_out", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

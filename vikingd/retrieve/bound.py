@@ -20,6 +20,12 @@ from vikingd.text import NONE, script_of
 LIGHT_TEXTS = 20000
 """A scope of so many texts is scored in less time than handing the work to a thread takes."""
 
+LIGHT_LIMIT = 50
+"""So many results are shown in little more time than handing the work to a thread takes."""
+
+FILES_OF_A_TEXT = 4
+"""So many files are filtered by a clause in the time in which a text is scored."""
+
 ALL: U8 = np.zeros(0, np.uint8)
 """Nothing is forbidden."""
 
@@ -81,7 +87,14 @@ class Bound:
     def is_light(self) -> bool:
         """Whether the answer takes tens of microseconds and is best made where it stands."""
         tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
-        return int(self.counts[TEXTS]) + tail <= LIGHT_TEXTS
+        cost = int(self.counts[TEXTS]) + tail
+        if self.where is not None:
+            cost += self._filtering(filters.clauses(self.where))
+        return cost <= LIGHT_TEXTS
+
+    def _filtering(self, clauses: int) -> int:
+        """The cost of so many clauses, in texts."""
+        return clauses * len(self.snapshot.file_id) // FILES_OF_A_TEXT
 
     def script(self, vector: F32 | None) -> int:
         """The query's language: by its text, else that of the nearest mean."""

@@ -23,6 +23,7 @@ from viking_kernels.arrays import (
 from viking_kernels.bm25 import postings
 from viking_kernels.scope import place, row_at
 
+from vikingd import pace
 from vikingd.engine import Engine
 from vikingd.index import ivf
 from vikingd.index.snapshot import Snapshot
@@ -38,9 +39,10 @@ from vikingd.model import (
     ScoreParts,
     Stage,
 )
-from vikingd.retrieve.bound import Bound, keep_scratch, take_scratch
+from vikingd.retrieve.bound import LIGHT_LIMIT, Bound, keep_scratch, take_scratch
 from vikingd.retrieve.relations import Relations, relations
 from vikingd.retrieve.trace import Chosen, Scored, directory_parts, explain
+from vikingd.room import MESSAGE, UNBOUNDED, Room, size_of
 from vikingd.text import NONE
 
 START_POINTS = 64
@@ -49,6 +51,8 @@ START_POINTS = 64
 IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
+_RESULT = MESSAGE + 128  # bytes of a result without its texts
+_TRACED = 160  # bytes of a directory in a trace without its name
 _NONE: I32 = np.zeros(0, np.int32)
 _TYPE = tuple(ContextType)  # by number
 
@@ -70,6 +74,9 @@ class Search(Bound):
         degraded: what the answer has to do without, for the reply.
         snapshot: the one to answer from; None is the newest.
 
+    Attributes:
+        most_bytes: of the results in a reply, about; set before the answer is made.
+
     Raises:
         NotFound: the target is not there.
         InvalidField: the target is a file, or `where` is malformed.
@@ -85,6 +92,7 @@ class Search(Bound):
     ) -> None:
         self._started = perf_counter()
         self._degraded = degraded
+        self.most_bytes = UNBOUNDED
         super().__init__(engine, query, snapshot)
         self.query = query
         self._script = self.script(vector)
@@ -93,12 +101,19 @@ class Search(Bound):
             lexical=True,
         )  # fmt: skip
 
-    def answer(self) -> FindResult:
-        """Scores the scope and says what is best in it."""
+    def answer(self, most_bytes: int | None = None) -> FindResult:
+        """Scores the scope and says what is best in it; see `most_bytes`."""
+        if most_bytes is not None:
+            self.most_bytes = most_bytes
         scratch = take_scratch(self.snapshot)
         result, _ = self.scored_answer(scratch)
         keep_scratch(scratch)
         return result
+
+    @property
+    def is_light(self) -> bool:
+        """See Bound; a long answer takes its time too."""
+        return self.query.limit <= LIGHT_LIMIT and super().is_light
 
     def scored_answer(self, scratch: Scratch, *, whole: bool = False) -> tuple[FindResult, Scored]:
         """The answer, and the scores that it is from; those of directories stand in `scratch`.
@@ -109,19 +124,23 @@ class Search(Bound):
         planned = perf_counter()
         scored = self._run(scratch, whole=whole, all_files=whole)
         done = perf_counter()
-        matches = _matches(self, scored, self._relations(scored, scratch))
+        room = Room(self.most_bytes)
         trace = explain(self.snapshot, scored) if self.query.trace else None
+        if trace is not None:
+            room.take(sum(_TRACED + size_of(one.uri) for one in trace.directories))
+        matches = _matches(self, scored, self._relations(scored, scratch), room)
         stages = (
             Stage("plan", self._started, planned),
             Stage("score", planned, done),
             Stage("reply", done, perf_counter()),
         )
         result = FindResult(
-            matches, self.snapshot.revision, scored.method, stages, self._degraded, trace
-        )
+            matches, self.snapshot.revision, scored.method, stages, self._degraded, trace,
+            left_out=room.left_out, shortened=room.shortened,
+        )  # fmt: skip
         return result, scored
 
-    def matches_of(self, rows: Sequence[int]) -> tuple[Match, ...]:
+    def matches_of(self, rows: Sequence[int], room: Room) -> tuple[Match, ...]:
         """What is shown of directories d and files -1 - f of the scope, in their order.
 
         Their scores are those by meaning and words; a file that has none of either scores 0.
@@ -143,7 +162,7 @@ class Search(Bound):
                 parts, best = scored.found.parts[at], int(scored.found.best_text[at])
             chosen.append((float(parts[8]), snapshot.uri(row), row, parts, best))
         scored = replace(scored, chosen=tuple(chosen))
-        matches = _matches(self, scored, self._relations(scored, scratch))
+        matches = _matches(self, scored, self._relations(scored, scratch), room)
         keep_scratch(scratch)
         return matches
 
@@ -266,28 +285,53 @@ class Search(Bound):
         return out
 
 
-def _matches(search: Search, scored: Scored, linked: Relations) -> tuple[Match, ...]:
-    """The results with what is shown of them."""
+def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> tuple[Match, ...]:
+    """The results with what is shown of them.
+
+    As many as there is room for, best first; then their passages' texts, as far as there is room
+    for these. No text is read that does not fit.
+    """
     snapshot = search.snapshot
     directory_of, type_of = snapshot.tree.files.directory.item, snapshot.dir_type.item
-    ordinal_of, passage_of = snapshot.text_ordinal.item, snapshot.contents.passage
+    ordinal_of = snapshot.text_ordinal.item
     shown = _best_passages(scored.found)
-    return tuple(
-        [
+    matches: list[Match] = []
+    for score, uri, row, parts, best in scored.chosen:
+        pace.step()
+        abstract, relations = snapshot.abstract(row), linked.get(row, ())
+        size = _RESULT + size_of(uri) + size_of(abstract)
+        for relation in relations:
+            size += MESSAGE + size_of(relation.uri) + size_of(relation.abstract)
+            size += size_of(relation.reason)
+        if not room.take(size):
+            room.left_out = len(scored.chosen) - len(matches)
+            break
+        matches.append(
             Match(
                 uri,
                 _TYPE[type_of(directory_of(-1 - row) if row < 0 else row)],
                 row < 0,
                 2 if best >= 0 and ordinal_of(best) > 0 and parts[3] > 0.0 else 0,
-                snapshot.abstract(row),
+                abstract,
                 score,
-                linked.get(row, ()),
-                tuple([MatchedPassage(*passage_of(text), own) for text, own in shown.get(row, ())]),
+                relations,
+                (),
                 ScoreParts(*parts.tolist()) if search.query.trace else None,
             )
-            for score, uri, row, parts, best in scored.chosen
-        ]
-    )
+        )
+    for match, (_, _, row, _, _) in zip(matches, scored.chosen, strict=False):
+        passages = shown.get(row, ())
+        if passages and room.left:
+            pace.step()
+            match.passages = tuple(
+                [
+                    MatchedPassage(*snapshot.contents.passage(text, room), own)
+                    for text, own in passages
+                    if room.left
+                ]
+            )
+        room.shortened += len(passages) - len(match.passages)
+    return tuple(matches)
 
 
 def _best_passages(found: kernel.Found) -> dict[int, list[tuple[int, float]]]:

@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from vikingd import pace
 from vikingd.context.cut import cut
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.engine import Engine
@@ -15,6 +16,7 @@ from vikingd.memory.model import Memory, RecallQuery, RecallResult
 from vikingd.memory.routes import Days, Routes, candidates, days_of
 from vikingd.model import Entry, Stage
 from vikingd.query import RecallPath
+from vikingd.room import MESSAGE, UNBOUNDED, Room, size_of
 
 _JOURNAL = re.compile(r".*/journal/([0-9]{4}-[0-9]{2}-[0-9]{2})\.md", re.DOTALL)
 _HEADING = re.compile(r"#{1,6}(?:[ \t].*)?")
@@ -39,6 +41,7 @@ class Known:
     def __init__(self, engine: Engine, query: RecallQuery, routes: Routes) -> None:
         self._engine = engine
         self._query = query
+        self.most_bytes = UNBOUNDED
         without = query.without
         self._matched = None if RecallPath.FAST in without else routes.match(query.text)
         self._days = None if RecallPath.TIMELINE in without else days_of(query.text, _today(query))
@@ -94,11 +97,19 @@ class Known:
         if not files:
             return f"{spoken}, and there is no journal of that time in the scope"
         memories: list[Memory] = []
-        left, passed = query.max_tokens, 0
+        left, passed, room = query.max_tokens, 0, Room(self.most_bytes)
         for uri in files:
+            pace.step()
             memory = self._whole(uri, left)
             if memory is None:  # gone meanwhile
                 continue
+            if not room.take(MESSAGE + size_of(memory.content)):
+                left_out = len(files) - len(memories)
+                return _Read(
+                    memories,
+                    f"{spoken}; {left_out} of {len(files)} days left out: the reply has no room "
+                    "for more, see limits.max_reply_bytes",
+                )
             if query.skip_oversize and memory.truncated:
                 passed += 1
                 continue
@@ -129,7 +140,12 @@ class Known:
         used = tokenizer.count(content)
         truncated = used > budget
         if truncated:
-            kept, mark = cut(content, lambda text, mark: tokenizer.count(text + mark) <= budget)
+
+            def fits(text: str, mark: str) -> bool:
+                pace.step()
+                return tokenizer.count(text + mark) <= budget
+
+            kept, mark = cut(content, fits)
             kept = _without_headings_at_end(kept)
             content = kept + mark if kept.strip() else ""
             used = tokenizer.count(content)

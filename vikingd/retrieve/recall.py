@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from time import perf_counter
@@ -14,6 +15,7 @@ from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER
 from viking_kernels.fusion import rrf
 
+from vikingd import pace
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.engine import Engine
 from vikingd.errors import RevisionNotReached
@@ -21,8 +23,10 @@ from vikingd.memory import entries
 from vikingd.memory.model import Memory, RecallQuery, RecallResult, Salience, SalienceParts
 from vikingd.model import Entry, Stage
 from vikingd.query import RecallPath, RetrieveQuery, Rrf
-from vikingd.retrieve.strategies import Ranked, Strategy
+from vikingd.retrieve.strategies import Ranked, Strategy, key_of
+from vikingd.room import MESSAGE, UNBOUNDED, Room, size_of
 
+_MEMORY = MESSAGE + 128  # bytes of a memory without its texts
 _DEEPER = 2  # times top_k: how many each list of a search has
 _LEAST = 1e-9  # score that counts as a match
 _ATTEMPTS = 5  # to read index and store at one revision
@@ -59,6 +63,7 @@ class Recall:
         self._engine = engine
         self._query = query
         self._why = why
+        self.most_bytes = UNBOUNDED
         self._bind()
 
     def _bind(self) -> None:
@@ -95,11 +100,20 @@ class Recall:
         tokenizer = open_tokenizer(query.tokenizer)
         listed = self._listed(order.tolist(), scores, rows)
         memories: list[Memory] = []
+        taken: list[int] = []
+        room = Room(self.most_bytes)
 
         def counted() -> Iterator[int]:
             for i, uri, section, text in listed:
+                pace.step()
+                if memories and len(memories) - 1 not in taken[-1:]:
+                    memories[-1] = replace(memories[-1], content="")  # only its tokens count
                 content = entries.shown(text)
                 tokens = _tokens(tokenizer, content)
+                size = _MEMORY + size_of(uri) + size_of(section) + size_of(content)
+                if tokens <= query.max_tokens and not room.take(size):
+                    room.left_out += 1
+                    return
                 memories.append(Memory(
                     uri, content, scores.item(i), tokens, known[i],
                     self._snapshot.text_ordinal.item(rows[i]), section,
@@ -107,12 +121,15 @@ class Recall:
                 ))  # fmt: skip
                 yield tokens
 
-        taken = list(within_budget(counted(), query.max_tokens, query.top_k, query.skip_oversize))
+        for i in within_budget(counted(), query.max_tokens, query.top_k, query.skip_oversize):
+            taken.append(i)  # noqa: PERF402  # `counted` looks at it meanwhile
         result = tuple(memories[i] for i in taken)
         stages = (Stage("search", started, searched), Stage("rank", searched, perf_counter()))
         return RecallResult(
             result, RecallPath.HYBRID, self._reason(rows, memories, taken), query.max_tokens,
-            tokenizer.approximate, self._snapshot.revision, len(rows), stages, degraded,
+            tokenizer.approximate, self._snapshot.revision, len(rows), stages,
+            (*degraded, *(("the reply has no room for more memories; ask for less, or let the "
+                           "operator raise limits.max_reply_bytes",) if room.left_out else ())),
         )  # fmt: skip
 
     def _candidates(self, vector: F32 | None) -> _Candidates:
@@ -168,7 +185,7 @@ class Recall:
     ) -> Iterator[tuple[int, str, str, str]]:
         """(candidate, URI, section, text) by salience, ties by URI and place; each text once."""
         snapshot, shown = self._snapshot, self._strategies[0].shown if self._strategies else None
-        said: set[str] = set()
+        said: set[str | bytes] = set()
         for _, tied in groupby(order, key=scores.item):
             named = [
                 (snapshot.file_uri(snapshot.tree.texts.file.item(rows[i])),
@@ -178,8 +195,8 @@ class Recall:
             for uri, _, i in sorted(named):
                 assert shown is not None
                 section, text, _, _ = shown(rows[i])
-                if text not in said:
-                    said.add(text)
+                if (key := key_of(text)) not in said:
+                    said.add(key)
                     yield i, uri, section, text
 
     def _reason(self, rows: Sequence[int], counted: Sequence[Memory], taken: Sequence[int]) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
 from itertools import groupby
 from math import prod
 from time import perf_counter
-from typing import NamedTuple, ParamSpec
+from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import flat, weighted
-from viking_kernels.arrays import F32, F64, I32, I64, TEXTS, Asked
+from viking_kernels.arrays import F32, F64, I32, I64, TEXTS, U8, Asked
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
 from viking_kernels.scope import tail_directories
 
+from vikingd import pace
 from vikingd import uri as uris
 from vikingd.engine import Engine
 from vikingd.errors import InvalidField
@@ -35,7 +38,8 @@ from vikingd.query import (
     RetrieveResult,
     Rrf,
 )
-from vikingd.retrieve.bound import Bound, keep_scratch, take_scratch
+from vikingd.retrieve.bound import LIGHT_LIMIT, Bound, keep_scratch, take_scratch
+from vikingd.room import MESSAGE, UNBOUNDED, Room, size_of
 
 LEAST_DEPTH = 100
 """Texts that each side looks at for a fusion, at least; else twice as many as are wanted."""
@@ -47,7 +51,8 @@ come first: by a boost or, of equal ones, by its URI."""
 MOST_DEPTH = 16_000
 
 _MMR_POOL = 4  # times top_k: what diversity chooses from
-_P = ParamSpec("_P")
+_SHORT = 256  # characters of a text that is compared as it is
+_ITEM = MESSAGE + 64  # bytes of an item without its texts
 _NOTHING: I32 = np.zeros(0, np.int32)
 
 
@@ -78,11 +83,26 @@ class Strategy(Bound):
         super().__init__(engine, query, snapshot)
         self._engine = engine
         self.query = query
-        self._boosts = [self._boost(boost, i) for i, boost in enumerate(query.boosts)]
+        self.most_bytes = UNBOUNDED
         self._depth = max(LEAST_DEPTH, 2 * query.top_k)
         self._ready: dict[str, Ranked] = {}
-        self._allowed = self.allowed(files=True)
         self._stages = [Stage("plan", started, perf_counter())]
+
+    @property
+    def is_light(self) -> bool:
+        """See Bound; boosts by metadata and a long answer take their time too."""
+        query = self.query
+        if query.top_k > LIGHT_LIMIT or any(boost.where is not None for boost in query.boosts):
+            return False
+        return super().is_light
+
+    @cached_property
+    def _boosts(self) -> list[tuple[float, Callable[[str, int], bool]]]:
+        return [self._boost(boost, i) for i, boost in enumerate(self.query.boosts)]
+
+    @cached_property
+    def _allowed(self) -> U8:
+        return self.allowed(files=True)
 
     def _boost(self, boost: Boost, number: int) -> tuple[float, Callable[[str, int], bool]]:
         """(factor, whether it holds for a file by URI and row)."""
@@ -141,6 +161,7 @@ class Strategy(Bound):
             vector: [dim] the query's embedding, of any length; None: words alone count.
             degraded: what the answer has to do without, for the reply.
         """
+        _ = self._boosts  # raises where one is malformed
         result = self._listing() if self.query.listing else self._search(vector, degraded)
         dropped = self.query.optional_clauses
         if result.items or not dropped:
@@ -148,7 +169,14 @@ class Strategy(Bound):
         where = {k: v for k, v in (self.query.where or {}).items() if k not in dropped}
         relaxed = replace(self.query, where=where, optional_clauses=())
         again = Strategy(self._engine, relaxed, self.snapshot)
+        again.most_bytes = self.most_bytes
         return replace(again.answer(vector, degraded), relaxed_clauses=dropped)
+
+    def once_more(self, most_bytes: int) -> Strategy:
+        """The same for an answer of another size."""
+        other = Strategy(self._engine, self.query, self.snapshot)
+        other.most_bytes = most_bytes
+        return other
 
     def _search(self, vector: F32 | None, degraded: tuple[str, ...]) -> RetrieveResult:
         depth = self._depth
@@ -162,13 +190,17 @@ class Strategy(Bound):
         started = perf_counter()
         named = ("vector", "keyword") if self.query.debug else ()
         places = [_places(sides.get(name)) for name in named]
-        items = tuple(self._item(one, found, places) for one in chosen)
+        room = Room(self.most_bytes)
+        items = self._items(chosen, found, places, room)
         outcome = Outcome.FOUND
         if not items:
             outcome = Outcome.BELOW_THRESHOLD if len(found.rows) else Outcome.NO_MATCH
         self._stages.append(Stage("reply", started, perf_counter()))
         stages = tuple(self._stages)
-        return RetrieveResult(items, outcome, (), self.snapshot.revision, stages, degraded)
+        return RetrieveResult(
+            items, outcome, (), self.snapshot.revision, stages, (*degraded, *room.notes()),
+            is_cut=room.is_cut,
+        )  # fmt: skip
 
     def _is_settled(self, found: Ranked, chosen: Sequence[_Candidate]) -> bool:
         """Whether what a deeper look would find comes later, or is not above the threshold."""
@@ -285,9 +317,10 @@ class Strategy(Bound):
         chosen: list[_Candidate] = []
         seen: set[object] = set()
         for one in self._in_order(found):
+            pace.step()
             if len(chosen) == wanted or (threshold is not None and one.score <= threshold):
                 break
-            keys: list[object] = [(self.shown(one.row))[1]]
+            keys: list[object] = [key_of(self.shown(one.row)[1])]
             if query.group_by_context:
                 keys.append(self.snapshot.tree.texts.file.item(one.row))
             if seen.isdisjoint(keys):
@@ -338,13 +371,30 @@ class Strategy(Bound):
 
     # Showing
 
+    def _items(
+        self, chosen: Sequence[_Candidate], found: Ranked, places: Sequence[_Places], room: Room
+    ) -> tuple[RetrievedItem, ...]:
+        """As many items as there is room for; then their texts, as far as there is for these."""
+        items: list[RetrievedItem] = []
+        for one in chosen:
+            pace.step()
+            item = self._item(one, found, places)
+            if not room.take(_ITEM + size_of(item.uri) + len(item.vector)):
+                room.left_out = len(chosen) - len(items)
+                break
+            items.append(item)
+        for item, one in zip(items, chosen, strict=False):
+            pace.step()
+            if Include.TEXT in self.query.include:
+                item.section, item.text, item.start, item.end = self.shown(one.row, room)
+            else:
+                section, _, item.start, item.end = self.shown(one.row)
+                item.section = section if room.take(size_of(section)) else ""
+        return tuple(items)
+
     def _item(self, one: _Candidate, found: Ranked, places: Sequence[_Places]) -> RetrievedItem:
         include = self.query.include
-        section, text, start, end = self.shown(one.row)
-        item = RetrievedItem(
-            one.uri, one.passage, section, text if Include.TEXT in include else "", start, end,
-            one.score,
-        )  # fmt: skip
+        item = RetrievedItem(one.uri, one.passage, "", "", 0, 0, one.score)
         if Include.VECTOR in include:
             vector = self._vector(one.row)
             item.vector = b"" if vector is None else vector.astype("<f4").tobytes()
@@ -359,11 +409,15 @@ class Strategy(Bound):
             )
         return item
 
-    def shown(self, row: int) -> tuple[str, str, int, int]:
-        """(section, text, start, end) of a passage; of an abstract its text alone."""
+    def shown(self, row: int, room: Room | None = None) -> tuple[str, str, int, int]:
+        """(section, text, start, end) of a passage; of an abstract its text alone.
+
+        Of the text only what there is room for.
+        """
         if self.snapshot.text_ordinal[row]:
-            return self.snapshot.contents.passage(row)
-        return "", self.snapshot.abstract(-1 - self.snapshot.tree.texts.file.item(row)), 0, 0
+            return self.snapshot.contents.passage(row, room)
+        text = self.snapshot.abstract(-1 - self.snapshot.tree.texts.file.item(row))
+        return "", text if room is None else room.text(text), 0, 0
 
     def _vector(self, row: int) -> F32 | None:
         """The embedding of a text, if it has one."""
@@ -390,16 +444,26 @@ class Strategy(Bound):
             kept &= self._allowed.astype(bool)
         named = ((snapshot.file_uri(row), row) for row in rows[kept].tolist())
         page = heapq.nsmallest(limit + 1, (one for one in named if one[0] > after))
-        shown = Include.TEXT in self.query.include
-        items = tuple(
-            RetrievedItem(uri, 0, "", snapshot.abstract(-1 - row) if shown else "", 0, 0, 1.0)
-            for uri, row in page[:limit]
-        )
+        shown, room = Include.TEXT in self.query.include, Room(self.most_bytes)
+        items: list[RetrievedItem] = []
+        for uri, row in page[:limit]:
+            text = snapshot.abstract(-1 - row) if shown else ""
+            if not room.take(_ITEM + size_of(uri) + size_of(text)) and items:
+                break
+            items.append(RetrievedItem(uri, 0, "", text, 0, 0, 1.0))
         self._stages.append(Stage("score", started, perf_counter()))
         return RetrieveResult(
-            items, Outcome.FOUND if items else Outcome.NO_MATCH, (), snapshot.revision,
-            tuple(self._stages), (), items[-1].uri if len(page) > limit else "",
+            tuple(items), Outcome.FOUND if items else Outcome.NO_MATCH, (), snapshot.revision,
+            tuple(self._stages), (), items[-1].uri if len(page) > len(items) else "",
+            is_cut=len(items) < min(limit, len(page)),
         )  # fmt: skip
+
+
+def key_of(text: str) -> str | bytes:
+    """What stands for a text among others: equal for equal ones, and never long."""
+    if len(text) <= _SHORT:
+        return text
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class _Candidate(NamedTuple):

@@ -31,6 +31,7 @@ from vikingd.rerank.rerankers import Reranked
 from vikingd.retrieve.bound import keep_scratch, take_scratch
 from vikingd.retrieve.find import Search
 from vikingd.retrieve.scores import Row, Scores
+from vikingd.room import Room
 
 GLOBAL_SEARCH_TOPK = 3
 """Start points besides the scope's root and the directories of what QUICK finds."""
@@ -147,13 +148,16 @@ class Walk:
         rows = [row for row in nodes if self._is_wanted(row) and nodes[row].final > threshold]
         rows.sort(key=lambda row: (-nodes[row].final, self._snapshot.uri(row)))
         rows = rows[: query.limit]
-        matches = self._search.matches_of(rows)
+        room = Room(self._search.most_bytes)
+        matches = self._search.matches_of(rows, room)
         return replace(
             self.plain,
             matches=tuple(map(self._rescored, matches, rows)),
             stages=(*self.plain.stages, *self._stages),
             trace=self.plain.trace and self._trace(self.plain.trace),
             rerank=Rerank(RerankStatus.DONE, "", model, tuple(self._rounds)),
+            left_out=room.left_out,
+            shortened=room.shortened,
         )
 
     def _is_wanted(self, row: Row) -> bool:

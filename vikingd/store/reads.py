@@ -6,9 +6,9 @@ import json
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,6 +127,18 @@ def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
     if row is None:
         raise NotFound(uri)
     return row
+
+
+def _always(_: Context) -> bool:
+    return True
+
+
+def _until(contexts: Iterable[Context], fits: Callable[[Context], bool]) -> Iterator[Context]:
+    """Some contexts up to the first one that does not fit, included."""
+    for context in contexts:
+        yield context
+        if not fits(context):
+            return
 
 
 def _context(row: Sequence[Any], **parts: Any) -> Context:
@@ -291,10 +303,13 @@ class Reads:
             )
             return [uri for (uri,) in rows]
 
-    def children(self, uri: str, after: str, limit: int) -> list[Context]:
+    def children(
+        self, uri: str, after: str, limit: int, fits: Callable[[Context], bool] = _always
+    ) -> list[Context]:
         """The direct children of a directory, files before directories, each by name.
 
-        `after` is "" for the first page, then the `page_token` of the last context before.
+        `after` is "" for the first page, then the `page_token` of the last context before. The
+        first one that does not fit is the last.
 
         Raises:
             NotFound: when the directory does not exist.
@@ -311,12 +326,15 @@ class Reads:
                 "AND (is_directory, uri) > (?, ?) ORDER BY is_directory, uri LIMIT ?",
                 (context_id, is_directory, last, limit),
             )
-            return [_context(child) for child in rows]
+            return list(_until(map(_context, rows), fits))
 
-    def tree(self, uri: str, depth: int, after: str, limit: int) -> list[Context]:
+    def tree(
+        self, uri: str, depth: int, after: str, limit: int,
+        fits: Callable[[Context], bool] = _always,
+    ) -> list[Context]:  # fmt: skip
         """A subtree by URI, the top first, `depth` levels below it (0: all of them).
 
-        `after` is as in `children`.
+        `after` and `fits` are as in `children`.
 
         Raises:
             NotFound: when the top does not exist.
@@ -333,8 +351,7 @@ class Reads:
                 "AND length(uri) - length(replace(uri, '/', '')) <= ? ORDER BY uri LIMIT ?",
                 (max(last, low), high, slashes, limit - len(page)),
             )
-            page.extend(_context(row) for row in rows)
-            return page
+            return list(_until(chain(page, map(_context, rows)), fits))
 
     def backlog(self, limit: int) -> list[tuple[int, str]]:
         """Ids and texts that wait for their vector: abstracts first, then by id."""

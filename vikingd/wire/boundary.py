@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import grpc
 import structlog
+from google.protobuf.message import Message
 
 from vikingd.errors import VikingError
 from vikingd.metrics import Metrics
@@ -90,6 +91,10 @@ def _guard(
 ) -> Handler:
     name = method.rpartition("/")[2]
     behaviour, parse = handler.unary_unary, handler.request_deserializer
+    serialize = handler.response_serializer
+
+    def encode(reply: Message | bytes) -> bytes:
+        return reply if isinstance(reply, bytes) else serialize(reply)  # a thread has done it
 
     def ended(started: float, code: grpc.StatusCode) -> float:
         """Counts a call before its caller hears of the end; the milliseconds that it took."""
@@ -141,7 +146,7 @@ def _guard(
     guarded: Handler = grpc.unary_unary_rpc_method_handler(
         call if tracing is None else tracing.traced(method, call),
         request_deserializer=None,
-        response_serializer=handler.response_serializer,
+        response_serializer=encode,
     )
     return guarded
 

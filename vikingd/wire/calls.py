@@ -8,25 +8,34 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 import grpc
+from google.protobuf.message import Message
 
 from vikingd.engine import Engine
 from vikingd.errors import DeadlinePassed
 from vikingd.priority import let_finds_go_first
+from vikingd.wire.queues import Queues, Runner
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_M = TypeVar("_M", bound=Message)
 CallContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
-KERNEL_THREADS = 2
 _MARGIN = 0.1  # seconds at most
 
 
 class Deadline:
-    """When the caller stops waiting."""
+    """When the caller stops waiting, and who that is.
+
+    Attributes:
+        name: the other end of the connection.
+        is_admitted: whether the call had a place in a queue; it is not refused any more then.
+    """
 
     def __init__(self, context: CallContext) -> None:
+        self.name: str = context.peer()  # while the call lasts: gRPC crashes when asked later
+        self.is_admitted = False
         remaining = context.time_remaining()
         self._at = None if remaining is None else time.monotonic() + remaining
 
@@ -48,7 +57,7 @@ class Threads:
     """The pools; a call that is cancelled while it queues for one never runs."""
 
     def __init__(self) -> None:
-        self.kernels = ThreadPoolExecutor(KERNEL_THREADS, "find")
+        self.queues = Queues()
         self.embedding = ThreadPoolExecutor(4, "embed-query")
         self.store = ThreadPoolExecutor(4, "store")
         self.preparing = ThreadPoolExecutor(1, "prepare", let_finds_go_first)
@@ -60,7 +69,10 @@ class Threads:
     def shutdown(self) -> None:
         """Drops what queues; what runs is not waited for."""
         for pool in vars(self).values():
-            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(pool, Queues):
+                pool.shutdown()
+            else:
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def on(
@@ -88,14 +100,17 @@ class Weighed(Protocol):
 
 
 async def work_on(
-    what: Weighed, pool: ThreadPoolExecutor, deadline: Deadline,
-    function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs,
-) -> _T:  # fmt: skip
-    """Runs a part of some work: where it stands if that is light, else on a thread of `pool`."""
+    what: Weighed, run: Runner, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+) -> _T:
+    """Runs a part of some work: where it stands if call and work are light, else on a thread."""
     if what.is_light:
-        deadline.left()
-        return function(*args, **kwargs)
-    return await on(pool, deadline, function, *args, **kwargs)
+        return await run.here(function, *args, **kwargs)
+    return await run.away(function, *args, **kwargs)
+
+
+def as_sent(reply: _M) -> _M:
+    """Encodes a reply where it is made; the boundary sends the bytes as they are."""
+    return cast("_M", reply.SerializeToString())
 
 
 class Arrivals:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from vikingd import pace
 from vikingd import uri as uris
 from vikingd.config import Context as Defaults
 from vikingd.context import tokenizers
@@ -15,6 +16,7 @@ from vikingd.errors import InvalidField
 from vikingd.model import Stage
 from vikingd.pb import retrieval_pb2
 from vikingd.retrieve.context import ItemRef
+from vikingd.room import MESSAGE, Room, size_of
 from vikingd.wire.encode import add_timings
 
 _T = TypeVar("_T")
@@ -62,7 +64,7 @@ def _in_order(named: Sequence[str]) -> list[ItemRef]:
     ]
 
 
-def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults) -> Plan:
+def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_bytes: int) -> Plan:
     """How it is to be built; `build` checks the rest."""
     separator = request.separator if request.HasField("separator") else "\n\n"
     if len(separator) > MAX_SEPARATOR:
@@ -75,6 +77,7 @@ def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults) -> P
         separator=separator,
         order=_of(_ORDERS, request.order, "order"),
         levels=not request.full_text_only,
+        max_bytes=max_bytes,
     )
 
 
@@ -97,8 +100,9 @@ def response_of(
     revision: int,
     stages: Sequence[Stage],
     degraded: Sequence[str],
+    most_bytes: int,
 ) -> retrieval_pb2.BuildContextResponse:
-    """The reply."""
+    """The reply, with as many of the dropped pieces as it has room for."""
     reply = retrieval_pb2.BuildContextResponse(
         text=built.text,
         used_tokens=built.used_tokens,
@@ -117,7 +121,18 @@ def response_of(
             start=cited.start,
             end=cited.end,
         )
-    for piece in built.dropped:
+    if built.is_cut:
+        reply.degraded.append(
+            "the reply has no room for a longer context; let the operator raise "
+            "limits.max_reply_bytes"
+        )
+    room = Room(max(0, most_bytes - reply.ByteSize()))
+    for i, piece in enumerate(built.dropped):
+        pace.step()
+        if not room.take(MESSAGE + size_of(piece.uri) + size_of(piece.section)):
+            left_out = len(built.dropped) - i
+            reply.degraded.append(f"the reply has no room to name {left_out:,} dropped pieces")
+            break
         reply.dropped.add(uri=piece.uri, section=piece.section, reason=piece.reason)
     add_timings(reply.timings, stages)
     return reply

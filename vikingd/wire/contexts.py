@@ -6,12 +6,13 @@ from vikingd import uri as uris
 from vikingd.engine import Engine
 from vikingd.errors import InvalidField
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
-from vikingd.wire import decode, encode
+from vikingd.wire import decode, encode, weigh
 from vikingd.wire.calls import (
     Arrivals,
     CallContext,
     Deadline,
     Threads,
+    as_sent,
     on,
     revision_reached,
     vectors_there,
@@ -77,8 +78,12 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         uri = uris.parse(request.uri)
         deadline = Deadline(context)
         await revision_reached(self._engine, request.min_revision, deadline)
-        found = await on(self._threads.store, deadline, self._engine.store.get, uri)
-        return contexts_pb2.GetResponse(context=encode.context(found))
+
+        def read() -> contexts_pb2.GetResponse:
+            found = encode.context(self._engine.store.get(uri))
+            return as_sent(contexts_pb2.GetResponse(context=found))
+
+        return await on(self._threads.store, deadline, read)
 
     async def List(
         self, request: contexts_pb2.ListRequest, context: CallContext
@@ -90,11 +95,16 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         await revision_reached(self._engine, request.min_revision, deadline)
 
         def read() -> contexts_pb2.ListResponse:
-            found = self._engine.store.children(uri, after, limit + 1)
-            contexts, token = encode.page(found, limit)
-            return contexts_pb2.ListResponse(contexts=contexts, next_page_token=token)
+            page = encode.Page(limit)
+            self._engine.store.children(uri, after, limit + 1, page.add)
+            return as_sent(
+                contexts_pb2.ListResponse(
+                    contexts=page.contexts, next_page_token=page.next_page_token
+                )
+            )
 
-        return await on(self._threads.store, deadline, read)
+        async with self._threads.queues.runner(deadline, heavy=weigh.page(limit)) as run:
+            return await run.away(read)
 
     async def Tree(
         self, request: contexts_pb2.TreeRequest, context: CallContext
@@ -106,11 +116,16 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         await revision_reached(self._engine, request.min_revision, deadline)
 
         def read() -> contexts_pb2.TreeResponse:
-            found = self._engine.store.tree(uri, request.depth, after, limit + 1)
-            contexts, token = encode.page(found, limit)
-            return contexts_pb2.TreeResponse(contexts=contexts, next_page_token=token)
+            page = encode.Page(limit)
+            self._engine.store.tree(uri, request.depth, after, limit + 1, page.add)
+            return as_sent(
+                contexts_pb2.TreeResponse(
+                    contexts=page.contexts, next_page_token=page.next_page_token
+                )
+            )
 
-        return await on(self._threads.store, deadline, read)
+        async with self._threads.queues.runner(deadline, heavy=weigh.page(limit)) as run:
+            return await run.away(read)
 
     async def Link(
         self, request: contexts_pb2.LinkRequest, context: CallContext

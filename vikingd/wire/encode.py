@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
+from vikingd import pace
 from vikingd import uri as uris
 from vikingd.engine import EngineStats, VerifyReport
 from vikingd.metrics import Distribution, Metrics
@@ -24,6 +25,7 @@ from vikingd.model import (
     seconds_of,
 )
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
+from vikingd.room import Room, cut_notes
 from vikingd.store.reads import page_token
 
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
@@ -31,7 +33,10 @@ PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 def find_response(result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
     """The answer in its three buckets; `embed` made the query's vector before."""
-    reply = retrieval_pb2.FindResponse(revision=result.revision, degraded=result.degraded)
+    reply = retrieval_pb2.FindResponse(
+        revision=result.revision,
+        degraded=(*result.degraded, *cut_notes(result.left_out, result.shortened)),
+    )
     add_matches(reply, result.matches)
     add_timings(reply.timings, (embed, *result.stages))
     if result.trace is not None:
@@ -51,6 +56,7 @@ def add_matches(
         ContextType.SKILL: reply.skills,
     }
     for match in matches:
+        pace.step()
         bucket = buckets.get(match.context_type)
         if bucket is None:  # a directory above the typed roots: a reply has no place for it
             continue
@@ -148,23 +154,33 @@ def context(found: Context) -> contexts_pb2.Context:
     return message
 
 
-def page(found: Sequence[Context], limit: int) -> tuple[list[contexts_pb2.Context], str]:
-    """(contexts, next_page_token) of a listing that was asked for one more than `limit`.
+class Page:
+    """A page of a listing that is asked for one context more than the page may have.
 
-    A page is cut short where it would not fit into a message that clients take.
+    It is cut short where it would not fit into a message that clients take.
     """
-    contexts: list[contexts_pb2.Context] = []
-    size = 0
-    for one in found[:limit]:
+
+    def __init__(self, limit: int) -> None:
+        self.contexts: list[contexts_pb2.Context] = []
+        self.next_page_token = ""
+        self._left = limit
+        self._room = Room(PAGE_BYTES)
+        self._last = ""
+
+    def add(self, one: Context) -> bool:
+        """Adds the next context; False where it begins the next page."""
+        pace.step()
         message = context(one)
-        size += message.ByteSize()
-        if contexts and size > PAGE_BYTES:
-            break
-        contexts.append(message)
-    if len(contexts) == len(found):
-        return contexts, ""
-    token = page_token(found[len(contexts) - 1])
-    return contexts, base64.urlsafe_b64encode(token.encode()).decode()
+        fits = self._room.take(message.ByteSize())
+        if not self._left or (not fits and self.contexts):
+            self.next_page_token = base64.urlsafe_b64encode(self._last.encode()).decode()
+            return False
+        self.contexts.append(message)
+        self._left -= 1
+        if not fits:
+            self._room.left = 0  # the first one is alone where it is too large
+        self._last = page_token(one)
+        return True
 
 
 def put_outcomes(outcomes: Iterable[PutOutcome]) -> list[contexts_pb2.PutOutcome.ValueType]:

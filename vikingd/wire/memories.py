@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from vikingd.config import Recall as Defaults
+from vikingd.config import Settings
 from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed, InvalidField
 from vikingd.memory import same
@@ -19,18 +19,20 @@ from vikingd.query import RecallPath
 from vikingd.retrieve.forget import chosen, forgetting
 from vikingd.retrieve.known import Known, nothing
 from vikingd.retrieve.recall import Recall
-from vikingd.wire import recall
+from vikingd.wire import recall, weigh
 from vikingd.wire.calls import (
     Arrivals,
     CallContext,
     Deadline,
     Threads,
+    as_sent,
     on,
     revision_reached,
     work_on,
 )
 from vikingd.wire.embedding import in_share, vector_or_note
 from vikingd.wire.observer import Observer
+from vikingd.wire.queues import Runner
 
 _PART = 64  # files of memories that one transaction rewrites, so that others have their turn
 
@@ -41,48 +43,65 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
     """The service Memories."""
 
     def __init__(
-        self, engine: Engine, threads: Threads, observer: Observer, defaults: Defaults
+        self, engine: Engine, threads: Threads, observer: Observer, settings: Settings
     ) -> None:
         self._engine = engine
         self._threads = threads
         self._observer = observer
-        self._defaults = defaults
-        self._routes = defaults.table()
+        self._defaults = settings.recall
+        self._routes = settings.recall.table()
+        self._most_bytes = settings.limits.max_reply_bytes * 7 // 8  # the rest is for what is small
         self._writes = Arrivals()
 
     async def Recall(
         self, request: memories_pb2.RecallRequest, context: CallContext
     ) -> memories_pb2.RecallResponse:
         """The memories that matter now."""
-        engine, threads, deadline = self._engine, self._threads, Deadline(context)
-        query, vector = recall.recall_query(request, engine.dimension, self._defaults)
+        deadline = Deadline(context)
+        async with self._threads.queues.runner(deadline, heavy=weigh.recall(request)) as run:
+            return await self._recalled(request, deadline, run)
+
+    async def _recalled(
+        self, request: memories_pb2.RecallRequest, deadline: Deadline, run: Runner
+    ) -> memories_pb2.RecallResponse:
+        engine, threads = self._engine, self._threads
+        query, vector = await run.here(
+            recall.recall_query, request, engine.dimension, self._defaults
+        )
         await revision_reached(engine, query.min_revision, deadline)
         named = Known(engine, query, self._routes)
-        known = await work_on(named, threads.store, deadline, named.answer)
+        named.most_bytes = self._most_bytes
+        known = await work_on(named, run, named.answer)
         started = time.perf_counter()
         embed = Stage("embed", started, started)
         if not isinstance(known, str):
             result = known
         elif RecallPath.HYBRID in query.without:
-            result = await on(threads.store, deadline, nothing, engine, query, known)
+            result = await run.away(nothing, engine, query, known)
         else:
-            search = Recall(engine, query, known)
+            search = await run.here(Recall, engine, query, known)
+            search.most_bytes = self._most_bytes
             degraded: tuple[str, ...] = ()
             if vector is None and search.needs_vector:
                 vector, degraded = await vector_or_note(engine, threads, query.text, deadline)
             embed = Stage("embed", started, time.perf_counter())
-            result = await on(threads.kernels, deadline, search.answer, vector, degraded)
+            result = await run.away(search.answer, vector, degraded)
         if result.path is RecallPath.HYBRID and result.memories and not query.no_touch:
             ids = [memory.entry.id for memory in result.memories]
             if not engine.count_accesses(ids):
                 result = replace(result, degraded=(*result.degraded, _READER))
         stages = (embed, *result.stages)
-        self._observer.took("Recall", stages)
-        self._observer.answered(
-            "Recall", result.path.name if result.path else "NONE", len(result.memories),
-            result.memories[0].score if result.memories else 0.0, degraded=bool(result.degraded),
-        )  # fmt: skip
-        return recall.recall_response(result, stages)
+
+        def reply() -> memories_pb2.RecallResponse:
+            self._observer.took("Recall", stages)
+            self._observer.answered(
+                "Recall", result.path.name if result.path else "NONE", len(result.memories),
+                result.memories[0].score if result.memories else 0.0,
+                degraded=bool(result.degraded),
+            )  # fmt: skip
+            return as_sent(recall.recall_response(result, stages))
+
+        return await run.away(reply)
 
     async def Remember(
         self, request: memories_pb2.RememberRequest, context: CallContext
@@ -170,9 +189,10 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         if not request.dry_run:
             self._engine.check_writable()
         weights = recall.salience_of(self._defaults)
-        found = await on(self._threads.store, deadline, chosen, self._engine, query, weights)
+        heavy = self._threads.queues.heavy
+        found = await heavy.run(deadline, chosen, self._engine, query, weights)
         if request.dry_run:
-            return recall.forget_response(found, self._engine.snapshot.revision)
+            return await heavy.run(deadline, self._forgotten, found, self._engine.snapshot.revision)
         forgotten = forgetting(query, found)
         for ids in [[m.entry.id for m in found]] if query.ids else _in_parts(found):
             deadline.left()
@@ -180,7 +200,10 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
                 self._engine.rewrite_holders(ids, forgotten, all_there=bool(query.ids))
             )
         gone = [memory for memory in found if memory.entry.id in forgotten.gone]
-        return recall.forget_response(gone, done.revision)
+        return await heavy.run(deadline, self._forgotten, gone, done.revision)
+
+    def _forgotten(self, gone: Sequence[Memory], revision: int) -> memories_pb2.ForgetResponse:
+        return as_sent(recall.forget_response(gone, revision, self._most_bytes))
 
 
 def _in_parts(found: Sequence[Memory]) -> list[list[int]]:

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from google.protobuf import timestamp_pb2
 from google.protobuf.message import Message
 
+from vikingd import pace
 from vikingd import uri as uris
 from vikingd.config import Recall as Defaults
 from vikingd.context import tokenizers
@@ -37,6 +38,7 @@ from vikingd.model import Committed, ContextType, Once, Stage
 from vikingd.pb import memories_pb2
 from vikingd.query import RecallPath, Rrf, WeightedSum
 from vikingd.retrieve.forget import ForgetQuery
+from vikingd.room import MESSAGE, Room
 from vikingd.wire import decode
 from vikingd.wire.encode import add_timings, timestamp
 from vikingd.wire.retrieve import fusion_of
@@ -205,11 +207,19 @@ def forget_query(request: memories_pb2.ForgetRequest) -> ForgetQuery:
     )
 
 
-def forget_response(forgotten: Sequence[Memory], revision: int) -> memories_pb2.ForgetResponse:
-    """The reply."""
-    return memories_pb2.ForgetResponse(
-        forgotten=[_memory(memory) for memory in forgotten], revision=revision
-    )
+def forget_response(
+    forgotten: Sequence[Memory], revision: int, most_bytes: int
+) -> memories_pb2.ForgetResponse:
+    """The reply, with as many memories as it has room for."""
+    reply, room = memories_pb2.ForgetResponse(revision=revision), Room(most_bytes)
+    for memory in forgotten:
+        pace.step()
+        message = _memory(memory)
+        if not room.take(MESSAGE + message.ByteSize()):
+            reply.left_out = len(forgotten) - len(reply.forgotten)
+            break
+        reply.forgotten.append(message)
+    return reply
 
 
 def salience_of(defaults: Defaults) -> Salience:

@@ -4,39 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import cast
 
+from vikingd import pace
 from vikingd.config import Settings
+from vikingd.context.parts import Piece
 from vikingd.engine import Engine
 from vikingd.errors import EmbedderFailed, InvalidField
 from vikingd.model import FindResult, Stage
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
-from vikingd.query import Include, Mode, RetrieveQuery, RetrieveResult, SearchMode
+from vikingd.query import (
+    Include,
+    Mode,
+    RetrieveQuery,
+    RetrieveResult,
+    SearchMode,
+    SearchQuery,
+    SearchResult,
+)
+from vikingd.retrieve.bound import Bound
 from vikingd.retrieve.context import (
     context_of_items,
     context_of_pieces,
     pieces_found,
     pieces_retrieved,
 )
-from vikingd.retrieve.find import Search, find
+from vikingd.retrieve.find import Search
 from vikingd.retrieve.strategies import Strategy
+from vikingd.room import cut_notes
 from vikingd.wire import context as wire_context
-from vikingd.wire import decode, encode, retrieve
+from vikingd.wire import decode, encode, retrieve, weigh
 from vikingd.wire import search as wire_search
-from vikingd.wire.calls import (
-    KERNEL_THREADS,
-    CallContext,
-    Deadline,
-    Threads,
-    on,
-    revision_reached,
-    work_on,
-)
+from vikingd.wire.calls import CallContext, Deadline, Threads, as_sent, revision_reached
 from vikingd.wire.embedding import vector_of, vector_or_note
 from vikingd.wire.observer import Observer
+from vikingd.wire.queues import HEAVY_THREADS, Runner
 from vikingd.wire.search import Models
 from vikingd.wire.thinking import answers
+
+INLINE_BYTES = 128 << 10
+"""Of the results in a reply that is made on the event loop."""
+
+SOURCES = 4
+"""Times what a context may have in a reply: what it is built of may have."""
+
+_ROUND = 16  # queries of a batch that share what is left of the reply's bytes
 
 
 class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
@@ -51,20 +65,34 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         self._observer = observer
         self._settings = settings
         self._models = models
+        self._most_bytes = settings.limits.max_reply_bytes * 7 // 8  # the rest is for what is small
 
     async def Find(
         self, request: retrieval_pb2.FindRequest, context: CallContext
     ) -> retrieval_pb2.FindResponse:
         """The contexts that matter for a query."""
-        result, embed = await self._found(request, Deadline(context))
-        (reply,) = self._replies("Find", [result], embed)
-        return reply
+        deadline = Deadline(context)
+        async with self._runner(deadline, heavy=weigh.find(request)) as run:
+            search, embed = await self._search_of(request, deadline, run)
+            if search.query.thinking:
+                result = await self._thought(search, run, deadline)
+                return await run.away(self._reply, "Find", result, embed)
+            if search.is_light and not run.is_heavy:
+                result = await run.here(search.answer, INLINE_BYTES)
+                if not result.is_cut:
+                    return self._reply("Find", result, embed)
+            return await run.away(
+                lambda: self._reply("Find", search.answer(self._most_bytes), embed)
+            )
 
-    async def _found(
-        self, request: retrieval_pb2.FindRequest, deadline: Deadline
-    ) -> tuple[FindResult, Stage]:
-        """(the answer, the stage that made the query's vector)."""
-        query, vector = decode.find_query(request, self._engine.dimension)
+    def _runner(self, deadline: Deadline, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
+        return self._threads.queues.runner(deadline, heavy=heavy)
+
+    async def _search_of(
+        self, request: retrieval_pb2.FindRequest, deadline: Deadline, run: Runner
+    ) -> tuple[Search, Stage]:
+        """(the find on a snapshot, the stage that made the query's vector)."""
+        query, vector = await run.here(decode.find_query, request, self._engine.dimension)
         await revision_reached(self._engine, query.min_revision, deadline)
         degraded: tuple[str, ...] = ()
         started = time.perf_counter()
@@ -73,126 +101,164 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
                 self._engine, self._threads, query.text, deadline
             )
         embed = Stage("embed", started, time.perf_counter())
-        deadline.left()
-        search = Search(self._engine, query, vector, degraded)
-        if query.thinking:
-            (result,) = await answers(
-                query.text, [search], self._models.rerankers, self._threads, deadline
-            )
-        else:
-            result = await work_on(search, self._threads.kernels, deadline, search.answer)
-        return result, embed
+        search = await run.here(Search, self._engine, query, vector, degraded)
+        search.most_bytes = self._most_bytes
+        return search, embed
+
+    async def _thought(self, search: Search, run: Runner, deadline: Deadline) -> FindResult:
+        (result,) = await answers(
+            search.query.text, [search], self._models.rerankers, run, deadline
+        )
+        return result
 
     async def Search(
         self, request: retrieval_pb2.SearchRequest, context: CallContext
     ) -> retrieval_pb2.SearchResponse:
         """What a task needs to know, given what was said before it."""
         deadline = Deadline(context)
-        query = wire_search.query_of(request)
+        query = await self._planned_from(request, deadline)
         await revision_reached(self._engine, query.find.min_revision, deadline)
-        result = await wire_search.search(
-            query, self._engine, self._threads, self._models, deadline
-        )
+        plan, planning = await wire_search.plan(query, self._models, deadline)
+        async with self._runner(deadline, heavy=weigh.find(request)) as run:
+            result = await wire_search.search(
+                query, plan, planning, self._engine, self._threads, self._models, run, deadline,
+                self._most_bytes,
+            )  # fmt: skip
+            return await run.away(self._search_reply, query, result)
+
+    async def _planned_from(
+        self, request: retrieval_pb2.SearchRequest, deadline: Deadline
+    ) -> SearchQuery:
+        """The query, whose finds can be made as far as that is known before there is a plan."""
+        async with self._runner(deadline, heavy=weigh.search(request)) as run:
+            query = await run.here(wire_search.query_of, request)
+            await run.here(Bound, self._engine, query.find)  # raises what the finds would
+            return query
+
+    def _search_reply(
+        self, query: SearchQuery, result: SearchResult
+    ) -> retrieval_pb2.SearchResponse:
         reply = wire_search.response_of(result)
         self._observer.took("Search", result.stages)
         mode = SearchMode.THINKING if query.find.thinking else SearchMode.QUICK
         self._observer.answered(
             "Search", mode.name, reply.total, max((m.score for m in result.matches), default=0.0),
-            degraded=bool(result.degraded),
+            degraded=bool(reply.degraded),
         )  # fmt: skip
         self._observer.planned(result.plan.source.name)
         if query.find.thinking:
             self._observer.reranked(result.rerank.status.name)
-        return reply
+        return as_sent(reply)
 
     async def BatchFind(
         self, request: retrieval_pb2.BatchFindRequest, context: CallContext
     ) -> retrieval_pb2.BatchFindResponse:
         """The same for many queries in one call."""
         deadline = Deadline(context)
-        queries = decode.find_queries(request.requests, self._engine.dimension)
-        min_revision = max(query.min_revision for query, _ in queries)
-        await revision_reached(self._engine, min_revision, deadline)
-        started = time.perf_counter()
-        texts = list(dict.fromkeys(query.text for query, vector in queries if vector is None))
-        embedded = await asyncio.gather(
-            *(vector_or_note(self._engine, self._threads, text, deadline) for text in texts)
-        )
-        made = dict(zip(texts, embedded, strict=True))
-        embed = Stage("embed", started, time.perf_counter())
-
-        def answer(i: int) -> FindResult:
-            deadline.left()
-            query, vector = queries[i]
-            vector, degraded = made[query.text] if vector is None else (vector, ())
-            try:
-                return find(self._engine, query, vector, degraded)
-            except InvalidField as error:
-                raise error.below(f"requests[{i}]") from None
-
-        def answer_share(first: int) -> list[FindResult]:
-            return [answer(i) for i in range(first, len(queries), KERNEL_THREADS)]
-
-        shares = await asyncio.gather(
-            *(
-                on(self._threads.kernels, deadline, answer_share, first)
-                for first in range(KERNEL_THREADS)
+        async with self._runner(deadline, heavy=weigh.batch(request)) as run:
+            queries = await run.here(decode.find_queries, request.requests, self._engine.dimension)
+            min_revision = max(query.min_revision for query, _ in queries)
+            await revision_reached(self._engine, min_revision, deadline)
+            started = time.perf_counter()
+            texts = list(dict.fromkeys(query.text for query, vector in queries if vector is None))
+            embedded = await asyncio.gather(
+                *(vector_or_note(self._engine, self._threads, text, deadline) for text in texts)
             )
-        )
-        results = [shares[i % KERNEL_THREADS][i // KERNEL_THREADS] for i in range(len(queries))]
-        return retrieval_pb2.BatchFindResponse(responses=self._replies("BatchFind", results, embed))
+            made = dict(zip(texts, embedded, strict=True))
+            embed = Stage("embed", started, time.perf_counter())
+            self._observer.took("BatchFind", [embed])
 
-    def _replies(
-        self, rpc: str, results: Sequence[FindResult], embed: Stage
-    ) -> list[retrieval_pb2.FindResponse]:
-        """The answers of one call, counted; `embed` made all of their vectors."""
+            def answer(i: int, most_bytes: int) -> bytes:
+                """The reply to one query, as it stands in the reply to all."""
+                pace.step()
+                query, vector = queries[i]
+                vector, degraded = made[query.text] if vector is None else (vector, ())
+                try:
+                    result = Search(self._engine, query, vector, degraded).answer(most_bytes)
+                except InvalidField as error:
+                    raise error.below(f"requests[{i}]") from None
+                reply = self._response("BatchFind", result, embed)
+                return retrieval_pb2.BatchFindResponse(responses=[reply]).SerializeToString()
+
+            def answer_share(numbers: Sequence[int], most_bytes: int) -> list[bytes]:
+                return [answer(i, most_bytes) for i in numbers]
+
+            # Messages joined are one message with the elements of all.
+            replies: list[bytes] = []
+            left = self._most_bytes
+            while (first := len(replies)) < len(queries):
+                most_bytes = left // (len(queries) - first)
+                part = range(first, min(first + _ROUND, len(queries)))
+                shares = await asyncio.gather(
+                    *(
+                        run.away(answer_share, numbers, most_bytes)
+                        for k in range(HEAVY_THREADS)
+                        if (numbers := part[k::HEAVY_THREADS])
+                    )
+                )
+                replies += [shares[i % HEAVY_THREADS][i // HEAVY_THREADS] for i in range(len(part))]
+                left -= sum(map(len, replies[first:]))
+            return cast("retrieval_pb2.BatchFindResponse", b"".join(replies))  # see as_sent
+
+    def _response(self, rpc: str, result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
+        """The reply to one query, counted; `embed` made its vector."""
+        reply = encode.find_response(result, embed)
+        self._observer.took(rpc, result.stages)
+        # As in the reply, which has no place for what stands above the typed roots.
+        top_score = next((m.score for m in result.matches if m.context_type), 0.0)
+        self._observer.answered(
+            rpc, result.method.name, reply.total, top_score, degraded=bool(reply.degraded)
+        )
+        if result.rerank is not None:
+            self._observer.reranked(result.rerank.status.name)
+        return reply
+
+    def _reply(self, rpc: str, result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
         self._observer.took(rpc, [embed])
-        replies = []
-        for result in results:
-            reply = encode.find_response(result, embed)
-            self._observer.took(rpc, result.stages)
-            # As in the reply, which has no place for what stands above the typed roots.
-            top_score = next((m.score for m in result.matches if m.context_type), 0.0)
-            self._observer.answered(
-                rpc, result.method.name, reply.total, top_score, degraded=bool(result.degraded)
-            )
-            if result.rerank is not None:
-                self._observer.reranked(result.rerank.status.name)
-            replies.append(reply)
-        return replies
+        return as_sent(self._response(rpc, result, embed))
 
     async def Retrieve(
         self, request: retrieval_pb2.RetrieveRequest, context: CallContext
     ) -> retrieval_pb2.RetrieveResponse:
         """The passages that a strategy finds."""
         deadline = Deadline(context)
-        query, result, embed = await self._retrieved(request, deadline)
-        metadata: Mapping[str, Mapping[str, Any]] = {}
-        if Include.METADATA in query.include and result.items:
-            named = list(dict.fromkeys(item.uri for item in result.items))
-            metadata = await on(self._threads.store, deadline, self._engine.store.metadata, named)
-        self._observer.took("Retrieve", (embed, *result.stages))
-        self._observer.answered(
-            "Retrieve", query.strategy, len(result.items),
-            result.items[0].score if result.items else 0.0, degraded=bool(result.degraded),
-        )  # fmt: skip
-        return retrieve.response_of(result, embed, metadata)
+        async with self._runner(deadline, heavy=weigh.retrieve(request)) as run:
+            query, result, embed = await self._retrieved(request, deadline, run, self._most_bytes)
+            self._observer.took("Retrieve", (embed, *result.stages))
+            self._observer.answered(
+                "Retrieve", query.strategy, len(result.items),
+                result.items[0].score if result.items else 0.0, degraded=bool(result.degraded),
+            )  # fmt: skip
+            if not run.is_heavy and Include.METADATA not in query.include:
+                return retrieve.response_of(result, embed)
+            read = self._engine.store.metadata if Include.METADATA in query.include else None
+            return await run.away(
+                lambda: as_sent(retrieve.response_of(result, embed, read, self._most_bytes))
+            )
 
     async def _retrieved(
-        self, request: retrieval_pb2.RetrieveRequest, deadline: Deadline
-    ) -> tuple[RetrieveQuery, RetrieveResult, Stage]:
+        self, request: retrieval_pb2.RetrieveRequest, deadline: Deadline, run: Runner,
+        most_bytes: int,
+    ) -> tuple[RetrieveQuery, RetrieveResult, Stage]:  # fmt: skip
         """(the query, the answer, the stage that made the query's vector)."""
-        query, vector = retrieve.query_of(request, self._engine.dimension, self._settings.retrieval)
+        query, vector = await run.here(
+            retrieve.query_of, request, self._engine.dimension, self._settings.retrieval
+        )
         await revision_reached(self._engine, query.min_revision, deadline)
-        strategy = Strategy(self._engine, query)
+        strategy = await run.here(Strategy, self._engine, query)
+        strategy.most_bytes = most_bytes
         beside = strategy.has_two_sides and not strategy.is_light
         (vector, degraded, embed), _ = await asyncio.gather(
-            self._meaning(strategy, vector, deadline),
-            on(self._threads.kernels, deadline, strategy.words) if beside else asyncio.sleep(0),
+            self._meaning(strategy, vector, deadline, run),
+            run.away(strategy.words) if beside else asyncio.sleep(0),
         )
-        result = await work_on(
-            strategy, self._threads.kernels, deadline, strategy.answer, vector, degraded
-        )
+        if strategy.is_light and not run.is_heavy:
+            strategy.most_bytes = INLINE_BYTES
+            result = await run.here(strategy.answer, vector, degraded)
+            if not result.is_cut:
+                return query, result, embed
+            strategy = strategy.once_more(most_bytes)
+        result = await run.away(strategy.answer, vector, degraded)
         return query, result, embed
 
     async def BuildContext(
@@ -200,36 +266,55 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     ) -> retrieval_pb2.BuildContextResponse:
         """The text for a prompt, of what was found, within a budget of tokens."""
         deadline = Deadline(context)
+        async with self._runner(deadline, heavy=True) as run:
+            return await self._context(request, deadline, run)
+
+    async def _context(
+        self, request: retrieval_pb2.BuildContextRequest, deadline: Deadline, run: Runner
+    ) -> retrieval_pb2.BuildContextResponse:
         source = wire_context.source_of(request)
-        plan = wire_context.plan_of(request, self._settings.context)
-        engine, store = self._engine, self._threads.store
+        plan = wire_context.plan_of(request, self._settings.context, self._most_bytes)
+        engine, most_bytes = self._engine, SOURCES * self._most_bytes
         now = time.perf_counter()
         embed, stages = Stage("embed", now, now), tuple[Stage, ...]()
         degraded: tuple[str, ...] = ()
         revision = engine.snapshot.revision
+        pieces: list[Piece] | None = None
         try:
             if source == "find":
-                found, embed = await self._found(request.find, deadline)
+                search, embed = await self._search_of(request.find, deadline, run)
+                if search.query.thinking:
+                    found = await self._thought(search, run, deadline)
+                else:
+                    found = await run.away(search.answer, most_bytes)
                 pieces = pieces_found(found)
-                stages, degraded, revision = found.stages, found.degraded, found.revision
+                stages, revision = found.stages, found.revision
+                degraded = (*found.degraded, *cut_notes(found.left_out, found.shortened))
             elif source == "retrieve":
-                _, result, embed = await self._retrieved(request.retrieve, deadline)
+                _, result, embed = await self._retrieved(
+                    request.retrieve, deadline, run, most_bytes
+                )
                 pieces = pieces_retrieved(result)
                 stages, degraded, revision = result.stages, result.degraded, result.revision
         except InvalidField as error:
             raise error.below(source) from None
-        started = time.perf_counter()
-        if source in ("find", "retrieve"):
-            built = await on(store, deadline, context_of_pieces, engine, pieces, plan)
-        else:
-            items = wire_context.items_of(request)
-            built = await on(store, deadline, context_of_items, engine, items, plan)
-        stages = (embed, *stages, Stage("build", started, time.perf_counter()))
-        self._observer.took("BuildContext", stages)
-        return wire_context.response_of(built, revision, stages, degraded)
+
+        def build() -> retrieval_pb2.BuildContextResponse:
+            started = time.perf_counter()
+            if pieces is not None:
+                built = context_of_pieces(engine, pieces, plan)
+            else:
+                built = context_of_items(engine, wire_context.items_of(request), plan)
+            all_stages = (embed, *stages, Stage("build", started, time.perf_counter()))
+            self._observer.took("BuildContext", all_stages)
+            return as_sent(
+                wire_context.response_of(built, revision, all_stages, degraded, self._most_bytes)
+            )
+
+        return await run.away(build)
 
     async def _meaning(
-        self, strategy: Strategy, vector: decode.Vector | None, deadline: Deadline
+        self, strategy: Strategy, vector: decode.Vector | None, deadline: Deadline, run: Runner
     ) -> tuple[decode.Vector | None, tuple[str, ...], Stage]:
         """(the query's vector, what is done without, its stage); looks by it, if it is long.
 
@@ -252,5 +337,5 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
                 degraded = ("no embedder is configured: answered by words alone",)
         embed = Stage("embed", started, time.perf_counter())
         if strategy.has_two_sides and not strategy.is_light and vector is not None:
-            await on(self._threads.kernels, deadline, strategy.meaning, vector)
+            await run.away(strategy.meaning, vector)
         return vector, degraded, embed

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from vikingd import pace
 from vikingd import uri as uris
 from vikingd.config import Retrieval as Defaults
 from vikingd.errors import InvalidField
@@ -27,9 +28,11 @@ from vikingd.query import (
     Rrf,
     WeightedSum,
 )
+from vikingd.room import UNBOUNDED, Room
 from vikingd.wire import decode
 from vikingd.wire.encode import add_timings
 
+_AT_ONCE = 16  # contexts whose metadata are read
 _TEXT = frozenset((Include.TEXT,))
 
 
@@ -83,14 +86,18 @@ def query_of(
 
 
 def response_of(
-    result: RetrieveResult, embed: Stage, metadata: Mapping[str, Mapping[str, Any]]
+    result: RetrieveResult,
+    embed: Stage,
+    metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] | None = None,
+    most_bytes: int = UNBOUNDED,
 ) -> retrieval_pb2.RetrieveResponse:
     """The reply.
 
     Args:
         result: of the retrieval.
         embed: made the query's vector before.
-        metadata: of the items' contexts by URI, where it was asked for.
+        metadata_of: reads that of contexts by URI, where it is asked for.
+        most_bytes: of the items with their metadata, about.
     """
     reply = retrieval_pb2.RetrieveResponse(
         outcome=retrieval_pb2.Outcome.ValueType(result.outcome),
@@ -99,16 +106,44 @@ def response_of(
         degraded=result.degraded,
     )
     for item in result.items:
-        _add(reply, item, metadata.get(item.uri))
+        pace.step()
+        _add(reply, item)
+    if metadata_of is not None:
+        room = Room(max(0, most_bytes - reply.ByteSize()))
+        _add_metadata(reply, metadata_of, room)
+        if room.left_out:
+            reply.degraded.append(
+                f"the reply has no room for the metadata of {room.left_out:,} items; ask for less, "
+                "or let the operator raise limits.max_reply_bytes"
+            )
     if result.next_after:
         reply.next_page_token = base64.urlsafe_b64encode(result.next_after.encode()).decode()
     add_timings(reply.timings, (embed, *result.stages))
     return reply
 
 
-def _add(
-    reply: retrieval_pb2.RetrieveResponse, item: RetrievedItem, metadata: Mapping[str, Any] | None
+def _add_metadata(
+    reply: retrieval_pb2.RetrieveResponse,
+    metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]],
+    room: Room,
 ) -> None:
+    """Adds the metadata of items, first to last, as long as there is room."""
+    for start in range(0, len(reply.items), _AT_ONCE):
+        items = reply.items[start : start + _AT_ONCE]
+        found = metadata_of(list(dict.fromkeys(item.uri for item in items))) if room.left else {}
+        for item in items:
+            pace.step()
+            if not room.left:
+                room.left_out += 1
+            elif metadata := found.get(item.uri):
+                item.metadata.update(metadata)
+                if not room.take(item.metadata.ByteSize()):
+                    item.ClearField("metadata")
+                    room.left = 0  # nothing that comes later is shown where this could not be
+                    room.left_out += 1
+
+
+def _add(reply: retrieval_pb2.RetrieveResponse, item: RetrievedItem) -> None:
     message = reply.items.add(
         uri=item.uri,
         passage=item.passage,
@@ -119,8 +154,6 @@ def _add(
         score=item.score,
         vector=item.vector,
     )
-    if metadata:
-        message.metadata.update(metadata)
     if item.debug is not None:
         debug = item.debug
         message.debug.CopyFrom(

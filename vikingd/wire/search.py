@@ -22,12 +22,13 @@ from vikingd.query import (
     TypedQuery,
 )
 from vikingd.rerank.rerankers import Rerankers
-from vikingd.retrieve.bound import Bound
 from vikingd.retrieve.find import Search
 from vikingd.retrieve.search import find_of, merged, planned_for, rerank_of
+from vikingd.room import cut_notes
 from vikingd.wire import decode, encode
 from vikingd.wire.calls import Deadline, Threads
 from vikingd.wire.embedding import vector_or_note
+from vikingd.wire.queues import Runner
 from vikingd.wire.thinking import answers
 
 MAX_MESSAGES = 1000
@@ -73,27 +74,31 @@ def query_of(request: retrieval_pb2.SearchRequest) -> SearchQuery:
     return SearchQuery(query.text, _session(request.session), query)
 
 
+async def plan(query: SearchQuery, models: Models, deadline: Deadline) -> tuple[QueryPlan, Stage]:
+    """The plan, and the stage that made it; a planner that fails is told of in it."""
+    started = time.perf_counter()
+    left = deadline.left()
+    seconds = None if left is None else left * _PLAN_SHARE
+    made = await models.planner.plan(query.text, query.session, seconds)
+    return planned_for(made, query), Stage("intent", started, time.perf_counter())
+
+
 async def search(
-    query: SearchQuery, engine: Engine, threads: Threads, models: Models, deadline: Deadline
-) -> SearchResult:
-    """Plans, finds and merges; a planner or a reranker that fails is told of in the result.
+    query: SearchQuery, plan: QueryPlan, planning: Stage, engine: Engine, threads: Threads,
+    models: Models, run: Runner, deadline: Deadline, most_bytes: int,
+) -> SearchResult:  # fmt: skip
+    """Finds and merges; a reranker that fails is told of in the result.
 
     Raises:
         NotFound: the target is not there.
         InvalidField: the target is a file, or `where` is malformed.
     """
-    Bound(engine, query.find)  # raises what the finds would, before anything is planned
-    started = time.perf_counter()
-    left = deadline.left()
-    seconds = None if left is None else left * _PLAN_SHARE
-    plan = await models.planner.plan(query.text, query.session, seconds)
-    plan = planned_for(plan, query)
-    planned = time.perf_counter()
-    found = await _found(plan, query, engine, threads, models, deadline)
+    planned = planning.ended
+    found = await _found(plan, query, engine, threads, models, run, deadline, most_bytes)
     searched = time.perf_counter()
-    matches = merged(found, query.find.limit) if found else ()
+    matches = await run.away(merged, found, query.find.limit) if found else ()
     stages = (
-        Stage("intent", started, planned),
+        planning,
         Stage("queries", planned, searched),
         Stage("merge", searched, time.perf_counter()),
     )
@@ -106,7 +111,7 @@ async def search(
 
 async def _found(
     plan: QueryPlan, query: SearchQuery, engine: Engine, threads: Threads, models: Models,
-    deadline: Deadline,
+    run: Runner, deadline: Deadline, most_bytes: int,
 ) -> tuple[FindResult, ...]:  # fmt: skip
     """The answers to the plan's queries, from one snapshot and on one scale."""
     started = time.perf_counter()
@@ -115,12 +120,26 @@ async def _found(
     )
     embed = Stage("embed", started, time.perf_counter())
     snapshot = engine.snapshot
-    searches = [
-        Search(engine, find_of(planned, query, snapshot), vector, degraded, snapshot)
-        for planned, (vector, degraded) in zip(plan.queries, vectors, strict=True)
-    ]
-    found = await answers(query.text, searches, models.rerankers, threads, deadline)
-    return tuple(replace(result, stages=(embed, *result.stages)) for result in found)
+
+    def bound() -> list[Search]:
+        searches = [
+            Search(engine, find_of(planned, query, snapshot), vector, degraded, snapshot)
+            for planned, (vector, degraded) in zip(plan.queries, vectors, strict=True)
+        ]
+        for search in searches:
+            search.most_bytes = most_bytes // len(searches)
+        return searches
+
+    searches = await run.away(bound)
+    found = await answers(query.text, searches, models.rerankers, run, deadline)
+    return tuple(
+        replace(
+            result,
+            stages=(embed, *result.stages),
+            degraded=(*result.degraded, *cut_notes(result.left_out, result.shortened)),
+        )
+        for result in found
+    )
 
 
 def response_of(result: SearchResult) -> retrieval_pb2.SearchResponse:

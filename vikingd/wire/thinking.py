@@ -12,7 +12,8 @@ from vikingd.rerank.backends import RerankFailed
 from vikingd.rerank.rerankers import Rerankers
 from vikingd.retrieve.find import Search
 from vikingd.retrieve.thinking import Walk
-from vikingd.wire.calls import Deadline, Threads, work_on
+from vikingd.wire.calls import Deadline
+from vikingd.wire.queues import Runner
 
 _RESERVE = 0.1  # of the time left: what is kept for making the answer
 _LEAST_RESERVE = 0.05  # seconds
@@ -24,9 +25,8 @@ _NONE = "no reranker is configured for the language of the query"
 
 
 async def answers(
-    query: str, searches: Sequence[Search], rerankers: Rerankers, threads: Threads,
-    deadline: Deadline,
-) -> tuple[FindResult, ...]:  # fmt: skip
+    query: str, searches: Sequence[Search], rerankers: Rerankers, run: Runner, deadline: Deadline
+) -> tuple[FindResult, ...]:
     """The answers side by side, all on one scale: a reranker that fails for one fails for all.
 
     Args:
@@ -40,23 +40,18 @@ async def answers(
     elif not rerankers.named(query):
         off = Rerank(RerankStatus.OFF, _NONE)
     else:
-        return await _thought(query, searches, rerankers, threads, deadline)
-    found = await asyncio.gather(
-        *(work_on(s, threads.kernels, deadline, s.answer) for s in searches)
-    )
+        return await _thought(query, searches, rerankers, run, deadline)
+    found = await asyncio.gather(*(run.away(s.answer) for s in searches))
     return tuple(replace(result, rerank=off) if off else result for result in found)
 
 
 async def _thought(
-    query: str, searches: Sequence[Search], rerankers: Rerankers, threads: Threads,
-    deadline: Deadline,
-) -> tuple[FindResult, ...]:  # fmt: skip
+    query: str, searches: Sequence[Search], rerankers: Rerankers, run: Runner, deadline: Deadline
+) -> tuple[FindResult, ...]:
     model = rerankers.named(query)
-    walks = await asyncio.gather(
-        *(work_on(s, threads.kernels, deadline, Walk, s) for s in searches)
-    )
+    walks = await asyncio.gather(*(run.away(Walk, s) for s in searches))
     ends = [
-        asyncio.ensure_future(_rerank(query, s, walk, rerankers, threads, deadline))
+        asyncio.ensure_future(_rerank(query, s, walk, rerankers, run, deadline))
         for s, walk in zip(searches, walks, strict=True)
     ]
     try:
@@ -69,31 +64,25 @@ async def _thought(
     if not any(walk.was_read for walk in walks):
         off = Rerank(RerankStatus.OFF, _NOTHING)
         return tuple(replace(walk.plain, rerank=off) for walk in walks)
-    return tuple(
-        await asyncio.gather(
-            *(work_on(s, threads.kernels, deadline, walk.answer, model)
-              for s, walk in zip(searches, walks, strict=True))
-        )
-    )  # fmt: skip
+    return tuple(await asyncio.gather(*(run.away(walk.answer, model) for walk in walks)))
 
 
 async def _rerank(
-    query: str, search: Search, walk: Walk, rerankers: Rerankers, threads: Threads,
-    deadline: Deadline,
-) -> None:  # fmt: skip
+    query: str, search: Search, walk: Walk, rerankers: Rerankers, run: Runner, deadline: Deadline
+) -> None:
     """Takes the walk to its end.
 
     Raises:
         RerankFailed: there are no scores for one of its rounds.
     """
     spare = _AGAIN * seconds_of(walk.plain.stages)["score"]
-    while documents := await work_on(search, threads.kernels, deadline, walk.documents):
+    while documents := await run.away(walk.documents):
         started = time.perf_counter()
         done = await rerankers.rerank(
             search.query.text, documents, _time_left(deadline, spare), chosen_by=query
         )
         stage = Stage("rerank", started, time.perf_counter())
-        await work_on(search, threads.kernels, deadline, walk.take, done, stage)
+        await run.away(walk.take, done, stage)
 
 
 def _time_left(deadline: Deadline, spare: float) -> float | None:

@@ -1,0 +1,195 @@
+"""Lanes: bounded, fair between callers, left by who goes away or comes too late."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from patience import SECONDS
+
+from vikingd import pace
+from vikingd.errors import DeadlinePassed, Overloaded
+from vikingd.wire.queues import Lane
+
+
+@dataclass
+class Call:
+    """A call of someone; `until` is its deadline on the clock of `time.monotonic`."""
+
+    name: str
+    until: float | None = None
+    is_admitted: bool = False
+
+    def left(self) -> float | None:
+        """Seconds until then."""
+        if self.until is None:
+            return None
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise DeadlinePassed("too late")
+        return left
+
+
+def lane(slots: int = 1, of_caller: int = 1, waiting: int = 8) -> Lane:
+    """One that works at one piece at a time."""
+    return Lane("heavy", slots=slots, of_caller=of_caller, at_once=1, waiting=waiting)
+
+
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs a test on an event loop."""
+    asyncio.run(asyncio.wait_for(main(), SECONDS))
+
+
+async def busy(of: Lane, go_on: threading.Event) -> asyncio.Task[bool]:
+    """A call of another that holds the lane until it may go on."""
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work() -> bool:
+        loop.call_soon_threadsafe(begun.set)
+        return go_on.wait(SECONDS)
+
+    task = asyncio.create_task(of.run(Call("first"), work))
+    await begun.wait()
+    return task
+
+
+def test_callers_take_turns() -> None:
+    """A call of one comes after at most one of another who sent many before."""
+
+    async def main() -> None:
+        of, go_on, done = lane(), threading.Event(), list[str]()
+        first = await busy(of, go_on)
+        flood = [asyncio.create_task(of.run(Call("flood"), done.append, f"flood{i}"))
+                 for i in range(4)]  # fmt: skip
+        await asyncio.sleep(0)
+        other = asyncio.create_task(of.run(Call("other"), done.append, "other"))
+        await asyncio.sleep(0)
+        assert of.waiting == 5
+        go_on.set()
+        await asyncio.gather(first, other, *flood)
+        assert done == ["flood0", "other", "flood1", "flood2", "flood3"]
+        assert of.waiting == 0
+        of.shutdown()
+
+    run(main)
+
+
+def test_a_full_queue_refuses_at_once_and_says_when_to_come_again() -> None:
+    """A caller has half of the places; the rest is for others. What is under way is not refused."""
+
+    async def main() -> None:
+        of, go_on = lane(waiting=4), threading.Event()
+        first = await busy(of, go_on)
+        waiting = [asyncio.create_task(of.run(Call(name), int)) for name in "aabb"]
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded, match="the queue of heavy calls is full") as full:
+            await of.run(Call("c"), int)
+        assert full.value.retry_after > 0
+        under_way = asyncio.create_task(of.run(Call("c", is_admitted=True), int))
+        for one in waiting[2:]:
+            one.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded, match="2 heavy calls of this connection wait already"):
+            await of.run(Call("a"), int)
+        assert of.refused == 2
+        go_on.set()
+        await asyncio.gather(first, under_way, *waiting[:2])
+        of.shutdown()
+
+    run(main)
+
+
+def test_a_deadline_that_passes_in_the_queue_is_told_and_frees_the_place() -> None:
+    """The work is not begun."""
+
+    async def main() -> None:
+        of, go_on, done = lane(), threading.Event(), list[int]()
+        first = await busy(of, go_on)
+        with pytest.raises(DeadlinePassed, match="while the call waited among heavy ones"):
+            await of.run(Call("late", time.monotonic() + 0.2), done.append, 1)
+        assert of.waiting == 0
+        go_on.set()
+        await first
+        await of.run(Call("late"), int)  # the slot is free again
+        assert not done
+        of.shutdown()
+
+    run(main)
+
+
+def test_a_call_that_is_cancelled_as_its_turn_comes_takes_no_slot() -> None:
+    """Its turn is the next one's."""
+
+    async def main() -> None:
+        of = lane()
+        of._hold("first")
+        waiting = [asyncio.create_task(of.run(Call(name), int)) for name in "abcab"]
+        await asyncio.sleep(0)
+        for task in waiting[:3]:
+            task.cancel()
+        of._give("first")  # before the tasks hear of it
+        await asyncio.wait(waiting[:3])
+        await asyncio.gather(*waiting[3:])
+        assert of.waiting == 0
+        await of.run(Call("d"), int)
+        of.shutdown()
+
+    run(main)
+
+
+@pytest.mark.parametrize("why", ["cancelled", "late"])
+def test_work_ends_at_its_next_step_when_nobody_waits_for_it(why: str) -> None:
+    """Its slot is held until its thread is done."""
+
+    async def main() -> None:
+        of, ended, begun = lane(), threading.Event(), threading.Event()
+
+        def work() -> None:
+            begun.set()
+            try:
+                while True:
+                    pace.step()
+                    time.sleep(0.001)
+            finally:
+                ended.set()
+
+        until = time.monotonic() + 0.3 if why == "late" else None
+        task = asyncio.create_task(of.run(Call("a", until), work))
+        await asyncio.to_thread(begun.wait, SECONDS)
+        if why == "cancelled":
+            task.cancel()
+        with pytest.raises((asyncio.CancelledError, DeadlinePassed)):
+            await task
+        await of.run(Call("b"), int)
+        assert ended.is_set()
+        of.shutdown()
+
+    run(main)
+
+
+def test_long_work_lets_others_go_on_between_its_slices() -> None:
+    """Short work that comes later is done before long work is."""
+
+    async def main() -> None:
+        of, short = lane(slots=2), threading.Event()
+
+        def long() -> bool:
+            end = time.monotonic() + SECONDS
+            while not short.is_set() and time.monotonic() < end:
+                pace.step()
+            return short.is_set()
+
+        task = asyncio.create_task(of.run(Call("long"), long))
+        await asyncio.sleep(0.01)
+        await of.run(Call("short"), short.set)
+        assert await task
+        of.shutdown()
+
+    run(main)

@@ -1,0 +1,34 @@
+"""A look between the slices of long work: whether it is still wanted, and whose turn it is.
+
+The code that does long work calls `step` in its loops. Who runs that work on a thread says with
+`looking` what a step does there; elsewhere it does nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class _Thread(threading.local):
+    look: Callable[[], None] | None = None
+
+
+_here = _Thread()
+
+
+def step() -> None:
+    """Ends a slice of the work of this thread; raises where the work is not wanted any more."""
+    if (look := _here.look) is not None:
+        look()
+
+
+@contextmanager
+def looking(look: Callable[[], None]) -> Iterator[None]:
+    """Calls `look` at each step of this thread inside the `with`."""
+    _here.look = look
+    try:
+        yield
+    finally:
+        _here.look = None

@@ -1,0 +1,51 @@
+"""Which requests are heavy, told from the request alone, before anything is done."""
+
+from __future__ import annotations
+
+from vikingd.pb import memories_pb2, retrieval_pb2
+from vikingd.retrieve.bound import LIGHT_LIMIT
+
+_TEXT = 1000  # characters of a query
+_FILTER_BYTES = 512  # some ten clauses
+_BATCH = 4
+_BUILT_PIECES = 20
+_TOKENS = 10_000
+_RECALLED = 100
+_SESSION_BYTES = 64 << 10
+_PAGE = 100
+
+
+def find(request: retrieval_pb2.FindRequest | retrieval_pb2.SearchRequest) -> bool:
+    """Whether a find is heavy."""
+    return (
+        request.limit > LIGHT_LIMIT
+        or request.trace
+        or len(request.query) > _TEXT
+        or (request.HasField("where") and request.where.ByteSize() > _FILTER_BYTES)
+    )
+
+
+def batch(request: retrieval_pb2.BatchFindRequest) -> bool:
+    """Whether a batch is heavy."""
+    return len(request.requests) > _BATCH or any(map(find, request.requests))
+
+
+def search(request: retrieval_pb2.SearchRequest) -> bool:
+    """Whether a search is heavy."""
+    return find(request) or request.session.ByteSize() > _SESSION_BYTES
+
+
+def retrieve(request: retrieval_pb2.RetrieveRequest) -> bool:
+    """Whether a retrieval is heavy."""
+    filters = request.where.ByteSize() + sum(boost.ByteSize() for boost in request.boosts)
+    return request.top_k > LIGHT_LIMIT or len(request.query) > _TEXT or filters > _FILTER_BYTES
+
+
+def recall(request: memories_pb2.RecallRequest) -> bool:
+    """Whether a recall is heavy."""
+    return request.top_k > _RECALLED or request.max_tokens > _TOKENS or len(request.query) > _TEXT
+
+
+def page(size: int) -> bool:
+    """Whether a page of a listing is heavy."""
+    return size > _PAGE
