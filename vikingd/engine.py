@@ -7,10 +7,11 @@ another process writes; all that answers is the same.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
@@ -30,6 +31,7 @@ from vikingd.errors import (
     RevisionNotReached,
     Stopping,
 )
+from vikingd.index.base import Manifest, manifest_of
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
@@ -37,14 +39,18 @@ from vikingd.memory.accesses import Accesses
 from vikingd.memory.model import Rewrite
 from vikingd.metrics import Metrics
 from vikingd.model import Change, Committed, Prepared, Upsert
+from vikingd.store.identity import Point
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
 
+_INDEX = "index"  # directory of the bases, in that of the store
 _FEED = 2000
 _ATTEMPTS = 10  # of a reader that starts to take what its writer may just be replacing
 _PAUSE = 0.05  # seconds before the next one
 _MEETINGS = 5000  # looks whether index and store stand at the same revision
 _PAUSE_TO_MEET = 0.002  # seconds between two of them
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +58,8 @@ class EngineSettings:
     """Where the store lies and how the engine works.
 
     `exhaustive_texts`: scopes of up to so many texts are scored whole. `reembed`: where the store
-    has another model's vectors, drop them. `reader`: another process writes the store, and listens
-    on `writer_address` ("": not known).
+    has another model's vectors, drop them. `accept_loss`: take a store that went back as it is.
+    `reader`: another process writes the store, and listens on `writer_address` ("": not known).
     """
 
     path: Path
@@ -61,6 +67,7 @@ class EngineSettings:
     index: IndexSettings = field(default_factory=IndexSettings)
     exhaustive_texts: int = 150_000
     reembed: bool = False
+    accept_loss: bool = False
     reader: bool = False
     writer_address: str = ""
 
@@ -110,6 +117,17 @@ class VerifyReport:
     revision: int
 
 
+def _point(manifest: Manifest) -> Point:
+    """Where the store stood when a base was written."""
+    return Point(manifest.store, manifest.epoch, manifest.revision)
+
+
+def _indexed(root: Path) -> Point | None:
+    """Where the store has been, as the index beside it tells."""
+    manifest = manifest_of(root)
+    return _point(manifest) if manifest is not None and manifest.store else None
+
+
 def _silent(_: str) -> None:
     """No progress is shown."""
 
@@ -147,18 +165,25 @@ class Engine:
                 StoreReader(settings.path, model=model, dimension=dimension)
                 if settings.reader
                 else Store(
-                    settings.path, model=model, dimension=dimension, reembed=settings.reembed
+                    settings.path,
+                    model=model,
+                    dimension=dimension,
+                    reembed=settings.reembed,
+                    indexed=_indexed(settings.path / _INDEX),
+                    accept_loss=settings.accept_loss,
                 )
             )
             opened.callback(self.store.close)
             self._index = Index(
-                settings.path / "index",
+                settings.path / _INDEX,
                 model,
                 self._prior(progress),
                 settings.index,
                 self._on_base,
                 read_only=settings.reader,
                 compacted=metrics.compacted,
+                origin=self.store.point[:2] if isinstance(self.store, Store) else ("", ""),
+                why_not=lambda manifest: self.store.why_not(_point(manifest)),
             )
             self._load(progress)
             self.query_embedder: QueryEmbedder | None = None
@@ -217,7 +242,8 @@ class Engine:
                 problem = error
             if attempt < attempts - 1:
                 time.sleep(_PAUSE)
-        progress(f"{problem}; the index is made anew from the store")
+        self._index.rebuilt = str(problem)
+        _log.warning("the index is made anew from the store: %s", problem)
         self._rebuild(progress)
 
     def _load_base(self, progress: Callable[[str], None] = _silent) -> bool:
@@ -247,8 +273,9 @@ class Engine:
         # What a reader's writer commits meanwhile may come a second time, which changes nothing.
         changes, revision = store.changes_since(before, with_links=True)
         index.apply([*fed, *changes], revision)
-        if count and not self.settings.reader:
-            index.compact()
+        if (count or index.rebuilt) and not self.settings.reader:
+            with suppress(Corrupt):  # it is logged, and the index in memory is whole
+                index.compact()
 
     def _on_base(self, revision: int) -> None:
         if isinstance(self.store, Store):
@@ -264,8 +291,9 @@ class Engine:
         store, index = self.store, self._index
         revision = store.revision  # asked for in any case: it fails when the model is another one
         if not (index.is_replaced() or index.is_broken) or not self._load_base():
-            known = self.snapshot.revision
+            known = index.snapshot.revision
             if index.is_broken:
+                index.rebuilt = index.damage or index.rebuilt
                 self._rebuild(_silent)
             elif revision == known:
                 return
@@ -293,7 +321,13 @@ class Engine:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest snapshot."""
+        """The newest snapshot.
+
+        Raises:
+            Corrupt: the base below it was found damaged.
+        """
+        if problem := self._index.damage:
+            raise Corrupt(f"the index is damaged and answers nothing until it is mended: {problem}")
         return self._index.snapshot
 
     @property
@@ -315,7 +349,7 @@ class Engine:
         newest = self.snapshot.revision
         if newest < revision and self.is_lost:
             raise Stopping(
-                f"this reader ends at revision {newest}, ask another one: {self.failure()}"
+                f"this process ends at revision {newest}, ask another one: {self.failure()}"
             )
         if newest < revision:
             raise RevisionNotReached(
@@ -379,7 +413,7 @@ class Engine:
 
     def check_writable(self) -> None:
         """Raises ReadOnly where this is a reader."""
-        assert self._writable is not None
+        _ = self._writable
 
     def rewrite_holders(
         self, ids: Sequence[int], rewrite: Rewrite, *, all_there: bool
@@ -484,17 +518,21 @@ class Engine:
 
     def optimize(self) -> tuple[int, int]:
         """Compacts the index now; (generation, revision of its base)."""
-        assert self._writable
+        self.check_writable()
         return self._index.compact()
 
     def failure(self) -> str | None:
         """Why the engine must not serve any more; None when all is well."""
-        return self.store.failure or None
+        return self.store.failure or self._index.look() or None
 
     @property
     def is_lost(self) -> bool:
-        """Whether this is a reader that can't follow its store any more, and so has to end."""
-        return self.settings.reader and self.failure() is not None
+        """Whether this process has to end.
+
+        It is a reader that can't follow its store any more, or a writer whose index was found
+        damaged, which the next start makes anew.
+        """
+        return bool(self.store.failure if self.settings.reader else self._index.damage)
 
     def embedder_state(self) -> str | None:
         """Why no text is embedded now; None when all is well, but for texts that are skipped."""

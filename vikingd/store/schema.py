@@ -10,6 +10,9 @@ from urllib.parse import quote
 
 from vikingd.errors import StoreFailed, StoreMismatch
 
+DATABASE = "store.sqlite3"
+"""Name of the file in the directory of a store."""
+
 # The wide columns stand last, so that the narrow ones are read without their overflow pages.
 # texts.text is NULL where headings and content make it, see rows.text_of.
 _TABLES = """

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from vikingd.errors import StoreInUse, StoreMismatch
+from vikingd.errors import StoreDamaged, StoreInUse, StoreMismatch
 from vikingd.memory.model import Rewrite
-from vikingd.model import Committed, Prepared
+from vikingd.model import Change, Committed, Prepared
+from vikingd.store import identity
+from vikingd.store.identity import Point
 from vikingd.store.reads import Reads
-from vikingd.store.schema import connect, failing, migrate, transaction
+from vikingd.store.schema import DATABASE, connect, failing, migrate, transaction
 from vikingd.store.transaction import EMPTY_DIRECTORY
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.uri import ROOT
 
-DATABASE = "store.sqlite3"
 _ROOT_ROW = """
 INSERT INTO contexts (uri, is_directory, revision, content_hash, time, created_at, updated_at,
     title, abstract, metadata, overview, content)
@@ -32,6 +35,9 @@ UPDATE contexts SET revision = ?
 WHERE id IN (SELECT context_id FROM texts WHERE vector IS NOT NULL)
 """
 _ANY_VECTOR = "SELECT 1 FROM texts WHERE vector IS NOT NULL LIMIT 1"
+_BETWEEN_MARKS = 30.0  # seconds at least
+
+_log = logging.getLogger(__name__)
 
 
 class Store(Reads):
@@ -46,28 +52,84 @@ class Store(Reads):
         model: name of the model that makes the vectors; "none" for no model.
         dimension: numbers in a vector; None: that of the first vector.
         reembed: where the store has vectors of another model, drop them instead of refusing.
+        indexed: the point that the index beside it tells of.
+        accept_loss: take a store that went back as it is, instead of refusing.
+
+    Attributes:
+        went_back: what was accepted with `accept_loss`; "" where nothing was lost.
 
     Raises:
+        StoreDamaged: when the database is missing or older than it was, see `identity`.
         StoreInUse: when another `Store` has it open, in this process or another one.
         StoreMismatch: when its vectors or its schema do not fit.
         StoreFailed: when SQLite can't open it.
     """
 
     def __init__(
-        self, path: Path, *, model: str, dimension: int | None, reembed: bool = False
+        self,
+        path: Path,
+        *,
+        model: str,
+        dimension: int | None,
+        reembed: bool = False,
+        indexed: Point | None = None,
+        accept_loss: bool = False,
     ) -> None:
         database = path / DATABASE
         super().__init__(database)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path = path
+        self.went_back = ""
+        self._marking = threading.Lock()
         with failing("the store could not be opened"), ExitStack() as stack:
             stack.callback(os.close, _lock(path))
+            mark = identity.read_mark(path)
+            if not _has_pages(database):
+                self._check(accept_loss, lambda: identity.check_new(path))
             self._db = connect(database)
             stack.callback(self._db.close)
+            if self._db.execute("PRAGMA user_version").fetchone() == (0,):
+                self._check(accept_loss, lambda: identity.check_new(path))
             migrate(self._db)
             with transaction(self._db):
+                known = identity.history_of(self._db)
+                if known is not None:
+                    self._check(accept_loss, lambda: known.check(path, mark, indexed))
                 revision, dimension = _adopt(self._db, model, dimension, reembed=reembed)
+                self._history = identity.begin_epoch(self._db, known)
             self._writer = Writer(self._db, revision=revision, dimension=dimension)
+            if self.went_back:
+                identity.forget_index(path)
+            self._mark()
             self._resources = stack.pop_all()
+
+    def _check(self, accept_loss: bool, check: Callable[[], None]) -> None:
+        """Lets a check pass that fails, where the loss is accepted."""
+        try:
+            check()
+        except StoreDamaged as error:
+            if not accept_loss:
+                raise
+            self.went_back = str(error)
+            _log.warning("data loss accepted: %s", error)
+
+    @property
+    def point(self) -> Point:
+        """The last commit, and the history that it belongs to."""
+        return self._history._replace(revision=self._writer.revision).point
+
+    def why_not(self, point: Point) -> str:
+        """Why an index that was written at a point is not one of this store; "" if it is."""
+        return self._history._replace(revision=self._writer.revision).why_not(point)
+
+    def _mark(self) -> None:
+        """Writes the mark; without one that is newer the next start knows of less."""
+        with self._marking:
+            self._marked = time.monotonic()
+            try:
+                identity.write_mark(self._path, self.point)
+            except OSError as error:
+                _log.warning("the mark of the store could not be written: %s", error)
 
     @property
     def revision(self) -> int:
@@ -91,7 +153,13 @@ class Store(Reads):
         commit are done, while the next one may be written already. When it
         raises, the store takes no more writes and `failure` says why.
         """
-        self._writer.start(on_commit)
+
+        def marked(changes: list[Change], revision: int) -> None:
+            on_commit(changes, revision)
+            if time.monotonic() - self._marked > _BETWEEN_MARKS:
+                self._mark()
+
+        self._writer.start(marked)
 
     def put(self, contexts: Sequence[Prepared]) -> Future[Committed]:
         """Writes contexts whole, all or nothing; directories above them come into being.
@@ -170,6 +238,7 @@ class Store(Reads):
                 (up_to_revision,),
             ),
         )
+        self._mark()
 
     def set_meta(self, key: str, value: bytes) -> None:
         """Stores a value under a key that does not begin with "store."; no revision."""
@@ -178,8 +247,14 @@ class Store(Reads):
     def close(self) -> None:
         """Writes what was submitted, then gives the directory free; a second call does nothing."""
         self._writer.close()
+        if not self._closed:
+            self._mark()
         self._close_idle()
         self._resources.close()  # the last connection of all writes the log into the database
+
+
+def _has_pages(database: Path) -> bool:
+    return database.exists() and database.stat().st_size > 0
 
 
 def _lock(path: Path) -> int:
