@@ -90,14 +90,9 @@ def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
         lambda record: [record],
         lambda record: {**record, "arrays": 7},
         lambda record: {**record, "files": ["dir_columns"]},
-        lambda record: {
-            **record,
-            "arrays": {"text_id": {**record["arrays"]["text_id"], "room": -1}},
-        },
-        lambda record: {
-            **record,
-            "arrays": {"text_id": {**record["arrays"]["text_id"], "dtype": "O"}},
-        },
+        lambda record: {**record, "arrays": {"text_id": {"shape": [-1]}}},
+        lambda record: changed(record, room=-1),
+        lambda record: changed(record, dtype="O"),
         lambda record: {**record, "revision": str(record["revision"])},
         lambda record: {**record, "dimension": None},
         lambda record: {**record, "model": 7},

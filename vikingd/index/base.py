@@ -321,6 +321,8 @@ def _current(root: Path) -> Path | None:
         # What is no UTF-8 any more names a directory that is not there.
         name = (root / _CURRENT).read_text(errors="replace").strip()
     except FileNotFoundError:
+        if any(root.glob("base-*")):
+            raise Corrupt(f"{_CURRENT} is missing") from None
         return None
     if not re.fullmatch(r"base-\d+", name):
         raise Corrupt(f"{_CURRENT} does not name a base")

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from vikingd.errors import StoreDamaged, StoreInUse, StoreMismatch
 from vikingd.memory.model import Rewrite
 from vikingd.model import Change, Committed, Prepared
 from vikingd.store import identity
-from vikingd.store.identity import Point
+from vikingd.store.identity import History, Point
 from vikingd.store.reads import Reads
 from vikingd.store.schema import DATABASE, connect, failing, migrate, transaction
 from vikingd.store.transaction import EMPTY_DIRECTORY
@@ -83,18 +83,16 @@ class Store(Reads):
         self._marking = threading.Lock()
         with failing("the store could not be opened"), ExitStack() as stack:
             stack.callback(os.close, _lock(path))
-            mark = identity.read_mark(path)
-            if not _has_pages(database):
+            known = _history(database)
+            if known is not None:
+                mark = identity.read_mark(path)
+                self._check(accept_loss, lambda: known.check(path, mark, indexed))
+            else:
                 self._check(accept_loss, lambda: identity.check_new(path))
             self._db = connect(database)
             stack.callback(self._db.close)
-            if self._db.execute("PRAGMA user_version").fetchone() == (0,):
-                self._check(accept_loss, lambda: identity.check_new(path))
             migrate(self._db)
             with transaction(self._db):
-                known = identity.history_of(self._db)
-                if known is not None:
-                    self._check(accept_loss, lambda: known.check(path, mark, indexed))
                 revision, dimension = _adopt(self._db, model, dimension, reembed=reembed)
                 self._history = identity.begin_epoch(self._db, known)
             self._writer = Writer(self._db, revision=revision, dimension=dimension)
@@ -253,8 +251,16 @@ class Store(Reads):
         self._resources.close()  # the last connection of all writes the log into the database
 
 
-def _has_pages(database: Path) -> bool:
-    return database.exists() and database.stat().st_size > 0
+def _history(database: Path) -> History | None:
+    """The history of a database; None where there is none, or one without a store.
+
+    Read-only: SQLite deletes a log that does not fit, which may be that of the right database.
+    """
+    if not database.exists() or database.stat().st_size == 0:
+        return None
+    with closing(connect(database, read_only=True)) as db:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        return identity.history_of(db) if version else None
 
 
 def _lock(path: Path) -> int:
