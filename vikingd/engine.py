@@ -125,7 +125,8 @@ def _point(manifest: Manifest) -> Point:
 def _indexed(root: Path) -> Point | None:
     """Where the store has been, as the index beside it tells."""
     manifest = manifest_of(root)
-    return _point(manifest) if manifest is not None and manifest.store else None
+    # One of revision 0 is of a feed that was broken off.
+    return _point(manifest) if manifest and manifest.store and manifest.revision else None
 
 
 def _silent(_: str) -> None:
@@ -183,7 +184,7 @@ class Engine:
                 read_only=settings.reader,
                 compacted=metrics.compacted,
                 origin=self.store.point[:2] if isinstance(self.store, Store) else ("", ""),
-                why_not=lambda manifest: self.store.why_not(_point(manifest)),
+                why_not=self._why_not,
             )
             self._load(progress)
             self.query_embedder: QueryEmbedder | None = None
@@ -230,6 +231,10 @@ class Engine:
             self._provider.embed_query("a first question")
         except EmbedderFailed as error:
             progress(f"queries are answered by text alone for now: {error}")
+
+    def _why_not(self, manifest: Manifest) -> str:
+        """Why a base is not one of this store; "" if it is, or is none at all."""
+        return self.store.why_not(_point(manifest)) if manifest.revision else ""
 
     def _load(self, progress: Callable[[str], None]) -> None:
         attempts = _ATTEMPTS if self.settings.reader else 1

@@ -302,10 +302,10 @@ def _stored(
     """A base whose files are read, once its arrays are known to fit together."""
     bounds.check(base, columns, empty(manifest.dimension))
     counts = len(base.dir_end), len(base.file_dir)
-    metadata = [
+    of_dirs, of_files = (
         Columns.of_bytes(read_checked(path / name, others[name]), count)
         for name, count in zip(_METADATA, counts, strict=True)
-    ]
+    )
     inverted = None
     if ivf.FILE in others:
         # FAISS believes what it reads.
@@ -313,7 +313,7 @@ def _stored(
             raise Corrupt(f"{path.name}/{ivf.FILE} is damaged")
         inverted = ivf.load(path)
         files.watch(path / ivf.FILE)
-    return Stored(base, *metadata, manifest, inverted, columns, files)
+    return Stored(base, of_dirs, of_files, manifest, inverted, columns, files)
 
 
 def _current(root: Path) -> Path | None:
