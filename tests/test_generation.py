@@ -69,7 +69,7 @@ def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: i
     generation = Generation(
         stored, np.zeros((SCRIPTS, 4), np.float32), room=kept, vocabulary=Vocabulary()
     )
-    on_disk = np.load(path / "text_id.npy", mmap_mode="r")
+    on_disk = np.memmap(path / "text_id.bin", np.int64, "r")
     assert len(on_disk) == len(base.text_id) + kept
     for name, column in stored.columns.items():
         assert np.shares_memory(generation.columns[name], column)

@@ -89,9 +89,9 @@ def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
     load, reading = bases.load, threading.get_ident() if when == "start" else 0
     replaced = 0
 
-    def replaced_meanwhile(root: Path) -> Any:
+    def replaced_meanwhile(root: Path, *options: Any) -> Any:
         nonlocal replaced
-        found = load(root)
+        found = load(root, *options)
         mine = threading.current_thread().name == ("MainThread" if reading else "store-reader")
         if mine and replaced < 2:
             replaced += 1
@@ -128,8 +128,8 @@ def test_a_base_that_is_deleted_once_it_is_read_is_whole(
     size = writer.stats().index.bytes_on_disk
     load = bases.load
 
-    def deleted_then(root: Path) -> Any:
-        found = load(root)
+    def deleted_then(root: Path, *options: Any) -> Any:
+        found = load(root, *options)
         shutil.rmtree(root, ignore_errors=True)
         return found
 

@@ -18,6 +18,7 @@ from vikingd.index.base import load
 from vikingd.index.index import Index, IndexSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.model import Draft
+from vikingd.sealed import seal, unseal
 
 FILES = 100
 
@@ -74,6 +75,12 @@ def test_a_feed_that_was_broken_off_begins_anew(
     check(settings)
 
 
+def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
+    """A manifest in which the record of an array is another one."""
+    arrays = record["arrays"]
+    return {**record, "arrays": {**arrays, "text_id": {**arrays["text_id"], **fields}}}
+
+
 @pytest.mark.parametrize(
     "damaged",
     [
@@ -81,8 +88,11 @@ def test_a_feed_that_was_broken_off_begins_anew(
         lambda _: "manifest",
         lambda _: None,
         lambda record: [record],
-        lambda record: {**record, "sizes": 7},
-        lambda record: {**record, "sizes": ["text_id.npy"]},
+        lambda record: {**record, "arrays": 7},
+        lambda record: {**record, "files": ["dir_columns"]},
+        lambda record: {**record, "arrays": {"text_id": {"shape": [-1]}}},
+        lambda record: changed(record, room=-1),
+        lambda record: changed(record, dtype="O"),
         lambda record: {**record, "revision": str(record["revision"])},
         lambda record: {**record, "dimension": None},
         lambda record: {**record, "model": 7},
@@ -97,7 +107,7 @@ def test_a_manifest_of_another_shape_is_damage(
     check(settings)
     index = settings.path / "index"
     manifest = index / (index / "CURRENT").read_text() / "manifest.json"
-    manifest.write_text(json.dumps(damaged(json.loads(manifest.read_text()))))
+    manifest.write_text(seal(json.dumps(damaged(json.loads(unseal(manifest.read_text()))))))
     with pytest.raises(Corrupt, match=r"can't be read|another version"):
         load(index)
     check(settings)

@@ -7,6 +7,7 @@ another process writes; all that answers is the same.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -31,6 +32,7 @@ from vikingd.errors import (
     RevisionNotReached,
     Stopping,
 )
+from vikingd.index.base import Manifest, manifest_of
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
@@ -41,14 +43,18 @@ from vikingd.metrics import Metrics
 from vikingd.model import Change, Committed, Once, Prepared, Upsert
 from vikingd.store.backup import Backup
 from vikingd.store.faults import damaged
+from vikingd.store.identity import Point
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
 
+_INDEX = "index"  # directory of the bases, in that of the store
 _FEED = 2000
 _ATTEMPTS = 10  # of a reader that starts to take what its writer may just be replacing
 _PAUSE = 0.05  # seconds before the next one
 _MEETINGS = 5000  # looks whether index and store stand at the same revision
 _PAUSE_TO_MEET = 0.002  # seconds between two of them
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,8 @@ class EngineSettings:
     """Where the store lies and how the engine works.
 
     `exhaustive_texts`: scopes of up to so many texts are scored whole. `reembed`: where the store
-    has another model's vectors, drop them. `reader`: another process writes the store, and listens
-    on `writer_address` ("": not known).
+    has another model's vectors, drop them. `accept_loss`: take a store that went back as it is.
+    `reader`: another process writes the store, and listens on `writer_address` ("": not known).
     """
 
     path: Path
@@ -65,6 +71,7 @@ class EngineSettings:
     index: IndexSettings = field(default_factory=IndexSettings)
     exhaustive_texts: int = 150_000
     reembed: bool = False
+    accept_loss: bool = False
     reader: bool = False
     writer_address: str = ""
 
@@ -115,6 +122,18 @@ class VerifyReport:
     revision: int
 
 
+def _point(manifest: Manifest) -> Point:
+    """Where the store stood when a base was written."""
+    return Point(manifest.store, manifest.epoch, manifest.revision)
+
+
+def _indexed(root: Path) -> Point | None:
+    """Where the store has been, as the index beside it tells."""
+    manifest = manifest_of(root)
+    # One of revision 0 is of a feed that was broken off.
+    return _point(manifest) if manifest and manifest.store and manifest.revision else None
+
+
 def _silent(_: str) -> None:
     """No progress is shown."""
 
@@ -152,18 +171,25 @@ class Engine:
                 StoreReader(settings.path, model=model, dimension=dimension)
                 if settings.reader
                 else Store(
-                    settings.path, model=model, dimension=dimension, reembed=settings.reembed
+                    settings.path,
+                    model=model,
+                    dimension=dimension,
+                    reembed=settings.reembed,
+                    indexed=_indexed(settings.path / _INDEX),
+                    accept_loss=settings.accept_loss,
                 )
             )
             opened.callback(self.store.close)
             self._index = Index(
-                settings.path / "index",
+                settings.path / _INDEX,
                 model,
                 self._prior(progress),
                 settings.index,
                 self._on_base,
                 read_only=settings.reader,
                 compacted=metrics.compacted,
+                origin=self.store.point[:2] if isinstance(self.store, Store) else ("", ""),
+                why_not=self._why_not,
             )
             self._load(progress)
             self.query_embedder: QueryEmbedder | None = None
@@ -214,6 +240,10 @@ class Engine:
         except EmbedderFailed as error:
             progress(f"queries are answered by text alone for now: {error}")
 
+    def _why_not(self, manifest: Manifest) -> str:
+        """Why a base is not one of this store; "" if it is, or is none at all."""
+        return self.store.why_not(_point(manifest)) if manifest.revision else ""
+
     def _load(self, progress: Callable[[str], None]) -> None:
         attempts = _ATTEMPTS if self.settings.reader else 1
         for attempt in range(attempts):
@@ -225,7 +255,8 @@ class Engine:
                 problem = error
             if attempt < attempts - 1:
                 time.sleep(_PAUSE)
-        progress(f"{problem}; the index is made anew from the store")
+        self._index.rebuilt = str(problem)
+        _log.warning("the index is made anew from the store: %s", problem)
         try:
             self._rebuild(progress)
         except Corrupt as error:  # it stands in the store
@@ -258,11 +289,13 @@ class Engine:
         # What a reader's writer commits meanwhile may come a second time, which changes nothing.
         changes, revision = store.changes_since(before, with_links=True)
         index.apply([*fed, *changes], revision)
-        if count and not self.settings.reader:
+        if (count or index.rebuilt) and not self.settings.reader:
             try:
                 index.compact()
             except DiskFull as error:
                 progress(f"{error}; the index is kept in memory until there is room")
+            except Corrupt:
+                pass  # it is logged, and the index in memory is whole
 
     def _on_base(self, revision: int) -> None:
         if isinstance(self.store, Store):
@@ -278,8 +311,9 @@ class Engine:
         store, index = self.store, self._index
         revision = store.revision  # asked for in any case: it fails when the model is another one
         if not (index.is_replaced() or index.is_broken) or not self._load_base():
-            known = self.snapshot.revision
+            known = index.snapshot.revision
             if index.is_broken:
+                index.rebuilt = index.damage or index.rebuilt
                 self._rebuild(_silent)
             elif revision == known:
                 return
@@ -307,7 +341,13 @@ class Engine:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest snapshot."""
+        """The newest snapshot.
+
+        Raises:
+            Corrupt: the base below it was found damaged.
+        """
+        if problem := self._index.damage:
+            raise Corrupt(f"the index is damaged and answers nothing until it is mended: {problem}")
         return self._index.snapshot
 
     @property
@@ -329,7 +369,7 @@ class Engine:
         newest = self.snapshot.revision
         if newest < revision and self.is_lost:
             raise Stopping(
-                f"this reader ends at revision {newest}, ask another one: {self.failure()}"
+                f"this process ends at revision {newest}, ask another one: {self.failure()}"
             )
         if newest < revision:
             raise RevisionNotReached(
@@ -409,7 +449,7 @@ class Engine:
 
     def check_writable(self) -> None:
         """Raises ReadOnly where this is a reader."""
-        assert self._writable is not None
+        _ = self._writable
 
     def rewrite_holders(
         self, ids: Sequence[int], rewrite: Rewrite, *, all_there: bool
@@ -536,17 +576,21 @@ class Engine:
             DiskFull: the disk has no room for a base.
             Corrupt: it failed for another reason.
         """
-        assert self._writable
+        self.check_writable()
         return self._index.compact()
 
     def failure(self) -> str | None:
         """Why the engine must not serve any more; None when all is well."""
-        return self.store.failure or None
+        return self.store.failure or self._index.look() or None
 
     @property
     def is_lost(self) -> bool:
-        """Whether this is a reader that can't follow its store any more, and so has to end."""
-        return self.settings.reader and self.failure() is not None
+        """Whether this process has to end.
+
+        It is a reader that can't follow its store any more, or a writer whose index was found
+        damaged, which the next start makes anew.
+        """
+        return bool(self.store.failure if self.settings.reader else self._index.damage)
 
     def embedder_state(self) -> str | None:
         """Why no text is embedded now; None when all is well, but for texts that are skipped."""

@@ -50,6 +50,10 @@ _Reembed = Annotated[
     bool,
     typer.Option("--reembed", help="Drop the vectors of another model and make them anew."),
 ]
+_AcceptLoss = Annotated[
+    bool,
+    typer.Option("--accept-data-loss", help="Go on with a store that is older than it was."),
+]
 _Reader = Annotated[
     bool,
     typer.Option("--reader", help="Answer from a store that another vikingd writes; no writes."),
@@ -71,6 +75,7 @@ def serve(
     provider: _Provider = None,
     reembed: _Reembed = False,
     reader: _Reader = False,
+    accept_data_loss: _AcceptLoss = False,
 ) -> None:
     """Serves until SIGTERM or Ctrl-C."""
     settings = _load(
@@ -79,6 +84,8 @@ def serve(
     _configure_logs(settings.log_level)
     if reader and reembed:
         _fail("--reader and --reembed: a reader changes nothing", code=2)
+    if reader and accept_data_loss:
+        _fail("--reader and --accept-data-loss: a reader changes nothing", code=2)
     gc.disable()  # nothing of what a start makes is garbage; to look for some takes a tenth of it
     # A second, which --help and what is wrong with a setting need not wait for.
     try:
@@ -86,7 +93,7 @@ def serve(
     except ValueError as error:  # the kernels are to take a path that the machine has not
         _fail(str(error), code=2)
     try:
-        code = serving.run(settings, reembed=reembed, reader=reader)
+        code = serving.run(settings, reembed=reembed, reader=reader, accept_loss=accept_data_loss)
     except ConfigError as error:
         _fail(str(error), code=2)
     except VikingError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import fcntl
 import gc
 import logging
@@ -86,7 +87,9 @@ _GC_THRESHOLDS = (50_000, 20, 100)
 _log = structlog.stdlib.get_logger("vikingd")
 
 
-def run(settings: Settings, *, reembed: bool = False, reader: bool = False) -> int:
+def run(
+    settings: Settings, *, reembed: bool = False, reader: bool = False, accept_loss: bool = False
+) -> int:
     """Serves until SIGTERM or Ctrl-C; the process's exit code.
 
     Threads may still run, for callers that are gone. Garbage is collected from when it serves on.
@@ -95,6 +98,8 @@ def run(settings: Settings, *, reembed: bool = False, reader: bool = False) -> i
         ConfigError: the configuration can't be served.
         VikingError, OSError: the store, an address or the like can't.
     """
+    # A page of a file that was truncated ends the process: with a traceback, not in silence.
+    faulthandler.enable()
     keep_new_files_private()
     if not reader:
         for warning in keep_private(settings.path):
@@ -111,14 +116,15 @@ def run(settings: Settings, *, reembed: bool = False, reader: bool = False) -> i
     _open_tokenizers(settings)
     warm.compile_kernels(_log.info)
     warm.load_find()
-    engine = Engine(_engine_settings(settings, reembed, reader), _log.info, metrics)
+    engine = Engine(_engine_settings(settings, reembed, reader, accept_loss), _log.info, metrics)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.freeze()  # what is loaded stays: collections need not look at it again
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
     asyncio.run(_serve(engine, settings, addresses, metrics, endpoint, tracing, models, files))
     if engine.is_lost:
-        print(f"vikingd: the reader ends: {engine.failure()}", file=sys.stderr, flush=True)
+        who = "reader" if reader else "daemon"
+        print(f"vikingd: the {who} ends: {engine.failure()}", file=sys.stderr, flush=True)
     return int(engine.is_lost)
 
 
@@ -234,10 +240,7 @@ class _Health:
         self._known = faults
 
     async def watch(self, stop: asyncio.Event) -> None:
-        """Goes on for ever; a reader that cannot follow its store any more is stopped.
-
-        Others answer on its port.
-        """
+        """Goes on for ever; a process that `is_lost` is stopped."""
         while True:
             await asyncio.sleep(_HEALTH_INTERVAL)
             try:
@@ -396,7 +399,9 @@ def _is_held(store: Path, port: int) -> bool:
     return False
 
 
-def _engine_settings(settings: Settings, reembed: bool, reader: bool) -> EngineSettings:
+def _engine_settings(
+    settings: Settings, reembed: bool, reader: bool, accept_loss: bool
+) -> EngineSettings:
     return EngineSettings(
         path=settings.path,
         embedding=EmbedSettings(**settings.embedding.model_dump()),
@@ -405,6 +410,7 @@ def _engine_settings(settings: Settings, reembed: bool, reader: bool) -> EngineS
         ),
         exhaustive_texts=settings.find.exhaustive_texts,
         reembed=reembed,
+        accept_loss=accept_loss,
         reader=reader,
         writer_address="" if settings.writer_listen.endswith(":0") else settings.writer_listen,
     )

@@ -45,6 +45,8 @@ def score_titles(texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, titl
                 if not is_inside(text, texts, scope, tail_inside):
                     continue
                 file = np.int64(texts.file[text])
+                if file < 0:  # no title, unless the postings are damaged
+                    continue
                 at = place(file, scope.file_low, scope.file_high, scope.base_files)
                 if not scores:
                     titles[at] += 1
@@ -68,7 +70,9 @@ def forget_titles(texts: Texts, scope: Scope, terms: Terms, titles: F32) -> None
     for i in range(terms.weight.shape[0], terms.key.shape[0]):
         first, last = _of_scope(i, terms, scope)
         for p in range(first, last):
-            titles[texts.file[terms.base_text[p]] - scope.file_low] = 0
+            file = texts.file[terms.base_text[p]]
+            if file >= 0:
+                titles[file - scope.file_low] = 0
         for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
             file = texts.file[terms.tail_text[p]]
             if file >= scope.base_files or scope.file_low <= file < scope.file_high:

@@ -1,17 +1,19 @@
-"""The base: arrays in depth-first order, one .npy file each, memory-mapped.
+"""The base: arrays in depth-first order, a file of plain bytes each, memory-mapped.
 
-Everything here can be made again from the store. A base is written once into a directory of its
-own and named in `CURRENT` when it is complete; nothing in it is changed afterwards. Pages are
-mapped copy-on-write: vectors that arrive late fill their slots in memory only, until the next
-compaction (a restart takes them from the store).
+Everything here can be made again from the store. The manifest says of which store a base is, and
+has type, shape and checksum of each file, and a checksum of its own. A base is written once into a
+directory of its own and named in `CURRENT` when it is complete; nothing in it is changed
+afterwards. Pages are mapped copy-on-write: vectors that arrive late fill their slots in memory
+only, until the next compaction (a restart takes them from the store).
 """
 
 from __future__ import annotations
 
 import json
-import math
-import os
+import re
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -24,12 +26,23 @@ from viking_kernels.rotation import rotated_size
 from viking_kernels.simd import padded
 
 from vikingd.errors import Corrupt
-from vikingd.index import ivf, rows, tokens
+from vikingd.index import bounds, ivf, rows, tokens
 from vikingd.index.columns import Columns
+from vikingd.index.files import (
+    ArrayRecord,
+    FileRecord,
+    Files,
+    read_checked,
+    record_of,
+    write_array,
+)
+from vikingd.sealed import replace_durably, seal, sync, unseal
 
-FORMAT = 5
+FORMAT = 6
 _MANIFEST = "manifest.json"
 _CURRENT = "CURRENT"
+_CONDEMNED = "damaged: "
+_METADATA = ("dir_columns", "file_columns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +125,17 @@ def int4_arrays(coded: Int4) -> dict[str, npt.NDArray[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a base is of: which generation, revision, model, and how it was made."""
+    """What a base is of: which generation, store, revision, model, and how it was made.
+
+    `store` and `epoch` are those of the store at `revision`, see its `identity`.
+    """
 
     generation: int
     revision: int
     dimension: int
     model: str
+    store: str = ""
+    epoch: str = ""
     format: int = FORMAT
     tokens: int = tokens.VERSION
 
@@ -171,6 +189,7 @@ class Stored:
     """A base with what belongs to it; `inverted_file` is FAISS's, None below its threshold.
 
     `columns` are `rows.columns_of` the base, with room behind its rows; {} where none were mapped.
+    `files` are those that were mapped.
     """
 
     base: Base
@@ -179,6 +198,7 @@ class Stored:
     manifest: Manifest
     inverted_file: Any
     columns: rows.Columns = field(default_factory=dict)
+    files: Files | None = None
 
 
 def save(root: Path, stored: Stored, room: int) -> Path:
@@ -186,7 +206,7 @@ def save(root: Path, stored: Stored, room: int) -> Path:
 
     Its columns are written with room for so many more rows, which takes no blocks of the disk.
     """
-    target = root / f"base-{stored.manifest.generation:08d}"
+    target = _folder(root, stored.manifest.generation)
     scratch = root / f"{target.name}.tmp"
     shutil.rmtree(scratch, ignore_errors=True)
     try:
@@ -196,116 +216,182 @@ def save(root: Path, stored: Stored, room: int) -> Path:
         raise
     shutil.rmtree(target, ignore_errors=True)
     scratch.rename(target)
-    current = root / f"{_CURRENT}.tmp"
-    current.write_text(target.name)
-    _fsync(current)
-    current.rename(root / _CURRENT)
-    _fsync(root)
+    replace_durably(root / _CURRENT, target.name)
     return target
 
 
 def _write(folder: Path, stored: Stored, room: int) -> None:
     folder.mkdir(parents=True)
     columns = rows.columns_of(stored.base)
-    for name in (spec.name for spec in fields(Base)):
-        if name not in columns:
-            _save(_array(folder, name), getattr(stored.base, name))
-    for name, column in columns.items():
-        _save(_array(folder, name), column, room)
-    sizes = {path.name: path.stat().st_size for path in folder.glob("*.npy")}
-    stored.dir_columns.save(folder / "dir_columns")
-    stored.file_columns.save(folder / "file_columns")
-    if stored.inverted_file is not None:
-        ivf.save(stored.inverted_file, folder)
-    record = {spec.name: getattr(stored.manifest, spec.name) for spec in fields(Manifest)}
-    (folder / _MANIFEST).write_text(json.dumps({**record, "sizes": sizes}, indent=1))
-    for path in [p for p in folder.rglob("*") if p.is_file()] + [folder]:
-        _fsync(path)
-
-
-def _save(path: Path, array: npt.NDArray[Any], room: int = 0) -> None:
-    """Saves an array as one that is longer by `room`, in which nothing is written.
-
-    Not by NumPy: its mapping ends the process where the disk is full, and its `save` does not say
-    that this is the reason.
-    """
-    header = {
-        "descr": np.lib.format.dtype_to_descr(array.dtype),
-        "fortran_order": False,
-        "shape": (len(array) + room, *array.shape[1:]),
+    arrays = {
+        spec.name: write_array(folder, spec.name, getattr(stored.base, spec.name))
+        for spec in fields(Base)
+        if spec.name not in columns
     }
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-        file.truncate(file.tell() + room * math.prod(array.shape[1:], start=array.itemsize))
+    arrays |= {name: write_array(folder, name, column, room) for name, column in columns.items()}
+    stored.dir_columns.save(folder / _METADATA[0])
+    stored.file_columns.save(folder / _METADATA[1])
+    names = [*_METADATA]
+    if stored.inverted_file is not None:
+        names.append(ivf.save(stored.inverted_file, folder))
+    record = {
+        **{spec.name: getattr(stored.manifest, spec.name) for spec in fields(Manifest)},
+        "arrays": {name: array._asdict() for name, array in arrays.items()},
+        "files": {name: record_of(folder / name)._asdict() for name in names},
+    }
+    (folder / _MANIFEST).write_text(seal(json.dumps(record, indent=1)))
+    for path in [p for p in folder.rglob("*") if p.is_file()] + [folder]:
+        sync(path)
 
 
-def load(root: Path) -> tuple[Stored, int] | None:
+def load(
+    root: Path, why_not: Callable[[Manifest], str] = lambda _: ""
+) -> tuple[Stored, int] | None:
     """Maps the current base, and tells how many bytes of disk it takes; None where there is none.
 
     All that is asked of its directory is asked here: a reader's writer may delete it at any moment.
+    What is large is not checked yet, see `Files`.
+
+    Args:
+        root: directory of the bases.
+        why_not: says why a base is of no use; "" where it is of use.
 
     Raises:
-        Corrupt: a file is missing, has another size, or is of another format.
+        Corrupt: it is of no use or of another format, or a file is missing or damaged.
     """
-    try:
-        # What is no UTF-8 any more names a directory that is not there.
-        path = root / (root / _CURRENT).read_text(errors="replace").strip()
-    except FileNotFoundError:
+    path = _current(root)
+    if path is None:
         return None
+    files = Files(path)
     try:
         text = (path / _MANIFEST).read_text()
-        manifest, sizes = _read(text)
-        if (manifest.format, manifest.tokens) != (FORMAT, tokens.VERSION):
-            raise Corrupt(f"{path.name} was made by another version")
-        for name, size in sizes.items():
-            if (path / name).stat().st_size != size:
-                raise Corrupt(f"{path.name}/{name} has not the size it was written with")
-        columns = {name: _mapped(_array(path, name)) for name in rows.KINDS}
-        arrays = {
-            spec.name: _mapped(_array(path, spec.name))
+        manifest, arrays, others = _read(path, text)
+        if problem := why_not(manifest):
+            raise Corrupt(problem)
+        columns = {name: files.array(name, arrays[name]) for name in rows.KINDS}
+        found = {
+            spec.name: files.array(spec.name, arrays[spec.name])
             for spec in fields(Base)
             if spec.name not in columns
         }
-        for kinds, one in zip(rows.GROUPS, ("dir_end", "file_texts", "codes"), strict=True):
-            for name in kinds.keys() & {spec.name for spec in fields(Base)}:
-                arrays[name] = columns[name][: len(arrays[one])]
-        stored = Stored(
-            Base(**arrays),
-            Columns.load(path / "dir_columns"),
-            Columns.load(path / "file_columns"),
-            manifest,
-            ivf.load(path),
-            columns,
-        )
+        for name in columns.keys() & {spec.name for spec in fields(Base)}:
+            found[name] = columns[name][: arrays[name].shape[0]]
+        stored = _stored(path, manifest, Base(**found), columns, others, files)
         # In blocks: there is room in files that takes none.
         size = sum(p.stat().st_blocks * 512 for p in path.rglob("*") if p.is_file())
         # A reader loads beside the writer, which may put another base in this one's place.
         if (path / _MANIFEST).read_text() != text:
             raise Corrupt(f"{path.name} was replaced while it was read")
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError) as error:
+        files.close()
         raise Corrupt(f"the base {path.name} can't be read: {error}") from error
+    except BaseException:
+        files.close()
+        raise
     return stored, size
 
 
-def _read(text: str) -> tuple[Manifest, dict[str, Any]]:
-    """A manifest as `_write` writes it, with the sizes of the files of arrays by their names.
+def _stored(
+    path: Path,
+    manifest: Manifest,
+    base: Base,
+    columns: rows.Columns,
+    others: dict[str, FileRecord],
+    files: Files,
+) -> Stored:
+    """A base whose files are read, once its arrays are known to fit together."""
+    bounds.check(base, columns, empty(manifest.dimension))
+    counts = len(base.dir_end), len(base.file_dir)
+    of_dirs, of_files = (
+        Columns.of_bytes(read_checked(path / name, others[name]), count)
+        for name, count in zip(_METADATA, counts, strict=True)
+    )
+    inverted = None
+    if ivf.FILE in others:
+        # FAISS believes what it reads.
+        if record_of(path / ivf.FILE) != others[ivf.FILE]:
+            raise Corrupt(f"{path.name}/{ivf.FILE} is damaged")
+        inverted = ivf.load(path)
+        files.watch(path / ivf.FILE)
+    return Stored(base, of_dirs, of_files, manifest, inverted, columns, files)
+
+
+def _current(root: Path) -> Path | None:
+    try:
+        # What is no UTF-8 any more names a directory that is not there.
+        name = (root / _CURRENT).read_text(errors="replace").strip()
+    except FileNotFoundError:
+        if any(root.glob("base-*")):
+            raise Corrupt(f"{_CURRENT} is missing") from None
+        return None
+    if not re.fullmatch(r"base-\d+", name):
+        raise Corrupt(f"{_CURRENT} does not name a base")
+    return root / name
+
+
+def _read(path: Path, text: str) -> tuple[Manifest, dict[str, ArrayRecord], dict[str, FileRecord]]:
+    """A manifest as `_write` writes it, with the records of arrays and other files by their names.
 
     Raises:
-        ValueError: it is something else, if JSON at all.
+        Corrupt: it is of another version, or the base was found damaged.
+        ValueError: it is something else, or damaged.
     """
-    record = json.loads(text)
+    if text.startswith(_CONDEMNED):
+        raise Corrupt(text.removeprefix(_CONDEMNED).strip())
+    try:
+        record = json.loads(unseal(text))
+    except ValueError as error:
+        with suppress(ValueError, AttributeError):
+            if json.loads(text).get("format", FORMAT) != FORMAT:  # such a one had no checksum
+                raise Corrupt(f"{path.name} was made by another version") from None
+        raise ValueError(f"{_MANIFEST}: {error}") from None
     match record:
         case {
             "generation": int(),
             "revision": int(),
             "dimension": int(),
             "model": str(),
-            "sizes": dict(sizes),
+            "store": str(),
+            "epoch": str(),
+            "format": int(version),
+            "tokens": int(known),
+            "arrays": dict(arrays),
+            "files": dict(others),
         }:
-            del record["sizes"]
-            return Manifest(**record), sizes
+            if (version, known) != (FORMAT, tokens.VERSION):
+                raise Corrupt(f"{path.name} was made by another version")
+            del record["arrays"], record["files"]
+            return (
+                Manifest(**record),
+                {name: _array_record(**array) for name, array in arrays.items()},
+                {name: FileRecord(**other) for name, other in others.items()},
+            )
     raise ValueError(f"{_MANIFEST} is of another shape")
+
+
+def _array_record(dtype: str, shape: list[int], room: int, crc32: int) -> ArrayRecord:
+    sizes = [*shape, room, crc32]
+    if not shape or not all(isinstance(size, int) and size >= 0 for size in sizes):
+        raise ValueError(f"{_MANIFEST} has an array of shape {shape}")
+    return ArrayRecord(np.dtype(dtype).str, tuple(shape), room, crc32)
+
+
+def manifest_of(root: Path) -> Manifest | None:
+    """The manifest of the current base; None where there is none, or a damaged one."""
+    try:
+        path = _current(root)
+        return _read(path, (path / _MANIFEST).read_text())[0] if path is not None else None
+    except (Corrupt, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def condemn(root: Path, generation: int, reason: str) -> None:
+    """Takes a damaged base out of use for good; the next start says the reason."""
+    replace_durably(_folder(root, generation) / _MANIFEST, _CONDEMNED + reason)
+
+
+def _folder(root: Path, generation: int) -> Path:
+    return root / f"base-{generation:08d}"
 
 
 def stamp(root: Path) -> tuple[int, int] | None:
@@ -322,20 +408,3 @@ def remove_others(root: Path, keep: Path) -> None:
     for path in root.glob("base-*"):
         if path != keep:
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _array(folder: Path, name: str) -> Path:
-    return folder / f"{name}.npy"
-
-
-def _mapped(path: Path) -> npt.NDArray[Any]:
-    # numba's types tell a memmap from an array; the view is the same memory.
-    return np.asarray(np.load(path, mmap_mode="c" if path.stat().st_size > 4096 else None))
-
-
-def _fsync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import struct
 from array import array
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ NEWEST: Final = 2**63 - 2
 _CHUNK: Final = 4096  # values that are compared at a time
 
 _ALIVE: Final = NEWEST + 1  # stands for the revision of a removal that hasn't come
+
+_HEADER_SIZE: Final = struct.Struct("<q")
 
 _Array = npt.NDArray[Any]
 _Mask = npt.NDArray[np.bool_]
@@ -240,35 +242,49 @@ class Columns:
         return Columns._of({path: column for path, column in columns.items() if column.view.length})
 
     def save(self, path: Path) -> None:
-        """Writes all to one file of plain arrays."""
+        """Writes all to one file: the size of a header, the header as JSON, four plain arrays."""
         columns = [(name, self._columns[number]) for name, number in self._numbers.items()]
         header = [(name, column.view.length, column.values.by_code[1:]) for name, column in columns]
         parts = [_NO_ENTRIES, *(column.view.entries() for _, column in columns)]
         joined = _Entries(*map(np.concatenate, zip(*parts, strict=True)))
-        text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)  # the arrays stand aligned
         with path.open("wb") as file:
-            np.savez(file, header=text, **joined._asdict())
+            file.write(_HEADER_SIZE.pack(len(text)) + text)
+            for items, empty in zip(joined, _NO_ENTRIES, strict=True):
+                file.write(items.astype(empty.dtype, copy=False).tobytes())
 
     @staticmethod
-    def load(path: Path) -> Columns:
-        """Reads what `save` wrote.
+    def of_bytes(data: bytearray, nodes: int) -> Columns:
+        """Reads what `save` wrote, whose checksum fits.
 
         Raises:
-            Corrupt: when the file is damaged.
+            Corrupt: they are not columns of so many nodes.
         """
-        with path.open("rb") as file:
-            try:
-                arrays = np.load(file, allow_pickle=False)
-                header = json.loads(arrays["header"].tobytes())
-                joined = _Entries(*(arrays[name] for name in _Entries._fields))
-            except (EOFError, KeyError, OSError, RuntimeError, ValueError, BadZipFile) as error:
-                raise Corrupt(f"{path} is damaged: {error}") from error
+        try:
+            (size,) = _HEADER_SIZE.unpack_from(data)
+            at = _HEADER_SIZE.size + size
+            header = [
+                (str(name), int(length), [_value(value) for value in listed])
+                for name, length, listed in json.loads(data[_HEADER_SIZE.size : at])
+            ]
+            count = sum(length for _, length, _ in header)
+            arrays = []
+            for empty in _NO_ENTRIES:
+                arrays.append(np.frombuffer(data, empty.dtype, count, at))
+                at += arrays[-1].nbytes
+        except (struct.error, TypeError, ValueError) as error:
+            raise Corrupt(f"metadata columns are damaged: {error}") from error
+        joined = _Entries(*arrays)
         columns = {}
         start = 0
-        for name, length, listed in header:
-            # A boxed bool is a list in JSON.
-            values = [tuple(value) if isinstance(value, list) else value for value in listed]
-            columns[name] = _Column(_Values(values), joined.at(slice(start, start + length)))
+        for name, length, values in header:
+            entries = joined.at(slice(start, start + length))
+            # Codes stand for values, NO_VALUE among them.
+            for items, limit in ((entries.nodes, nodes), (entries.codes, len(values) + 1)):
+                if length < 0 or (items < 0).any() or (items >= limit).any():
+                    raise Corrupt("metadata columns are damaged: a number is out of its range")
+            columns[name] = _Column(_Values(values), entries)
             start += length
         return Columns._of(columns)
 
@@ -293,6 +309,16 @@ class Columns:
             out._first = array("q", first.tobytes())
             out._places = array("q", np.insert(np.concatenate(places)[order], ends, -1).tobytes())
         return out
+
+
+def _value(listed: Any) -> Value:
+    """A value as JSON has it; a boxed bool is a list there."""
+    match listed:
+        case [bool(boxed)]:
+            return (boxed,)
+        case None | str() | float():
+            return listed
+    raise ValueError(f"{listed!r} is no value")
 
 
 def _doubled(items: _Array, fill: object) -> _Array:

@@ -32,7 +32,8 @@ class Strings:
     def __getitem__(self, number: int) -> str:
         tail = number - self.base_size
         if tail < 0:
-            return str(self._data[self._at[number] : self._at[number + 1]], "utf-8")
+            # What is damaged may be shown for a moment, until its checksum is looked at.
+            return str(self._data[self._at[number] : self._at[number + 1]], "utf-8", "replace")
         return self._tail[self._tail_at[tail] : self._tail_at[tail + 1]].decode()
 
     def size(self, number: int) -> int:

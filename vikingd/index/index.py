@@ -20,6 +20,7 @@ from vikingd.index import base as bases
 from vikingd.index import ivf
 from vikingd.index.columns import Columns
 from vikingd.index.compact import compacted
+from vikingd.index.files import Files
 from vikingd.index.generation import Generation
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.vocabulary import Vocabulary
@@ -50,7 +51,10 @@ class IndexSettings:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The index in numbers; texts in base and tail living or dead."""
+    """The index in numbers; texts in base and tail living or dead.
+
+    `rebuilt` says why it was made anew from the store; "" if it was not.
+    """
 
     generation: int
     base_revision: int
@@ -60,6 +64,7 @@ class IndexState:
     compacting: bool
     bytes_on_disk: int
     problem: str
+    rebuilt: str
 
 
 class Index:
@@ -78,6 +83,8 @@ class Index:
         written: Callable[[int], None] = lambda _: None,
         read_only: bool = False,
         compacted: Callable[[float], None] = lambda _: None,
+        origin: tuple[str, str] = ("", ""),
+        why_not: Callable[[bases.Manifest], str] = lambda _: "",
     ) -> None:
         self._root = root
         self._model = model
@@ -87,6 +94,13 @@ class Index:
         self._written = written  # is told the revision of each base that is on disk
         self._compacted = compacted  # is told the seconds of each compaction that came to its end
         self._read_only = read_only  # another process writes the bases
+        self._origin = origin  # of the bases that are written: id of the store, its epoch
+        self._why_not = why_not  # a base on disk is of no use
+        self._files: Files | None = None  # of the present base
+        self._checking: threading.Thread | None = None  # what of them is large
+        self._damage = ""
+        self._damaged: Generation | None = None  # the one that must not be shown any more
+        self.rebuilt = ""
         self._stamp: tuple[int, int] | None = None  # of the base that was loaded or is no use
         self._lock = threading.Lock()  # held by the writer for a commit, never by a reader
         self._since: list[tuple[Sequence[Change], int]] | None = (
@@ -111,6 +125,39 @@ class Index:
         """Lets readers see the generation, but for one that is not fed all of a store yet."""
         if self._generation.revision:
             self._shown = self._generation.snapshot
+            if self._generation is not self._damaged:
+                self._damage = ""
+
+    @property
+    def damage(self) -> str:
+        """Why the snapshot must not be used; "" while it may. As of the last `look`."""
+        return self._damage
+
+    def look(self) -> str:
+        """Looks whether a file that is mapped was truncated; returns `damage`."""
+        files = self._files
+        if files is not None and not self._damage and (problem := files.shortened()):
+            self._condemn(problem, self._generation)
+        return self._damage
+
+    def _condemn(self, problem: str, generation: Generation) -> None:
+        """Nothing more is answered from a damaged base, nor is it loaded again."""
+        with self._lock:
+            if generation.base is not self._generation.base:
+                return  # another one has taken its place
+            self._damaged, self._damage = self._generation, problem
+        _log.error("the index is damaged and used no more: %s", problem)
+        if self._read_only:
+            return
+        try:
+            bases.condemn(self._root, generation.number, problem)
+        except OSError as error:
+            _log.error("the damage could not be noted: %s", error)
+
+    def _check_files(self, generation: Generation, files: Files) -> None:
+        let_finds_go_first()
+        if problem := files.check():
+            self._condemn(problem, generation)
 
     def load(self, changes_since: ChangesSince = lambda revision: ([], revision)) -> bool:
         """Takes the base on disk with what has changed since; False: everything must be fed in.
@@ -122,7 +169,9 @@ class Index:
             Corrupt: there is one, but it can't be used; feeding everything in mends it.
         """
         stamp = bases.stamp(self._root)
-        found = bases.load(self._root)
+        if self._damage and stamp == self._stamp:
+            return False
+        found = bases.load(self._root, self._why_not)
         if found is None:
             return False
         stored, size = found
@@ -140,6 +189,13 @@ class Index:
         self._bytes = size
         self._stamp = stamp
         self._broken = False
+        self._files = stored.files
+        if stored.files is not None:
+            self._checking = threading.Thread(
+                target=self._check_files, args=(self._generation, stored.files),
+                name="index-check", daemon=True,
+            )  # fmt: skip
+            self._checking.start()
         return True
 
     def is_replaced(self) -> bool:
@@ -149,7 +205,9 @@ class Index:
     @property
     def is_broken(self) -> bool:
         """Whether a commit or the store was taken by half, so that no other one can follow."""
-        return self._broken or self._generation.revision < self._shown.revision
+        return (
+            bool(self._damage) or self._broken or self._generation.revision < self._shown.revision
+        )
 
     def clear(self) -> None:
         """Lets go of what was loaded, and leaves the base on disk: everything must be fed in.
@@ -157,6 +215,7 @@ class Index:
         With revision 0 until the last commit of that; what was there before is shown until then.
         """
         self._stamp = bases.stamp(self._root)
+        self._files = None
         self._generation = self._empty(self._prior.shape[1])
         self._broken = False
 
@@ -204,6 +263,8 @@ class Index:
 
     def _widened(self, generation: Generation, dimension: int) -> Generation:
         """The first vector of a store that had none says how many numbers a vector has."""
+        if self._damage:
+            raise Corrupt(self._damage)
         snapshot = generation.snapshot
         base, dirs, files = compacted(snapshot)
         texts = len(base.text_dir)
@@ -261,17 +322,25 @@ class Index:
 
     def _compact(self) -> None:
         started = time.perf_counter()
+        if self._checking is not None:
+            self._checking.join()  # what is damaged is not written again
+        if self._damage:
+            raise Corrupt(self._damage)
         with self._lock:
             self._since = []
             snapshot = self._generation.snapshot
         manifest = bases.Manifest(
-            snapshot.generation + 1, snapshot.revision, snapshot.dimension, self._model
-        )
+            snapshot.generation + 1, snapshot.revision, snapshot.dimension, self._model,
+            *self._origin,
+        )  # fmt: skip
         stored = self._folded(snapshot, manifest)
         path = bases.save(self._root, stored, self._room(stored.base))
         loaded = bases.load(self._root)
-        assert loaded is not None
+        if loaded is None:
+            raise Corrupt(f"{path} was removed")
         stored, size = loaded
+        if stored.files is not None and (problem := stored.files.check()):
+            raise Corrupt(problem)
         fresh = self._over(stored)
         fresh.apply(snapshot.linked(), snapshot.revision)
         while True:
@@ -285,6 +354,7 @@ class Index:
                     self._generation = fresh
                     self._show()
                     self._since = None
+                    self._files = stored.files
                     break
             for changes, revision in waiting:
                 fresh.apply(changes, revision)
@@ -320,7 +390,7 @@ class Index:
         g = self._generation
         return IndexState(
             g.number, g.base_revision, len(g.base.text_dir), g.tail_texts, g.dead_texts,
-            self._worker is not None, self._bytes, self._problem,
+            self._worker is not None, self._bytes, self._problem, self.rebuilt,
         )  # fmt: skip
 
     def close(self) -> None:

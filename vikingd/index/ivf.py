@@ -16,7 +16,9 @@ from viking_kernels.arrays import F32, I32, I64
 NEAR = 64
 """Texts proposed to a find."""
 
-_FILE = "ivf.faiss"
+FILE = "ivf.faiss"
+"""Its name in a base's directory."""
+
 _PROBED = 1 / 32  # of the lists
 _TRAINED_WITH = 40  # vectors a list
 _SEED = 1
@@ -37,15 +39,15 @@ def build(raw: F32, rows: I64) -> Any:
     return index
 
 
-def save(index: Any, directory: Path) -> None:
-    """Writes it into a base's directory."""
-    faiss.write_index(index, str(directory / _FILE))
+def save(index: Any, directory: Path) -> str:
+    """Writes it into a base's directory; returns the file's name."""
+    faiss.write_index(index, str(directory / FILE))
+    return FILE
 
 
 def load(directory: Path) -> Any:
-    """The inverted file of a base, mapped; None where it has none."""
-    path = directory / _FILE
-    return faiss.read_index(str(path), faiss.IO_FLAG_MMAP) if path.exists() else None
+    """The inverted file of a base, mapped; damaged bytes may end the process."""
+    return faiss.read_index(str(directory / FILE), faiss.IO_FLAG_MMAP)
 
 
 def near(index: Any, direction: F32, low: int, high: int, most: int = NEAR) -> I32:

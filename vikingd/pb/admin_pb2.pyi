@@ -307,6 +307,7 @@ class IndexStats(_message.Message):
     BYTES_ON_DISK_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     COMPACTION_SECONDS_FIELD_NUMBER: _builtins.int
+    REBUILT_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     """Which base files are in use; counts up with each compaction."""
     base_revision: _builtins.int
@@ -323,6 +324,8 @@ class IndexStats(_message.Message):
     """Bytes of the base on disk."""
     problem: _builtins.str
     """Why the last compaction failed; the old base serves on. Empty: it did not."""
+    rebuilt: _builtins.str
+    """Why the index was made anew from the store, since the start. Empty: it was not, or was missing."""
     @_builtins.property
     def compaction_seconds(self) -> Global___Distribution:
         """Seconds of each compaction since the start."""
@@ -339,10 +342,11 @@ class IndexStats(_message.Message):
         bytes_on_disk: _builtins.int = ...,
         problem: _builtins.str = ...,
         compaction_seconds: Global___Distribution | None = ...,
+        rebuilt: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["compaction_seconds", b"compaction_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "base_texts", b"base_texts", "bytes_on_disk", b"bytes_on_disk", "compacting", b"compacting", "compaction_seconds", b"compaction_seconds", "dead_texts", b"dead_texts", "generation", b"generation", "problem", b"problem", "tail_texts", b"tail_texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "base_texts", b"base_texts", "bytes_on_disk", b"bytes_on_disk", "compacting", b"compacting", "compaction_seconds", b"compaction_seconds", "dead_texts", b"dead_texts", "generation", b"generation", "problem", b"problem", "rebuilt", b"rebuilt", "tail_texts", b"tail_texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,12 +6,15 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from vikingd.errors import StoreMismatch
+from vikingd.store import identity
 from vikingd.store.faults import failing
+from vikingd.store.identity import History, Point
 from vikingd.store.reads import Reads
 from vikingd.store.schema import DATABASE, MIGRATIONS, connect
 from vikingd.store.store import fits, named
@@ -39,6 +42,7 @@ class StoreReader(Reads):
 
     Raises:
         StoreMismatch: there is no store, or its vectors or its schema do not fit.
+        StoreDamaged: the store is older than it was, see `identity`.
         StoreFailed: SQLite can't read it.
     """
 
@@ -55,10 +59,15 @@ class StoreReader(Reads):
         self.dimension = dimension
         self.failure = ""
         self._file = os.stat(database)
+        self._looking = threading.Lock()
+        self._history: History | None = None  # as it was at the last look
+        mark = identity.read_mark(path)  # before the database, which may be newer
         with failing("the store could not be opened", database):
             self._db = connect(database, read_only=True)
         try:
             self._look()
+            if self._history is not None:
+                self._history.check(path, mark, None)
         except BaseException:
             self.close()
             raise
@@ -72,7 +81,16 @@ class StoreReader(Reads):
         """
         return self._look()
 
+    def why_not(self, point: Point) -> str:
+        """Why an index that was written at a point is not one of this store; "" if it is."""
+        self._look()
+        return self._history.why_not(point) if self._history is not None else ""
+
     def _look(self) -> int:
+        with self._looking:  # so that no look finds less than the one before
+            return self._looked()
+
+    def _looked(self) -> int:
         with self._snapshot() as db:
             (version,) = db.execute("PRAGMA user_version").fetchone()
             if version != len(MIGRATIONS):
@@ -81,6 +99,7 @@ class StoreReader(Reads):
                     "writer and readers of one version"
                 )
             state = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+            history = self._known(state) or identity.history_of(db)
         if not state:
             raise StoreMismatch(f"the store in {self._path} is not made yet")
         if not fits(state, self._model, self._given):
@@ -89,9 +108,26 @@ class StoreReader(Reads):
                 f" this reader is for {named(self._model, self._given)}: start it with the "
                 "embedder of the writer"
             )
+        before = self._history
+        if before and before.store and history and not history.contains(before.point):
+            raise StoreMismatch(
+                f"the store in {self._path} went back or was replaced: start the reader anew"
+            )
+        self._history = history
         self.dimension = state["store.dimension"]
         revision: int = state["store.revision"]
         return revision
+
+    def _known(self, state: Mapping[str, Any]) -> History | None:
+        """The history, if there is no other epoch than at the last look."""
+        known = self._history
+        if (
+            known is None
+            or not state
+            or known.point[:2] != (state.get("store.id", ""), state.get("store.epoch", ""))
+        ):
+            return None
+        return known._replace(revision=state["store.revision"])
 
     def start(self, on_change: Callable[[], None], on_failure: Callable[[], None]) -> None:
         """Begins to watch: calls `on_change` at once, after each commit, and about once a second.
@@ -120,6 +156,8 @@ class StoreReader(Reads):
                 # It changes with each commit of another connection.
                 (version,) = self._db.execute("PRAGMA data_version").fetchone()
                 now_and_then = look % _LOOKS == 0
+                if now_and_then:
+                    self._check_mark()
                 if now_and_then and not self._is_there():
                     raise StoreMismatch(
                         f"the store in {self._path} was removed or replaced: start the reader anew"
@@ -140,6 +178,19 @@ class StoreReader(Reads):
                     _log.warning("the store can't be followed, trying again: %s", error)
             if self._stop.wait(_INTERVAL if failing_since is None else _PAUSE):
                 return
+
+    def _check_mark(self) -> None:
+        """Looks whether its writer has gone on with another database, which is not seen here.
+
+        Raises:
+            StoreMismatch: it has.
+        """
+        mark = identity.read_mark(self._path)  # before the database, which may be newer
+        self._look()
+        if mark is not None and self._history is not None and not self._history.may_contain(mark):
+            raise StoreMismatch(
+                f"the store in {self._path} went back or was replaced: start the reader anew"
+            )
 
     def _is_there(self) -> bool:
         try:

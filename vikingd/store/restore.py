@@ -12,6 +12,7 @@ from pathlib import Path
 
 from vikingd.errors import StoreDamaged, StoreMismatch
 from vikingd.store.backup import CHUNK, Label, checked
+from vikingd.store.identity import MARK, adopt_restored
 from vikingd.store.lock import held
 from vikingd.store.schema import DATABASE
 
@@ -66,10 +67,9 @@ def _restore(directory: Path, backup: Path, label: Label, *, replace: bool) -> R
     # While this name is there and the database is not, a start refuses the directory.
     part.rename(directory / _RESTORING)
     aside = _move_aside(directory, there) if there else None
-    # What else says which store this is, or how far it came, has to be made new here, so that the
-    # restored store is not taken for one that went back.
     (directory / _RESTORING).rename(directory / DATABASE)
     _sync(directory)
+    adopt_restored(directory)
     return Restored(label, aside)
 
 
@@ -82,7 +82,7 @@ def check_restored(directory: Path) -> None:
 
 
 def _is_of_store(path: Path) -> bool:
-    return path.name in (*_OF_STORE, _INDEX)
+    return path.name in (*_OF_STORE, _INDEX, MARK)
 
 
 def _move_aside(directory: Path, there: list[Path]) -> Path:

@@ -14,6 +14,9 @@ from vikingd.store.faults import damaged
 DATABASE = "store.sqlite3"
 """The name of the database in a store's directory."""
 
+DATABASE = "store.sqlite3"
+"""Name of the file in the directory of a store."""
+
 # The wide columns stand last, so that the narrow ones are read without their overflow pages.
 # texts.text is NULL where headings and content make it, see rows.text_of.
 _TABLES = """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -14,10 +16,12 @@ from typing import Any
 from vikingd.errors import DiskFull, StoreDamaged, StoreMismatch, TooLarge
 from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite
-from vikingd.model import Committed, Once, Prepared
+from vikingd.model import Change, Committed, Once, Prepared
+from vikingd.store import identity
 from vikingd.store.backup import remove_leftovers
 from vikingd.store.check import Check
 from vikingd.store.faults import damaged, failing, told
+from vikingd.store.identity import History, Point
 from vikingd.store.lock import held
 from vikingd.store.reads import Reads
 from vikingd.store.reserve import Reserve
@@ -45,6 +49,9 @@ WHERE id IN (SELECT context_id FROM texts WHERE vector IS NOT NULL)
 """
 _DROP_VECTORS = "UPDATE texts SET vector = NULL, vector_revision = NULL WHERE vector NOTNULL"
 _ANY_VECTOR = "SELECT 1 FROM texts WHERE vector IS NOT NULL LIMIT 1"
+_BETWEEN_MARKS = 30.0  # seconds at least
+
+_log = logging.getLogger(__name__)
 
 
 class Store(Reads):
@@ -59,45 +66,93 @@ class Store(Reads):
         model: name of the model that makes the vectors; "none" for no model.
         dimension: numbers in a vector; None: that of the first vector.
         reembed: where the store has vectors of another model, drop them instead of refusing.
+        indexed: the point that the index beside it tells of.
+        accept_loss: take a store that went back as it is, instead of refusing.
+
+    Attributes:
+        went_back: what was accepted with `accept_loss`; "" where nothing was lost.
 
     Raises:
+        StoreDamaged: when the database is missing or older than it was, see `identity`.
         StoreInUse: when another `Store` has it open, in this process or another one.
         StoreMismatch: when its vectors or its schema do not fit.
         StoreFailed: when SQLite can't open it.
     """
 
     def __init__(
-        self, path: Path, *, model: str, dimension: int | None, reembed: bool = False
+        self,
+        path: Path,
+        *,
+        model: str,
+        dimension: int | None,
+        reembed: bool = False,
+        indexed: Point | None = None,
+        accept_loss: bool = False,
     ) -> None:
         database = path / DATABASE
         super().__init__(database)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path = path
+        self.went_back = ""
+        self._marking = threading.Lock()
         with failing(_NOT_OPENED, database), ExitStack() as stack:
             stack.enter_context(held(path))
             check_restored(path)
             remove_leftovers(path)
+            known = _history(database)
+            if known is not None:
+                mark = identity.read_mark(path)
+                self._accept(accept_loss, lambda: known.check(path, mark, indexed))
+            else:
+                self._accept(accept_loss, lambda: identity.check_new(path))
             reserve = Reserve(path)
             try:
-                self._open(model, dimension, reserve, stack, reembed=reembed)
+                self._open(model, dimension, reserve, stack, known, reembed=reembed)
             except sqlite3.Error as error:
                 if not (reserve.is_held and isinstance(told("", error, database), DiskFull)):
                     raise
                 reserve.release()
-                self._open(model, dimension, reserve, stack, reembed=reembed)
+                self._open(model, dimension, reserve, stack, known, reembed=reembed)
+            if self.went_back:
+                identity.forget_index(path)
+            self._mark()
             self._resources = stack.pop_all()
 
     def _open(
-        self, model: str, dimension: int | None, reserve: Reserve, stack: ExitStack, *,
-        reembed: bool,
+        self, model: str, dimension: int | None, reserve: Reserve, stack: ExitStack,
+        known: History | None, *, reembed: bool,
     ) -> None:  # fmt: skip
         db = self._db = connect(self._database)
         stack.callback(db.close)
         migrate(db)
         revision, dimension, is_clean = _adopt(db, model, dimension, reembed=reembed)
+        self._history = self._with_new_epoch(known)
         self._writer = Writer(
             db, revision=revision, dimension=dimension, reserve=reserve, explain=self._told
         )
         self._check = None if is_clean else Check(self._database, self._note)
+
+    def _with_new_epoch(self, known: History | None) -> History:
+        """The history from now on; on a full disk the last epoch goes on."""
+        try:
+            with transaction(self._db):
+                return identity.begin_epoch(self._db, known)
+        except sqlite3.Error as error:
+            is_full = isinstance(told("", error, self._database), DiskFull)
+            if known is None or not known.epochs or not is_full:
+                raise
+            _log.warning("the disk is full: the last epoch of the store goes on")
+            return known
+
+    def _accept(self, accept_loss: bool, check: Callable[[], None]) -> None:
+        """Lets a check pass that fails, where the loss is accepted."""
+        try:
+            check()
+        except StoreDamaged as error:
+            if not accept_loss:
+                raise
+            self.went_back = str(error)
+            _log.warning("data loss accepted: %s", error)
 
     def _told(self, what: str, error: BaseException) -> BaseException:
         """The error that a caller is told of; damage ends all writes."""
@@ -108,6 +163,24 @@ class Store(Reads):
 
     def _note(self, damage: StoreDamaged) -> None:
         self._writer.refuse(damage)
+
+    @property
+    def point(self) -> Point:
+        """The last commit, and the history that it belongs to."""
+        return self._history._replace(revision=self._writer.revision).point
+
+    def why_not(self, point: Point) -> str:
+        """Why an index that was written at a point is not one of this store; "" if it is."""
+        return self._history._replace(revision=self._writer.revision).why_not(point)
+
+    def _mark(self) -> None:
+        """Writes the mark; without one that is newer the next start knows of less."""
+        with self._marking:
+            self._marked = time.monotonic()
+            try:
+                identity.write_mark(self._path, self.point)
+            except OSError as error:
+                _log.warning("the mark of the store could not be written: %s", error)
 
     @property
     def revision(self) -> int:
@@ -136,7 +209,13 @@ class Store(Reads):
         commit are done, while the next one may be written already. When it
         raises, the store takes no more writes and `failure` says why.
         """
-        self._writer.start(on_commit)
+
+        def marked(changes: list[Change], revision: int) -> None:
+            on_commit(changes, revision)
+            if time.monotonic() - self._marked > _BETWEEN_MARKS:
+                self._mark()
+
+        self._writer.start(marked)
         if self._check is not None:
             self._check.start()
 
@@ -262,6 +341,7 @@ class Store(Reads):
                 (up_to_revision,),
             ),
         )
+        self._mark()
 
     def set_meta(self, key: str, value: bytes) -> None:
         """Stores a value under a key that does not begin with "store."; no revision."""
@@ -272,6 +352,8 @@ class Store(Reads):
         if self._check is not None:
             self._check.stop()
         self._writer.close()
+        if not self._closed:
+            self._mark()
         self._close_idle()
         self._resources.close()  # the last connection of all writes the log into the database
 
@@ -280,6 +362,21 @@ def _size(context: Prepared | Masked) -> int:
     if isinstance(context, Masked):
         return 1 + len(context.cut or ()) + len(context.draft.content) // CHARACTERS
     return 1 + len(context.texts) + sum(len(text.text) for text in context.texts) // CHARACTERS
+
+
+def _history(database: Path) -> History | None:
+    """The history of a database; None where there is none, or one without a store.
+
+    Read-only: SQLite deletes a log that does not fit, which may be that of the right database.
+    """
+    if not database.exists() or database.stat().st_size == 0:
+        return None
+    with closing(connect(database, read_only=True)) as db:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        try:
+            return identity.history_of(db) if version else None
+        except (ValueError, TypeError) as error:
+            raise damaged("its history cannot be read") from error
 
 
 def _adopt(

@@ -225,6 +225,7 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             compacting=index.compacting,
             bytes_on_disk=index.bytes_on_disk,
             problem=index.problem,
+            rebuilt=index.rebuilt,
             compaction_seconds=_distribution(metrics.compaction()),
         ),
     )

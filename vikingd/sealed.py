@@ -1,0 +1,45 @@
+"""Small files that tell when they are damaged, and that a power cut leaves old or new."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+
+
+def seal(text: str) -> str:
+    """A text with a last line that holds its checksum."""
+    return f"{text}\ncrc32 {zlib.crc32(text.encode()):08x}\n"
+
+
+def unseal(sealed: str) -> str:
+    """Return the text that `seal` was given.
+
+    Raises:
+        ValueError: the checksum is missing or does not fit.
+    """
+    text, _, line = sealed.removesuffix("\n").rpartition("\n")
+    if sealed != seal(text) or not line:
+        raise ValueError("its checksum does not fit")
+    return text
+
+
+def replace_durably(path: Path, text: str) -> None:
+    """Puts a text in a file's place, on disk when this returns."""
+    scratch = path.with_name(f"{path.name}.tmp")
+    handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.rename(path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Waits until a file or directory is on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
