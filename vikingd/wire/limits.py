@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -59,7 +60,8 @@ BUDGETS: Final[Mapping[str, Budget]] = {  # the first two are the kernel's
 _NAMES = tuple(BUDGETS)
 
 
-class Most(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Most:
     """What a field may have within its message; None is no limit but that of the whole message.
 
     Attributes:
@@ -231,7 +233,8 @@ class Guard:
 
     def _named(self, path: list[list[int]]) -> tuple[str, FieldDescriptor]:
         """The path of a known field as in an error, and the field."""
-        names, below = [], self.descriptor
+        names: list[str] = []
+        below: Any = self.descriptor
         for number, index in path:
             field = below.fields_by_number[number]
             names.append(f"{field.name}[{index}]" if field.is_repeated else field.name)
