@@ -18,11 +18,10 @@ from vikingd.wire.calls import (
     revision_reached,
     vectors_there,
 )
+from vikingd.wire.limits import MAX_REASON_BYTES
 
 INLINE_SIZE = 16 << 10
 """Of a put; what is no larger is gone through on the event loop."""
-
-MAX_REASON_BYTES = 1024
 
 
 class Contexts(contexts_pb2_grpc.ContextsServicer):

@@ -28,6 +28,8 @@ MAX_BATCH = 1000
 MAX_FINDS = 256
 MAX_CHOICES = 100
 """Values of an enum in one field, repeats included."""
+MAX_FILTER_BYTES = 256 << 10
+"""Of all filters of a request."""
 MAX_MESSAGES = 1000
 MAX_ITEMS = 1000
 MAX_IDS = 1000
@@ -55,7 +57,7 @@ BUDGETS: Final[Mapping[str, Budget]] = {  # the first two are the kernel's
     "unknown": Budget(65_536, "fields that this daemon does not know"),
     "passages": Budget(8192, "passages"),
     "values": Budget(32_768, "values in metadata and filters"),
-    "filters": Budget(256 << 10, "bytes of filters"),
+    "filters": Budget(MAX_FILTER_BYTES, "bytes of filters"),
 }
 _NAMES = tuple(BUDGETS)
 

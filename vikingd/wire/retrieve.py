@@ -29,6 +29,7 @@ from vikingd.query import (
 )
 from vikingd.wire import decode
 from vikingd.wire.encode import add_timings
+from vikingd.wire.limits import MAX_CHOICES
 
 _TEXT = frozenset((Include.TEXT,))
 
@@ -183,7 +184,7 @@ def _weight(value: float, field: str) -> float:
 
 
 def _include(numbers: Sequence[int]) -> frozenset[Include]:
-    decode.check_most(len(numbers), decode.MAX_CHOICES, "include")
+    decode.check_most(len(numbers), MAX_CHOICES, "include")
     for i, number in enumerate(numbers):
         if number not in tuple(Include):
             raise InvalidField(f"include[{i}]", f"{number} is nothing that an item can bring")

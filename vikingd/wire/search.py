@@ -28,9 +28,9 @@ from vikingd.retrieve.search import find_of, merged, planned_for, rerank_of
 from vikingd.wire import decode, encode
 from vikingd.wire.calls import Deadline, Threads
 from vikingd.wire.embedding import vector_or_note
+from vikingd.wire.limits import MAX_MESSAGES
 from vikingd.wire.thinking import answers
 
-MAX_MESSAGES = 1000
 _ROLES = ("user", "assistant", "system", "tool")
 _PLAN_SHARE = 0.5  # of the time left: what the planner may take
 
