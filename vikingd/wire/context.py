@@ -18,10 +18,9 @@ from vikingd.pb import retrieval_pb2
 from vikingd.retrieve.context import ItemRef
 from vikingd.room import MESSAGE, Room, size_of
 from vikingd.wire.encode import add_timings
+from vikingd.wire.limits import MAX_ITEMS, MAX_SEPARATOR
 
 _T = TypeVar("_T")
-MAX_ITEMS = 1000
-MAX_SEPARATOR = 64
 _SOURCES = ("items", "uris", "find", "retrieve")
 _CITATIONS = {0: Citation.NUMBERED, 1: Citation.NONE, 2: Citation.NUMBERED, 3: Citation.URI}
 _ORDERS = {0: Order.SCORE, 1: Order.SCORE, 2: Order.TREE}

@@ -17,9 +17,8 @@ from vikingd.wire.calls import (
     revision_reached,
     vectors_there,
 )
+from vikingd.wire.limits import MAX_REASON_BYTES
 from vikingd.wire.preparing import Preparing
-
-MAX_REASON_BYTES = 1024
 
 
 class Contexts(contexts_pb2_grpc.ContextsServicer):

@@ -32,16 +32,15 @@ from vikingd.model import (
 )
 from vikingd.pb import contexts_pb2, retrieval_pb2
 from vikingd.query import SearchMode
+from vikingd.wire.limits import (
+    MAX_BATCH,
+    MAX_CHOICES,
+    MAX_FILTER_BYTES,
+    MAX_FINDS,
+    MAX_QUERY_BYTES,
+)
 
-MAX_QUERY_BYTES = 16 << 10
 MAX_DIRECTORIES = 65_536
-MAX_BATCH = 1000
-MAX_FINDS = 256
-MAX_FILTER_BYTES = 256 << 10
-"""Of all filters of a request: they are gone through on the event loop."""
-
-MAX_CHOICES = 100
-"""Values of an enum in one field, repeats included."""
 DEFAULT_PAGE = 1000
 MAX_PAGE = 10_000
 

@@ -30,7 +30,7 @@ _LENGTH_DELIMITED = 2  # wire type
 _LOOKED_AT = 100_000  # fields of a message that does not parse: millions would take seconds
 
 # glibc keeps what was freed, in an arena for each thread, and gives back only its end by itself.
-_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+_trim: Callable[[int], Any] = getattr(ctypes.CDLL(None), "malloc_trim", int)  # int: nothing
 
 
 class Intake:
@@ -70,7 +70,7 @@ class Intake:
 
     def let_go(self, size: int) -> None:
         """Has the memory of a message of this size given back to the system, if it was large."""
-        if size > INLINE_BYTES and not self._will_trim and _trim is not None:
+        if size > INLINE_BYTES and not self._will_trim:
             self._will_trim = True
             asyncio.get_running_loop().call_later(_TRIM_AFTER, self._let_go)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ MAX_BATCH = 1000
 MAX_FINDS = 256
 MAX_CHOICES = 100
 """Values of an enum in one field, repeats included."""
+MAX_FILTER_BYTES = 256 << 10
+"""Of all filters of a request."""
 MAX_MESSAGES = 1000
 MAX_ITEMS = 1000
 MAX_IDS = 1000
@@ -54,12 +57,13 @@ BUDGETS: Final[Mapping[str, Budget]] = {  # the first two are the kernel's
     "unknown": Budget(65_536, "fields that this daemon does not know"),
     "passages": Budget(8192, "passages"),
     "values": Budget(32_768, "values in metadata and filters"),
-    "filters": Budget(256 << 10, "bytes of filters"),
+    "filters": Budget(MAX_FILTER_BYTES, "bytes of filters"),
 }
 _NAMES = tuple(BUDGETS)
 
 
-class Most(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Most:
     """What a field may have within its message; None is no limit but that of the whole message.
 
     Attributes:

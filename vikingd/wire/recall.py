@@ -41,11 +41,11 @@ from vikingd.retrieve.forget import ForgetQuery
 from vikingd.room import MESSAGE, Room
 from vikingd.wire import decode
 from vikingd.wire.encode import add_timings, timestamp
+from vikingd.wire.limits import MAX_CHOICES, MAX_IDS
 from vikingd.wire.retrieve import fusion_of
 
 MAX_TOKENS = 1_000_000
 MAX_TOP_K = 500
-MAX_IDS = 1000
 MAX_BY = 1_000_000
 MIN_HALF_LIFE, MAX_HALF_LIFE = 0.001, 1e6
 JOURNAL = "journal"
@@ -310,7 +310,7 @@ def _memory(memory: Memory) -> memories_pb2.Memory:
 
 
 def _without(paths: Sequence[int]) -> frozenset[RecallPath]:
-    decode.check_most(len(paths), decode.MAX_CHOICES, "without")
+    decode.check_most(len(paths), MAX_CHOICES, "without")
     for i, path in enumerate(paths):
         if path not in tuple(RecallPath):
             raise InvalidField(f"without[{i}]", f"{path} is not a path")

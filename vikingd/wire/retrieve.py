@@ -31,6 +31,7 @@ from vikingd.query import (
 from vikingd.room import UNBOUNDED, Room
 from vikingd.wire import decode
 from vikingd.wire.encode import add_timings
+from vikingd.wire.limits import MAX_CHOICES
 
 _AT_ONCE = 16  # contexts whose metadata are read
 _TEXT = frozenset((Include.TEXT,))
@@ -216,7 +217,7 @@ def _weight(value: float, field: str) -> float:
 
 
 def _include(numbers: Sequence[int]) -> frozenset[Include]:
-    decode.check_most(len(numbers), decode.MAX_CHOICES, "include")
+    decode.check_most(len(numbers), MAX_CHOICES, "include")
     for i, number in enumerate(numbers):
         if number not in tuple(Include):
             raise InvalidField(f"include[{i}]", f"{number} is nothing that an item can bring")

@@ -28,10 +28,10 @@ from vikingd.room import cut_notes
 from vikingd.wire import decode, encode
 from vikingd.wire.calls import Deadline, Threads
 from vikingd.wire.embedding import vector_or_note
+from vikingd.wire.limits import MAX_MESSAGES
 from vikingd.wire.queues import Runner
 from vikingd.wire.thinking import answers
 
-MAX_MESSAGES = 1000
 _ROLES = ("user", "assistant", "system", "tool")
 _PLAN_SHARE = 0.5  # of the time left: what the planner may take
 
