@@ -296,7 +296,7 @@ def test_a_large_subtree_is_removed_in_parts(address: str, ctl_on: Any) -> None:
             client.move(TOP, f"{TOP}2")
         with pytest.raises(ClientTooLarge):
             client.delete(TOP)
-        code, out, _ = ctl_on(address, "rm", "--yes", TOP)
+        code, out, _ = ctl_on(address, "rm", "-r", "--yes", TOP)
         assert code == 0
         assert "removed 27," in out
         assert [context.uri for context in client.list("viking://resources")] == []

@@ -396,6 +396,7 @@ def test_the_readme_names_metrics_that_there_are() -> None:
     named = set(re.findall(r"`(vikingd_\w+)`", readme))
     metrics = Metrics()
     metrics.follow(lambda: 0, lambda: (0, 0))
+    metrics.follow_queues(lambda: {"heavy": (0, 0)})
     there = {f.name + ("_total" if f.type == "counter" else "") for f in metrics.collect()}
     assert len(named) >= 3
     assert named <= there

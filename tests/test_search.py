@@ -337,7 +337,7 @@ def test_a_session_of_more_than_1000_messages_is_refused(daemon: Daemon) -> None
         search = RetrievalStub(channel).Search
         with pytest.raises(grpc.RpcError) as refused:
             search(retrieval_pb2.SearchRequest(query="tea", session=session))
-        assert "session.messages: has 1001 entries" in str(refused.value)
+        assert "session.messages: has more than 1,000 entries" in str(refused.value)
         del session.messages[0]
         assert search(retrieval_pb2.SearchRequest(query="tea", session=session)).query_results
 

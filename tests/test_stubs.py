@@ -29,7 +29,11 @@ def test_a_fresh_generation_is_identical() -> None:
 
 @pytest.mark.parametrize(
     ("message", "field", "limit"),
-    [(*name.split("."), most.entries) for name, most in TABLE.items() if most.entries is not None]
+    [
+        (*name.split("."), most.entries)
+        for name, most in TABLE.items()
+        if most.entries is not None and not name.startswith("google.")
+    ]
     + [
         ("FindRequest", "where", MAX_CLAUSES),
         ("ContextInput", "passages", BUDGETS["passages"].most),

@@ -375,7 +375,7 @@ def test_a_put_that_is_not_left_to_a_thread_takes_little_time(start: str, unit: 
     most = bisect_right(range(20_000), INLINE_SIZE, key=lambda n: decode.put_size(request(n))) - 1
     before = time.process_time()
     Slices(request(most), None, Mock()).do_slice()
-    assert time.process_time() - before < 0.2
+    assert time.process_time() - before < 0.5
 
 
 def test_an_ordinary_text_of_some_pages_does_not_queue_with_large_ones() -> None:

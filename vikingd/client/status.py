@@ -85,6 +85,7 @@ class IndexStats:
     bytes_on_disk: int
     problem: str
     compaction_seconds: Distribution
+    rebuilt: str
 
 
 @dataclass(frozen=True, slots=True)
