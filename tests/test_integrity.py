@@ -138,8 +138,8 @@ def test_an_older_copy_of_the_database_is_told(tmp_path: Path, evidence: str) ->
     assert accepted(path) == [1, 2]
 
 
-def test_an_older_copy_that_got_more_revisions_has_another_history(tmp_path: Path) -> None:
-    """However high its revision: an index of what is lost is not taken for one of it."""
+def with_another_history(tmp_path: Path) -> Path:
+    """A store in whose place an older copy stands that got more revisions than it had."""
     path = tmp_path / "store"
     made(path, 1)
     copy = copied(path, tmp_path / "copy")
@@ -148,6 +148,12 @@ def test_an_older_copy_that_got_more_revisions_has_another_history(tmp_path: Pat
         for number in range(10, 20):
             put(engine, number)
     put_back(copy, path)
+    return path
+
+
+def test_an_older_copy_that_got_more_revisions_has_another_history(tmp_path: Path) -> None:
+    """However high its revision: an index of what is lost is not taken for one of it."""
+    path = with_another_history(tmp_path)
     assert "another history" in refused(path)
     (path / "mark").unlink()
     assert "another history" in refused(path)
@@ -156,14 +162,7 @@ def test_an_older_copy_that_got_more_revisions_has_another_history(tmp_path: Pat
 
 def test_an_index_of_another_history_is_made_anew_by_a_reader(tmp_path: Path) -> None:
     """It has no mark to tell it more, and answers from the store."""
-    path = tmp_path / "store"
-    made(path, 1)
-    copy = copied(path, tmp_path / "copy")
-    made(path, 2, 3)
-    with closing(Engine(settings(copy))) as engine:
-        for number in range(10, 20):
-            put(engine, number)
-    put_back(copy, path)
+    path = with_another_history(tmp_path)
     (path / "mark").unlink()
     with closing(Engine(settings(path, reader=True))) as engine:
         assert numbers(engine) == [1, *range(10, 20)]
