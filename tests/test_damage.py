@@ -89,6 +89,35 @@ def test_a_row_that_cannot_be_decoded_is_named_to_a_writer(tmp_path: Path) -> No
         store.move(DOCS, "viking://resources/moved").result(timeout=10)
 
 
+CHANGED = {
+    "content": "replace(content, 'one', 'onf')", "overview": "'All  of it'", "title": "'Guidf'",
+    "abstract": "'Abstrbct'", "metadata": "'{\"a\":3}'", "time": "time + 1024",
+    "content_hash": "zeroblob(32)",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", CHANGED)
+def test_a_value_that_is_another_one_is_refused_and_can_be_written_anew(
+    tmp_path: Path, column: str
+) -> None:
+    """SQLite does not notice it, the checksum of its context does; all others go on."""
+    draft = Draft(GUIDE, content="one\ntwo\n", overview="All of it", title="Guide",
+                  abstract="Abstract", metadata={"a": 1}, time=7_000_000)  # fmt: skip
+    with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
+        engine.put([prepare(draft), prepare(Draft(f"{DOCS}/other.md", content="sound"))]).result()
+        assert engine.verify().ok
+    edited(tmp_path, f"UPDATE contexts SET {column} = {CHANGED[column]} WHERE uri = '{GUIDE}'")
+    with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
+        with pytest.raises(StoreDamaged, match=rf"{GUIDE} .*delete it and put it again"):
+            engine.store.get(GUIDE)
+        assert f"{GUIDE} is not as it was written" in engine.verify().problems
+        assert engine.store.get(f"{DOCS}/other.md").content == "sound"
+        engine.delete([GUIDE]).result()
+        engine.put([prepare(draft)]).result()
+        assert engine.store.get(GUIDE).content == draft.content
+        assert engine.verify().ok
+
+
 def test_a_text_that_no_read_asked_for_is_not_damage(tmp_path: Path) -> None:
     """An error of the code's own stays what it is where all rows are sound."""
     with opened(tmp_path) as store:

@@ -183,3 +183,22 @@ def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
     (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
     done = subprocess.run(warm.BESIDE, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_value_makes_a_line_of_the_log_long() -> None:
+    """Neither of our own logger nor of a library's, nor the traceback of an error."""
+    code = (
+        "import logging, structlog\n"
+        "from vikingd.server import _configure_logs\n"
+        "_configure_logs('info')\n"
+        "long = 'x' * 1_000_000\n"
+        "structlog.stdlib.get_logger('vikingd.wire').info(long, value=long, of=[long])\n"
+        "logging.getLogger('library').warning('%s', long)\n"
+        "try: raise ValueError(long)\n"
+        "except ValueError: logging.getLogger('library').exception('failed')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 3
+    assert all("xxx" in line for line in lines)
+    assert max(map(len, lines)) < 10_000

@@ -53,6 +53,7 @@ _ATTEMPTS = 10  # of a reader that starts to take what its writer may just be re
 _PAUSE = 0.05  # seconds before the next one
 _MEETINGS = 5000  # looks whether index and store stand at the same revision
 _PAUSE_TO_MEET = 0.002  # seconds between two of them
+_NAMED = 100  # damaged contexts that a report names
 
 _log = logging.getLogger(__name__)
 
@@ -539,7 +540,7 @@ class Engine:
         return (queries.hits, queries.misses) if queries is not None else (0, 0)
 
     def verify(self) -> VerifyReport:
-        """Compares index and store, row by row, at one revision.
+        """Compares index and store, row by row, at one revision, and contexts with their checksums.
 
         Raises:
             RevisionNotReached: commits came so fast that the two never stood at the same one.
@@ -550,9 +551,12 @@ class Engine:
                 if stored is not None:
                     comparison = Comparison(snapshot)
                     comparison.run(*stored)
+                    problems = comparison.problems + [
+                        f"{uri} is not as it was written" for uri in self.store.altered(_NAMED)
+                    ]
                     return VerifyReport(
-                        not comparison.problems, comparison.contexts, comparison.texts,
-                        comparison.vectors, tuple(comparison.problems), snapshot.revision,
+                        not problems, comparison.contexts, comparison.texts,
+                        comparison.vectors, tuple(problems), snapshot.revision,
                     )  # fmt: skip
             time.sleep(_PAUSE_TO_MEET)
         raise RevisionNotReached(

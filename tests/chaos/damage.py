@@ -3,9 +3,9 @@
 A damaged copy of a store has to answer just as the model says, or to refuse: the start with exit
 code 1 and one line, or the call with a status that says so. Three outcomes are counted apart:
 
-- undetectable value: SQLite has no checksums, so a byte that changed within a stored value is
-  not seen. Proof: `PRAGMA quick_check` finds nothing, and what was found differs from the model in
-  that value alone.
+- undetectable value: SQLite has no checksums of pages, and that of a context does not cover all
+  that belongs to it. Proof: `PRAGMA quick_check` finds nothing, and what was found differs from the
+  model in one value alone.
 - undetectable tail: the newest commits are cut off the log. Proof: what is found is just what stood
   at an earlier revision, and that is not below the revision of the index's base.
 - told by verify: the same, but index and store disagree, and Verify says so.

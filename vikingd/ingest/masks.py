@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 from vikingd import uri as uris
 from vikingd.errors import InvalidField
 from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import check_passages, prepare
+from vikingd.ingest.written import as_put
 from vikingd.model import Context, ContextType, Draft, Passage, Prepared
 
 FIELDS = ("title", "abstract", "overview", "content", "passages", "metadata", "vector", "time")
@@ -95,25 +95,6 @@ class Masked:
         if cut is None or stored.is_directory:
             return prepare(whole)
         return replace(prepare(replace(whole, passages=cut)), content_hash=whole.content_hash())
-
-
-def as_put(stored: Context) -> Draft:
-    """The draft of which a context came, without vectors and memories.
-
-    Its writer may have left abstract, passages and time to the daemon: the hash tells.
-    """
-    passages = [replace(passage, entry=None) for passage in stored.passages] or None
-    draft = Draft(
-        stored.uri, stored.is_directory, stored.abstract, stored.overview, stored.content,
-        stored.title, stored.metadata, passages, time=stored.time,
-    )  # fmt: skip
-    abstracts = dict.fromkeys(("", stored.abstract))
-    cuts = (None,) if passages is None else (None, passages)
-    for abstract, cut, time in product(abstracts, cuts, (None, stored.time)):
-        given = replace(draft, abstract=abstract, passages=cut, time=time)
-        if given.content_hash() == stored.content_hash:
-            return given
-    return draft
 
 
 def _named(draft: Draft) -> frozenset[str]:

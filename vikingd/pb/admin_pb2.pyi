@@ -562,8 +562,8 @@ Global___StatsResponse: _TypeAlias = StatsResponse  # noqa: Y015
 
 @_typing.final
 class VerifyRequest(_message.Message):
-    """Compares the index with the store, all of it, at one revision. REVISION_NOT_REACHED: writes come so
-    fast that the two never stood at the same one.
+    """Compares the index with the store, all of it, at one revision, and each context with the checksum that
+    it was written with. REVISION_NOT_REACHED: writes come so fast that the two never stood at the same one.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -103,7 +103,7 @@ class ContextsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Get(self, request, context):
-        """Reads one context whole.
+        """Reads one context whole. STORE_DAMAGED: it is not as it was written.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

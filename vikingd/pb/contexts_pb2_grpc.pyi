@@ -40,7 +40,7 @@ class ContextsStub:
     Move: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.MoveRequest, _contexts_pb2.MoveResponse]
     """Moves or renames a context with all below it."""
     Get: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.GetRequest, _contexts_pb2.GetResponse]
-    """Reads one context whole."""
+    """Reads one context whole. STORE_DAMAGED: it is not as it was written."""
     List: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.ListRequest, _contexts_pb2.ListResponse]
     """Lists a directory."""
     Tree: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.TreeRequest, _contexts_pb2.TreeResponse]
@@ -62,7 +62,7 @@ class ContextsAsyncStub(ContextsStub):
     Move: _aio.UnaryUnaryMultiCallable[_contexts_pb2.MoveRequest, _contexts_pb2.MoveResponse]  # type: ignore[assignment]
     """Moves or renames a context with all below it."""
     Get: _aio.UnaryUnaryMultiCallable[_contexts_pb2.GetRequest, _contexts_pb2.GetResponse]  # type: ignore[assignment]
-    """Reads one context whole."""
+    """Reads one context whole. STORE_DAMAGED: it is not as it was written."""
     List: _aio.UnaryUnaryMultiCallable[_contexts_pb2.ListRequest, _contexts_pb2.ListResponse]  # type: ignore[assignment]
     """Lists a directory."""
     Tree: _aio.UnaryUnaryMultiCallable[_contexts_pb2.TreeRequest, _contexts_pb2.TreeResponse]  # type: ignore[assignment]
@@ -105,7 +105,7 @@ class ContextsServicer(metaclass=_abc_1.ABCMeta):
         request: _contexts_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_contexts_pb2.GetResponse, _abc.Awaitable[_contexts_pb2.GetResponse]]:
-        """Reads one context whole."""
+        """Reads one context whole. STORE_DAMAGED: it is not as it was written."""
 
     @_abc_1.abstractmethod
     def List(

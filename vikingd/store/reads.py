@@ -8,12 +8,13 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping, StoreDamaged
+from vikingd.ingest.written import is_as_written
 from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.model import (
     AllLinks,
@@ -28,7 +29,7 @@ from vikingd.model import (
     Upsert,
 )
 from vikingd.store.backup import Backup, copied
-from vikingd.store.faults import failing
+from vikingd.store.faults import REMEDY, failing
 from vikingd.store.rows import (
     check_vector,
     links,
@@ -210,9 +211,23 @@ class Reads:
 
         Raises:
             NotFound: when it does not exist.
+            StoreDamaged: when it is not as it was written.
         """
         with self._snapshot() as db:
-            return read_context(db, uri)
+            context = read_context(db, uri)
+        if not is_as_written(context):  # others are sound: writes go on
+            raise StoreDamaged(
+                f"{uri} is damaged: it has not the checksum that it was written with; delete it "
+                f"and put it again, or {REMEDY}"
+            )
+        return context
+
+    def altered(self, most: int) -> list[str]:
+        """The URIs of the first contexts that are not as they were written, at most so many."""
+        with self._snapshot() as db:
+            rows = db.execute("SELECT uri FROM contexts WHERE tenant = 'default' ORDER BY uri")
+            found = (uri for (uri,) in rows if not is_as_written(read_context(db, uri)))
+            return list(islice(found, most))
 
     def metadata(self, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """The metadata of contexts by URI, of those that are there."""

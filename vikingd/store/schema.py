@@ -12,9 +12,6 @@ from vikingd.errors import StoreMismatch
 from vikingd.store.faults import damaged
 
 DATABASE = "store.sqlite3"
-"""The name of the database in a store's directory."""
-
-DATABASE = "store.sqlite3"
 """Name of the file in the directory of a store."""
 
 # The wide columns stand last, so that the narrow ones are read without their overflow pages.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from vikingd.errors import InvalidField, Overloaded, VikingError
+from vikingd.heap import trim
 from vikingd.wire.limits import DAMAGED, Guard, guards
 
 INLINE_BYTES = 64 << 10
@@ -28,9 +28,6 @@ _RETRY_AFTER = 0.5  # seconds
 _TRIM_AFTER = 2.0  # seconds after a large message: one trim does for all that end meanwhile
 _LENGTH_DELIMITED = 2  # wire type
 _LOOKED_AT = 100_000  # fields of a message that does not parse: millions would take seconds
-
-# glibc keeps what was freed, in an arena for each thread, and gives back only its end by itself.
-_trim: Callable[[int], Any] = getattr(ctypes.CDLL(None), "malloc_trim", int)  # int: nothing
 
 
 class Intake:
@@ -77,16 +74,11 @@ class Intake:
     def _let_go(self) -> None:
         self._will_trim = False
         with suppress(RuntimeError):  # the thread has ended
-            self._thread.submit(_give_back)
+            self._thread.submit(trim)
 
     def close(self) -> None:
         """Ends the thread; what runs there is not waited for."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _give_back() -> None:
-    if _trim is not None:
-        _trim(0)
 
 
 def _taken(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Message | InvalidField:

@@ -18,7 +18,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from vikingd import pace
 from vikingd.errors import DeadlinePassed, Overloaded
-from vikingd.heap import give_back
+from vikingd.heap import collect_and_trim
 from vikingd.priority import let_finds_go_first
 
 _P = ParamSpec("_P")
@@ -362,7 +362,7 @@ class Queues:
         )  # fmt: skip
         self.heavy = Lane(
             "heavy", slots=_HEAVY_SLOTS, of_caller=_HEAVY_SLOTS // _SHARE, at_once=HEAVY_THREADS,
-            waiting=_HEAVY_WAITING, initializer=let_finds_go_first, on_idle=give_back,
+            waiting=_HEAVY_WAITING, initializer=let_finds_go_first, on_idle=collect_and_trim,
         )  # fmt: skip
 
     @asynccontextmanager
