@@ -147,3 +147,18 @@ def test_a_bad_request_names_its_field(
     with pytest.raises(ClientError) as caught:
         filled.build_context(**request_)
     assert [violation.field for violation in caught.value.field_violations] == [field]
+
+
+def test_sources_are_bounded_before_they_are_read(filled: MessageClient) -> None:
+    """A few bytes of names do not make the daemon read all that it has; parts are to be had."""
+    words = ("word " * 12 + "\n") * 17_000
+    uris = [f"{TOP}/large{i}.txt" for i in range(16)]
+    for uri in uris:
+        filled.put([Draft(uri, content=words, passages=[Passage("", 0, 60)])])
+    with pytest.raises(ClientError, match="14,680,064 bytes") as caught:
+        filled.build_context(uris=uris, max_tokens=1000)
+    assert (caught.value.code.name, caught.value.reason) == ("FAILED_PRECONDITION", "TOO_LARGE")
+    reply = filled.build_context(uris=uris[:3], max_tokens=1000)
+    assert reply.citations
+    items = [(uri, 1, 1.0) for uri in uris]
+    assert filled.build_context(items=items, max_tokens=1000).citations

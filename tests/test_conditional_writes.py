@@ -29,8 +29,8 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.ingest.masks import FIELDS, Masked
-from vikingd.ingest.written import as_put
 from vikingd.ingest.prepare import prepare
+from vikingd.ingest.written import as_put
 from vikingd.model import Committed, Context, Entry, Once, Passage, PutOutcome
 from vikingd.pb import contexts_pb2, memories_pb2
 from vikingd.store import Store

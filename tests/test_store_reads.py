@@ -16,6 +16,7 @@ from store_helpers import DOCS, GUIDE, ONE, TWO, Mirror, file, opened, put, scan
 
 from vikingd.errors import Corrupt, InvalidField, NotFound, StoreFailed, StoreInUse, StoreMismatch
 from vikingd.model import Context, Filled, Passage, Remove
+from vikingd.room import UNBOUNDED, Room
 from vikingd.store import Store, StoreCounts, page_token, schema
 from vikingd.uri import ROOT
 
@@ -54,7 +55,7 @@ def test_passages_of_a_long_file_are_read_in_one_reading(store: Store) -> None:
     guide, memories = f"{DOCS}/a.md", "viking://user/memories/a.md"
     put(store, *(file(uri, " ".join(words), passages=cut) for uri in (guide, memories)))
     began = time.process_time()
-    passages = store.passages_of([guide])
+    passages = store.passages_of({guide: range(1, 4001)}, Room(UNBOUNDED))
     entries = store.memories_below("viking://user/memories")
     assert time.process_time() - began < 1
     assert [text for _, _, _, text in passages.values()] == words[::25]

@@ -176,7 +176,7 @@ class Metrics(Collector):
         self._backlog, self._query_cache = backlog, query_cache
 
     def follow_queues(self, queues: Callable[[], dict[str, tuple[int, int]]]) -> None:
-        """Shows to Prometheus (calls that wait, calls that were refused) of each queue by name."""
+        """Shows (calls that wait, calls that were refused) of each queue by name."""
         self._queues = queues
 
     # Reading
@@ -188,6 +188,10 @@ class Metrics(Collector):
                 rpc: CallFigures(figures.codes.copy(), figures.seconds.copy())
                 for rpc, figures in sorted(self._calls.items())
             }
+
+    def queues(self) -> dict[str, tuple[int, int]]:
+        """(calls that wait, calls that were refused) of each queue by name."""
+        return self._queues() if self._queues is not None else {}
 
     def answers(self) -> dict[str, AnswerFigures]:
         """The answers of each RPC that gave some, by its name."""
@@ -296,8 +300,7 @@ class Metrics(Collector):
             hits, misses = self._query_cache()
             yield _counter("vikingd_query_cache_hits", "Queries from the cache.", (), {(): hits})
             yield _counter("vikingd_query_cache_misses", "Queries embedded.", (), {(): misses})
-        if self._queues is not None:
-            queues = self._queues()
+        if queues := self.queues():
             waiting = GaugeMetricFamily(
                 "vikingd_queue_calls", "Calls that wait in a queue.", labels=("queue",)
             )

@@ -12,15 +12,16 @@ class Room:
     """What is left of a reply's bytes.
 
     Attributes:
+        most: bytes that there were.
         left: bytes; never below 0.
         left_out: results for which there was no room.
         shortened: texts for which there was not enough.
     """
 
-    __slots__ = ("left", "left_out", "shortened")
+    __slots__ = ("left", "left_out", "most", "shortened")
 
     def __init__(self, most: int) -> None:
-        self.left = most
+        self.most = self.left = most
         self.left_out = 0
         self.shortened = 0
 

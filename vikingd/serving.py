@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,8 +116,12 @@ def run(
     models = _models(settings, metrics)
     _open_tokenizers(settings)
     warm.compile_kernels(_log.info)
-    warm.load_find()
-    engine = Engine(_engine_settings(settings, reembed, reader, accept_loss), _log.info, metrics)
+    with ThreadPoolExecutor(1) as beside:  # the engine checks its files meanwhile
+        kernels = beside.submit(warm.load_find)
+        engine = Engine(
+            _engine_settings(settings, reembed, reader, accept_loss), _log.info, metrics
+        )
+        kernels.result()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.freeze()  # what is loaded stays: collections need not look at it again
     gc.set_threshold(*_GC_THRESHOLDS)

@@ -89,6 +89,15 @@ class IndexStats:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueStats:
+    """The calls that wait for a thread, and those that were refused since the start."""
+
+    queue: str
+    waiting: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """The daemon in numbers."""
 
@@ -111,6 +120,7 @@ class Stats:
     reranks: dict[str, int]
     models: tuple[ModelStats, ...]
     problem: str
+    queues: tuple[QueueStats, ...]
 
 
 @dataclass(frozen=True, slots=True)

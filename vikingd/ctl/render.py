@@ -199,7 +199,10 @@ def stats_table(stats: StatsResponse) -> Table:
                  + (", compacting" if index.compacting else ""),
         "compactions": f"{index.compaction_seconds.count:,}, {took(index.compaction_seconds)}"
                        if index.compaction_seconds.count else "",
+        "rebuilt": index.rebuilt,
         "problem": index.problem,
+        "queues": ", ".join(f"{queue.waiting:,} {queue.queue} calls wait, {queue.refused:,} were "
+                            "refused" for queue in stats.queues if queue.waiting or queue.refused),
         "calls": "\n".join(map(_calls_line, stats.calls)),
         "answers": "\n".join(line for answers in stats.answers for line in _answer_lines(answers)),
         "plans": _counts(stats.plans),

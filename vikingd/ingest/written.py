@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from vikingd.model import Context, Draft
+from vikingd.model import Context, Draft, Passage
 
 
 def as_put(stored: Context) -> Draft:
@@ -34,7 +34,7 @@ def _all_given(stored: Context) -> Draft:
 def _with_its_hash(stored: Context) -> Iterator[Draft]:
     draft = _all_given(stored)
     abstracts = dict.fromkeys(("", stored.abstract))
-    cuts = ([], None) if draft.passages is None else (None, draft.passages)
+    cuts: tuple[Sequence[Passage] | None, ...] = (None, draft.passages or [])
     for abstract, cut, time in product(abstracts, cuts, (None, stored.time)):
         given = replace(draft, abstract=abstract, passages=cut, time=time)
         if given.content_hash() == stored.content_hash:

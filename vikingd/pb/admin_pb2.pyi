@@ -411,6 +411,36 @@ class ModelStats(_message.Message):
 Global___ModelStats: _TypeAlias = ModelStats  # noqa: Y015
 
 @_typing.final
+class QueueStats(_message.Message):
+    """The calls of one weight that wait for a thread."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    """light or heavy."""
+    waiting: _builtins.int
+    """Calls that wait now."""
+    refused: _builtins.int
+    """Calls that were refused since the start because the queue was full."""
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+        waiting: _builtins.int = ...,
+        refused: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue", b"queue", "refused", b"refused", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueStats: _TypeAlias = QueueStats  # noqa: Y015
+
+@_typing.final
 class StatsResponse(_message.Message):
     """The daemon in numbers."""
 
@@ -475,6 +505,7 @@ class StatsResponse(_message.Message):
     RERANKS_FIELD_NUMBER: _builtins.int
     MODELS_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Its version."""
     revision: _builtins.int
@@ -529,6 +560,10 @@ class StatsResponse(_message.Message):
     def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelStats]:
         """The planner and the rerankers that were called."""
 
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueStats]:
+        """The queues of calls."""
+
     def __init__(
         self,
         *,
@@ -551,10 +586,11 @@ class StatsResponse(_message.Message):
         reranks: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         models: _abc.Iterable[Global___ModelStats] | None = ...,
         problem: _builtins.str = ...,
+        queues: _abc.Iterable[Global___QueueStats] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "index", b"index", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "calls", b"calls", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "models", b"models", "plans", b"plans", "problem", b"problem", "reader", b"reader", "relations", b"relations", "reranks", b"reranks", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "calls", b"calls", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "models", b"models", "plans", b"plans", "problem", b"problem", "queues", b"queues", "reader", b"reader", "relations", b"relations", "reranks", b"reranks", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

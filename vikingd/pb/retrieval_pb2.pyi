@@ -1779,7 +1779,9 @@ Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
 
 @_typing.final
 class BuildContextRequest(_message.Message):
-    """Results, URIs or a query into the text of a prompt, within a budget of tokens."""
+    """Results, URIs or a query into the text of a prompt, within a budget of tokens. TOO_LARGE: the texts of
+    the sources have more bytes than four replies may have; nothing larger is read.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

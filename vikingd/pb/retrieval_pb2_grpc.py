@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class RetrievalStub:
-    """Asking the tree.
+    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` says how much was left out.
     """
 
     def __init__(self, channel):
@@ -63,7 +64,8 @@ class RetrievalStub:
 
 
 class RetrievalServicer:
-    """Asking the tree.
+    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` says how much was left out.
     """
 
     def Find(self, request, context):
@@ -139,7 +141,8 @@ def add_RetrievalServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Retrieval:
-    """Asking the tree.
+    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` says how much was left out.
     """
 
     @staticmethod

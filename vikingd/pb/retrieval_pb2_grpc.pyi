@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RetrievalStub:
-    """Asking the tree."""
+    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` says how much was left out.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -48,7 +50,9 @@ class RetrievalStub:
 
 @_typing.type_check_only
 class RetrievalAsyncStub(RetrievalStub):
-    """Asking the tree."""
+    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` says how much was left out.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Find: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.FindRequest, _retrieval_pb2.FindResponse]  # type: ignore[assignment]
@@ -65,7 +69,9 @@ class RetrievalAsyncStub(RetrievalStub):
     """The text for a prompt, of what was found, within a budget of tokens."""
 
 class RetrievalServicer(metaclass=_abc_1.ABCMeta):
-    """Asking the tree."""
+    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` says how much was left out.
+    """
 
     @_abc_1.abstractmethod
     def Find(

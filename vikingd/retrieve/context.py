@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,7 @@ from vikingd.context.parts import Piece
 from vikingd.engine import Engine
 from vikingd.model import FindResult
 from vikingd.query import RetrieveResult
+from vikingd.room import Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,30 @@ def pieces_retrieved(result: RetrieveResult) -> list[Piece]:
     ]
 
 
-def context_of_pieces(engine: Engine, pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
-    """Builds a context of passages; summaries and whole contents are read from the store."""
-    return build(list(_with_summaries(engine, pieces)), plan)
+def context_of_pieces(
+    engine: Engine, pieces: Sequence[Piece], plan: Plan, room: Room
+) -> BuiltContext:
+    """Builds a context of passages; summaries and whole contents are read from the store.
+
+    Raises:
+        TooLarge: there is no room for all that would be read.
+    """
+    return build(list(_with_summaries(engine, pieces, room)), plan)
 
 
-def context_of_items(engine: Engine, items: Sequence[ItemRef], plan: Plan) -> BuiltContext:
-    """Builds a context of items by name; what is not there is dropped as gone."""
-    named = list(dict.fromkeys(item.uri for item in items if item.passage))
-    passages = engine.store.passages_of(named) if named else {}
+def context_of_items(
+    engine: Engine, items: Sequence[ItemRef], plan: Plan, room: Room
+) -> BuiltContext:
+    """Builds a context of items by name; what is not there is dropped as gone.
+
+    Raises:
+        TooLarge: there is no room for all that would be read.
+    """
+    named: defaultdict[str, set[int]] = defaultdict(set)
+    for item in items:
+        if item.passage:
+            named[item.uri].add(item.passage)
+    passages = engine.store.passages_of(named, room) if named else {}
     pieces = []
     for item in items:
         found = passages.get((item.uri, item.passage)) if item.passage else None
@@ -65,16 +82,17 @@ def context_of_items(engine: Engine, items: Sequence[ItemRef], plan: Plan) -> Bu
             pieces.append(Piece(item.uri, item.score, section, text, start, end))
         else:
             pieces.append(Piece(item.uri, item.score, gone=item.passage > 0))
-    return context_of_pieces(engine, pieces, plan)
+    return context_of_pieces(engine, pieces, plan, room)
 
 
-def _with_summaries(engine: Engine, pieces: Sequence[Piece]) -> Iterator[Piece]:
+def _with_summaries(engine: Engine, pieces: Sequence[Piece], room: Room) -> Iterator[Piece]:
     """The pieces with abstract, overview and, of whole ones, content; or gone, and without text."""
     summaries = engine.store.texts_of(
-        list({piece.uri for piece in pieces if piece.text}), with_content=False
+        list({piece.uri for piece in pieces if piece.text}), room, with_content=False
     )
     whole = engine.store.texts_of(
         list({piece.uri for piece in pieces if not piece.text and not piece.gone}),
+        room,
         with_content=True,
     )
     for piece in pieces:

@@ -6,14 +6,14 @@ import json
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping, StoreDamaged
+from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping, StoreDamaged, TooLarge
 from vikingd.ingest.written import is_as_written
 from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.model import (
@@ -28,6 +28,7 @@ from vikingd.model import (
     Remove,
     Upsert,
 )
+from vikingd.room import Room, size_of
 from vikingd.store.backup import Backup, copied
 from vikingd.store.faults import REMEDY, failing
 from vikingd.store.rows import (
@@ -128,6 +129,15 @@ def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
     if row is None:
         raise NotFound(uri)
     return row
+
+
+def _take(room: Room, *texts: str) -> None:
+    if not room.take(sum(map(size_of, texts))):
+        raise TooLarge(
+            f"these sources have more than {room.most:,} bytes of text, the limit of one call: ask "
+            "for fewer, or for passages of them",
+            limit=str(room.most),
+        )
 
 
 def _always(_: Context) -> bool:
@@ -240,9 +250,14 @@ class Reads:
             return {uri: metadata_of(metadata, uri) for uri, metadata in rows}
 
     def texts_of(
-        self, uris: Sequence[str], *, with_content: bool
+        self, uris: Sequence[str], room: Room, *, with_content: bool
     ) -> dict[str, tuple[str, str, str]]:
-        """(abstract, overview, content) of contexts by URI, of those that are there."""
+        """(abstract, overview, content) of contexts by URI, of those that are there.
+
+        Raises:
+            TooLarge: there is no room for all of them.
+        """
+        found: dict[str, tuple[str, str, str]] = {}
         content = "content" if with_content else "''"
         with self._snapshot() as db:
             rows = db.execute(
@@ -250,25 +265,37 @@ class Reads:
                 "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
                 (json.dumps(uris),),
             )
-            return {uri: (abstract, overview, text) for uri, abstract, overview, text in rows}
+            for uri, *texts in rows:
+                _take(room, *texts)
+                abstract, overview, text = texts
+                found[uri] = abstract, overview, text
+        return found
 
-    def passages_of(self, uris: Sequence[str]) -> dict[tuple[str, int], tuple[str, int, int, str]]:
-        """(section, start, end, text) of all passages of contexts by URI and number."""
+    def passages_of(
+        self, wanted: Mapping[str, Collection[int]], room: Room
+    ) -> dict[tuple[str, int], tuple[str, int, int, str]]:
+        """(section, start, end, text) of passages by URI and number, of those that are there.
+
+        Raises:
+            TooLarge: there is no room for all of them.
+        """
         found: dict[tuple[str, int], tuple[str, int, int, str]] = {}
         with self._snapshot() as db:
             contexts = db.execute(
                 "SELECT id, uri, content FROM contexts WHERE tenant = 'default' "
                 "AND uri IN (SELECT value FROM json_each(?))",
-                (json.dumps(uris),),
+                (json.dumps(list(wanted)),),
             )
             for context_id, uri, content in contexts:  # a substr() would read it for each passage
                 rows = db.execute(
                     'SELECT ordinal, section, "start", "end" FROM texts '
-                    "WHERE context_id = ? AND ordinal > 0",
-                    (context_id,),
+                    "WHERE context_id = ? AND ordinal IN (SELECT value FROM json_each(?))",
+                    (context_id, json.dumps(list(wanted[uri]))),
                 )
                 for ordinal, section, start, end in rows:
-                    found[uri, ordinal] = (section, start, end, content[start:end])
+                    text = content[start:end]
+                    _take(room, section, text)
+                    found[uri, ordinal] = (section, start, end, text)
         return found
 
     def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:

@@ -252,6 +252,8 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             role=role, name=name, outcomes=figures.outcomes,
             seconds=_distribution(figures.seconds),
         )  # fmt: skip
+    for queue, (waiting, refused) in metrics.queues().items():
+        response.queues.add(queue=queue, waiting=waiting, refused=refused)
     return response
 
 

@@ -33,7 +33,7 @@ from vikingd.retrieve.context import (
 )
 from vikingd.retrieve.find import Search
 from vikingd.retrieve.strategies import Strategy
-from vikingd.room import cut_notes
+from vikingd.room import Room, cut_notes
 from vikingd.wire import context as wire_context
 from vikingd.wire import decode, encode, retrieve, weigh
 from vikingd.wire import search as wire_search
@@ -301,10 +301,11 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
 
         def build() -> retrieval_pb2.BuildContextResponse:
             started = time.perf_counter()
+            room = Room(most_bytes)
             if pieces is not None:
-                built = context_of_pieces(engine, pieces, plan)
+                built = context_of_pieces(engine, pieces, plan, room)
             else:
-                built = context_of_items(engine, wire_context.items_of(request), plan)
+                built = context_of_items(engine, wire_context.items_of(request), plan, room)
             all_stages = (embed, *stages, Stage("build", started, time.perf_counter()))
             self._observer.took("BuildContext", all_stages)
             return as_sent(
