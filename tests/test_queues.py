@@ -37,7 +37,9 @@ class Call:
 
 def lane(slots: int = 1, of_caller: int = 1, waiting: int = 8) -> Lane:
     """One that works at one piece at a time."""
-    return Lane("heavy", slots=slots, of_caller=of_caller, at_once=1, waiting=waiting)
+    return Lane(
+        "heavy", threads=slots, slots=slots, of_caller=of_caller, at_once=1, waiting=waiting
+    )
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -134,7 +136,7 @@ def test_a_call_that_is_cancelled_as_its_turn_comes_takes_no_slot() -> None:
         await asyncio.sleep(0)
         for task in waiting[:3]:
             task.cancel()
-        of._give("first")  # before the tasks hear of it
+        of.give("first")  # before the tasks hear of it
         await asyncio.wait(waiting[:3])
         await asyncio.gather(*waiting[3:])
         assert of.waiting == 0

@@ -26,6 +26,7 @@ import grpc
 import numpy as np
 import pytest
 from google.protobuf import any_pb2, struct_pb2
+from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -34,7 +35,6 @@ from grpc_status import rpc_status
 from patience import eventually
 
 from vikingd import errors
-from vikingd.config import Settings
 from vikingd.errors import InvalidField, VikingError
 from vikingd.ingest.prepare import prepare
 from vikingd.model import (
@@ -61,10 +61,11 @@ from vikingd.pb import (
     retrieval_pb2,
     retrieval_pb2_grpc,
 )
-from vikingd.wire import decode, encode, recall, retrieve
+from vikingd.wire import decode, encode
 from vikingd.wire.calls import Deadline
 from vikingd.wire.errors import CODES, code_of, status_of
 from vikingd.wire.intake import fault_in
+from vikingd.wire.limits import guards
 from vikingd.wire.preparing import INLINE_SIZE, SMALL_SIZE, Slices
 
 FILE = "viking://resources/a.md"
@@ -160,7 +161,6 @@ NAN, INF = math.nan, math.inf
         ("target_uri", {"target_uri": "viking://" + "/".join("x" * 65)}),
         ("context_types[1]", {"context_types": [1, 0]}),
         ("context_types[0]", {"context_types": [4]}),
-        ("context_types", {"context_types": [1] * 101}),
         ("levels", {"levels": 4}),
         ("method", {"method": 4}),
         ("limit", {"limit": 1001}),
@@ -187,39 +187,42 @@ def test_bad_find_requests_name_the_field(field: str, request_fields: dict[str, 
     assert caught.value.field == f"requests[2].{field}"
 
 
+def scanned(rpc: str, message: Message) -> None:
+    """Holds a request against the limits as the daemon does before it parses one."""
+    guards()[f"/viking.retrieval.v1.{rpc}"].check(message.SerializeToString())
+
+
 def test_lists_that_say_the_same_too_often_are_refused_before_they_are_read() -> None:
     """A message has room for millions, which would keep all other callers waiting."""
     request = retrieval_pb2.RetrieveRequest(query="x", where=to_struct({"a": 1}))
     request.include[:] = [retrieval_pb2.INCLUDE_TEXT] * 100
     request.optional_clauses[:] = ["a"] * 256
-    retrieve.query_of(request, None, Settings().retrieval)
-    for field in ("include", "optional_clauses"):
+    request.context_types[:] = [1] * 100
+    scanned("Retrieval/Retrieve", request)
+    for field in ("include", "optional_clauses", "context_types"):
         longer = retrieval_pb2.RetrieveRequest()
         longer.CopyFrom(request)
         getattr(longer, field).append(getattr(request, field)[0])
         with pytest.raises(InvalidField, match=f"^{field}: has "):
-            retrieve.query_of(longer, None, Settings().retrieval)
+            scanned("Retrieval/Retrieve", longer)
     paths = memories_pb2.RecallRequest(query="x", without=[memories_pb2.RECALL_PATH_FAST] * 101)
-    with pytest.raises(InvalidField, match=r"^without: has 101 entries"):
-        recall.recall_query(paths, None, Settings().recall)
+    with pytest.raises(InvalidField, match=r"^without: has more than 100 entries"):
+        scanned("Memories/Recall", paths)
 
 
 def test_filters_of_a_request_are_bounded_together() -> None:
-    """They are gone through while all other callers wait."""
+    """Each alone is within the limit, and together they are not."""
     half = to_struct({"a": {"$in": ["x" * 1000] * 135}})
     assert 128 << 10 < half.ByteSize() < 160 << 10
-    whole = to_struct({"$or": [{"a": "x" * 200_000}, {"b": "x" * 70_000}]})
     find = retrieval_pb2.FindRequest(query="x", where=half)
-    assert decode.find_query(find, None)[0].where is not None
-    with pytest.raises(InvalidField, match=r"^where: has .* bytes of filters, at most 262,144"):
-        decode.find_query(retrieval_pb2.FindRequest(query="x", where=whole), None)
-    with pytest.raises(InvalidField, match=r"^requests: has .* bytes of filters"):
-        decode.find_queries([find, find], None)
+    scanned("Retrieval/Find", find)
+    with pytest.raises(InvalidField, match=r"^requests: has more than 262,144 bytes of filters"):
+        scanned("Retrieval/BatchFind", retrieval_pb2.BatchFindRequest(requests=[find, find]))
     boosted = retrieval_pb2.RetrieveRequest(query="x", where=half)
-    retrieve.query_of(boosted, None, Settings().retrieval)
+    scanned("Retrieval/Retrieve", boosted)
     boosted.boosts.add(factor=2, where=half)
-    with pytest.raises(InvalidField, match=r"^where: has .* bytes of filters"):
-        retrieve.query_of(boosted, None, Settings().retrieval)
+    with pytest.raises(InvalidField, match=r"^boosts: has more than 262,144 bytes of filters"):
+        scanned("Retrieval/Retrieve", boosted)
 
 
 def test_query_may_have_16_kib_and_no_byte_more() -> None:
@@ -234,10 +237,10 @@ def test_batch_has_1_to_256_queries() -> None:
     """An empty batch and one too large are refused as `requests`."""
     request = retrieval_pb2.FindRequest(query="x")
     assert len(decode.find_queries([request] * 256, None)) == 256
-    for count in (0, 257):
-        with pytest.raises(InvalidField) as caught:
-            decode.find_queries([request] * count, None)
-        assert caught.value.field == "requests"
+    with pytest.raises(InvalidField, match=r"^requests: is empty"):
+        decode.find_queries([], None)
+    with pytest.raises(InvalidField, match=r"^requests: has more than 256"):
+        scanned("Retrieval/BatchFind", retrieval_pb2.BatchFindRequest(requests=[request] * 257))
 
 
 def test_wrong_dimension_is_told_with_both_numbers() -> None:
@@ -308,7 +311,6 @@ def test_put_faults_name_context_and_field() -> None:
     bad_time = make(uri=other)
     bad_time.time.nanos = -1
     assert put_fault() == "contexts"
-    assert put_fault(*[good] * 1001) == "contexts"
     assert put_fault(good, make()) == "contexts[1].uri"
     assert put_fault(good, make(uri=FILE + "/")) == "contexts[1].uri"
     assert put_fault(good, make(uri=other, vector=floats(1.0))) == "contexts[1].vector"
@@ -521,7 +523,8 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
         (Stage("plan", 0, 0.0005), Stage("score", 1, 2.25)),
         ("no embedder",),
     )
-    reply = encode.find_response(result, Stage("embed", 0, 0.002))
+    reply = retrieval_pb2.FindResponse()
+    encode.fill_find_response(reply, result, Stage("embed", 0, 0.002))
     assert [m.uri for m in reply.resources] == ["viking://resources/b", "viking://resources/a"]
     assert (len(reply.memories), len(reply.skills), reply.total) == (1, 1, 4)
     assert reply.revision == 9
@@ -562,9 +565,9 @@ def test_trace_is_sent_whole() -> None:
         (TracedDirectory("viking://resources", parts, 1, True, 8),), 9, 10, "done", True,
         1.5,
     )  # fmt: skip
-    reply = encode.find_response(
-        FindResult((), 1, Method.BEST_FIRST, (), (), trace), Stage("embed", 0, 0)
-    )
+    reply = retrieval_pb2.FindResponse()
+    result = FindResult((), 1, Method.BEST_FIRST, (), (), trace)
+    encode.fill_find_response(reply, result, Stage("embed", 0, 0))
     assert {field.name for field, _ in reply.trace.ListFields()} == set(
         reply.trace.DESCRIPTOR.fields_by_name
     )

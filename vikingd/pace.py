@@ -7,8 +7,7 @@ The code that does long work calls `step` in its loops. Who runs that work on a 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 
 class _Thread(threading.local):
@@ -24,11 +23,16 @@ def step() -> None:
         look()
 
 
-@contextmanager
-def looking(look: Callable[[], None]) -> Iterator[None]:
+class looking:  # noqa: N801  # used as a function is
     """Calls `look` at each step of this thread inside the `with`."""
-    _here.look = look
-    try:
-        yield
-    finally:
+
+    __slots__ = ("_look",)
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+
+    def __enter__(self) -> None:
+        _here.look = self._look
+
+    def __exit__(self, *_: object) -> None:
         _here.look = None

@@ -14,7 +14,7 @@ from viking_kernels.arrays import I32, I64, U8
 
 from vikingd.index.base import Base
 from vikingd.model import IndexedText
-from vikingd.room import MESSAGE, Room
+from vikingd.room import MESSAGE, UNBOUNDED, Room, size_of
 
 _CHUNK = 1 << 20
 
@@ -36,19 +36,16 @@ class Strings:
             return str(self._data[self._at[number] : self._at[number + 1]], "utf-8", "replace")
         return self._tail[self._tail_at[tail] : self._tail_at[tail + 1]].decode()
 
-    def size(self, number: int) -> int:
-        """The bytes of a string."""
+    def shown(self, number: int, most: int) -> tuple[str | None, int]:
+        """(a string of at most so many bytes, its bytes); None for a longer one."""
         tail = number - self.base_size
-        at = self._at if tail < 0 else self._tail_at
-        first = number if tail < 0 else tail
-        return int(at[first + 1]) - int(at[first])
-
-    def data(self, number: int) -> memoryview | bytes:
-        """The bytes of a string."""
-        tail = number - self.base_size
+        data: memoryview | bytearray
         if tail < 0:
-            return self._data[self._at[number] : self._at[number + 1]]
-        return bytes(self._tail[self._tail_at[tail] : self._tail_at[tail + 1]])
+            data, start, end = self._data, self._at[number], self._at[number + 1]
+        else:
+            data, start, end = self._tail, self._tail_at[tail], self._tail_at[tail + 1]
+        size = end - start
+        return (None if size > most else str(data[start:end], "utf-8", "replace")), size
 
     def append(self, text: str) -> int:
         """Adds a string and returns its number."""
@@ -124,23 +121,15 @@ class Contents:
         """(section, passage, start, end) of a text, of the passage what there is room for."""
         tail = row - self.texts.base_size
         start = self._start[row] if tail < 0 else self._tail_start[tail]
-        if room is not None and not room.take(MESSAGE + self.texts.size(row)):
-            section, passage, length = self._beginning(row, room)
+        room = room or Room(UNBOUNDED)
+        shown, size = self.texts.shown(row, room.left - MESSAGE)
+        if shown is None:
+            section, passage, length = _beginning(self.texts[row], room)
         else:
-            section, _, passage = self.texts[row].partition("\0")
+            room.left -= MESSAGE + size
+            section, _, passage = shown.partition("\0")
             length = len(passage)
         return section, passage, start, start + length
-
-    def _beginning(self, row: int, room: Room) -> tuple[str, str, int]:
-        """(section, what there is room for, length of the whole passage) of a text."""
-        data = np.frombuffer(self.texts.data(row), np.uint8)
-        end = int((data == 0).argmax())
-        length = int(np.count_nonzero((data[end + 1 :] & 0xC0) != 0x80))
-        section = data[:end].tobytes().decode() if room.take(MESSAGE + end) else ""
-        kept = data[end + 1 : end + 1 + room.left].tobytes().decode(errors="ignore")
-        room.left = 0  # nothing that comes later is shown where this could not be
-        room.shortened += 1
-        return section, kept, length
 
     def starts(self, rows: I32) -> I32:
         """[rows] where the passages of texts start; runs beside the writer."""
@@ -150,3 +139,11 @@ class Contents:
         out[of_base] = self._base_start[rows[of_base]]
         out[~of_base] = tail[rows[~of_base] - len(self._base_start)]
         return out
+
+
+def _beginning(shown: str, room: Room) -> tuple[str, str, int]:
+    """(section, what there is room for, length of the whole passage) of a text."""
+    section, _, passage = shown.partition("\0")
+    if not room.take(MESSAGE + size_of(section)):
+        section = ""
+    return section, room.text(passage), len(passage)

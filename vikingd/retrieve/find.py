@@ -296,16 +296,16 @@ def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> t
     ordinal_of = snapshot.text_ordinal.item
     shown = _best_passages(scored.found)
     matches: list[Match] = []
+    left, abstract_of = room.left, snapshot.abstract
     for score, uri, row, parts, best in scored.chosen:
-        pace.step()
-        abstract, relations = snapshot.abstract(row), linked.get(row, ())
-        size = _RESULT + size_of(uri) + size_of(abstract)
+        abstract, relations = abstract_of(row), linked.get(row, ())
+        left -= _RESULT + size_of(uri + abstract)
         for relation in relations:
-            size += MESSAGE + size_of(relation.uri) + size_of(relation.abstract)
-            size += size_of(relation.reason)
-        if not room.take(size):
+            left -= MESSAGE + size_of(relation.uri + relation.abstract + relation.reason)
+        if left < 0:
             room.left_out = len(scored.chosen) - len(matches)
             break
+        room.left = left
         matches.append(
             Match(
                 uri,
@@ -319,18 +319,18 @@ def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> t
                 ScoreParts(*parts.tolist()) if search.query.trace else None,
             )
         )
+    passage_of = snapshot.contents.passage
     for match, (_, _, row, _, _) in zip(matches, scored.chosen, strict=False):
-        passages = shown.get(row, ())
-        if passages and room.left:
+        if passages := shown.get(row):
             pace.step()
             match.passages = tuple(
                 [
-                    MatchedPassage(*snapshot.contents.passage(text, room), own)
+                    MatchedPassage(*passage_of(text, room), own)
                     for text, own in passages
                     if room.left
                 ]
             )
-        room.shortened += len(passages) - len(match.passages)
+            room.shortened += len(passages) - len(match.passages)
     return tuple(matches)
 
 

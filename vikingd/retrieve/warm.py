@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels import flat, walk, weighted
+from viking_kernels import flat, walk, weighted, wire
 from viking_kernels._jit import is_compiled, keep_cache
 from viking_kernels.arrays import (
     SCRIPTS,
@@ -57,12 +57,14 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
     # numba compiles on one core: a second process makes what else is needed, and leaves it in the
     # cache.
     with subprocess.Popen(BESIDE), _index() as index:
+        _scan()
         _find(index.snapshot)
     take_through()
 
 
 def load_find() -> None:
     """Loads what a find runs from the cache; not what retrievals and writes do besides."""
+    _scan()
     _find(_new_index(Path(os.devnull)).snapshot)  # what is only looked at is never written
 
 
@@ -144,6 +146,13 @@ def _case(snapshot: Snapshot) -> _Case:
         snapshot.terms(words.hashes, words.weights),
         kernel.scratch(len(tree.directories.died), len(tree.files.died), len(tree.texts.died)),
     )  # fmt: skip
+
+
+def _scan() -> None:
+    """The scan of a request, of an empty one."""
+    path = np.zeros((2, wire.MAX_DEPTH + 1), np.int32)
+    table, budgets = np.full((1, 1, wire.COLUMNS), wire.NONE, np.int64), np.ones(2, np.int64)
+    wire.scan(np.frombuffer(b"\x08\0", np.uint8), table, budgets, path)
 
 
 def _search(snapshot: Snapshot) -> None:

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from vikingd.errors import VikingError
 from vikingd.metrics import Metrics
 from vikingd.wire.errors import code_of, status_of
-from vikingd.wire.intake import Intake
+from vikingd.wire.intake import INLINE_BYTES, Intake, parsed
 from vikingd.wire.streams import guarded_stream
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _guard(
 ) -> Handler:
     name = method.rpartition("/")[2]
     behaviour, parse = handler.unary_unary, handler.request_deserializer
-    serialize = handler.response_serializer
+    serialize, guard = handler.response_serializer, intake.guard(method)
 
     def encode(reply: Message | bytes) -> bytes:
         return reply if isinstance(reply, bytes) else serialize(reply)  # a thread has done it
@@ -117,7 +117,10 @@ def _guard(
     async def answer(data: bytes, context: Any) -> Any:
         started = time.perf_counter()
         try:
-            request = await intake.parsed(method, data, parse)
+            if len(data) <= INLINE_BYTES:
+                request: Message | VikingError = parsed(data, guard, parse)
+            else:
+                request = await intake.parsed(data, guard, parse)
             if isinstance(request, VikingError):
                 return failed(request, started)
             reply = await behaviour(request, context)

@@ -18,7 +18,7 @@ from vikingd.pb import retrieval_pb2
 from vikingd.retrieve.context import ItemRef
 from vikingd.room import MESSAGE, Room, size_of
 from vikingd.wire.encode import add_timings
-from vikingd.wire.limits import MAX_ITEMS, MAX_SEPARATOR
+from vikingd.wire.limits import MAX_SEPARATOR
 
 _T = TypeVar("_T")
 _SOURCES = ("items", "uris", "find", "retrieve")
@@ -43,9 +43,6 @@ def source_of(request: retrieval_pb2.BuildContextRequest) -> str:
 
 def items_of(request: retrieval_pb2.BuildContextRequest) -> list[ItemRef]:
     """The items, or the URIs as items that rank in their order."""
-    if len(request.items) > MAX_ITEMS or len(request.uris) > MAX_ITEMS:
-        field = "items" if request.items else "uris"
-        raise InvalidField(field, f"has more than {MAX_ITEMS} entries")
     named = [_item(item, f"items[{i}]") for i, item in enumerate(request.items)]
     return named or _in_order(request.uris)
 

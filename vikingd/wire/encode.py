@@ -31,19 +31,16 @@ from vikingd.store.reads import page_token
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 
-def find_response(result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
-    """The answer in its three buckets; `embed` made the query's vector before."""
-    reply = retrieval_pb2.FindResponse(
-        revision=result.revision,
-        degraded=(*result.degraded, *cut_notes(result.left_out, result.shortened)),
-    )
+def fill_find_response(reply: retrieval_pb2.FindResponse, result: FindResult, embed: Stage) -> None:
+    """Writes an answer in its three buckets; `embed` made the query's vector before."""
+    reply.revision = result.revision
+    reply.degraded.extend((*result.degraded, *cut_notes(result.left_out, result.shortened)))
     add_matches(reply, result.matches)
     add_timings(reply.timings, (embed, *result.stages))
     if result.trace is not None:
         reply.trace.CopyFrom(find_trace(result.trace))
     if result.rerank is not None:
         reply.rerank.CopyFrom(rerank(result.rerank))
-    return reply
 
 
 def add_matches(
@@ -56,7 +53,6 @@ def add_matches(
         ContextType.SKILL: reply.skills,
     }
     for match in matches:
-        pace.step()
         bucket = buckets.get(match.context_type)
         if bucket is None:  # a directory above the typed roots: a reply has no place for it
             continue

@@ -35,23 +35,19 @@ class Intake:
 
     def __init__(self) -> None:
         self._guards = guards()
-        next(iter(self._guards.values())).check(b"\x08\0")  # loads the kernel before a request does
         self._thread = ThreadPoolExecutor(1, "intake")
         self._waiting = 0
         self._will_trim = False
 
-    async def parsed(
-        self, method: str, data: bytes, parse: Callable[[bytes], Message]
-    ) -> Message | VikingError:
-        """Returns the request, or why there is none.
+    def guard(self, method: str) -> Guard:
+        """The limits of a method's requests."""
+        return self._guards[method]
 
-        InvalidField: a field breaks a limit, or the bytes are no such message. Overloaded: too much
-        waits already. Raised, these would hold the frame that holds them and the bytes: a cycle.
-        """
-        guard = self._guards[method]
+    async def parsed(
+        self, data: bytes, guard: Guard, parse: Callable[[bytes], Message]
+    ) -> Message | VikingError:
+        """As `parsed` of a small message; Overloaded where too much waits for the thread."""
         size = len(data)
-        if size <= INLINE_BYTES:
-            return _taken(data, guard, parse)
         if self._waiting and self._waiting + size > MAX_WAITING_BYTES:
             return Overloaded(
                 f"{self._waiting:,} bytes of requests wait to be read, at most "
@@ -61,7 +57,7 @@ class Intake:
         self._waiting += size
         try:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._thread, _taken, data, guard, parse)
+            return await loop.run_in_executor(self._thread, parsed, data, guard, parse)
         finally:
             self._waiting -= size
 
@@ -81,8 +77,11 @@ class Intake:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _taken(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Message | InvalidField:
-    """The message, or its fault as a value: raised here, its traceback would hold the bytes."""
+def parsed(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Message | InvalidField:
+    """Returns the request, or why there is none: a field breaks a limit, or the bytes are damaged.
+
+    Raised, the fault would hold the frame that holds it and the bytes: a cycle.
+    """
     try:
         guard.check(data)
         return parse(data)

@@ -10,9 +10,9 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import copy_context
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -27,6 +27,9 @@ _T = TypeVar("_T")
 LIGHT_THREADS = 2
 HEAVY_THREADS = 2
 """Slots of the heavy lane that are at work at one time."""
+
+_LIGHT_SLOTS = 8 * LIGHT_THREADS
+"""More than its threads: one that is done finds the next piece without the event loop."""
 
 _HEAVY_SLOTS = 8
 _LIGHT_WAITING, _HEAVY_WAITING = 1024, 128
@@ -112,7 +115,8 @@ class Lane:
 
     Args:
         name: for people: "light" or "heavy".
-        slots: pieces of work that are begun and not done, each on a thread of its own.
+        threads: what works; of a heavy lane each slot has one.
+        slots: pieces of work that a thread has, or that are the next for one.
         of_caller: how many of them one caller may have.
         at_once: how many of them are at work at one time.
         waiting: how many calls may wait for a slot.
@@ -121,11 +125,11 @@ class Lane:
     """
 
     def __init__(
-        self, name: str, *, slots: int, of_caller: int, at_once: int, waiting: int,
+        self, name: str, *, threads: int, slots: int, of_caller: int, at_once: int, waiting: int,
         initializer: Callable[[], None] | None = None, on_idle: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         self.name = name
-        self.pool = ThreadPoolExecutor(slots, name, initializer)
+        self.pool = ThreadPoolExecutor(threads, name, initializer)
         self.refused = 0
         self._on_idle = on_idle
         self._tidying: asyncio.TimerHandle | None = None
@@ -144,21 +148,9 @@ class Lane:
         """How many calls wait for a slot."""
         return self._count
 
-    @asynccontextmanager
-    async def slot(self, call: Caller) -> AsyncIterator[Slot]:
-        """Holds a slot.
-
-        Raises:
-            Overloaded: the queue is full, or the caller's share of it is.
-            DeadlinePassed: before the call's turn came.
-        """
-        await self._take(call)
-        slot, started = Slot(self, call), time.monotonic()
-        try:
-            yield slot
-        finally:
-            self._took += _MEMORY * (time.monotonic() - started - self._took)
-            slot.end(lambda: self._give(call.name))
+    def slot(self, call: Caller) -> Slot:
+        """A slot, which is held within `async with`."""
+        return Slot(self, call)
 
     async def run(
         self, call: Caller, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
@@ -171,7 +163,13 @@ class Lane:
         """Drops what waits for a thread; what runs is not waited for."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _take(self, call: Caller) -> None:
+    async def take(self, call: Caller) -> None:
+        """Waits for a slot.
+
+        Raises:
+            Overloaded: the queue is full, or the caller's share of it is.
+            DeadlinePassed: before the call's turn came.
+        """
         left, name = call.left(), call.name
         if self._may_start(name) and not self._count:
             self._hold(name)
@@ -196,7 +194,7 @@ class Lane:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self._give(name)  # it came just as the call went away
+                self.give(name)  # it came just as the call went away
             else:
                 self._leave(name, turn)
             if isinstance(error, TimeoutError):
@@ -218,7 +216,11 @@ class Lane:
         self._free -= 1
         self._held[name] = self._held.get(name, 0) + 1
 
-    def _give(self, name: str) -> None:
+    def took(self, seconds: float) -> None:
+        """Notes how long a slot was held."""
+        self._took += _MEMORY * (seconds - self._took)
+
+    def give(self, name: str) -> None:
         """Takes a slot back."""
         self._free += 1
         self._held[name] -= 1
@@ -260,15 +262,26 @@ class Lane:
 
 
 class Slot:
-    """A place in a lane: what it runs are pieces of one call."""
+    """A place in a lane, held within `async with`: what it runs are pieces of one call."""
 
     is_heavy = True
 
     def __init__(self, lane: Lane, call: Caller) -> None:
         self._lane = lane
         self._call = call
-        self._gone = threading.Event()
+        self._is_gone = False
         self._running: set[Future[object]] = set()
+        self._started = 0.0
+
+    async def __aenter__(self) -> Slot:
+        await self._lane.take(self._call)
+        self._started = time.monotonic()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        lane, name = self._lane, self._call.name
+        lane.took(time.monotonic() - self._started)
+        self._end(lambda: lane.give(name))
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Runs a piece on a thread; its steps end it when the call is cancelled or too late."""
@@ -280,7 +293,7 @@ class Slot:
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            self._gone.set()
+            self._is_gone = True
             raise
         finally:
             if future.done():
@@ -288,13 +301,13 @@ class Slot:
 
     here = away
 
-    def end(self, give: Callable[[], None]) -> None:
+    def _end(self, give: Callable[[], None]) -> None:
         """Calls `give` on the event loop when no thread works for the slot any more."""
         running = [future for future in self._running if not future.done()]
         if not running:
             give()
             return
-        self._gone.set()
+        self._is_gone = True
         loop, left = asyncio.get_running_loop(), len(running)
 
         def one_less() -> None:
@@ -313,7 +326,7 @@ class Slot:
 
         def look() -> None:
             nonlocal until
-            if self._gone.is_set():
+            if self._is_gone:
                 raise _Gone
             self._call.left()
             if time.monotonic() > until:
@@ -342,6 +355,12 @@ class Light:
         self._lane = lane
         self._call = call
 
+    async def __aenter__(self) -> Light:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
     async def here(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Runs a piece at once."""
         self._call.left()
@@ -357,22 +376,18 @@ class Queues:
 
     def __init__(self) -> None:
         self.light = Lane(
-            "light", slots=LIGHT_THREADS, of_caller=LIGHT_THREADS, at_once=LIGHT_THREADS,
-            waiting=_LIGHT_WAITING,
+            "light", threads=LIGHT_THREADS, slots=_LIGHT_SLOTS, of_caller=_LIGHT_SLOTS // _SHARE,
+            at_once=LIGHT_THREADS, waiting=_LIGHT_WAITING,
         )  # fmt: skip
         self.heavy = Lane(
-            "heavy", slots=_HEAVY_SLOTS, of_caller=_HEAVY_SLOTS // _SHARE, at_once=HEAVY_THREADS,
-            waiting=_HEAVY_WAITING, initializer=let_finds_go_first, on_idle=collect_and_trim,
+            "heavy", threads=_HEAVY_SLOTS, slots=_HEAVY_SLOTS, of_caller=_HEAVY_SLOTS // _SHARE,
+            at_once=HEAVY_THREADS, waiting=_HEAVY_WAITING, initializer=let_finds_go_first,
+            on_idle=collect_and_trim,
         )  # fmt: skip
 
-    @asynccontextmanager
-    async def runner(self, call: Caller, *, heavy: bool) -> AsyncIterator[Runner]:
+    def runner(self, call: Caller, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
         """Runs the pieces of one call, of a heavy one in a slot that it holds throughout."""
-        if not heavy:
-            yield Light(self.light, call)
-            return
-        async with self.heavy.slot(call) as slot:
-            yield slot
+        return self.heavy.slot(call) if heavy else Light(self.light, call)
 
     def figures(self) -> dict[str, tuple[int, int]]:
         """(calls that wait, calls that were refused) of each lane by name."""

@@ -41,7 +41,7 @@ from vikingd.retrieve.forget import ForgetQuery
 from vikingd.room import MESSAGE, Room
 from vikingd.wire import decode
 from vikingd.wire.encode import add_timings, timestamp
-from vikingd.wire.limits import MAX_CHOICES, MAX_IDS
+from vikingd.wire.limits import MAX_IDS
 from vikingd.wire.retrieve import fusion_of
 
 MAX_TOKENS = 1_000_000
@@ -149,7 +149,7 @@ def remember_response(
 
 def reinforcement(request: memories_pb2.ReinforceRequest) -> tuple[list[int], int]:
     """(ids, by how much)."""
-    decode.check_count(len(request.ids), MAX_IDS, "ids")
+    decode.check_any(request.ids, "ids")
     if request.by > MAX_BY:
         raise InvalidField("by", f"is {request.by}, at most {MAX_BY:,} is allowed")
     return list(_once(request.ids)), request.by or 1
@@ -310,7 +310,6 @@ def _memory(memory: Memory) -> memories_pb2.Memory:
 
 
 def _without(paths: Sequence[int]) -> frozenset[RecallPath]:
-    decode.check_most(len(paths), MAX_CHOICES, "without")
     for i, path in enumerate(paths):
         if path not in tuple(RecallPath):
             raise InvalidField(f"without[{i}]", f"{path} is not a path")

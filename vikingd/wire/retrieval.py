@@ -50,8 +50,6 @@ INLINE_BYTES = 128 << 10
 SOURCES = 4
 """Times what a context may have in a reply: what it is built of may have."""
 
-_ROUND = 16  # queries of a batch that share what is left of the reply's bytes
-
 
 class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     """The service Retrieval: light queries are answered on the event loop, others on threads."""
@@ -177,32 +175,31 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
                     result = Search(self._engine, query, vector, degraded).answer(most_bytes)
                 except InvalidField as error:
                     raise error.below(f"requests[{i}]") from None
-                reply = self._response("BatchFind", result, embed)
-                return retrieval_pb2.BatchFindResponse(responses=[reply]).SerializeToString()
+                reply = retrieval_pb2.BatchFindResponse()
+                self._fill(reply.responses.add(), "BatchFind", result, embed)
+                return reply.SerializeToString()
 
-            def answer_share(numbers: Sequence[int], most_bytes: int) -> list[bytes]:
-                return [answer(i, most_bytes) for i in numbers]
+            def answer_share(numbers: Sequence[int]) -> list[bytes]:
+                """The replies to some queries; each may use what is left by those before it."""
+                left, replies = self._most_bytes * len(numbers) // len(queries), list[bytes]()
+                for i in numbers:
+                    replies.append(answer(i, left // (len(numbers) - len(replies))))
+                    left -= len(replies[-1])
+                return replies
 
+            parts = [range(k, len(queries), HEAVY_THREADS) for k in range(HEAVY_THREADS)]
+            shares = await asyncio.gather(
+                *(run.away(answer_share, numbers) for numbers in parts if numbers)
+            )
             # Messages joined are one message with the elements of all.
-            replies: list[bytes] = []
-            left = self._most_bytes
-            while (first := len(replies)) < len(queries):
-                most_bytes = left // (len(queries) - first)
-                part = range(first, min(first + _ROUND, len(queries)))
-                shares = await asyncio.gather(
-                    *(
-                        run.away(answer_share, numbers, most_bytes)
-                        for k in range(HEAVY_THREADS)
-                        if (numbers := part[k::HEAVY_THREADS])
-                    )
-                )
-                replies += [shares[i % HEAVY_THREADS][i // HEAVY_THREADS] for i in range(len(part))]
-                left -= sum(map(len, replies[first:]))
+            replies = [shares[i % HEAVY_THREADS][i // HEAVY_THREADS] for i in range(len(queries))]
             return cast("retrieval_pb2.BatchFindResponse", b"".join(replies))  # see as_sent
 
-    def _response(self, rpc: str, result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
-        """The reply to one query, counted; `embed` made its vector."""
-        reply = encode.find_response(result, embed)
+    def _fill(
+        self, reply: retrieval_pb2.FindResponse, rpc: str, result: FindResult, embed: Stage
+    ) -> None:
+        """Writes the reply to one query, and counts it; `embed` made its vector."""
+        encode.fill_find_response(reply, result, embed)
         self._observer.took(rpc, result.stages)
         # As in the reply, which has no place for what stands above the typed roots.
         top_score = next((m.score for m in result.matches if m.context_type), 0.0)
@@ -211,11 +208,12 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         )
         if result.rerank is not None:
             self._observer.reranked(result.rerank.status.name)
-        return reply
 
     def _reply(self, rpc: str, result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
         self._observer.took(rpc, [embed])
-        return as_sent(self._response(rpc, result, embed))
+        reply = retrieval_pb2.FindResponse()
+        self._fill(reply, rpc, result, embed)
+        return as_sent(reply)
 
     async def Retrieve(
         self, request: retrieval_pb2.RetrieveRequest, context: CallContext

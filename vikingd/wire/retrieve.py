@@ -11,12 +11,10 @@ from vikingd import pace
 from vikingd import uri as uris
 from vikingd.config import Retrieval as Defaults
 from vikingd.errors import InvalidField
-from vikingd.index.where import MAX_CLAUSES
 from vikingd.model import Stage
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.query import (
     MAX_BOOST,
-    MAX_BOOSTS,
     MAX_TOP_K,
     RRF_K,
     Boost,
@@ -31,7 +29,6 @@ from vikingd.query import (
 from vikingd.room import UNBOUNDED, Room
 from vikingd.wire import decode
 from vikingd.wire.encode import add_timings
-from vikingd.wire.limits import MAX_CHOICES
 
 _AT_ONCE = 16  # contexts whose metadata are read
 _TEXT = frozenset((Include.TEXT,))
@@ -46,8 +43,6 @@ def query_of(
         InvalidField: naming the field as in the proto.
     """
     mode = _mode(request.mode)
-    decode.check_most(len(request.boosts), MAX_BOOSTS, "boosts")
-    decode.check_filters([request.where, *(boost.where for boost in request.boosts)], "where")
     where = decode.json_object(request.where, "where") if request.HasField("where") else None
     text = decode.query_text(request.query)
     listing = not text and not request.vector and mode is Mode.KEYWORD and bool(where)
@@ -217,7 +212,6 @@ def _weight(value: float, field: str) -> float:
 
 
 def _include(numbers: Sequence[int]) -> frozenset[Include]:
-    decode.check_most(len(numbers), MAX_CHOICES, "include")
     for i, number in enumerate(numbers):
         if number not in tuple(Include):
             raise InvalidField(f"include[{i}]", f"{number} is nothing that an item can bring")
@@ -239,7 +233,6 @@ def _boost(boost: retrieval_pb2.Boost, field: str) -> Boost:
 
 
 def _optional(keys: Sequence[str], where: Mapping[str, Any]) -> tuple[str, ...]:
-    decode.check_most(len(keys), MAX_CLAUSES, "optional_clauses")
     for i, key in enumerate(keys):
         if key not in where:
             raise InvalidField(f"optional_clauses[{i}]", f"{key!r} is no key at the top of where")
