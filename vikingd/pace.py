@@ -1,7 +1,7 @@
 """A look between the slices of long work: whether it is still wanted, and whose turn it is.
 
 The code that does long work calls `step` in its loops. Who runs that work on a thread says with
-`looking` what a step does there; elsewhere it does nothing.
+`Looking` what a step does there; elsewhere it does nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def step() -> None:
         look()
 
 
-class looking:  # noqa: N801  # used as a function is
+class Looking:
     """Calls `look` at each step of this thread inside the `with`."""
 
     __slots__ = ("_look",)

@@ -334,7 +334,7 @@ class Slot:
                 until = time.monotonic() + _TURN
 
         try:
-            with pace.looking(look):
+            with pace.Looking(look):
                 look()
                 return function()
         finally:
