@@ -33,7 +33,6 @@ OK, MALFORMED, TOO_DEEP, TOO_MANY, TOO_LONG, SPENT = range(6)
 """What a scan comes to."""
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _END_GROUP, _FIXED32 = range(6)  # wire types
-_MAX_LENGTH = 0x7FFF_FFFF
 _MAX_TAG = 0xFFFF_FFFF
 
 
@@ -84,7 +83,7 @@ def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
             after = at + 4
         elif wire == _BYTES:
             length, at = _varint(data, at, end, 10)
-            if at < 0 or length < 0 or length > _MAX_LENGTH:
+            if at < 0 or length < 0:
                 return MALFORMED, level, 0
             after = at + length
         elif wire == _GROUP:

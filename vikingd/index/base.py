@@ -13,6 +13,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -268,15 +269,20 @@ def load(
         manifest, arrays, others = _read(path, text)
         if problem := why_not(manifest):
             raise Corrupt(problem)
-        columns = {name: files.array(name, arrays[name]) for name in rows.KINDS}
-        found = {
-            spec.name: files.array(spec.name, arrays[spec.name])
-            for spec in fields(Base)
-            if spec.name not in columns
-        }
-        for name in columns.keys() & {spec.name for spec in fields(Base)}:
-            found[name] = columns[name][: arrays[name].shape[0]]
-        stored = _stored(path, manifest, Base(**found), columns, others, files)
+        with ThreadPoolExecutor(1) as beside:
+            inverted = beside.submit(_inverted_file, path, others, files)
+            columns = {name: files.array(name, arrays[name]) for name in rows.KINDS}
+            found = {
+                spec.name: files.array(spec.name, arrays[spec.name])
+                for spec in fields(Base)
+                if spec.name not in columns
+            }
+            for name in columns.keys() & {spec.name for spec in fields(Base)}:
+                found[name] = columns[name][: arrays[name].shape[0]]
+            base = Base(**found)
+            bounds.check(base, columns, empty(manifest.dimension))
+            metadata = _metadata(path, base, others)
+            stored = Stored(base, *metadata, manifest, inverted.result(), columns, files)
         # In blocks: there is room in files that takes none.
         size = sum(p.stat().st_blocks * 512 for p in path.rglob("*") if p.is_file())
         # A reader loads beside the writer, which may put another base in this one's place.
@@ -291,29 +297,25 @@ def load(
     return stored, size
 
 
-def _stored(
-    path: Path,
-    manifest: Manifest,
-    base: Base,
-    columns: rows.Columns,
-    others: dict[str, FileRecord],
-    files: Files,
-) -> Stored:
-    """A base whose files are read, once its arrays are known to fit together."""
-    bounds.check(base, columns, empty(manifest.dimension))
-    counts = len(base.dir_end), len(base.file_dir)
+def _metadata(path: Path, base: Base, others: dict[str, FileRecord]) -> tuple[Columns, Columns]:
+    """The metadata of directories and of files."""
     of_dirs, of_files = (
         Columns.of_bytes(read_checked(path / name, others[name]), count)
-        for name, count in zip(_METADATA, counts, strict=True)
+        for name, count in zip(_METADATA, (len(base.dir_end), len(base.file_dir)), strict=True)
     )
-    inverted = None
-    if ivf.FILE in others:
-        # FAISS believes what it reads.
-        if record_of(path / ivf.FILE) != others[ivf.FILE]:
-            raise Corrupt(f"{path.name}/{ivf.FILE} is damaged")
-        inverted = ivf.load(path)
-        files.watch(path / ivf.FILE)
-    return Stored(base, of_dirs, of_files, manifest, inverted, columns, files)
+    return of_dirs, of_files
+
+
+def _inverted_file(path: Path, others: dict[str, FileRecord], files: Files) -> Any:
+    """FAISS's inverted file; None where the base has none."""
+    if ivf.FILE not in others:
+        return None
+    # FAISS believes what it reads.
+    if record_of(path / ivf.FILE) != others[ivf.FILE]:
+        raise Corrupt(f"{path.name}/{ivf.FILE} is damaged")
+    inverted = ivf.load(path)
+    files.watch(path / ivf.FILE)
+    return inverted
 
 
 def _current(root: Path) -> Path | None:
