@@ -152,7 +152,7 @@ EMPTY = b"\x0a\x00" * MANY
         ("Contexts/Delete", EMPTY, "uris", "more than 1,000"),
         ("Contexts/Delete", field(1, b"viking://") + field(1, b"x" * 1025), "uris[1]", "1,025"),
         ("Retrieval/BatchFind", EMPTY, "requests", "more than 256"),
-        ("Retrieval/BatchFind", nested(1, 8, 1, 2, 6, within=EMPTY), "requests", "bytes of filters"),
+        ("Retrieval/BatchFind", nested(1, 8, 1, 2, 6, within=EMPTY), "requests", "bytes of"),
         ("Retrieval/BatchFind", nested(1, 8, 1, 2, 6, within=EMPTY[:70_000]), "requests", "32,768"),
         ("Retrieval/BatchFind", nested(1, 4, within=b"\1" * MANY), "requests[0].context_types",
          "more than 100"),
