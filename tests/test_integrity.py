@@ -386,6 +386,24 @@ def test_damage_of_any_file_of_a_base_changes_no_answer(
         shutil.rmtree(path)
 
 
+def test_no_value_of_the_manifest_may_be_another_one(
+    whole: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Its own checksum tells, also where the value itself could be right."""
+    source = copied(whole[0], tmp_path / "store") / "index"
+    file = source / (source / "CURRENT").read_text() / "manifest.json"
+    sealed = file.read_text()
+    record = json.loads(unseal(sealed))
+    numbers = {"generation": 7, "revision": record["revision"] - 1, "dimension": 17}
+    texts = {"model": "other", "store": "0" * 32, "epoch": "0" * 16}
+    for name, value in {**numbers, **texts}.items():
+        changed = json.dumps({**record, name: value}, indent=1)
+        file.write_text(sealed.replace(json.dumps(record, indent=1), changed))
+        assert file.read_text() != sealed, name
+        with pytest.raises(Corrupt, match="manifest"):
+            bases.load(source)
+
+
 def test_arrays_that_do_not_fit_are_damage_whatever_the_checksum(
     whole: tuple[Path, Path], tmp_path: Path
 ) -> None:
