@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +25,11 @@ CALL = 30.0  # seconds that a call may take; more is a hang
 BAD_WORDS = re.compile(
     r"Traceback|Fatal Python error|Segmentation fault|code=INTERNAL|code=UNKNOWN"
     r"|Exception ignored|core dumped"
+)
+# Python's own words, of a child that was being made when the daemon was killed.
+_ORPHAN = re.compile(
+    r'Traceback \(most recent call last\):\n  File "<string>".*?\nEOFError: Ran out of input\n',
+    re.DOTALL,
 )
 _SERVING = re.compile(r"serving on (\S+)")
 _LOGGED = re.compile(r"^timestamp=\S+ level=\S+ ")
@@ -103,8 +109,9 @@ class Nursery:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(SECONDS)
-        if not any(self.logs.iterdir()):
-            self.logs.rmdir()
+        with suppress(FileNotFoundError):  # a second close, after Ctrl-C
+            if not any(self.logs.iterdir()):
+                self.logs.rmdir()
 
     def __enter__(self) -> Self:
         return self
@@ -238,7 +245,7 @@ class Daemon:
 
         `may_refuse`: exit code 1 with one line of a message is right.
         """
-        said = self.said()
+        said = _ORPHAN.sub("", self.said()) if self._killed else self.said()
         if bad := BAD_WORDS.search(said):
             raise Wrong(f"it said: {said[max(0, bad.start() - 200) :][:3000]}")
         long = max(map(len, said.splitlines()), default=0)
