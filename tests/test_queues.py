@@ -37,9 +37,8 @@ class Call:
 
 def lane(slots: int = 1, of_caller: int = 1, waiting: int = 8) -> Lane:
     """One that works at one piece at a time."""
-    return Lane(
-        "heavy", threads=slots, slots=slots, of_caller=of_caller, at_once=1, waiting=waiting
-    )
+    return Lane("heavy", threads=slots, slots=slots, of_caller=of_caller, at_once=1, crowded=1,
+                waiting=waiting)  # fmt: skip
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -193,5 +192,39 @@ def test_long_work_lets_others_go_on_between_its_slices() -> None:
         await of.run(Call("short"), short.set)
         assert await task
         of.shutdown()
+
+    run(main)
+
+
+def test_one_call_has_all_threads_and_several_share_one() -> None:
+    """Pieces of a single call work side by side; beside another call one piece works at a time."""
+
+    async def main() -> None:
+        heavy = Lane("heavy", threads=4, slots=4, of_caller=2, at_once=2, crowded=1, waiting=8)
+        counting, most, now = threading.Lock(), 0, 0
+
+        def piece() -> None:
+            nonlocal most, now
+            with counting:
+                now += 1
+                most = max(most, now)
+            time.sleep(0.05)
+            with counting:
+                now -= 1
+
+        async def call(name: str) -> None:
+            async with heavy.slot(Call(name)) as slot:
+                await asyncio.gather(*(slot.away(piece) for _ in range(3)))
+
+        await call("one")
+        assert most == 2
+        most = 0
+        async with heavy.slot(Call("other")):
+            await call("one")
+        assert most == 1
+        most = 0
+        await call("one")
+        assert most == 2
+        heavy.shutdown()
 
     run(main)

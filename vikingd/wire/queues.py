@@ -26,7 +26,10 @@ _T = TypeVar("_T")
 
 LIGHT_THREADS = 2
 HEAVY_THREADS = 2
-"""Slots of the heavy lane that are at work at one time."""
+"""Pieces of one heavy call that are at work at one time; of several calls one piece is.
+
+Each thread that runs Python makes a light call wait for the interpreter's lock.
+"""
 
 _LIGHT_SLOTS = 8 * LIGHT_THREADS
 """More than its threads: one that is done finds the next piece without the event loop."""
@@ -68,14 +71,21 @@ class Turns:
 
     def __init__(self, at_once: int) -> None:
         self._lock = threading.Lock()
-        self._free = at_once
+        self._at_once = at_once
+        self._working = 0
         self._waiting: deque[threading.Event] = deque()
+
+    def allow(self, at_once: int) -> None:
+        """From now on so many threads are at work; what has begun goes on to its next step."""
+        with self._lock:
+            self._at_once = at_once
+            self._start_next()
 
     def take(self) -> None:
         """Waits for a turn."""
         with self._lock:
-            if self._free:
-                self._free -= 1
+            if self._working < self._at_once and not self._waiting:
+                self._working += 1
                 return
             mine = threading.Event()
             self._waiting.append(mine)
@@ -84,10 +94,8 @@ class Turns:
     def give(self) -> None:
         """Ends a turn."""
         with self._lock:
-            if self._waiting:
-                self._waiting.popleft().set()
-            else:
-                self._free += 1
+            self._working -= 1
+            self._start_next()
 
     def pass_on(self) -> bool:
         """Ends this turn and waits for the next one; False at once where nobody else waits."""
@@ -96,6 +104,11 @@ class Turns:
         self.give()
         self.take()
         return True
+
+    def _start_next(self) -> None:
+        while self._waiting and self._working < self._at_once:
+            self._working += 1
+            self._waiting.popleft().set()
 
 
 class Runner(Protocol):
@@ -119,13 +132,15 @@ class Lane:
         slots: pieces of work that a thread has, or that are the next for one.
         of_caller: how many of them one caller may have.
         at_once: how many of them are at work at one time.
+        crowded: the same while several slots are held.
         waiting: how many calls may wait for a slot.
         initializer: is called by each thread first.
         on_idle: is called on a thread some time after the last slot is free.
     """
 
     def __init__(
-        self, name: str, *, threads: int, slots: int, of_caller: int, at_once: int, waiting: int,
+        self, name: str, *, threads: int, slots: int, of_caller: int, at_once: int, crowded: int,
+        waiting: int,
         initializer: Callable[[], None] | None = None, on_idle: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         self.name = name
@@ -134,6 +149,7 @@ class Lane:
         self._on_idle = on_idle
         self._tidying: asyncio.TimerHandle | None = None
         self._turns = Turns(at_once)
+        self._at_once, self._crowded = at_once, crowded
         self._most_waiting = waiting
         self._slots = self._free = slots
         self._most_of_caller = of_caller
@@ -215,6 +231,8 @@ class Lane:
     def _hold(self, name: str) -> None:
         self._free -= 1
         self._held[name] = self._held.get(name, 0) + 1
+        if self._slots - self._free == 2:
+            self._turns.allow(self._crowded)
 
     def took(self, seconds: float) -> None:
         """Notes how long a slot was held."""
@@ -227,6 +245,8 @@ class Lane:
         if not self._held[name]:
             del self._held[name]
         self._start_next()
+        if self._slots - self._free < 2:
+            self._turns.allow(self._at_once)
         if not self._held and self._on_idle is not None and self._tidying is None:
             self._tidying = asyncio.get_running_loop().call_later(_IDLE, self._tidy)
 
@@ -377,12 +397,12 @@ class Queues:
     def __init__(self) -> None:
         self.light = Lane(
             "light", threads=LIGHT_THREADS, slots=_LIGHT_SLOTS, of_caller=_LIGHT_SLOTS // _SHARE,
-            at_once=LIGHT_THREADS, waiting=_LIGHT_WAITING,
+            at_once=LIGHT_THREADS, crowded=LIGHT_THREADS, waiting=_LIGHT_WAITING,
         )  # fmt: skip
         self.heavy = Lane(
             "heavy", threads=_HEAVY_SLOTS, slots=_HEAVY_SLOTS, of_caller=_HEAVY_SLOTS // _SHARE,
-            at_once=HEAVY_THREADS, waiting=_HEAVY_WAITING, initializer=let_finds_go_first,
-            on_idle=collect_and_trim,
+            at_once=HEAVY_THREADS, crowded=1, waiting=_HEAVY_WAITING,
+            initializer=let_finds_go_first, on_idle=collect_and_trim,
         )  # fmt: skip
 
     def runner(self, call: Caller, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
