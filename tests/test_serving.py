@@ -159,23 +159,29 @@ def test_idle_connections_leave_descriptors_to_compactions(tmp_path: Path) -> No
 def test_scratch_of_a_killed_process_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the next one that needs scratch; that of a living process stays."""
+    """By the next one that needs scratch; that of a living process stays, and what is no scratch.
+
+    A user's store may have any name.
+    """
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    dead, new, foreign = (tmp_path / f"vikingd-{name}" for name in ("warm-a", "warm-b", "x-y.txt"))
-    for path in (dead, new):
+    names = ("vikingd-scratch-a", "vikingd-scratch-b", "vikingd-scratch-c", "vikingd-my-store")
+    dead, new, *others = (tmp_path / name for name in names)
+    for path in (dead, new, *others):
         path.mkdir()
-        (path / "file").touch()
-    foreign.touch()
-    for path in (dead, foreign):
+        (path / "store.sqlite3").touch()
+    for path in (dead, new):
+        (path / ".vikingd-scratch").touch()
+    for path in (dead, *others):
         os.utime(path, (0, 0))
     with scratch("warm") as living:
-        os.utime(living, (0, 0))
+        os.utime(living.parent, (0, 0))
         with scratch("demo"):
             assert living.exists()
             assert not dead.exists()
             assert new.exists()
-            assert foreign.exists()
+            assert all(path.exists() for path in others)
     assert not living.exists()
+    assert not living.parent.exists()
 
 
 def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:

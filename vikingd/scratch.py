@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_PREFIX = "vikingd-"
+_PREFIX = "vikingd-scratch-"
+_MARK = ".vikingd-scratch"
+"""A file in each of these directories: one without it is somebody's own, whatever its name."""
+
 _NEW = 60.0  # seconds: a younger directory may not be locked yet
 
 
@@ -22,17 +25,20 @@ def scratch(purpose: str) -> Iterator[Path]:
     A living process holds a lock on its directory; the kernel gives it back when the process ends.
     """
     _delete_abandoned()
-    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{purpose}-") as name:
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
         handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            yield Path(name)
+            (Path(name) / _MARK).touch()
+            (path := Path(name) / purpose).mkdir(mode=0o700)
+            yield path
         finally:
             os.close(handle)
 
 
 def _delete_abandoned() -> None:
-    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+    for mark in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_MARK}"):
+        path = mark.parent
         with suppress(OSError):  # somebody else's, or gone
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
