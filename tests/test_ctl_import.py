@@ -286,7 +286,7 @@ def test_the_demo_cleans_up_when_it_is_interrupted(tmp_path: Path) -> None:
     environment = os.environ | {"VIKINGD_EMBEDDING__PROVIDER": "none", "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "vikingd.ctl.main", "demo"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as demo:
-        while not list(tmp_path.glob("vikingd-demo-*/*")):
+        while not list(tmp_path.glob("*/demo/*")):
             time.sleep(0.01)
         demo.send_signal(signal.SIGINT)
         _, err = demo.communicate()
