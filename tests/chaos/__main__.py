@@ -59,6 +59,7 @@ def main() -> int:
         print(f"--only: there is no {', '.join(unknown)}", file=sys.stderr)
         return 2
     directory = given.directory or Path(tempfile.mkdtemp(prefix="vikingd-chaos-"))
+    directory.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     interrupted = False
     with Nursery() as nursery:
