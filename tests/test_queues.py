@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from patience import SECONDS
 
 from vikingd import pace
 from vikingd.errors import DeadlinePassed, Overloaded
+from vikingd.wire.calls import Deadline, Pool, on
 from vikingd.wire.queues import Lane
 
 
@@ -226,5 +227,30 @@ def test_one_call_has_all_threads_and_several_share_one() -> None:
         await call("one")
         assert most == 2
         heavy.shutdown()
+
+    run(main)
+
+
+def test_a_pool_refuses_what_its_queue_cannot_take() -> None:
+    """Threads of a pool take so many calls; one that had a place elsewhere is never refused."""
+
+    async def main() -> None:
+        pool, go_on = Pool("store", 1, 2), threading.Event()
+        first = [
+            asyncio.create_task(on(pool, cast("Deadline", Call("a")), go_on.wait, SECONDS))
+            for _ in range(2)
+        ]
+        await asyncio.sleep(0)
+        with pytest.raises(Overloaded, match="at most 2 may") as refused:
+            await on(pool, cast("Deadline", Call("b")), bool)
+        assert refused.value.retry_after > 0
+        admitted = asyncio.create_task(
+            on(pool, cast("Deadline", Call("c", is_admitted=True)), lambda: "taken")
+        )
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await asyncio.gather(*first, admitted) == [True, True, "taken"]
+        assert await on(pool, cast("Deadline", Call("b")), lambda: "room again") == "room again"
+        pool.shutdown()
 
     run(main)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
 
 from vikingd.engine import Engine
-from vikingd.errors import DeadlinePassed
+from vikingd.errors import DeadlinePassed, Overloaded
 from vikingd.priority import let_finds_go_first
 from vikingd.wire.queues import Queues, Runner
 
@@ -23,6 +23,7 @@ _T = TypeVar("_T")
 _M = TypeVar("_M", bound=Message)
 CallContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 _MARGIN = 0.1  # seconds at most
+_RETRY_AFTER = 1.0  # seconds
 
 
 class Deadline:
@@ -53,18 +54,57 @@ class Deadline:
         return left
 
 
+class Pool(ThreadPoolExecutor):
+    """Threads that take a bounded number of calls, those that run included.
+
+    Args:
+        name: for people.
+        threads: their number.
+        most: calls that `on` takes at one time; 0 takes all, for work of calls that cannot be
+            refused any more.
+        initializer: is called by each thread first.
+    """
+
+    def __init__(
+        self, name: str, threads: int, most: int, initializer: Callable[[], None] | None = None
+    ) -> None:
+        super().__init__(threads, name, initializer)
+        self._name = name
+        self._most = most
+        self._taken = 0
+
+    @contextmanager
+    def place(self, deadline: Deadline) -> Iterator[None]:
+        """Hold a place for a call; on the event loop alone.
+
+        Raises:
+            Overloaded: no place is left, and the call had none in another queue before.
+        """
+        if self._most and self._taken >= self._most and not deadline.is_admitted:
+            raise Overloaded(
+                f"{self._taken:,} calls wait for the threads of {self._name}, at most "
+                f"{self._most:,} may: repeat the call after {_RETRY_AFTER:g} s",
+                _RETRY_AFTER, queue=self._name,
+            )  # fmt: skip
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
+
+
 class Threads:
     """The pools; a call that is cancelled while it queues for one never runs."""
 
     def __init__(self) -> None:
         self.queues = Queues()
-        self.embedding = ThreadPoolExecutor(4, "embed-query")
-        self.store = ThreadPoolExecutor(4, "store")
-        self.preparing = ThreadPoolExecutor(1, "prepare", let_finds_go_first)
-        self.preparing_small = ThreadPoolExecutor(1, "prepare-small", let_finds_go_first)
-        self.admin = ThreadPoolExecutor(2, "admin")
-        self.backlog = ThreadPoolExecutor(2, "backlog")
-        self.backup = ThreadPoolExecutor(1, "backup", let_finds_go_first)
+        self.embedding = Pool("embed-query", 4, 1024)
+        self.store = Pool("store", 4, 1024)
+        self.preparing = Pool("prepare", 1, 0, let_finds_go_first)  # bounds its bytes itself
+        self.preparing_small = Pool("prepare-small", 1, 0, let_finds_go_first)  # likewise
+        self.admin = Pool("admin", 2, 64)
+        self.backlog = Pool("backlog", 2, 0)  # its calls have written already
+        self.backup = Pool("backup", 1, 0, let_finds_go_first)  # one call at a time
 
     def shutdown(self) -> None:
         """Drops what queues; what runs is not waited for."""
@@ -76,19 +116,24 @@ class Threads:
 
 
 async def on(
-    pool: ThreadPoolExecutor,
+    pool: Pool,
     deadline: Deadline,
     function: Callable[_P, _T],
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> _T:
-    """Runs `function` on a thread of `pool`, unless the deadline passes before its turn."""
+    """Runs `function` on a thread of `pool`, unless the deadline passes before its turn.
+
+    Raises:
+        Overloaded: too many calls wait for the pool.
+    """
 
     def run() -> _T:
         deadline.left()
         return function(*args, **kwargs)
 
-    return await asyncio.get_running_loop().run_in_executor(pool, run)
+    with pool.place(deadline):
+        return await asyncio.get_running_loop().run_in_executor(pool, run)
 
 
 class Weighed(Protocol):

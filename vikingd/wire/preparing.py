@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from vikingd.errors import Overloaded
@@ -13,7 +12,7 @@ from vikingd.ingest.masks import Masked
 from vikingd.model import Prepared
 from vikingd.pb import contexts_pb2
 from vikingd.wire import decode
-from vikingd.wire.calls import Deadline, Threads, on
+from vikingd.wire.calls import Deadline, Pool, Threads, on
 
 INLINE_SIZE = 4 << 10
 """Of a put, see `decode.put_size`; what is no larger is gone through on the event loop."""
@@ -28,7 +27,7 @@ _RETRY_AFTER = 1.0
 class _Lane:
     """A thread on which calls take turns, and a bound on what waits for it."""
 
-    def __init__(self, pool: ThreadPoolExecutor, most_calls: int, most_bytes: int) -> None:
+    def __init__(self, pool: Pool, most_calls: int, most_bytes: int) -> None:
         self.pool = pool
         self._most = most_calls, most_bytes
         self._calls = self._bytes = 0
