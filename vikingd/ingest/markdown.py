@@ -88,6 +88,15 @@ _BLOCKS.block.ruler.before(
     "table", "steps", _count_step, {"alt": ["paragraph", "reference", "blockquote", "list"]}
 )
 _INLINE = MarkdownIt("commonmark")
+# A parser compiles its rules in place at its first use. Other threads would use an incomplete set.
+for _parser in (_BLOCKS, _INLINE):
+    for _ruler in (
+        _parser.core.ruler,
+        _parser.block.ruler,
+        _parser.inline.ruler,
+        _parser.inline.ruler2,
+    ):
+        _ruler.getRules()
 
 
 def blocks(
