@@ -125,17 +125,21 @@ def test_a_deadline_that_passes_in_the_queue_is_told_and_frees_the_place() -> No
     run(main)
 
 
-def test_a_call_that_is_cancelled_as_its_turn_comes_takes_no_slot() -> None:
-    """Its turn is the next one's."""
+@pytest.mark.parametrize("comes_first", ["cancellation", "turn"])
+def test_a_call_that_is_cancelled_as_its_turn_comes_takes_no_slot(comes_first: str) -> None:
+    """Its turn is the next one's, whichever of the two its task hears of."""
 
     async def main() -> None:
         of = lane()
         of._hold("first")
         waiting = [asyncio.create_task(of.run(Call(name), int)) for name in "abcab"]
         await asyncio.sleep(0)
+        if comes_first == "turn":
+            of.give("first")
         for task in waiting[:3]:
             task.cancel()
-        of.give("first")  # before the tasks hear of it
+        if comes_first == "cancellation":
+            of.give("first")
         await asyncio.wait(waiting[:3])
         await asyncio.gather(*waiting[3:])
         assert of.waiting == 0

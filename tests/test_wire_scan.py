@@ -230,6 +230,15 @@ def test_very_much_is_refused_by_its_field(method: str, data: bytes, name: str, 
     assert says in caught.value.description
 
 
+def test_each_message_has_counts_of_its_own() -> None:
+    """What one context has does not count for the next one; a fault names its own context."""
+    guard = GUARDS[contexts_pb2.PutRequest]
+    guard.check(field(1, b"\x42\0" * 3000) * 2)
+    with pytest.raises(InvalidField) as caught:
+        guard.check(field(1, b"\x42\0") + field(1, b"\x42\0" * 5000))
+    assert caught.value.field == "contexts[1].passages"
+
+
 BOUNDED_BY_THE_MESSAGE = {"SearchSession.summary", "SessionMessage.content"}
 """Fields that have no limit of their own."""
 
