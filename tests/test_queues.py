@@ -35,10 +35,19 @@ class Call:
         return left
 
 
-def lane(slots: int = 1, of_caller: int = 1, waiting: int = 8) -> Lane:
-    """One that works at one piece at a time."""
-    return Lane("heavy", threads=slots, slots=slots, of_caller=of_caller, at_once=1, crowded=1,
-                waiting=waiting)  # fmt: skip
+def lane(
+    slots: int = 1, of_caller: int = 1, waiting: int = 8, threads: int = 0, at_once: int = 1
+) -> Lane:
+    """One with a thread for each slot, which works at one piece at a time, unless told."""
+    return Lane(
+        "heavy",
+        threads=threads or slots,
+        slots=slots,
+        of_caller=of_caller,
+        at_once=at_once,
+        crowded=at_once,
+        waiting=waiting,
+    )
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -174,6 +183,25 @@ def test_work_ends_at_its_next_step_when_nobody_waits_for_it(why: str) -> None:
             await task
         await of.run(Call("b"), int)
         assert ended.is_set()
+        of.shutdown()
+
+    run(main)
+
+
+def test_a_slot_is_held_until_its_thread_is_done() -> None:
+    """Also when its call is gone: no more threads work than there are slots."""
+
+    async def main() -> None:
+        of, go_on = lane(threads=2, at_once=2), threading.Event()
+        first = await busy(of, go_on)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        second = asyncio.create_task(of.run(Call("second"), int))
+        await asyncio.sleep(0)
+        assert of.waiting == 1
+        go_on.set()
+        await second
         of.shutdown()
 
     run(main)
