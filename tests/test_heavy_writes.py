@@ -244,6 +244,8 @@ def test_vectors_of_a_large_subtree_are_dropped_in_parts(
     files = [file(f"{TOP}/{i}", "a\nb\n", vector=one) for i in range(9)]
     store.put([directory(TOP, abstract="all", vector=one), *files]).result()
     store.fill([(text_id, one) for text_id, _ in store.backlog(100)]).result()
+    texts = [text for context in store.scan() for text in context.texts]
+    vectors = sum(bool(text.vector and text.embeddable) for text in texts)
     total, last, parts = 0, "", 0
     changed.clear()
     while True:
@@ -251,7 +253,7 @@ def test_vectors_of_a_large_subtree_are_dropped_in_parts(
         total, last, parts = total + done.count, done.last, parts + 1
         if not last:
             break
-    assert total == len(store.backlog(100)) > 10
+    assert total == vectors == len(store.backlog(100)) > 10
     assert parts >= total // 5
     assert changed == sorted(set(changed))
 
@@ -268,9 +270,10 @@ def test_more_writes_than_may_wait_are_refused_at_once(
         with pytest.raises(Overloaded, match="at most 50") as caught:
             future.result()
         assert caught.value.retry_after > 0
-    accesses = store.touch({1: 1})  # the daemon's own are never lost
+    accesses = [store.touch({1: 1}) for _ in range(50)]  # the daemon's own are never lost
     store.start(lambda _changes, _revision: None)
-    accesses.result()
+    for access in accesses:
+        access.result()
     assert all(future.result().revision for future in futures if future not in refused)
     store.put([file(f"{TOP}/again", "a\n" * 100)]).result()  # there is room again
 

@@ -185,12 +185,16 @@ def test_the_index_of_another_store_is_not_used(tmp_path: Path) -> None:
         assert engine.stats().index.rebuilt == ""
 
 
-@pytest.mark.parametrize("name", ["base-00000009", "../../other/index/base-00000001", "", "x\0"])
+@pytest.mark.parametrize(
+    "name",
+    ["base-00000009", "../../other/index/base-00000001", "../index/{own}", "", "x\0"],
+)
 def test_what_names_the_base_may_point_elsewhere(tmp_path: Path, name: str) -> None:
     """The index is made anew."""
     made(tmp_path / "store", 1)
     made(tmp_path / "other", 2)
-    (tmp_path / "store" / "index" / "CURRENT").write_text(name)
+    current = tmp_path / "store" / "index" / "CURRENT"
+    current.write_text(name.format(own=current.read_text().strip()))
     with closing(Engine(settings(tmp_path / "store"))) as engine:
         assert numbers(engine) == [1]
         assert engine.stats().index.rebuilt

@@ -36,10 +36,19 @@ class Call:
         return left
 
 
-def lane(slots: int = 1, of_caller: int = 1, waiting: int = 8) -> Lane:
-    """One that works at one piece at a time."""
-    return Lane("heavy", threads=slots, slots=slots, of_caller=of_caller, at_once=1, crowded=1,
-                waiting=waiting)  # fmt: skip
+def lane(
+    slots: int = 1, of_caller: int = 1, waiting: int = 8, threads: int = 0, at_once: int = 1
+) -> Lane:
+    """One with a thread for each slot, which works at one piece at a time, unless told."""
+    return Lane(
+        "heavy",
+        threads=threads or slots,
+        slots=slots,
+        of_caller=of_caller,
+        at_once=at_once,
+        crowded=at_once,
+        waiting=waiting,
+    )
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -126,17 +135,21 @@ def test_a_deadline_that_passes_in_the_queue_is_told_and_frees_the_place() -> No
     run(main)
 
 
-def test_a_call_that_is_cancelled_as_its_turn_comes_takes_no_slot() -> None:
-    """Its turn is the next one's."""
+@pytest.mark.parametrize("comes_first", ["cancellation", "turn"])
+def test_a_call_that_is_cancelled_as_its_turn_comes_takes_no_slot(comes_first: str) -> None:
+    """Its turn is the next one's, whichever of the two its task hears of."""
 
     async def main() -> None:
         of = lane()
         of._hold("first")
         waiting = [asyncio.create_task(of.run(Call(name), int)) for name in "abcab"]
         await asyncio.sleep(0)
+        if comes_first == "turn":
+            of.give("first")
         for task in waiting[:3]:
             task.cancel()
-        of.give("first")  # before the tasks hear of it
+        if comes_first == "cancellation":
+            of.give("first")
         await asyncio.wait(waiting[:3])
         await asyncio.gather(*waiting[3:])
         assert of.waiting == 0
@@ -167,10 +180,29 @@ def test_work_ends_at_its_next_step_when_nobody_waits_for_it(why: str) -> None:
         await asyncio.to_thread(begun.wait, SECONDS)
         if why == "cancelled":
             task.cancel()
-        with pytest.raises((asyncio.CancelledError, DeadlinePassed)):
+        with pytest.raises(asyncio.CancelledError if why == "cancelled" else DeadlinePassed):
             await task
         await of.run(Call("b"), int)
         assert ended.is_set()
+        of.shutdown()
+
+    run(main)
+
+
+def test_a_slot_is_held_until_its_thread_is_done() -> None:
+    """Also when its call is gone: no more threads work than there are slots."""
+
+    async def main() -> None:
+        of, go_on = lane(threads=2, at_once=2), threading.Event()
+        first = await busy(of, go_on)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        second = asyncio.create_task(of.run(Call("second"), int))
+        await asyncio.sleep(0)
+        assert of.waiting == 1
+        go_on.set()
+        await second
         of.shutdown()
 
     run(main)

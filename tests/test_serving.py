@@ -164,13 +164,26 @@ def test_scratch_of_a_killed_process_is_deleted(
     A user's store may have any name.
     """
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    names = ("vikingd-scratch-a", "vikingd-scratch-b", "vikingd-scratch-c", "vikingd-my-store")
-    dead, new, *others = (tmp_path / name for name in names)
-    for path in (dead, new, *others):
+    leave = (
+        "import os; from vikingd.scratch import scratch\n"
+        "with scratch('warm') as path: print(path.parent, flush=True); os._exit(1)"
+    )
+    dead, new = (
+        Path(
+            subprocess.run(
+                [sys.executable, "-c", leave],
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "TMPDIR": str(tmp_path)},
+                check=False,
+            ).stdout.strip()
+        )
+        for _ in range(2)
+    )
+    others = [tmp_path / name for name in ("vikingd-scratch-c", "vikingd-my-store")]
+    for path in others:
         path.mkdir()
         (path / "store.sqlite3").touch()
-    for path in (dead, new):
-        (path / ".vikingd-scratch").touch()
     for path in (dead, *others):
         os.utime(path, (0, 0))
     with scratch("warm") as living:

@@ -7,14 +7,22 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from store_helpers import DOCS, GUIDE, ONE, TWO, Mirror, file, opened, put, scanned, text_ids, uris
 
-from vikingd.errors import Corrupt, InvalidField, NotFound, StoreFailed, StoreInUse, StoreMismatch
+from vikingd.errors import (
+    Corrupt,
+    InvalidField,
+    NotFound,
+    StoreFailed,
+    StoreInUse,
+    StoreMismatch,
+    TooLarge,
+)
 from vikingd.model import Context, Filled, Passage, Remove
 from vikingd.room import UNBOUNDED, Room
 from vikingd.store import Store, StoreCounts, page_token, schema
@@ -46,6 +54,29 @@ def test_get_of_nothing(store: Store) -> None:
     ):
         with pytest.raises(NotFound):
             read()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda store, room: store.passages_of({GUIDE: [1, 2]}, room),
+        lambda store, room: store.texts_of([GUIDE], room, with_content=True),
+        lambda store, room: store.texts_of([GUIDE], room, with_content=False),
+    ],
+    ids=["passages", "whole texts", "summaries"],
+)
+def test_sources_for_which_there_is_no_room_are_refused(
+    store: Store, read: Callable[[Store, Room], object]
+) -> None:
+    """To the byte; the error names the limit and the remedy."""
+    put(store, file(GUIDE, "first\nsecond\n", overview="All of it", abstract="Some of it"))
+    room = Room(1000)
+    assert read(store, room)
+    used = room.most - room.left
+    assert used > 10
+    assert read(store, Room(used))
+    with pytest.raises(TooLarge, match=rf"more than {used - 1} bytes .* ask for fewer"):
+        read(store, Room(used - 1))
 
 
 def test_passages_of_a_long_file_are_read_in_one_reading(store: Store) -> None:

@@ -15,7 +15,7 @@ from viking_kernels import wire
 from vikingd.errors import InvalidField
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.wire.intake import fault_in
-from vikingd.wire.limits import BUDGETS, TABLE, Guard, guards
+from vikingd.wire.limits import BUDGETS, TABLE, Guard, Most, guards
 
 GUARDS = {
     kind: Guard(kind.DESCRIPTOR)
@@ -49,7 +49,9 @@ def nested(*numbers: int, within: bytes) -> bytes:
     return within
 
 
-NUMBERS = st.one_of(st.integers(1, 20), st.sampled_from([0, 100, 1 << 20, (1 << 29) - 1]))
+NUMBERS = st.one_of(
+    st.integers(1, 20), st.sampled_from([0, 100, 1 << 20, (1 << 29) - 1, 1 << 29, (1 << 32) - 1])
+)
 VARINTS = st.one_of(
     st.integers(0, 300).map(varint), st.integers(0, (1 << 64) - 1).map(varint),
     st.sampled_from([b"\x80\x00", b"\xff" * 9 + b"\x01", b"\xff" * 9 + b"\x02", b"\xff" * 10]),
@@ -111,6 +113,52 @@ def test_the_kernel_finds_what_its_naive_twin_finds(
     if data:
         found = kernel(guard, data, table, np.array(budgets, np.int64))
         assert found == naive.scan(data, table.tolist(), budgets)
+
+
+DAMAGED = {
+    "a number of 30 bits": varint(1 << 32 | 2) + b"\0",
+    "no number": b"\x02\0",
+    "a tag of six bytes": b"\xfa\x80\x80\x80\x80\0\0",
+    "a wire type that is none": b"\xfe\x01",
+    "a varint of eleven bytes": b"\xf8\x01" + b"\xff" * 10 + b"\x01",
+    "a varint without its end": b"\xf8\x01\xff",
+    "eight bytes of which one is there": b"\xf9\x01\0",
+    "four bytes of which one is there": b"\xfd\x01\0",
+    "a length beyond 64 bits": b"\xfa\x01" + b"\x80" * 9 + b"\x02",
+    "a negative length": b"\xfa\x01" + b"\xff" * 9 + b"\x01",
+    "a length beyond the request": b"\xfa\x01\x05",
+    "a group without its end": b"\xfb\x01",
+    "an end without its group": b"\xfc\x01",
+    "the end of another group": b"\xfb\x01\xf4\x01",
+    "a group that ends beyond its message": b"\x0a\x02\xfb\x01\xfc\x01",
+}
+
+
+@pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED.keys())
+def test_damage_is_found_in_bytes_that_the_parser_refuses(data: bytes) -> None:
+    """The parser, the kernel and its naive twin agree on each kind of it."""
+    for kind, guard in GUARDS.items():
+        with pytest.raises(DecodeError):
+            kind.FromString(data)
+        found = kernel(guard, data)
+        assert found[0][0] == wire.MALFORMED
+        assert found == naive.scan(data, guard._table.tolist(), guard._budgets.tolist())
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (memories_pb2.ForgetRequest, field(1, b"\x01\x80")),
+        (contexts_pb2.PutRequest, field(1, b"\xfa\x01\x03") + b"\xfa\x01\x00"),
+        (contexts_pb2.PutRequest, nested(1, 7, within=b"\x0a\x01") + b"\xfa\x01\x00"),
+    ],
+    ids=["a packed number", "a field", "a message"],
+)
+def test_nothing_goes_on_behind_the_end_of_its_message(kind: Any, data: bytes) -> None:
+    """Also where the request itself goes on there."""
+    with pytest.raises(DecodeError):
+        kind.FromString(data)
+    assert kernel(GUARDS[kind], data)[0][0] == wire.MALFORMED
 
 
 @pytest.mark.parametrize("depth", [99, 100, 101])
@@ -182,7 +230,20 @@ def test_very_much_is_refused_by_its_field(method: str, data: bytes, name: str, 
     assert says in caught.value.description
 
 
-def test_every_field_that_can_be_long_is_in_the_table() -> None:
+def test_each_message_has_counts_of_its_own() -> None:
+    """What one context has does not count for the next one; a fault names its own context."""
+    guard = GUARDS[contexts_pb2.PutRequest]
+    guard.check(field(1, b"\x42\0" * 3000) * 2)
+    with pytest.raises(InvalidField) as caught:
+        guard.check(field(1, b"\x42\0") + field(1, b"\x42\0" * 5000))
+    assert caught.value.field == "contexts[1].passages"
+
+
+BOUNDED_BY_THE_MESSAGE = {"SearchSession.summary", "SessionMessage.content"}
+"""Fields that have no limit of their own."""
+
+
+def test_every_field_that_can_be_long_has_a_limit_in_the_table() -> None:
     """Strings, bytes and lists of requests; those within a Struct are bounded by the Struct."""
     known = set()
     for guard in guards().values():
@@ -196,4 +257,5 @@ def test_every_field_that_can_be_long_is_in_the_table() -> None:
                 is_struct = one.message_type and one.message_type.name == "Struct"
                 assert name in TABLE or not (long or is_struct), name
     assert {name for name in TABLE if not name.startswith("google.")} <= known
+    assert {name for name, most in TABLE.items() if most == Most()} == BOUNDED_BY_THE_MESSAGE
     assert list(BUDGETS)[: wire.UNKNOWN + 1] == ["all", "unknown"]

@@ -134,6 +134,7 @@ def _check_columns(base: Base, columns: rows.Columns) -> None:
         _require(len(room) == 1, f"{next(iter(kinds))} has another room")
         for name, kind in kinds.items():
             _require(columns[name].dtype == kind, f"{name} is of another type")
+            _require(columns[name].ndim == 1, f"{name} is of another shape")
     own = np.arange(files)
     following, previous = columns["file_next"][:files], columns["file_previous"][:files]
     _check_range("dir_first", columns["dir_first"][:directories], -1, files)

@@ -1,0 +1,256 @@
+"""The check of a base's arrays: it refuses just what could lead a kernel outside of an array."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from viking_kernels.arrays import NEVER, SCRIPTS
+
+from vikingd.embed.provider import EmbedSettings
+from vikingd.engine import Engine, EngineSettings
+from vikingd.errors import Corrupt
+from vikingd.index import base as bases
+from vikingd.index import bounds, rows
+from vikingd.index.base import Base
+from vikingd.ingest.prepare import prepare
+from vikingd.model import Draft, Passage
+
+DIMENSION = 4
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+
+LATIN, HAN = "one two three\n", "绿茶用八十度的水。\n"
+TREE = {
+    "a.md": LATIN,
+    "empty.md": "",
+    "b/c.md": "one four",
+    "b/d/e.md": HAN,
+    "b/d/f.md": LATIN + HAN,
+    "b/g.md": "",
+    "h/i.md": "six one",
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
+    """The arrays of a small base by name; those of columns have room behind their rows."""
+    path = tmp_path_factory.mktemp("bounds")
+    with closing(Engine(EngineSettings(path, EmbedSettings(provider="none")))) as engine:
+        vectors = [np.eye(DIMENSION, dtype=np.float32)[i % DIMENSION].tobytes() for i in range(9)]
+        files = [
+            Draft(
+                f"viking://resources/{name}",
+                content=content,
+                passages=[Passage("", 0, 3), Passage("", 4, 7)] if content else None,
+                vector=vectors[i] if i % 3 else b"",
+            )
+            for i, (name, content) in enumerate(TREE.items())
+        ]
+        above = Draft("viking://resources/b", is_directory=True, abstract="About b.")
+        engine.put([prepare(draft) for draft in (*files, above)]).result()
+        engine.optimize()
+    loaded = bases.load(path / "index")
+    assert loaded is not None
+    stored = loaded[0]
+    return {spec.name: getattr(stored.base, spec.name) for spec in fields(Base)} | stored.columns
+
+
+def is_refused(arrays: Arrays, sizes: tuple[int, int, int]) -> bool:
+    """Whether the check refuses arrays; `sizes` are those that the manifest has."""
+    own = {spec.name: arrays[spec.name] for spec in fields(Base)}
+    columns = {name: arrays[name] for name in rows.KINDS}
+    for kinds, size in zip(rows.GROUPS, sizes, strict=True):
+        own |= {name: arrays[name][:size] for name in kinds.keys() & own.keys()}
+    try:
+        bounds.check(Base(**own), columns, bases.empty(DIMENSION))
+    except (Corrupt, ValueError, IndexError):  # as `bases.load` takes them
+        return True
+    return False
+
+
+# The plain twin of the check
+
+
+def offsets(at: Array, size: int) -> bool:
+    """Whether parts of an array follow one another without gaps."""
+    ends = at.tolist()
+    return bool(ends[0] == 0 and ends[-1] == size and ends == sorted(ends))
+
+
+def within(values: Array, low: int, high: int) -> bool:
+    """Whether all values are in [low, high)."""
+    return all(low <= value < high for value in values.reshape(-1).tolist())
+
+
+def owners(at: Array) -> list[int]:
+    """Of each part the number of its owner, once for each of its items."""
+    return [i for i in range(len(at) - 1) for _ in range(at[i], at[i + 1])]
+
+
+def fits(a: Arrays, sizes: tuple[int, int, int]) -> Iterator[bool]:
+    """What must hold of the values of a base, one after the other."""
+    dirs, files, texts = sizes
+    parent, end = a["dir_parent"][:dirs].tolist(), a["dir_end"].tolist()
+    yield parent[0] == -1 and end[0] == dirs
+    yield all(0 <= parent[i] < i for i in range(1, dirs))
+    yield all(i < end[i] <= dirs for i in range(dirs))
+    yield all(i < end[parent[i]] and end[i] <= end[parent[i]] for i in range(1, dirs))
+    yield offsets(a["dir_files"], files) and offsets(a["dir_texts"], texts)
+    for name in ("dir_name", "dir_abstract", "file_name", "file_abstract"):
+        yield offsets(a[f"{name}_at"], len(a[f"{name}s"]))
+    yield offsets(a["text_shown_at"], len(a["text_shown"]))
+    yield a["file_dir"][:files].tolist() == owners(a["dir_files"])
+    yield a["text_dir"][:texts].tolist() == owners(a["dir_texts"])
+    yield min(a["counts"].min(), a["mean_count"].min(), a["text_start"].min()) >= 0
+    yield a["text_length"][:texts].min() >= 0
+    yield within(a["text_script"][:texts], 0, SCRIPTS)
+    yield within(a["mean_slot"], -1, len(a["mean_count"]))
+    of_files = []
+    for file, (first, last) in enumerate(a["file_texts"].tolist()):
+        yield 0 <= first <= last <= texts
+        of_files += [(text, file) for text in range(first, last)]
+    owner = a["text_file"][:texts].tolist()
+    yield of_files == [(text, file) for text, file in enumerate(owner) if file != -1]
+    yield all(a["file_dir"][file] == a["text_dir"][text] for text, file in of_files)
+    keys = a["term_key"].tolist()
+    yield keys == sorted(set(keys)) and offsets(a["term_at"], len(a["posting_text"]))
+    yield within(a["posting_text"], 0, texts)
+    for first, last in zip(a["term_at"], a["term_at"][1:], strict=False):
+        of_term = a["posting_text"][first:last].tolist()
+        yield of_term == sorted(set(of_term))
+    yield a["uri_key"].tolist() == sorted(a["uri_key"].tolist())
+    yield within(a["uri_row"], -files, dirs)
+    yield within(a["dir_first"][:dirs], -1, files) and within(a["dir_text"][:dirs], -1, texts)
+    for file in range(files):
+        following, previous = int(a["file_next"][file]), int(a["file_previous"][file])
+        yield following == -1 or file < following < files
+        yield -1 <= previous < file
+    for name, count in (("dir", dirs), ("file", files), ("text", texts)):
+        yield within(a[f"{name}_died"][:count], NEVER, NEVER + 1)
+    yield within(a["dir_tail"][:dirs], -1, 0) and within(a["file_tail"][:files], -1, 0)
+    has = a["text_has_vector"].tolist()
+    yield a["vector_at"][:texts].tolist() == [0 if one else NEVER for one in has]
+
+
+CHECKED = (
+    "dir_parent",
+    "dir_end",
+    "dir_files",
+    "dir_texts",
+    "dir_name_at",
+    "dir_abstract_at",
+    "file_name_at",
+    "file_abstract_at",
+    "text_shown_at",
+    "file_dir",
+    "text_dir",
+    "counts",
+    "mean_count",
+    "text_start",
+    "text_length",
+    "text_script",
+    "mean_slot",
+    "file_texts",
+    "text_file",
+    "term_key",
+    "term_at",
+    "posting_text",
+    "uri_key",
+    "uri_row",
+    "dir_first",
+    "dir_text",
+    "file_next",
+    "file_previous",
+    "dir_died",
+    "file_died",
+    "text_died",
+    "dir_tail",
+    "file_tail",
+    "text_has_vector",
+    "vector_at",
+)
+
+
+def changed_values(array: Array) -> Iterator[Array]:
+    """Copies of an array with one value, two neighbours or one row changed."""
+    kind = np.iinfo(array.dtype)
+    flat = array.reshape(-1)
+    for at, old in enumerate(flat.tolist()):
+        values = {old - 1, old + 1, -2, -1, 0, len(array), 1000, kind.min, kind.max} - {old}
+        for value in sorted(value for value in values if kind.min <= value <= kind.max):
+            new = flat.copy()
+            new[at] = value
+            yield new.reshape(array.shape)
+    for at in range(len(array) - 1):
+        new = array.copy()
+        new[[at, at + 1]] = array[[at + 1, at]]
+        yield new
+    for at in range(len(array)) if array.ndim > 1 else ():
+        for step in (-1, 1):
+            new = array.copy()
+            new[at] += step
+            yield new
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_a_changed_value_is_refused_if_and_only_if_it_does_not_fit(
+    whole: Arrays, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Also where blocks of postings meet."""
+    monkeypatch.setattr(bounds, "_BLOCK", 3)
+    sizes = len(whole["dir_end"]), len(whole["file_texts"]), len(whole["codes"])
+    assert all(fits(whole, sizes))
+    assert not is_refused(whole, sizes)
+    used = dict(zip(("dir", "file", "text"), sizes, strict=True))
+    used["vector"] = sizes[2]
+    array = whole[name]
+    count = used[name.split("_")[0]] if name in rows.KINDS else len(array)
+    refused = 0
+    for new in changed_values(array[:count]):
+        arrays = {**whole, name: np.concatenate([new, array[count:]])}
+        expected = not all(fits(arrays, sizes))
+        assert is_refused(arrays, sizes) == expected, (array[:count], new)
+        refused += expected
+    assert refused
+
+
+@pytest.mark.parametrize(("at", "of"), [("dir_texts", "text_dir"), ("dir_files", "file_dir")])
+def test_a_text_has_to_stand_in_the_directory_of_its_file(whole: Arrays, at: str, of: str) -> None:
+    """Each array may be right by itself."""
+    sizes = len(whole["dir_end"]), len(whole["file_texts"]), len(whole["codes"])
+    refused = 0
+    for place, step in itertools.product(range(1, sizes[0]), (-1, 1)):
+        moved, owner = whole[at].copy(), whole[of].copy()
+        moved[place] += step
+        if not offsets(moved, moved[-1]):
+            continue
+        owner[: moved[-1]] = owners(moved)
+        arrays = {**whole, at: moved, of: owner}
+        expected = not all(fits(arrays, sizes))
+        assert is_refused(arrays, sizes) == expected, moved
+        refused += expected
+    assert refused
+
+
+@pytest.mark.parametrize("name", sorted({spec.name for spec in fields(Base)} | rows.KINDS.keys()))
+def test_an_array_of_another_length_shape_or_type_is_refused(whole: Arrays, name: str) -> None:
+    """Whatever the values."""
+    sizes = len(whole["dir_end"]), len(whole["file_texts"]), len(whole["codes"])
+    array = whole[name]
+    others = (
+        array[:-1],
+        np.concatenate([array, array[-1:]]),
+        array[:, None],
+        np.stack([array] * 2, -1),
+        array.astype(np.float64),
+        array.astype(np.uint32),
+    )
+    for other in others:
+        assert is_refused({**whole, name: other}, sizes), (other.shape, other.dtype)
