@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,7 @@ class OnnxModel:
         self._max_tokens = _max_tokens(settings.max_tokens, described)
         with _explained("max_tokens"):
             self._model.tokenizer.no_padding()
-            _truncate(self._model, self._max_tokens)
+            _truncate(self._model.tokenizer, self._max_tokens)
         self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="vikingd-onnx")
         with _explained("onnx_path"):
             made = len(self._raw(self._prefixes[1] + PROBE))
@@ -190,11 +191,13 @@ def _max_tokens(wanted: int, described: Description) -> int:
     return wanted or described.max_tokens or _TOKENS
 
 
-def _truncate(model: OnnxDirectory, tokens: int) -> None:
-    try:
-        model.tokenizer.enable_truncation(tokens)
-        model.tokenizer.encode(PROBE)
-    except BaseException as error:  # a panic of the library is no Exception
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        raise EmbedderFailed(f"{tokens} tokens leave no room for a text: {error}") from error
+def _truncate(tokenizer: Any, tokens: int) -> None:
+    """Cuts texts to so many tokens.
+
+    Raises:
+        EmbedderFailed: the tokenizer's own tokens leave no room for a text, and it may cut nothing.
+    """
+    tokenizer.enable_truncation(tokens)
+    encoded = tokenizer.encode(PROBE)
+    if len(encoded.ids) > tokens or all(encoded.special_tokens_mask):
+        raise EmbedderFailed(f"{tokens} leaves no room for a text; 0 takes the directory's limit")
