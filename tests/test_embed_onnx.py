@@ -173,6 +173,15 @@ def test_outputs_of_any_form_are_taken(
     )
 
 
+def test_an_unknown_output_beside_others_is_not_guessed(tmp_path: Path) -> None:
+    """A model may make more than embeddings, such as weights of words."""
+    made = model(output="colbert", pooled="dense")
+    for pooling in ("auto", "cls"):
+        told = refusal(directory(tmp_path / "tiny", made), pooling=pooling)
+        assert "colbert ['n', 's', 8], dense ['n', 8]" in told
+        assert "is known to hold the vectors of tokens" in told
+
+
 @pytest.mark.parametrize(
     ("inputs", "positions"),
     [

@@ -153,17 +153,18 @@ def _choose_output(model: OnnxDirectory, pooling: str, described: Description) -
         EmbedderFailed: the pooling is unknown, or no output goes with it.
     """
     axes = {name: len(shape) for name, shape in model.outputs.items()}
-    of_tokens = [name for name, count in axes.items() if count == _TOKEN_AXES]
-    of_tokens.sort(key=lambda name: name not in _OF_TOKENS)
-    pooled = [name for name, count in axes.items() if count == _POOLED_AXES]
-    pooled.sort(key=lambda name: name != _POOLED)
-    if pooling == _AUTO and pooled and (pooled[0] == _POOLED or not of_tokens):
-        return pooled[0], ""
+    alone = next(iter(axes)) if len(axes) == 1 else ""
+    if pooling == _AUTO:
+        for name in (_POOLED, alone):
+            if axes.get(name) == _POOLED_AXES:
+                return name, ""
+    of_tokens = next((n for n in (*_OF_TOKENS, alone) if axes.get(n) == _TOKEN_AXES), "")
     if not of_tokens:
         shapes = ", ".join(f"{name} {shape}" for name, shape in model.outputs.items())
+        pooled = _POOLED_AXES in (axes.get(_POOLED), axes.get(alone))
         raise EmbedderFailed(
-            f"{model.model} has no output of (batch, tokens, numbers), only {shapes}"
-            + ("; leave embedding.pooling at auto" if pooled else "")
+            f"no output of {model.model} is known to hold the vectors of tokens, (batch, tokens, "
+            f"numbers): it has {shapes}" + ("; leave embedding.pooling at auto" if pooled else "")
         )
     if described.further_modules:
         raise EmbedderFailed(
@@ -171,7 +172,7 @@ def _choose_output(model: OnnxDirectory, pooling: str, described: Description) -
             "export the model with an output sentence_embedding"
         )
     if pooling != _AUTO:
-        return of_tokens[0], pooling
+        return of_tokens, pooling
     if not described.pooling:
         said = described.unknown_pooling
         raise EmbedderFailed(
@@ -179,7 +180,7 @@ def _choose_output(model: OnnxDirectory, pooling: str, described: Description) -
             + " to make one vector of those of the tokens: set embedding.pooling to mean, cls or "
             "last, as the model's documentation says"
         )
-    return of_tokens[0], described.pooling
+    return of_tokens, described.pooling
 
 
 def _max_tokens(wanted: int, described: Description) -> int:
