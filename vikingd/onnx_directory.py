@@ -1,0 +1,130 @@
+"""A directory with an ONNX model and its tokenizer, as the hubs of models lay them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+_MODELS = (
+    "model.onnx",
+    "model_quantized.onnx",
+    "onnx/model.onnx",
+    "onnx/model_quantized.onnx",
+)
+_TOKENIZER = "tokenizer.json"
+_TYPES = {
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+}
+_FEATURES: dict[str, Callable[[Any], Sequence[int]]] = {
+    "input_ids": lambda encoded: encoded.ids,
+    "attention_mask": lambda encoded: encoded.attention_mask,
+    "token_type_ids": lambda encoded: encoded.type_ids,
+    "position_ids": lambda encoded: range(len(encoded.ids)),
+}
+_PAST = "past_key_values."
+"""Begins the inputs that hold earlier tokens. A text that is read at once has none."""
+
+
+class UnusableModel(Exception):
+    """The directory holds no model that can be computed; the text says why."""
+
+
+class OnnxDirectory:
+    """A session and a tokenizer; both are safe to use from several threads.
+
+    Args:
+        directory: holds tokenizer.json, and model.onnx or model_quantized.onnx, these two perhaps
+            in a directory onnx.
+        threads: that one call computes with.
+        keep_memory: keeps the memory of a call for the next. It grows with the longest input and
+            with the number of calls at once, and never shrinks.
+
+    Attributes:
+        model: the file of the graph.
+        tokenizer_file: the file of the tokenizer.
+        tokenizer: of the class tokenizers.Tokenizer; set it up before the first call.
+        outputs: the shape of each output by name; a dimension without a size is a text or None.
+
+    Raises:
+        UnusableModel: a file is not there or is damaged, or the graph has an unknown input.
+    """
+
+    def __init__(self, directory: Path, threads: int, *, keep_memory: bool = True) -> None:
+        self.model, self.tokenizer_file = _find_files(directory)
+        self.tokenizer: Any = _loaded(self.tokenizer_file, lambda f: Tokenizer.from_file(str(f)))
+        options = _options(threads, keep_memory)
+        self._session = _loaded(
+            self.model,
+            lambda f: onnxruntime.InferenceSession(f, options, providers=["CPUExecutionProvider"]),
+        )
+        self._inputs = {given.name: given for given in self._session.get_inputs()}
+        for name, given in self._inputs.items():
+            known = name in _FEATURES or name.startswith(_PAST)
+            if not known or given.type not in _TYPES:
+                raise UnusableModel(
+                    f"{self.model} is no model of texts: it has the input {name!r} of type "
+                    f"{given.type}"
+                )
+        if "input_ids" not in self._inputs:
+            raise UnusableModel(f"{self.model} is no model of texts: it has no input 'input_ids'")
+        self.outputs: dict[str, list[int | str | None]] = {
+            made.name: list(made.shape or []) for made in self._session.get_outputs()
+        }
+
+    def run(self, output: str, encoded: Sequence[Any]) -> NDArray[Any]:
+        """Compute one output for encoded texts of equal length, the first axis of the result.
+
+        Raises:
+            UnusableModel: the graph can't be computed for these texts.
+        """
+        given = {name: self._feed(name, encoded) for name in self._inputs}
+        try:
+            (made,) = self._session.run([output], given)
+        except Exception as error:  # the library does not say which it raises
+            raise UnusableModel(f"{self.model} can't be computed: {error}") from error
+        return np.asarray(made)
+
+    def _feed(self, name: str, encoded: Sequence[Any]) -> NDArray[Any]:
+        given = self._inputs[name]
+        kind = _TYPES[given.type]
+        if name in _FEATURES:
+            return np.array([_FEATURES[name](one) for one in encoded], dtype=kind)
+        sizes = [size if isinstance(size, int) else 0 for size in given.shape]
+        return np.zeros([len(encoded), *sizes[1:]], dtype=kind)
+
+
+def _find_files(directory: Path) -> tuple[Path, Path]:
+    if not directory.is_dir():
+        raise UnusableModel(f"the directory {directory} is not there")
+    model = next((directory / m for m in _MODELS if (directory / m).is_file()), None)
+    if model is None:
+        raise UnusableModel(f"{directory / _MODELS[0]} is not there, nor {', '.join(_MODELS[1:])}")
+    tokenizer = directory / _TOKENIZER
+    if not tokenizer.is_file():
+        raise UnusableModel(f"{tokenizer} is not there")
+    return model, tokenizer
+
+
+def _loaded(file: Path, load: Callable[[Path], Any]) -> Any:
+    try:
+        return load(file)
+    except Exception as error:  # neither library says which it raises
+        raise UnusableModel(f"{file} can't be loaded: {error}") from error
+
+
+def _options(threads: int, keep_memory: bool) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = keep_memory
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle means idle
+    return options
