@@ -19,6 +19,7 @@ from threading import Condition
 import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
 
+from vikingd.embed.kept import KeptQueries
 from vikingd.embed.prior import prior_means
 from vikingd.embed.provider import EmbedSettings, Provider, open_provider
 from vikingd.embed.query import QueryEmbedder
@@ -201,9 +202,17 @@ class Engine:
             )
             self._load(progress)
             self.query_embedder: QueryEmbedder | None = None
+            self._kept_queries: KeptQueries | None = None
             self._worker: BacklogWorker | None = None
             if dimension is not None:
-                self.query_embedder = QueryEmbedder(self._provider, took=metrics.embedded)
+                self.query_embedder = QueryEmbedder(
+                    self._provider, settings.embedding.query_cache, took=metrics.embedded
+                )
+                if settings.embedding.keep_queries:
+                    self._kept_queries = KeptQueries(
+                        settings.path, self.query_embedder, model, dimension,
+                        read_only=settings.reader,
+                    )  # fmt: skip
                 self._warm(progress)
                 if isinstance(self.store, Store):
                     self._worker = BacklogWorker(settings.embedding, self.store, dimension)
@@ -613,6 +622,8 @@ class Engine:
         """Stops worker and embedder, finishes the writes that were taken, lets the store go."""
         if self._worker is not None:
             self._worker.stop()
+        if self._kept_queries is not None:
+            self._kept_queries.close()
         if self._accesses is not None:
             self._accesses.close()
         self._index.close()

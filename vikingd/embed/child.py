@@ -18,6 +18,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
+from vikingd.embed.limiter import LONGEST
 from vikingd.embed.provider import (
     EmbedderBroke,
     EmbedderUnreachable,
@@ -33,8 +34,6 @@ LOCAL_DEPTH = 2
 
 _LOCAL_LIMIT = 3600.0
 """Seconds; with a tenth of a processor, a group of long texts takes minutes."""
-_PAUSE = 120.0
-"""Seconds; the longest for which an endpoint can put off an attempt."""
 _LOOK = 1.0  # seconds between two looks whether the child has had its time
 _PR_SET_PDEATHSIG = 1
 
@@ -59,7 +58,7 @@ class DocumentEmbedder:
         self.is_remote = settings.provider == "openai"
         self.depth = settings.openai_requests if self.is_remote else LOCAL_DEPTH
         attempts = settings.retries + 1
-        remote_limit = attempts * (settings.timeout + _PAUSE) + _PAUSE
+        remote_limit = attempts * (settings.timeout + LONGEST) + LONGEST
         self._limit = remote_limit if self.is_remote else _LOCAL_LIMIT
         self._lock = threading.Lock()
         self._process: SpawnProcess | None = None

@@ -73,6 +73,11 @@ class EmbedSettings:
     keep_queries: bool = False
 
     @property
+    def query_threads(self) -> int:
+        """The number of queries that are embedded at a time: one for each core, or request."""
+        return 8 if self.provider == "openai" else len(os.sched_getaffinity(0))
+
+    @property
     def computing_threads(self) -> int:
         """The number of threads, also where the setting leaves it open."""
         return self.threads or len(os.sched_getaffinity(0))

@@ -54,11 +54,16 @@ class Deadline:
 
 
 class Threads:
-    """The pools; a call that is cancelled while it queues for one never runs."""
+    """The pools; a call that is cancelled while it queues for one never runs.
 
-    def __init__(self) -> None:
+    Args:
+        embedders: queries that are embedded at a time; as many short ones beside them.
+    """
+
+    def __init__(self, embedders: int = 4) -> None:
         self.queues = Queues()
-        self.embedding = ThreadPoolExecutor(4, "embed-query")
+        self.embedding = ThreadPoolExecutor(embedders, "embed-query")
+        self.embedding_short = ThreadPoolExecutor(embedders, "embed-short-query")
         self.store = ThreadPoolExecutor(4, "store")
         self.preparing = ThreadPoolExecutor(1, "prepare", let_finds_go_first)
         self.preparing_small = ThreadPoolExecutor(1, "prepare-small", let_finds_go_first)
