@@ -267,14 +267,16 @@ class BacklogWorker:
             if not self._flight and self._unwritten is None:
                 self._rest()
             number = next(self._numbers)
-            self._flight[number] = group
             try:
                 self._embedder.send(number, list(group.texts.values()))
             except EmbedderBroke as error:
+                self._failed.append((group, error))
                 self._lose(error)
             except EmbedderUnreachable:
                 self._flight.clear()
                 raise
+            else:
+                self._flight[number] = group
 
     def _next(self) -> _Group | None:
         """The next texts of the backlog, as many as make a group; None if nothing waits.
