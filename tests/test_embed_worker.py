@@ -21,7 +21,13 @@ from embed_helpers import DIMENSION, POISON, Endpoint, until
 
 from vikingd.embed import worker
 from vikingd.embed.child import DocumentEmbedder
-from vikingd.embed.provider import EmbedderBroke, EmbedderUnreachable, EmbedSettings, open_provider
+from vikingd.embed.provider import (
+    PROBE,
+    EmbedderBroke,
+    EmbedderUnreachable,
+    EmbedSettings,
+    open_provider,
+)
 from vikingd.embed.worker import BacklogWorker
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import InvalidField
@@ -490,3 +496,66 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
         assert _alive(pid)
         parent.kill()
     until(lambda: not _alive(pid))
+
+
+@pytest.mark.parametrize(
+    ("had", "is_ready", "is_remote", "said"),
+    [
+        (0.1, False, False, "loading its model for 40 s: it had 0% of a processor, others keep"),
+        (38.0, False, False, "loading its model for 40 s, with 95% of a processor"),
+        (4.0, True, False, "finished no text for 40 s: it had 10% of a processor, others keep"),
+        (60.0, True, False, "finished no text for 40 s, with 150% of a processor"),
+        (0.0, True, True, "the embeddings endpoint has not answered for 40 s"),
+        (0.0, False, True, "loading its model for 40 s: it had 0% of a processor"),
+    ],
+)
+def test_a_stall_has_a_reason(had: float, is_ready: bool, is_remote: bool, said: str) -> None:
+    """A busy machine, a slow model, a silent endpoint."""
+    assert said in worker.why_stalled(40.0, had, is_ready=is_ready, is_remote=is_remote)
+
+
+def test_a_stall_is_told_once_and_until_it_is_over(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the log and in the state, while texts wait and nothing comes."""
+    monkeypatch.setattr(worker, "STALL", 0.0)
+    monkeypatch.setattr(worker, "_LOOK", 0.01)
+    answer = threading.Event()
+    endpoint.misbehave = lambda _request, _data: (answer.wait(200), None)[1]
+    backlog = Backlog("a")
+    with _working(endpoint.settings(timeout=300.0), backlog, DIMENSION) as running:
+        until(lambda: "endpoint has not answered" in running.state().stalled)
+        answer.set()
+        until(lambda: not backlog.waiting and not running.state().busy)
+        assert running.state().stalled == ""
+    assert caplog.text.count("no vector comes") == 1
+
+
+def test_a_bad_group_does_not_lose_the_others(endpoint: Endpoint) -> None:
+    """What is in flight beside it is kept, and the texts of the bad one are tried singly."""
+    endpoint.misbehave = lambda request, _: (
+        (400, b"indigestible") if POISON in request["input"] else None
+    )
+    backlog = Backlog("a", "b", POISON, "c", "d", "e", "f")
+    with _working(endpoint.settings(batch_size=2), backlog, DIMENSION) as running:
+        until(lambda: list(backlog.waiting) == [3] and not running.state().busy)
+    asked = [text for request in endpoint.requests for text in request["input"]]
+    assert asked.count("c") == 2  # in the group, and alone
+    assert all(asked.count(text) == 1 for text in "abdef")
+
+
+def test_a_dead_child_loses_no_group(endpoint: Endpoint) -> None:
+    """All that it had in work is tried again, group by group, none of it singly."""
+    answer = threading.Event()
+    endpoint.misbehave = lambda _request, _data: (answer.wait(200), None)[1]
+    backlog = Backlog(*"abcdef")
+    with _working(endpoint.settings(batch_size=2, timeout=300.0), backlog, DIMENSION) as running:
+        until(lambda: len(endpoint.requests) == 3)
+        pid = running._embedder.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        answer.set()
+        until(lambda: not backlog.waiting and not running.state().busy)
+        assert running.state().skipped == ""
+    tried = [request["input"] for request in endpoint.requests]
+    assert sorted(tried) == sorted([*[["a", "b"], ["c", "d"], ["e", "f"]] * 2, [PROBE]])
