@@ -16,7 +16,7 @@ from vikingd.embed.provider import EmbedSettings
 
 DIMENSION = 8
 POISON = "poison"
-PATIENCE = 60.0  # seconds: the child has the lowest priority, and the machine may be busy
+PATIENCE = 240.0  # seconds: the child has a low priority, and the machine may be busy
 
 
 class Endpoint:

@@ -31,6 +31,13 @@ from vikingd.uri import is_within
 
 DOCS = "viking://resources/docs"
 GUIDE = f"{DOCS}/guide.md"
+WITHOUT_DIGESTS = """
+DROP INDEX texts_waiting;
+DROP INDEX texts_digest;
+ALTER TABLE texts DROP COLUMN digest;
+CREATE INDEX texts_without_vector ON texts (embeddable, ordinal > 0, id) WHERE vector IS NULL;
+"""
+"""Leads from schema 4 back to schema 3."""
 CREATED, UPDATED, UNCHANGED = PutOutcome.CREATED, PutOutcome.UPDATED, PutOutcome.UNCHANGED
 
 

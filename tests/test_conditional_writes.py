@@ -15,7 +15,7 @@ import grpc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_helpers import opened, vector
+from store_helpers import WITHOUT_DIGESTS, opened, vector
 
 from vikingd import errors
 from vikingd.client import (
@@ -105,7 +105,7 @@ def test_metadata_alone_leaves_texts_vectors_and_memories(store: Store) -> None:
     """Nothing is embedded again, and what was counted stays counted."""
     draft = Draft(NOTES, content="- drinks tea\n- likes rain\n")
     put(store, draft)
-    store.fill([(text_id, ONE) for text_id, _ in store.backlog(9)]).result()
+    store.fill([(waiting.text_id, ONE) for waiting in store.backlog(9)]).result()
     (entry, _) = store.memory_file(NOTES).entries  # type: ignore[union-attr]
     store.reinforce([entry.entry.id], 3).result()
     before, memories = text_rows(store, NOTES), store.get(NOTES).passages
@@ -114,7 +114,7 @@ def test_metadata_alone_leaves_texts_vectors_and_memories(store: Store) -> None:
     assert done.text_ids == ()
     assert text_rows(store, NOTES) == before
     assert store.get(NOTES).passages == memories
-    assert store.backlog_count() == 0
+    assert store.backlog_size().texts == 0
 
 
 def test_a_content_by_mask_is_cut_anew_and_a_derived_abstract_follows_it(store: Store) -> None:
@@ -373,6 +373,7 @@ def test_a_store_of_the_schema_before_opens(tmp_path: Path) -> None:
         put(store, Draft(NOTES, content="- drinks tea\n"))
         (entry,) = store.memory_file(NOTES).entries  # type: ignore[union-attr]
     with closing(connect(tmp_path / "store.sqlite3")) as db:
+        db.executescript(WITHOUT_DIGESTS)
         db.execute("DROP TABLE requests")
         db.execute("PRAGMA user_version = 2")
     with opened(tmp_path) as store:

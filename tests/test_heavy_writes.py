@@ -243,7 +243,7 @@ def test_vectors_of_a_large_subtree_are_dropped_in_parts(
     one = b"\0\0\x80?" * 2
     files = [file(f"{TOP}/{i}", "a\nb\n", vector=one) for i in range(9)]
     store.put([directory(TOP, abstract="all", vector=one), *files]).result()
-    store.fill([(text_id, one) for text_id, _ in store.backlog(100)]).result()
+    store.fill([(waiting.text_id, one) for waiting in store.backlog(100)]).result()
     texts = [text for context in store.scan() for text in context.texts]
     vectors = sum(bool(text.vector and text.embeddable) for text in texts)
     total, last, parts = 0, "", 0

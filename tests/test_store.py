@@ -136,7 +136,7 @@ def test_texts_are_rebuilt_as_they_were_put(store: Store) -> None:
     put(store, Prepared(draft, "A", (abstract, made, other), draft.content_hash()))
     expected = [abstract.text, made.text, other.text]
     assert [text.text for text in scanned(store)[GUIDE].texts] == expected
-    assert [text for _, text in store.backlog(9)] == expected
+    assert [waiting.text for waiting in store.backlog(9)] == [abstract.text, other.text, made.text]
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_fill(store: Store) -> None:
     assert store.changes_since(committed.revision - 1)[0] == [Filled(second, TWO)]
     assert vectors(store, GUIDE) == [ONE, TWO]
     assert store.get(GUIDE).revision == revision
-    assert store.waiting([first, second])[0] == store.backlog_count() == 0
+    assert store.waiting([first, second])[0] == store.backlog_size().texts == 0
     with pytest.raises(InvalidField, match="8 bytes"):
         store.fill([(first, b"1234")]).result()
 

@@ -201,17 +201,18 @@ class Operations(RuleBasedStateMachine):
     def fill(self, limit: int) -> None:
         """Vectors come from the backlog, one that tells its text."""
         backlog = self.store.backlog(limit)
-        filled = self.store.fill([(i, vector(len(text))) for i, text in backlog])
+        made = [(waiting.text_id, vector(len(waiting.text))) for waiting in backlog]
+        filled = self.store.fill(made, {waiting.text_id: waiting.digest for waiting in backlog})
         assert filled.result().count == len(backlog)
 
     @rule(uri=anywhere)
     def drop_vectors(self, uri: str) -> None:
         """What was dropped waits again."""
-        waiting = self.store.backlog_count()
+        waiting = self.store.backlog_size().texts
         error = None if uri in self.tree else NotFound(uri)
         committed = self.agree(self.store.drop_vectors(uri), error)
         if committed:
-            assert self.store.backlog_count() == waiting + committed.count
+            assert self.store.backlog_size().texts == waiting + committed.count
 
     @rule()
     def remember(self) -> None:

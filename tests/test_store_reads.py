@@ -168,22 +168,6 @@ def test_all_links(store: Store) -> None:
     assert len(store.get(GUIDE).relations) == 3
 
 
-def test_backlog(store: Store) -> None:
-    """Abstracts wait before passages, each by id; vectors and empty texts do not wait."""
-    put(store, file(f"{DOCS}/a", "a1\na2\n", abstract="A", title="T"))
-    put(store, file(f"{DOCS}/b", abstract="B"), file(f"{DOCS}/c", abstract="C", vector=ONE))
-    put(store, file(f"{DOCS}/d", vector=ONE))
-    put(store, file(f"{DOCS}/e", " \n"))
-    backlog = ["T\nA", "B", "T\na1\n", "T\na2\n"]
-    assert [text for _, text in store.backlog(9)] == backlog
-    assert [text for _, text in store.backlog(3)] == backlog[:3]
-    ids = [text_id for text_id, _ in store.backlog(9)]
-    assert (store.backlog_count(), store.waiting(ids[:2])[0], store.waiting([999])[0]) == (4, 2, 0)
-    store.fill([(ids[0], ONE)]).result()
-    assert [text_id for text_id, _ in store.backlog(9)] == ids[1:]
-    assert (store.backlog_count(), *store.waiting(ids[:2])) == (3, 1, store.revision)
-
-
 def test_counts(store: Store, tmp_path: Path) -> None:
     """Directories, files, texts, vectors and links, and bytes of database and log."""
     put(store, file(GUIDE, "one\n", abstract="A", vector=ONE), file(f"{DOCS}/b"))
@@ -312,7 +296,7 @@ def test_another_model_is_refused_or_drops_the_vectors(
     with opened(tmp_path) as store:
         assert scanned(store) == before
     with opened(tmp_path, model=model, dimension=dimension, reembed=True) as store:
-        assert (store.revision, store.dimension, store.backlog_count()) == (3, dimension, 2)
+        assert (store.revision, store.dimension, store.backlog_size().texts) == (3, dimension, 2)
         assert store.changes_since(2)[0] == [scanned(store)[f"{DOCS}/b"]]
         put(store, file(GUIDE, "two\n", abstract="A", vector=bytes(4 * (dimension or 4))))
     with opened(tmp_path, model=model, dimension=dimension, reembed=True) as store:

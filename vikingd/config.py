@@ -56,8 +56,11 @@ class Embedding(_Section):
     dimension: int = Field(default=0, ge=0, le=MAX_DIMENSION)  # 0: the model's own
     timeout: float = Field(default=30.0, gt=0, le=3600)  # seconds, of one request
     retries: int = Field(default=2, ge=0, le=20)
-    batch_size: int = Field(default=16, ge=1, le=2048)
-    threads: int = Field(default=2, ge=1, le=256)
+    openai_requests: int = Field(default=4, ge=1, le=256)  # with documents, in flight at a time
+    batch_size: int = Field(default=64, ge=1, le=2048)
+    threads: int = Field(default=0, ge=0, le=256)  # 0: one for each core
+    query_cache: int = Field(default=4096, ge=0, le=1_000_000)  # queries; 0: none
+    keep_queries: bool = False  # in a file beside the store, so that they survive a restart
 
     @field_validator("onnx_path")
     @classmethod

@@ -19,6 +19,7 @@ from threading import Condition
 import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
 
+from vikingd.embed.kept import KeptQueries
 from vikingd.embed.prior import prior_means
 from vikingd.embed.provider import EmbedSettings, Provider, open_provider
 from vikingd.embed.query import QueryEmbedder
@@ -40,7 +41,7 @@ from vikingd.ingest.masks import Masked
 from vikingd.memory.accesses import Accesses
 from vikingd.memory.model import Rewrite
 from vikingd.metrics import Metrics
-from vikingd.model import Change, Committed, Once, Prepared, Upsert
+from vikingd.model import Backlog, Change, Committed, Once, Prepared, Upsert
 from vikingd.store.backup import Backup
 from vikingd.store.faults import damaged
 from vikingd.store.identity import Point
@@ -79,7 +80,10 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderStats:
-    """The embedding side in numbers; `retry_at` in microseconds since the epoch."""
+    """The embedding side in numbers; `retry_at` in microseconds since the epoch.
+
+    `backlog_cost` is the work that waits, `rate` the work done in a second; see `Backlog`.
+    """
 
     provider: str
     model: str
@@ -90,6 +94,10 @@ class EmbedderStats:
     retry_at: int | None
     query_cache_hits: int
     query_cache_misses: int
+    backlog_cost: int
+    rate: float
+    stalled: str
+    reused: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,15 +202,21 @@ class Engine:
             )
             self._load(progress)
             self.query_embedder: QueryEmbedder | None = None
+            self._kept_queries: KeptQueries | None = None
             self._worker: BacklogWorker | None = None
             if dimension is not None:
-                self.query_embedder = QueryEmbedder(self._provider, took=metrics.embedded)
+                self.query_embedder = QueryEmbedder(
+                    self._provider, settings.embedding.query_cache, took=metrics.embedded
+                )
+                if settings.embedding.keep_queries:
+                    self._kept_queries = KeptQueries(
+                        settings.path, self.query_embedder, model, dimension,
+                        read_only=settings.reader,
+                    )  # fmt: skip
                 self._warm(progress)
-                if not settings.reader:
-                    self._worker = BacklogWorker(
-                        settings.embedding, self.store.backlog, self._fill, dimension
-                    )
-            metrics.follow(self._backlog, self._query_cache)
+                if isinstance(self.store, Store):
+                    self._worker = BacklogWorker(settings.embedding, self.store, dimension)
+            metrics.follow(lambda: self._backlog().texts, self._query_cache)
             opened.pop_all()
         self._accesses: Accesses | None = None
         if isinstance(self.store, Store):
@@ -335,9 +349,6 @@ class Engine:
         for listener in self._listeners.copy():  # made at once, without a lock
             listener()
 
-    def _fill(self, vectors: list[tuple[int, bytes]]) -> None:
-        self._writable.fill(vectors).result()
-
     # Reading
 
     @property
@@ -391,9 +402,9 @@ class Engine:
             self._listeners.remove(listener)
 
     @contextmanager
-    def waiting_for_vectors(self) -> Iterator[None]:
-        """Within it a call waits for vectors, which are made at a higher priority then."""
-        with self._worker.waited_for() if self._worker is not None else nullcontext():
+    def waiting_for_vectors(self, text_ids: Sequence[int]) -> Iterator[None]:
+        """Within it a call waits for the vectors of these texts, which are made before others."""
+        with self._worker.asked_for(text_ids) if self._worker is not None else nullcontext():
             yield
 
     # Writing
@@ -508,16 +519,21 @@ class Engine:
         counts = self.store.counts()
         worker = self._worker.state() if self._worker is not None else None
         hits, misses = self._query_cache()
+        backlog = self._backlog()
         embedder = EmbedderStats(
             self._provider.name,
             self._provider.model,
             self.dimension or 0,
-            self._backlog(),
+            backlog.texts,
             worker.embedded if worker is not None else 0,
             self.embedder_state() or (worker.skipped if worker is not None else ""),
             worker.retry_at if worker is not None else None,
             hits,
             misses,
+            backlog.cost,
+            worker.rate if worker is not None else 0.0,
+            worker.stalled if worker is not None else "",
+            worker.reused if worker is not None else 0,
         )
         return EngineStats(
             self.store.revision, counts.directories, counts.files, counts.texts, counts.vectors,
@@ -530,9 +546,9 @@ class Engine:
         is_full = isinstance(self.store, Store) and self.store.is_full
         return self.store.failure or ("the disk is full: only deletes are taken" * is_full)
 
-    def _backlog(self) -> int:
-        """Texts that wait for their vector."""
-        return self.store.backlog_count() if self.query_embedder is not None else 0
+    def _backlog(self) -> Backlog:
+        """Texts that wait for their vector; none where nothing makes vectors."""
+        return self.store.backlog_size() if self.query_embedder is not None else Backlog(0, 0)
 
     def _query_cache(self) -> tuple[int, int]:
         """(hits, misses)."""
@@ -606,6 +622,8 @@ class Engine:
         """Stops worker and embedder, finishes the writes that were taken, lets the store go."""
         if self._worker is not None:
             self._worker.stop()
+        if self._kept_queries is not None:
+            self._kept_queries.close()
         if self._accesses is not None:
             self._accesses.close()
         self._index.close()

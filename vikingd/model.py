@@ -366,6 +366,34 @@ class Prepared:
     entries: Mapping[int, Entry] = field(default_factory=dict)
 
 
+class Waiting(NamedTuple):
+    """A text that waits for its vector.
+
+    Attributes:
+        text_id: its id.
+        text: the text to embed.
+        cost: its share of the work, see `Backlog`.
+        digest: of the text, the model and all that makes vectors outdated. Texts with equal
+            digests have the same vector.
+    """
+
+    text_id: int
+    text: str
+    cost: int
+    digest: bytes
+
+
+class Backlog(NamedTuple):
+    """The number of texts that wait for their vector, and the work that they are.
+
+    Work is counted in characters. A Chinese, Japanese or Korean one counts as three, and each text
+    as a hundred more.
+    """
+
+    texts: int
+    cost: int
+
+
 @dataclass(frozen=True, slots=True)
 class IndexedText:
     """A text with the id that the store gave it, and what a reply shows of it.

@@ -1,4 +1,4 @@
-"""Which threads go first when there are fewer cores than work."""
+"""Priorities of threads and processes, for machines with less cores than work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import threading
 from pathlib import Path
 
 _LATER = 5  # nice values; with 10 an import takes a sixth longer
-_WAITED_FOR = 10
+
+# The lowest priority that still gets a tenth of a processor beside a busy thread of the daemon or
+# its session: 12%. A nice value of 10 gets 9%, one of 19 less than 1%, and SCHED_IDLE nothing.
+_BACKGROUND = 9
 
 
 def let_finds_go_first() -> None:
@@ -21,40 +24,18 @@ def let_finds_go_first() -> None:
     os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), own + _LATER)
 
 
-def let_all_others_go_first(pid: int | None = None) -> None:
-    """Makes every thread of a process, this one unless named, one of the lowest priority.
+def work_in_background() -> None:
+    """Lower the priority of the process that calls this, with all the threads that it has.
 
-    On Linux priority belongs to a thread, and numpy has started its own by now.
+    The threads of its parent go first, but it always gets at least a tenth beside them.
     """
     if sys.platform != "linux":
-        os.nice(19)
+        os.nice(_BACKGROUND)
         return
-    for thread in _threads_of(pid):
+    lower = os.getpriority(os.PRIO_PROCESS, 0) + _BACKGROUND
+    # On Linux priority belongs to a thread, and numpy has started its own by now.
+    for thread in Path("/proc/self/task").iterdir():
         with contextlib.suppress(ProcessLookupError):
-            os.setpriority(os.PRIO_PROCESS, thread, 19)
-            os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
-
-
-def let_somebody_wait_less(pid: int) -> bool:
-    """Gives every thread of a process a share of the processor, for somebody waits for it.
-
-    Returns:
-        Whether that is allowed: the lowest priority is left with CAP_SYS_NICE or RLIMIT_NICE only.
-    """
-    if sys.platform != "linux":
-        return False
-    for thread in _threads_of(pid):
-        try:
-            os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
-            os.setpriority(os.PRIO_PROCESS, thread, _WAITED_FOR)
-        except ProcessLookupError:
-            continue
-        except PermissionError:
-            return False
-    return True
-
-
-def _threads_of(pid: int | None) -> list[int]:
-    with contextlib.suppress(FileNotFoundError):
-        return [int(thread.name) for thread in Path(f"/proc/{pid or 'self'}/task").iterdir()]
-    return []
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), lower)
+            # It does not interrupt others when it wakes up.
+            os.sched_setscheduler(int(thread.name), os.SCHED_BATCH, os.sched_param(0))

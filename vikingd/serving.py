@@ -143,7 +143,8 @@ async def _serve(
     models: Models,
     files: int,
 ) -> None:
-    threads, observer = Threads(), Observer(metrics, tracing)
+    threads = Threads(engine.settings.embedding.query_threads)
+    observer = Observer(metrics, tracing)
     metrics.follow_queues(threads.queues.figures)
     boundary = Boundary(metrics, tracing)
     server = grpc.aio.server(

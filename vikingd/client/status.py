@@ -70,6 +70,10 @@ class EmbedderStats:
     query_cache_hits: int
     query_cache_misses: int
     query_seconds: Distribution
+    backlog_characters: int
+    characters_per_second: float
+    stalled: str
+    reused: int
 
 
 @dataclass(frozen=True, slots=True)

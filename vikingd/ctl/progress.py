@@ -8,12 +8,10 @@ from contextlib import contextmanager
 
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     Task,
     TextColumn,
-    TimeRemainingColumn,
 )
 from rich.text import Text
 
@@ -24,10 +22,11 @@ _POLL = 0.3
 _PATIENCE = 5.0  # seconds without a new vector, while the embedder says that it fails
 
 
-class _Rate(ProgressColumn):
+class _Figures(ProgressColumn):
+    """The figures of a meter, which knows better than the bar what is left."""
+
     def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:,.1f}/s" if speed else "", "dim")
+        return Text(task.fields["figures"], "dim")
 
 
 class Meter:
@@ -39,23 +38,45 @@ class Meter:
         self._session = session
         self._what = what
         self._bar = bar
-        self._task = None if bar is None else bar.add_task(what, total=total)
+        self._task = None if bar is None else bar.add_task(what, total=1.0, figures="")
         self._began = self._said = time.monotonic()
 
     def advance(self, count: int) -> None:
         """Says that so much more is done."""
         self.update(self.done + count)
 
-    def update(self, done: int, total: int | None = None) -> None:
-        """Says how much is done, of how much."""
+    def update(
+        self,
+        done: int,
+        total: int | None = None,
+        *,
+        share: float | None = None,
+        left: float | None = None,
+    ) -> None:
+        """Says how much is done, of how much.
+
+        Args:
+            done: pieces that are done.
+            total: pieces in all.
+            share: of the work that is done, in [0, 1]; None: all pieces are alike.
+            left: seconds that the rest will take; None: it goes on as it did.
+        """
         self.done, self.total = done, max(done, self.total if total is None else total)
+        now = time.monotonic()
+        rate = done / (now - self._began) if now > self._began else 0.0
+        if left is None and rate:
+            left = (self.total - done) / rate
+        figures = f"{done:,} of {self.total:,}" + (f", {rate:,.1f}/s" if rate else "")
+        if left is not None:
+            figures += f", {left:,.0f} s left"
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=done, total=self.total)
-        elif (now := time.monotonic()) - self._said >= _LINE_EVERY:
+            whole = done / self.total if self.total else 1.0
+            self._bar.update(
+                self._task, completed=whole if share is None else share, figures=figures
+            )
+        elif now - self._said >= _LINE_EVERY:
             self._said = now
-            rate = done / (now - self._began)
-            left = f", {rate:,.1f}/s, {(self.total - done) / rate:,.0f} s left" if rate else ""
-            self._session.note(f"{self._what}: {done:,} of {self.total:,}{left}")
+            self._session.note(f"{self._what}: {figures}")
 
 
 @contextmanager
@@ -64,30 +85,42 @@ def meter(session: Session, what: str, total: int) -> Iterator[Meter]:
     if session.as_json or not session.err.is_terminal:
         yield Meter(session, what, total, None)
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), _Figures())
     with Progress(*columns, console=session.err, transient=True) as bar:
         yield Meter(session, what, total, bar)
 
 
+def time_left(characters: int, characters_per_second: float) -> float | None:
+    """Return the seconds until the backlog is empty; None while nobody knows."""
+    return characters / characters_per_second if characters_per_second else None
+
+
 def wait_for_vectors(session: Session) -> None:
-    """Shows the embedder's backlog until it is empty; says so when the embedder fails instead."""
+    """Shows the embedder's backlog until it is empty; says so when the embedder fails instead.
+
+    Long texts take longer than short ones: the bar and the time left tell of characters.
+    """
     embedder = session.client.stats().embedder
     if not embedder.backlog:
         return
     started = time.monotonic()
     with meter(session, "vectors", embedder.backlog) as shown:
         least, since = embedder.backlog, time.monotonic()
+        most, stalled = embedder.backlog_characters, ""
         while embedder.backlog:
             time.sleep(_POLL)
             embedder = session.client.stats().embedder
             total = max(shown.total, embedder.backlog)
-            shown.update(total - embedder.backlog, total)
+            most = max(most, embedder.backlog_characters)
+            shown.update(
+                total - embedder.backlog,
+                total,
+                share=1 - embedder.backlog_characters / max(most, 1),
+                left=time_left(embedder.backlog_characters, embedder.characters_per_second),
+            )
+            if embedder.stalled and not stalled:
+                session.note(embedder.stalled, "yellow")
+            stalled = embedder.stalled
             if embedder.backlog < least:
                 least, since = embedder.backlog, time.monotonic()
             if embedder.last_error and time.monotonic() - since > _PATIENCE:

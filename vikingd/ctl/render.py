@@ -14,6 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from vikingd import uri as uris
+from vikingd.ctl.progress import time_left
 from vikingd.pb.admin_pb2 import AnswerStats, CallStats, Distribution, StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
 from vikingd.pb.retrieval_pb2 import (
@@ -176,6 +177,7 @@ def stats_table(stats: StatsResponse) -> Table:
     """The daemon in numbers."""
     embedder, index = stats.embedder, stats.index
     asked = embedder.query_cache_hits + embedder.query_cache_misses
+    left = time_left(embedder.backlog_characters, embedder.characters_per_second)
     rows = {
         "daemon": f"vikingd {stats.version}, since {local_time(stats.started_at)}"
                   + (", a reader" if stats.reader else ""),
@@ -184,13 +186,15 @@ def stats_table(stats: StatsResponse) -> Table:
         "revision": f"{stats.revision:,}",
         "contexts": f"{stats.directories:,} directories, {stats.files:,} files, "
                     f"{stats.relations:,} links",
-        "texts": f"{stats.texts:,}, {stats.vectors:,} with a vector, {embedder.backlog:,} waiting",
+        "texts": f"{stats.texts:,}, {stats.vectors:,} with a vector, {embedder.backlog:,} waiting"
+                 + (f", {left:,.0f} s left" if left is not None and embedder.backlog else ""),
         "embedder": f"{embedder.provider} {embedder.model}, "
                     f"{embedder.dimension or 'not yet known'} dimensions",
         "embedded": f"{embedder.embedded:,} texts; {embedder.query_cache_hits:,} of {asked:,} "
                     "queries from the cache"
                     + (f", the others {took(embedder.query_seconds)}"
                        if embedder.query_seconds.count else ""),
+        "stalled": embedder.stalled,
         "failing": embedder.last_error + (f"; next attempt {local_time(embedder.retry_at)}"
                                           if embedder.HasField("retry_at") else ""),
         "index": f"generation {index.generation}, {index.base_texts:,} texts in the base "

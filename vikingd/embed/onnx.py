@@ -64,7 +64,9 @@ class OnnxModel:
         with _explained("max_tokens"):
             self._model.tokenizer.no_padding()
             _truncate(self._model.tokenizer, self._max_tokens)
-        self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="vikingd-onnx")
+        self._pool = ThreadPoolExecutor(
+            settings.computing_threads, thread_name_prefix="vikingd-onnx"
+        )
         with _explained("onnx_path"):
             made = len(self._raw(self._prefixes[1] + PROBE))
         if settings.dimension > made:

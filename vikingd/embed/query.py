@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
 from vikingd.embed.provider import (
@@ -20,7 +20,6 @@ from vikingd.embed.provider import (
 )
 from vikingd.errors import EmbedderFailed, EmbedderRefused
 
-CACHE_SIZE = 4096
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 30.0
 
@@ -37,7 +36,7 @@ class QueryEmbedder:
 
     Args:
         provider: makes the vectors.
-        size: of the cache, in queries.
+        size: of the cache, in queries; 0: none.
         took: is told the seconds that each query took the provider, also of one that failed.
 
     Attributes:
@@ -48,7 +47,7 @@ class QueryEmbedder:
     def __init__(
         self,
         provider: Provider,
-        size: int = CACHE_SIZE,
+        size: int = 4096,
         took: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._provider = provider
@@ -73,6 +72,17 @@ class QueryEmbedder:
         """The vector if it is in the cache; never blocks on the provider."""
         with self._lock:
             return self._look_up(clean(text, MAX_QUERY_CHARS))
+
+    def entries(self) -> dict[str, Vectors]:
+        """Return the cache, the least recently used query first."""
+        with self._lock:
+            return dict(self._cache)
+
+    def restore(self, entries: Mapping[str, Vectors]) -> None:
+        """Put read-only vectors into the cache, as `entries` gave them."""
+        with self._lock:
+            self._cache.update(entries)
+            self._shrink()
 
     def embed(self, text: str) -> Vectors:
         """The unit vector of a query, read-only.
@@ -109,6 +119,10 @@ class QueryEmbedder:
             self.hits += 1
         return vector
 
+    def _shrink(self) -> None:
+        while len(self._cache) > self._size:
+            self._cache.popitem(last=False)
+
     def _admit(self) -> None:
         if not self._backoff:
             return
@@ -139,8 +153,7 @@ class QueryEmbedder:
         with self._lock:
             self._failure, self._backoff = "", 0.0
             self._cache[text] = vector
-            if len(self._cache) > self._size:
-                self._cache.popitem(last=False)
+            self._shrink()
             del self._in_flight[text]
         future.set_result(vector)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import numpy as np
@@ -15,6 +15,7 @@ import openai
 from numpy.typing import NDArray
 
 from vikingd.bounded import BoundedClient
+from vikingd.embed.limiter import Limiter
 from vikingd.embed.provider import (
     MAX_DOCUMENT_CHARS,
     MAX_QUERY_CHARS,
@@ -37,6 +38,8 @@ _REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each of the most numbers that a vector
 
 _DENIED = {401, 403, 404}  # for all texts: a wrong key, model or path
 _LATER = {408, 429}  # for all texts, until some time has passed
+
+_T = TypeVar("_T")
 
 
 class OpenAIEndpoint:
@@ -75,12 +78,14 @@ class OpenAIEndpoint:
             http_client=BoundedClient(
                 _REPLY_BYTES + settings.batch_size * _REPLY_BYTES_A_TEXT,
                 settings.timeout,
+                event_hooks={"response": [self._heard]},
                 auth=(url.username, url.password) if url.userinfo else None,
             ),
         )
         # Only asyncio can end a request wherever it is.
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
+        self._limiter = Limiter(settings.openai_requests)
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="embeddings", daemon=True
         )
@@ -101,11 +106,19 @@ class OpenAIEndpoint:
         return self._embed([clean(text, MAX_QUERY_CHARS)]).reshape(-1)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, dimension), by requests of at most `batch_size` texts."""
+        """Unit vectors (n, dimension), by requests of at most `batch_size` texts.
+
+        At most `openai_requests` of them are in flight at a time, of all calls together.
+        """
+        if not texts:
+            return np.empty((0, self.dimension), np.float32)
         size = self._settings.batch_size
         cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
-        parts = [self._embed(cleaned[i : i + size]) for i in range(0, len(cleaned), size)]
-        return np.concatenate(parts) if parts else np.empty((0, self.dimension), np.float32)
+        parts = [cleaned[i : i + size] for i in range(0, len(cleaned), size)]
+        answers = self._run(self._in_turn, parts)
+        return np.concatenate(
+            [self._rows(answer, part) for answer, part in zip(answers, parts, strict=True)]
+        )
 
     def close(self) -> None:
         """Ends connections and thread; calls that still wait for an answer fail."""
@@ -117,28 +130,49 @@ class OpenAIEndpoint:
         self._runner.close()
 
     def _embed(self, texts: list[str]) -> Vectors:
-        vectors = _vectors(self._request(texts), len(texts))
+        return self._rows(self._run(self._request, texts), texts)
+
+    def _rows(self, answer: Any, texts: list[str]) -> Vectors:
+        vectors = _vectors(answer, len(texts))
         rows = unit_rows(vectors, len(texts), self._dimension or vectors.shape[-1])
         self._dimension = rows.shape[1]
         return rows
 
-    def _request(self, texts: list[str]) -> Any:
-        asked: dict[str, Any] = {}
-        if self._settings.dimension:
-            asked["dimensions"] = self._settings.dimension
+    def _run(self, ask: Callable[[_T], Coroutine[Any, Any, Any]], what: _T) -> Any:
+        """Ask on the thread of the connections, and wait for what it comes to."""
         with self._lock:
             if self._closed:
                 raise EmbedderUnreachable("the embedder openai is closed")
-            answer = asyncio.run_coroutine_threadsafe(
-                self._client.embeddings.create(
-                    model=self._settings.openai_model, input=texts, encoding_format="float", **asked
-                ),
-                self._loop,
-            )
+            answer = asyncio.run_coroutine_threadsafe(ask(what), self._loop)
         try:
             return answer.result()
         except CancelledError:
             raise EmbedderUnreachable("the embedder openai was closed") from None
+
+    async def _heard(self, response: httpx.Response) -> None:
+        self._limiter.heard(response.status_code, response.headers)
+
+    async def _in_turn(self, parts: list[list[str]]) -> list[Any]:
+        """The responses to requests for documents, in order; all are over when one fails."""
+
+        async def ask(part: list[str]) -> Any:
+            async with self._limiter:
+                return await self._request(part)
+
+        answers = await asyncio.gather(*map(ask, parts), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return answers
+
+    async def _request(self, texts: list[str]) -> Any:
+        asked: dict[str, Any] = {}
+        if self._settings.dimension:
+            asked["dimensions"] = self._settings.dimension
+        try:
+            return await self._client.embeddings.create(
+                model=self._settings.openai_model, input=texts, encoding_format="float", **asked
+            )
         except openai.APITimeoutError as error:
             raise EmbedderBroke(
                 f"{self._where} did not answer within {self._settings.timeout:g} s"

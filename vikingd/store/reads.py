@@ -18,6 +18,7 @@ from vikingd.ingest.written import is_as_written
 from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.model import (
     AllLinks,
+    Backlog,
     Change,
     Context,
     Entry,
@@ -27,8 +28,10 @@ from vikingd.model import (
     Relation,
     Remove,
     Upsert,
+    Waiting,
 )
 from vikingd.room import Room, size_of
+from vikingd.store.backlog import backlog_size, made_vectors, waiting_texts
 from vikingd.store.backup import Backup, copied
 from vikingd.store.faults import REMEDY, failing
 from vikingd.store.rows import (
@@ -36,7 +39,6 @@ from vikingd.store.rows import (
     links,
     memory_file,
     metadata_of,
-    text_of,
     upserts,
     vector_bytes,
 )
@@ -395,25 +397,24 @@ class Reads:
             )
             return list(_until(chain(page, map(_context, rows)), fits))
 
-    def backlog(self, limit: int) -> list[tuple[int, str]]:
-        """Ids and texts that wait for their vector: abstracts first, then by id."""
-        with self._snapshot() as db:
-            rows = db.execute(
-                "SELECT texts.id, text, title, section, CASE WHEN ordinal = 0 THEN abstract ELSE "
-                'substr(content, "start" + 1, "end" - "start") END '
-                "FROM texts JOIN contexts ON contexts.id = context_id "
-                "WHERE vector IS NULL AND embeddable = 1 ORDER BY ordinal > 0, texts.id LIMIT ?",
-                (limit,),
-            )
-            return [(text_id, text_of(*row)) for text_id, *row in rows]
+    def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
+        """Return texts that wait for their vector, in the order in which they shall have it.
 
-    def backlog_count(self) -> int:
-        """How many texts wait for their vector."""
+        Those with an id in `first` stand first, then abstracts, then passages, of each the newest
+        first.
+        """
         with self._snapshot() as db:
-            (count,) = db.execute(
-                "SELECT count(*) FROM texts WHERE vector IS NULL AND embeddable = 1"
-            ).fetchone()
-            return int(count)
+            return waiting_texts(db, limit, first)
+
+    def backlog_size(self) -> Backlog:
+        """Return the size of the backlog."""
+        with self._snapshot() as db:
+            return backlog_size(db)
+
+    def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the vectors that the embedder made of texts with these digests."""
+        with self._snapshot() as db:
+            return made_vectors(db, digests)
 
     def waiting(self, text_ids: Sequence[int]) -> tuple[int, int]:
         """(how many of these texts wait for their vector, the revision that was read)."""

@@ -109,7 +109,17 @@ CREATE TABLE requests (
 CREATE INDEX requests_time ON requests (time);
 """
 
-MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS]
+# The digest of a text whose vector the embedder made: an equal text gets the same vector. The index
+# of the texts that wait holds all that tells how much work they are.
+_DIGESTS = """
+ALTER TABLE texts ADD COLUMN digest BLOB;
+CREATE INDEX texts_digest ON texts (digest) WHERE digest IS NOT NULL;
+DROP INDEX texts_without_vector;
+CREATE INDEX texts_waiting ON texts (embeddable, ordinal > 0, id, script, "start", "end", vector)
+    WHERE vector IS NULL;
+"""
+
+MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS, _DIGESTS]
 """Scripts that lead from one schema to the next; only ever appended to."""
 
 _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that imports write most pages once

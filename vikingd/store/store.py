@@ -47,7 +47,9 @@ _TOUCH_WITH_VECTOR = """
 UPDATE contexts SET revision = ?
 WHERE id IN (SELECT context_id FROM texts WHERE vector IS NOT NULL)
 """
-_DROP_VECTORS = "UPDATE texts SET vector = NULL, vector_revision = NULL WHERE vector NOTNULL"
+_DROP_VECTORS = (
+    "UPDATE texts SET vector = NULL, vector_revision = NULL, digest = NULL WHERE vector NOTNULL"
+)
 _ANY_VECTOR = "SELECT 1 FROM texts WHERE vector IS NOT NULL LIMIT 1"
 _BETWEEN_MARKS = 30.0  # seconds at least
 
@@ -317,12 +319,18 @@ class Store(Reads):
         """Counts accesses of memories by their ids; `count` says of how many that are there."""
         return self._writer.submit(lambda work: work.touch(accesses), bounded=False)
 
-    def fill(self, vectors: Sequence[tuple[int, bytes]]) -> Future[Committed]:
+    def fill(
+        self, vectors: Sequence[tuple[int, bytes]], digests: Mapping[int, bytes] | None = None
+    ) -> Future[Committed]:
         """Gives texts their vectors, by text id; `count` says how many were waiting still.
+
+        `digests` has those of the texts, by id, whose vectors serve for equal texts too.
 
         Fails with InvalidField when a vector has not the store's dimension.
         """
-        return self._writer.submit(lambda work: work.fill(vectors), len(vectors), bounded=False)
+        return self._writer.submit(
+            lambda work: work.fill(vectors, digests or {}), len(vectors), bounded=False
+        )
 
     def drop_vectors(self, uri: str, after: str = "") -> Future[Committed]:
         """Makes backlog of a part of a subtree's texts; `count` says of how many.

@@ -28,6 +28,7 @@ from vikingd.model import (
     Unlinked,
     Upsert,
 )
+from vikingd.store.backlog import outdate
 from vikingd.store.entries import assigned, holders_of, reinforced, stand_already
 from vikingd.store.reads import read_context
 from vikingd.store.requests import keep_reply, known_reply
@@ -353,7 +354,7 @@ class Transaction:
         self._emit(Unlinked(uri, other))
         return Committed(self.revision)
 
-    def fill(self, vectors: Sequence[tuple[int, bytes]]) -> Committed:
+    def fill(self, vectors: Sequence[tuple[int, bytes]], digests: Mapping[int, bytes]) -> Committed:
         """Gives texts their vectors; those that have one or are gone are left as they are."""
         for i, (_, vector) in enumerate(vectors):
             self._check_vector(vector, f"vectors[{i}]")
@@ -364,8 +365,11 @@ class Transaction:
         waiting = {text_id for (text_id,) in rows}
         filled = {text_id: vector for text_id, vector in vectors if text_id in waiting}
         self._db.executemany(
-            "UPDATE texts SET vector = ?, vector_revision = ? WHERE id = ?",
-            [(vector, self.revision, text_id) for text_id, vector in filled.items()],
+            "UPDATE texts SET vector = ?, vector_revision = ?, digest = ? WHERE id = ?",
+            [
+                (vector, self.revision, digests.get(text_id), text_id)
+                for text_id, vector in filled.items()
+            ],
         )
         self._emit(*(Filled(text_id, vector) for text_id, vector in filled.items()))
         return Committed(self.revision, count=len(filled))
@@ -375,9 +379,10 @@ class Transaction:
         self._id(uri)
         rows, last = vectors_in(self._use_tables(), uri, after)
         self._db.executemany(
-            "UPDATE texts SET vector = NULL, vector_revision = NULL WHERE id = ?",
+            "UPDATE texts SET vector = NULL, vector_revision = NULL, digest = NULL WHERE id = ?",
             [(text_id,) for text_id, _ in rows],
         )
+        outdate(self._db)
         context_ids = dict.fromkeys(context_id for _, context_id in rows)
         self._db.executemany(
             "UPDATE contexts SET revision = ? WHERE id = ?",

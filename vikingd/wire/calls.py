@@ -94,11 +94,16 @@ class Pool(ThreadPoolExecutor):
 
 
 class Threads:
-    """The pools; a call that is cancelled while it queues for one never runs."""
+    """The pools; a call that is cancelled while it queues for one never runs.
 
-    def __init__(self) -> None:
+    Args:
+        embedders: queries that are embedded at a time; as many short ones beside them.
+    """
+
+    def __init__(self, embedders: int = 4) -> None:
         self.queues = Queues()
-        self.embedding = Pool("embed-query", 4, 1024)
+        self.embedding = Pool("embed-query", embedders, 1024)
+        self.embedding_short = Pool("embed-short-query", embedders, 1024)
         self.store = Pool("store", 4, 1024)
         self.preparing = Pool("prepare", 1, 0, let_finds_go_first)  # bounds its bytes itself
         self.preparing_small = Pool("prepare-small", 1, 0, let_finds_go_first)  # likewise
@@ -229,7 +234,7 @@ async def vectors_there(
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     with (
         engine.listening(lambda: loop.call_soon_threadsafe(changed.set)),
-        engine.waiting_for_vectors(),
+        engine.waiting_for_vectors(text_ids),
     ):
         try:
             async with _ahead_of(deadline):

@@ -11,6 +11,9 @@ from vikingd.errors import EmbedderFailed, EmbedderRefused, EmbedderTimedOut
 from vikingd.wire.calls import Deadline, Threads, on
 from vikingd.wire.decode import Vector
 
+SHORT = 200
+"""Characters of a typed question; a longer text takes the embedder several times as long."""
+
 _SHARE = 0.7  # of the time left: what the embedder may take before words alone answer
 
 _T = TypeVar("_T")
@@ -52,13 +55,16 @@ async def in_share(
 ) -> _T:
     """What embedding a text comes to, within its share of the time left.
 
+    Short texts have threads of their own: they never wait until a long one is embedded.
+
     Raises:
         EmbedderFailed: the embedder failed, or did not answer in time.
     """
     left = deadline.left()
     try:
         async with asyncio.timeout(None if left is None else left * _SHARE):
-            return await on(threads.embedding, deadline, embed, text)
+            pool = threads.embedding_short if len(text) <= SHORT else threads.embedding
+            return await on(pool, deadline, embed, text)
     except EmbedderRefused as error:
         raise EmbedderRefused(f"the embedder refused ({error})") from None
     except EmbedderFailed as error:

@@ -211,6 +211,10 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             query_cache_hits=embedder.query_cache_hits,
             query_cache_misses=embedder.query_cache_misses,
             query_seconds=_distribution(metrics.query_embedding()),
+            backlog_characters=embedder.backlog_cost,
+            characters_per_second=embedder.rate,
+            stalled=embedder.stalled,
+            reused=embedder.reused,
         ),
         index=admin_pb2.IndexStats(
             generation=index.generation,

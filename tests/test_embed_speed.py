@@ -1,0 +1,40 @@
+"""The estimate of the time left."""
+
+from __future__ import annotations
+
+import pytest
+
+from vikingd.ctl.progress import time_left
+from vikingd.embed.speed import WINDOW, Speed
+
+
+def test_the_rate_is_that_of_the_last_minute() -> None:
+    """It is not known before the first piece, and a rest does not count."""
+    speed = Speed()
+    speed.begin(100.0)
+    assert speed.rate(101.0) == 0
+    for second in range(1, 11):
+        speed.add(100.0 + second, 50)
+    assert speed.rate(110.5) == pytest.approx(50)
+    speed.begin(200.0)
+    assert speed.rate(201.0) == 0
+    for second in range(1, 301):
+        speed.add(200.0 + second, 50 if second < 200 else 500)
+    assert speed.rate(500.0) == pytest.approx(500, rel=0.02)
+    assert len(speed._done) <= WINDOW + 2
+
+
+def test_the_rate_falls_when_nothing_comes() -> None:
+    """The piece that is under way is given the time of another one."""
+    speed = Speed()
+    speed.begin(0.0)
+    for second in range(1, 10):
+        speed.add(float(second), 10)
+    assert speed.rate(10.0) == pytest.approx(10)
+    assert speed.rate(90.0) == pytest.approx(90 / 81, rel=0.01)
+
+
+def test_nobody_knows_the_time_left_before_there_is_a_rate() -> None:
+    """Afterwards it is the work by the rate."""
+    assert time_left(1000, 0.0) is None
+    assert time_left(1000, 50.0) == 20

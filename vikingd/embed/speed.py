@@ -1,0 +1,42 @@
+"""The speed of the document worker, for the time that is left."""
+
+from __future__ import annotations
+
+from collections import deque
+
+WINDOW = 60.0
+"""Seconds; what was done before does not count any more."""
+
+
+class Speed:
+    """The work done in each second of the last minute.
+
+    All methods take the time in seconds, of any clock that does not go back.
+    """
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._done: deque[tuple[float, int]] = deque()
+
+    def begin(self, now: float) -> None:
+        """Begin to measure: there was nothing to do until now."""
+        self._began = now
+        self._done.clear()
+
+    def add(self, now: float, cost: int) -> None:
+        """Count work that is done now."""
+        self._done.append((now, cost))
+        while len(self._done) > 1 and self._done[1][0] < now - WINDOW:
+            self._began, _ = self._done.popleft()
+
+    def rate(self, now: float) -> float:
+        """Return the work of a second; 0 while that is not known.
+
+        While the next piece takes longer than those before, the rate falls.
+        """
+        if not self._done:
+            return 0.0
+        pieces, (last, _) = len(self._done), self._done[-1]
+        expected = (now - self._began) * pieces / (pieces + 1)  # with one piece more under way
+        seconds = max(last - self._began, expected)
+        return sum(cost for _, cost in self._done) / seconds if seconds > 0 else 0.0
