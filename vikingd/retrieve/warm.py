@@ -55,8 +55,8 @@ _NOTHING = np.zeros(0, np.uint8)
 _NO_ROWS = np.zeros(0, np.int32)
 
 
-_SAY_EVERY = 3.0  # seconds
-_KERNELS = 40  # about so many are compiled
+_SAY_EVERY = 5.0  # seconds
+_KERNELS = 36  # about so many are compiled
 
 _GC_THRESHOLD = 50_000  # the compiler makes many small objects, and few cycles
 _PR_SET_PDEATHSIG = 1
@@ -110,14 +110,14 @@ def compile_find() -> None:
     with _child(), _index() as index:
         _scan()
         _find(index.snapshot)
+        _beside_find(index.snapshot)
 
 
 def compile_others() -> None:
-    """Compiles what writes run, then what is left."""
+    """Compiles what writes run, then what retrievals run."""
     with _child():
         take_through(searching=False)
         with _index() as index:
-            _beside_find(index.snapshot)
             _retrieve(index.snapshot)
 
 
