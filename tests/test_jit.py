@@ -81,6 +81,24 @@ def test_code_that_nobody_uses_any_more_is_removed(
     assert (mine / "kernel.1.nbc").exists()
 
 
+def test_damaged_code_is_removed_and_not_complete_until_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often it is looked at."""
+    monkeypatch.setattr(_jit, "CACHE_DIRECTORY", tmp_path)
+    cache(tmp_path).save("arguments", "code")
+    _jit.mark_compiled()
+    assert _jit.is_compiled()
+    damaged = tmp_path / "kernel.1.nbc"
+    content = bytearray(damaged.read_bytes())
+    content[0] ^= 255
+    damaged.write_bytes(content)
+    for _ in range(2):
+        assert not _jit.is_compiled()
+    assert not damaged.exists()
+    assert (tmp_path / "kernel.nbi").exists()
+
+
 def test_a_daemon_without_the_instructions_asked_for_says_so(tmp_path: Path) -> None:
     """What was asked for, and what there is."""
     done = subprocess.run(

@@ -223,15 +223,13 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def is_compiled() -> bool:
     """Whether all kernels of just these files have been compiled before, and are undamaged.
 
-    Removes damaged files.
+    Removes damaged files, and then the mark: the kernels are compiled until it is there again.
     """
-    whole = _mark().exists()
-    for path in CACHE_DIRECTORY.rglob("*.nb[ci]"):
-        if not _is_sound(path):
-            whole = False
-            with suppress(OSError):
-                path.unlink()
-    return whole
+    damaged = [path for path in CACHE_DIRECTORY.rglob("*.nb[ci]") if not _is_sound(path)]
+    with suppress(OSError):
+        for path in (_mark(), *damaged) if damaged else ():
+            path.unlink(missing_ok=True)
+    return not damaged and _mark().exists()
 
 
 def compiled() -> int:
