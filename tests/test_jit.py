@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-from numba.core.caching import IndexDataCacheFile
 from viking_kernels import _jit, simd
 
 from vikingd.retrieve import warm
@@ -19,9 +18,9 @@ from vikingd.retrieve import warm
 PROCESSES, KERNELS = 4, 25
 
 
-def cache(path: Path) -> IndexDataCacheFile:
+def cache(path: Path) -> _jit.CacheFile:
     """The cache of one function."""
-    return IndexDataCacheFile(str(path), "kernel", ("stamp",))
+    return _jit.CacheFile(str(path), "kernel", ("stamp",))
 
 
 def compile_kernels(path: Path, process: int) -> None:
@@ -32,7 +31,6 @@ def compile_kernels(path: Path, process: int) -> None:
 
 def test_processes_that_compile_at_once_lose_no_code_and_mix_none_up(tmp_path: Path) -> None:
     """Each kind of arguments is found with its own code."""
-    assert IndexDataCacheFile.save is _jit._save_alone
     fork = multiprocessing.get_context("fork")
     running = [fork.Process(target=compile_kernels, args=(tmp_path, i)) for i in range(PROCESSES)]
     for process in running:
@@ -73,14 +71,32 @@ def test_code_that_nobody_uses_any_more_is_removed(
     )
     for path, days in ((mine, 90), (old, 31), (recent, 29), (foreign, 90)):
         path.mkdir()
-        for name in ("code.nbi", "code.nbc"):
-            (path / name).write_bytes(b"code")
+        cache(path).save("arguments", "code")
         os.utime(path, (time.time() - days * 86_400,) * 2)
+    (mine / "complete").touch()
     monkeypatch.setattr(_jit, "CACHE_DIRECTORY", mine)
     warm.compile_kernels(pytest.fail)  # as each start does; here is nothing to compile
     assert {path.name for path in tmp_path.iterdir()} == {"kernels-mine", "kernels-recent", "else"}
     assert time.time() - mine.stat().st_mtime < 3600
-    assert (mine / "code.nbc").exists()
+    assert (mine / "kernel.1.nbc").exists()
+
+
+def test_damaged_code_is_removed_and_not_complete_until_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often it is looked at."""
+    monkeypatch.setattr(_jit, "CACHE_DIRECTORY", tmp_path)
+    cache(tmp_path).save("arguments", "code")
+    _jit.mark_compiled()
+    assert _jit.is_compiled()
+    damaged = tmp_path / "kernel.1.nbc"
+    content = bytearray(damaged.read_bytes())
+    content[0] ^= 255
+    damaged.write_bytes(content)
+    for _ in range(2):
+        assert not _jit.is_compiled()
+    assert not damaged.exists()
+    assert (tmp_path / "kernel.nbi").exists()
 
 
 def test_a_daemon_without_the_instructions_asked_for_says_so(tmp_path: Path) -> None:

@@ -198,10 +198,11 @@ def test_scratch_of_a_killed_process_is_deleted(
 
 
 def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
-    """A module with a library's name is not imported by the process that compiles."""
+    """A module with a library's name is not imported by the processes that compile."""
     (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
-    done = subprocess.run(warm.BESIDE, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    for command in warm.BESIDE:
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_no_value_makes_a_line_of_the_log_long() -> None:

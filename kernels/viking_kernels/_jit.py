@@ -1,23 +1,43 @@
-"""The one place where kernels get their compiler flags and their cache."""
+"""The one place where kernels get their compiler flags and their cache.
+
+A kernel that Python calls is compiled as a whole: its parts (kernels that it calls) are typed and
+lowered, and LLVM optimises all of it together, once. numba would optimise each part by itself, and
+once more in each kernel above it, and would make for each the code that unpacks Python's arguments:
+twice the work for the same result.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import os
 import shutil
 import time
-from collections.abc import Callable
-from contextlib import suppress
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-from numba.core.caching import IndexDataCacheFile
+from numba import types
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    UserProvidedCacheLocator,
+)
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import NativeLowering
 
 from viking_kernels import simd
 
 _KEPT = 30 * 24 * 3600  # seconds that code of other versions of the sources is kept unused
+_CHECKSUM = 4  # bytes at the end of each file of the cache
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -39,23 +59,74 @@ def _cache_directory() -> Path:
 CACHE_DIRECTORY = _cache_directory()
 numba.config.CACHE_DIR = str(CACHE_DIRECTORY)  # type: ignore[attr-defined]  # set by name
 
-_save: Callable[..., None] = IndexDataCacheFile.save
+_failures: list[OSError] = []
 
 
-def _save_alone(self: Any, key: Any, data: Any) -> None:
-    # numba reads an index, adds to it and writes it. Two processes that compile at the same time
-    # would give different code the same file, and a third one would run what is not its own.
-    CACHE_DIRECTORY.mkdir(parents=True, exist_ok=True)
-    with (CACHE_DIRECTORY / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _save(self, key, data)
+class CacheFile(IndexDataCacheFile):
+    """The compiled code of one kernel on disk. A checksum ends each file."""
+
+    def save(self, key: Any, data: Any) -> None:
+        """Adds code to the file."""
+        # numba reads an index, adds to it and writes it. Two processes that compile at the same
+        # time would give different code the same file, and a third one would run what is not its
+        # own.
+        with _locked("lock"):
+            super().save(key, data)
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except Exception:  # a damaged pickle raises any of them
+            return {}
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        content = io.BytesIO()
+        yield content
+        with super()._open_for_write(filepath) as file:
+            file.write(content.getbuffer())
+            # numba reads pickles, which say themselves where they end.
+            file.write(zlib.crc32(content.getbuffer()).to_bytes(_CHECKSUM, "little"))
 
 
-IndexDataCacheFile.save = _save_alone
+class _Locator(UserProvidedCacheLocator):
+    """Takes the cache's directory as it is: a directory that can't be written may be read."""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Locator:
+        return cls(py_func, py_file)
+
+
+class _CacheImpl(CompileResultCacheImpl):
+    _locator_classes = (_Locator,)
+
+
+class _Cache(FunctionCache):
+    """The cache of one kernel. Without it a kernel works too: it is compiled again."""
+
+    _impl_class = _CacheImpl
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, stamp)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # as above
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _failures.append(error)
+
 
 _OPTIONS: dict[str, Any] = {
+    "nopython": True,
     "nogil": True,
-    "cache": True,
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
     # nnan and ninf stay out: NaN and inf must behave, so that no kernel hides bad input.
@@ -64,10 +135,80 @@ _OPTIONS: dict[str, Any] = {
 _INLINED: dict[str, Any] = {**_OPTIONS, "forceinline": True, "_nrt": False}
 
 
+class _PartLibrary(JITCodeLibrary):
+    """The code of a part, simplified only: the kernels that call it optimise and compile it.
+
+    Unless it is simplified here its callers take longer, and much more memory.
+    """
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+        for function in ll_module.functions:
+            if not function.is_declaration:  # numba runs its passes over these as well
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):
+    """Lowers a part to LLVM's language, and leaves it at that."""
+
+    _name = "viking_part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_cpython_wrapper = True
+        state.flags.no_compile = True
+        super().run_pass(state)
+        # numba finds the code of a call by what would be the function's address.
+        key = object()
+        state.targetctx.insert_user_function(key, state["cr"].fndesc, [state.library])
+        state["cr"] = state["cr"]._replace(cfunc=key)
+        return True
+
+
+class _PartCompiler(CompilerBase):
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.passes = [
+            (_PartLowering, about) if step is NativeLowering else (step, about)
+            for step, about in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
+
+
+class _Part(CPUDispatcher):
+    """A kernel as other kernels call it. Python can't call it."""
+
+    def add_overload(self, cres: Any) -> None:
+        self.overloads[tuple(cres.signature.args)] = cres
+
+
+class _Kernel(CPUDispatcher):
+    """A kernel as Python calls it."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        super().__init__(function, targetoptions=options)
+        self._part = _Part(function, targetoptions=options, pipeline_class=_PartCompiler)
+        self._cache = _Cache(function)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return types.Dispatcher(self._part)  # what the compiler finds in a kernel that calls it
+
+
 def njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compiles a kernel: no GIL, cached on disk, no parallel=True (it aborts under threads)."""
-    compiled: Callable[_P, _R] = numba.njit(**_OPTIONS)(function)
-    return compiled
+    return cast("Callable[_P, _R]", _Kernel(function, _OPTIONS))
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -76,13 +217,72 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     A call would hand over every array of every bundle one by one, and without `_nrt` off the
     references of each would be counted, which costs more than what the part does.
     """
-    compiled: Callable[_P, _R] = numba.njit(**_INLINED)(function)
-    return compiled
+    return cast("Callable[_P, _R]", _Kernel(function, _INLINED))
 
 
 def is_compiled() -> bool:
-    """Whether kernels of just these files have been compiled before."""
-    return any(CACHE_DIRECTORY.rglob("*.nbi"))
+    """Whether all kernels of just these files have been compiled before, and are undamaged.
+
+    Removes damaged files, and then the mark: the kernels are compiled until it is there again.
+    """
+    damaged = [path for path in CACHE_DIRECTORY.rglob("*.nb[ci]") if not _is_sound(path)]
+    with suppress(OSError):
+        for path in (_mark(), *damaged) if damaged else ():
+            path.unlink(missing_ok=True)
+    return not damaged and _mark().exists()
+
+
+def compiled() -> int:
+    """How many kernels the cache holds."""
+    return sum(1 for _ in CACHE_DIRECTORY.rglob("*.nbc"))
+
+
+def mark_compiled() -> None:
+    """Says to later processes that the cache holds all kernels.
+
+    Raises:
+        OSError: there is no room, or the like.
+    """
+    _mark().touch()
+
+
+def why_not_kept() -> OSError | None:
+    """What kept this process from writing code to the cache; None if nothing did."""
+    return _failures[0] if _failures else None
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Waits until no other process compiles, and keeps others waiting; the kernel ends it.
+
+    Raises:
+        OSError: the cache can't be written.
+    """
+    with _locked("compiling"):
+        with _locked("lock"):  # nobody writes now: what is there is of killed processes
+            for path in CACHE_DIRECTORY.rglob("*.tmp.*"):
+                path.unlink(missing_ok=True)
+        yield
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    CACHE_DIRECTORY.mkdir(parents=True, exist_ok=True)
+    with (CACHE_DIRECTORY / name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _mark() -> Path:
+    return CACHE_DIRECTORY / "complete"
+
+
+def _is_sound(path: Path) -> bool:
+    with suppress(OSError):
+        content = memoryview(path.read_bytes())
+        checksum = zlib.crc32(content[:-_CHECKSUM]).to_bytes(_CHECKSUM, "little")
+        return bool(content[-_CHECKSUM:] == checksum)
+    return False
 
 
 def keep_cache() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from viking_kernels import find as kernel
 from viking_kernels import flat, walk, weighted, wire
-from viking_kernels._jit import is_compiled, keep_cache
+from viking_kernels._jit import (
+    CACHE_DIRECTORY,
+    compiled,
+    compiling,
+    is_compiled,
+    keep_cache,
+    mark_compiled,
+    why_not_kept,
+)
 from viking_kernels.arrays import (
     SCRIPTS,
     Asked,
@@ -43,37 +55,97 @@ _NOTHING = np.zeros(0, np.uint8)
 _NO_ROWS = np.zeros(0, np.int32)
 
 
-_COMPILE = "from vikingd.retrieve.warm import compile_beside; compile_beside()"
-BESIDE = (sys.executable, "-P", "-c", _COMPILE)
-"""The command of a second process that compiles; -P: nothing of the working directory is run."""
+_SAY_EVERY = 5.0  # seconds
+_KERNELS = 36  # about so many are compiled
+
+_GC_THRESHOLD = 50_000  # the compiler makes many small objects, and few cycles
+_PR_SET_PDEATHSIG = 1
+_COMPILE = "from vikingd.retrieve.warm import compile_{0}; compile_{0}()"
+BESIDE = tuple((sys.executable, "-P", "-c", _COMPILE.format(group)) for group in ("find", "others"))
+"""The commands of the processes that compile; -P: nothing of the working directory is run."""
 
 
 def compile_kernels(progress: Callable[[str], None]) -> None:
-    """Compiles every kernel, unless that was done before."""
+    """Compiles every kernel, unless that was done before, in processes of their own.
+
+    numba compiles on one core and holds the GIL. What other processes compile, this one loads.
+    Where the cache can't be written this process compiles all of it itself.
+    """
     keep_cache()
     if is_compiled():
         return
-    progress("compiling kernels: the first start after an install takes about a minute")
-    # numba compiles on one core: a second process makes what else is needed, and leaves it in the
-    # cache.
-    with subprocess.Popen(BESIDE), _index() as index:
+    progress("compiling kernels for this processor, once: about half a minute on two idle cores")
+    try:
+        with compiling():
+            if is_compiled() or _compile_beside(progress):
+                return
+    except OSError as error:
+        progress(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
+    progress("this process compiles the kernels that are missing, which takes longer")
+    load_find()
+    take_through()
+
+
+def _compile_beside(progress: Callable[[str], None]) -> bool:
+    """Whether all kernels are in the cache, by one process for each group."""
+    began = time.monotonic()
+    # The end of this process ends them.
+    running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in BESIDE]
+    for process in running:
+        while process.returncode is None:
+            try:
+                process.wait(_SAY_EVERY)
+            except subprocess.TimeoutExpired:
+                seconds = time.monotonic() - began
+                progress(f"compiling kernels: {compiled()} of {_KERNELS} after {seconds:.0f} s")
+    if any(process.returncode for process in running):
+        return False
+    mark_compiled()
+    progress(f"compiled {compiled()} kernels in {time.monotonic() - began:.0f} s")
+    return True
+
+
+def compile_find() -> None:
+    """Compiles what a find runs, which takes as long as all others together."""
+    with _child(), _index() as index:
         _scan()
         _find(index.snapshot)
-    take_through()
+        _beside_find(index.snapshot)
+
+
+def compile_others() -> None:
+    """Compiles what writes run, then what retrievals run."""
+    with _child():
+        take_through(searching=False)
+        with _index() as index:
+            _retrieve(index.snapshot)
+
+
+@contextmanager
+def _child() -> Iterator[None]:
+    """A process that compiles ends with the one that began it, and leaves no directory behind.
+
+    Raises:
+        SystemExit: its parent ended, or the cache can't be written.
+    """
+    parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; it reaches the parent too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it ended before that
+        sys.exit(1)
+    gc.set_threshold(_GC_THRESHOLD)
+    yield
+    if error := why_not_kept():
+        sys.exit(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
 
 
 def load_find() -> None:
     """Loads what a find runs from the cache; not what retrievals and writes do besides."""
     _scan()
-    _find(_new_index(Path(os.devnull)).snapshot)  # what is only looked at is never written
-
-
-def compile_beside() -> None:
-    """The walk, which a find takes from the cache when it comes to it, then all the others."""
-    with _index() as index:
-        _walk(index.snapshot)
-        _retrieve(index.snapshot)
-    take_through(searching=False)
+    snapshot = _new_index(Path(os.devnull)).snapshot  # what is only looked at is never written
+    _find(snapshot)
+    _beside_find(snapshot)
 
 
 def take_through(*, searching: bool = True) -> None:
@@ -158,23 +230,28 @@ def _scan() -> None:
 def _search(snapshot: Snapshot) -> None:
     """One of each, over a whole tree: of a small one."""
     _find(snapshot)
+    _beside_find(snapshot)
     _retrieve(snapshot)
 
 
 def _find(snapshot: Snapshot) -> None:
     tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
-    # What is asked of rows beside the find itself, from Python.
+    for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
+        plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
+        kernel.find(
+            tree, vectors, numbers, means, asked, scope, terms, _NOTHING, _NO_ROWS, plan, scratch
+        )
+
+
+def _beside_find(snapshot: Snapshot) -> None:
+    """What is asked of rows beside the find itself, from Python."""
+    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
     snapshot.has_term(int(terms.key[0]), scope)
     of_terms(terms.key, snapshot.tail_postings)
     place(row_at(0, 0, 1, 1), 0, 1, 1)
-    for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
-        plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
-        found = kernel.find(
-            tree, vectors, numbers, means, asked, scope, terms, _NOTHING, _NO_ROWS, plan, scratch
-        )
-        kernel.score_rows(
-            _NO_ROWS, tree, vectors, numbers, means, asked, scope, found.weights, scratch
-        )
+    kernel.score_rows(
+        _NO_ROWS, tree, vectors, numbers, means, asked, scope, (0.0, 0.0, 0.0), scratch
+    )
     tail_directories(tree.directories, scope)
     kernel.forget(tree.texts, scope, terms, scratch)
 
@@ -191,11 +268,3 @@ def _retrieve(snapshot: Snapshot) -> None:
     rrf(rows, np.array([len(rows)]), np.ones(1), 60.0)
     rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     prepare(asked, means)
-
-
-def _walk(snapshot: Snapshot) -> None:
-    tree, vectors, numbers, means, asked, scope, _, scratch = _case(snapshot)
-    walk.best_first(
-        _NO_ROWS, 0, (0.0, 0.0, 0.0), tree, vectors, numbers, prepare(asked, means), scope, False,
-        _NOTHING, scratch, walk.none_yet(1), walk.Limits(1, 1, 1, 8),
-    )  # fmt: skip

@@ -1,0 +1,160 @@
+"""The first start after an install: kernels are compiled, which may be broken off or damaged."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from viking_kernels import _jit
+
+from vikingd.client import Client, Draft
+from vikingd.retrieve import warm
+
+SCAN = "from vikingd.retrieve import warm; warm._scan(); print(warm.why_not_kept())"
+"""Compiles one small kernel, and says why it is not kept."""
+
+
+class Daemon:
+    """A daemon with a cache of kernels of its own, and what it says."""
+
+    def __init__(self, path: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0",
+             "--provider", "none", "--config", os.devnull, "--path", str(path / "store")],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "XDG_CACHE_HOME": str(path / "cache"), "TMPDIR": str(path / "tmp")},
+        )  # fmt: skip
+        self.said: list[str] = []
+        self._listener = threading.Thread(target=self._listen)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        self.said.extend(self.process.stderr)
+
+    def address(self) -> str:
+        """Waits until it serves."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().split()[-1]
+
+    def wait(self) -> str:
+        """What it said, when it has ended, and all processes that write to its stderr have."""
+        self.process.wait()
+        self._listener.join()
+        return "".join(self.said)
+
+
+@contextmanager
+def serving(path: Path) -> Iterator[Daemon]:
+    """A daemon that is told to stop in the end."""
+    daemon = Daemon(path)
+    try:
+        yield daemon
+    finally:
+        daemon.process.terminate()
+        daemon.wait()
+
+
+def compiled(path: Path) -> dict[str, int]:
+    """When each file of code was written."""
+    return {file.name: file.stat().st_mtime_ns for file in path.rglob("*.nbc")}
+
+
+@pytest.mark.timeout(1800)  # on a busy machine the compiler takes minutes
+def test_a_first_start_says_what_it_does_and_may_be_broken_off(tmp_path: Path) -> None:
+    """A killed one leaves neither processes nor directories, and the next one goes on."""
+    (tmp_path / "tmp").mkdir()
+    cache = tmp_path / "cache"
+    killed = Daemon(tmp_path)
+    while len(compiled(cache)) < 10 and killed.process.poll() is None:
+        time.sleep(0.1)
+    killed.process.send_signal(signal.SIGKILL)
+    said = killed.wait()  # the processes that compile hold its stderr open
+    assert "compiling kernels" in said
+    assert "Traceback" not in said
+    assert list((tmp_path / "tmp").iterdir()) == []
+    before = compiled(cache)
+    (next(cache.rglob("kernels-*/*/")) / "broken.nbc.tmp.0").touch()
+
+    with serving(tmp_path) as daemon, Client(daemon.address()) as client:
+        client.put([Draft("viking://resources/a.md", content="a text")])
+        assert client.find("text").total == 1
+        assert client.retrieve("text").items
+        client.optimize()
+    said = daemon.wait()
+    assert re.search(r"compiling kernels: \d+ of \d+ after", said)
+    assert (done := re.search(r"compiled (\d+) kernels", said))
+    assert 0.8 < int(done[1]) / warm._KERNELS < 1.25
+    after = compiled(cache)
+    assert before.items() <= after.items()
+    assert len(after) == int(done[1])  # the daemon compiled none
+    assert not list(cache.rglob("*.tmp.*"))
+
+    damaged = next(cache.rglob("wire.scan*.nbc"))
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 255
+    damaged.write_bytes(content)
+    with serving(tmp_path) as daemon, Client(daemon.address()) as client:
+        assert client.find("text").total == 1
+    said = daemon.wait()
+    assert re.search(r"compiled \d+ kernels", said)
+    assert "Traceback" not in said
+    changed = {name for name, time in compiled(cache).items() if after[name] != time}
+    assert changed == {damaged.name}
+
+    with serving(tmp_path) as daemon:
+        daemon.address()
+    assert "compil" not in daemon.wait()
+
+
+def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
+    """No directory can be made, or there is no room: a kernel is compiled, and says so."""
+
+    def fill() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    for home, prepare, why in (
+        (os.devnull, None, "Not a directory"),
+        (tmp_path, fill, "too large"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", SCAN], env={**os.environ, "XDG_CACHE_HOME": str(home)},
+            capture_output=True, text=True, check=False, preexec_fn=prepare,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert why in done.stdout
+
+
+def test_a_start_whose_cache_cannot_be_written_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And compiles in its own process all that it will need."""
+    monkeypatch.setattr(_jit, "CACHE_DIRECTORY", Path(os.devnull) / "cache")
+    said: list[str] = []
+    warm.compile_kernels(said.append)
+    assert any("Not a directory" in line for line in said)
+    assert "this process compiles" in said[-1]
+
+
+def test_code_that_is_no_pickle_is_compiled_anew(tmp_path: Path) -> None:
+    """Where it is damaged after the daemon's start, say."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    for damage in (b"", b"nothing of the kind"):
+        for suffix in ("nbi", "nbc"):
+            for _ in range(2):
+                done = subprocess.run(
+                    [sys.executable, "-c", SCAN], env=environment, capture_output=True, text=True,
+                    check=False,
+                )  # fmt: skip
+                assert (done.returncode, done.stdout, done.stderr) == (0, "None\n", "")
+                next(tmp_path.rglob(f"*.{suffix}")).write_bytes(damage)
