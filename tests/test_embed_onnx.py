@@ -474,6 +474,8 @@ def test_settings_name_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Absolute, with ~ replaced; none is refused by name, and so is an unknown pooling."""
     with pytest.raises(ConfigError, match="the provider onnx needs a model: set onnx_path"):
         load(None, {"embedding": {"provider": "onnx"}})
+    with pytest.raises(ConfigError, match="keeps no queries: set keep_queries to false"):
+        load(None, {"embedding": {"provider": "onnx", "onnx_path": "/m", "keep_queries": True}})
     with pytest.raises(ConfigError, match=r"embedding\.pooling"):
         load(None, {"embedding": {"pooling": "max"}})
     monkeypatch.setenv("HOME", str(tmp_path))

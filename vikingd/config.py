@@ -69,11 +69,15 @@ class Embedding(_Section):
 
     @model_validator(mode="after")
     def _onnx_is_usable(self) -> Self:
-        if self.provider == "onnx" and not self.onnx_path:
+        if self.provider != "onnx":
+            return self
+        if not self.onnx_path:
             raise ValueError(
                 "the provider onnx needs a model: set onnx_path to a directory with model.onnx "
                 "and tokenizer.json"
             )
+        if self.keep_queries:  # the name of a model says nothing of the prefix of its queries
+            raise ValueError("the provider onnx keeps no queries: set keep_queries to false")
         return self
 
     @model_validator(mode="after")
