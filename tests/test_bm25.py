@@ -37,9 +37,10 @@ def scored(
     size = scope.dir_high - scope.dir_low + len(inside)
     scratch.dir_lexical[:size] = 0
     terms = terms_of(snapshot, query)
-    count, ideal = bm25.score_scope(tree, snapshot.numbers, scope, inside, terms, scratch)
+    ranges = bm25.ranges_of(terms, scope)
+    count, ideal = bm25.score_scope(tree, snapshot.numbers, scope, inside, terms, ranges, scratch)
     texts, directories = scratch.lexical.copy(), scratch.dir_lexical[:size]
-    bm25.forget(terms, scope, scratch.lexical)
+    bm25.forget(terms, ranges, scope, scratch.lexical)
     assert scratch.lexical.tolist() == naive.forget(texts)
     assert not scratch.dir_tf.any()
     rows = {int(key): row for row, key in enumerate(snapshot.text_id)}
