@@ -265,6 +265,11 @@ def ranges_of(
     return [[p for p in postings if low <= p[0] < high] for postings in postings_of]
 
 
+def is_crowded(ranges: Sequence[tuple[int, int]], size: int) -> bool:
+    """Whether there is more than one posting to sixteen scores."""
+    return 16 * sum(last - first for first, last in ranges) > size
+
+
 def forget(lexical: Sequence[float]) -> list[float]:
     """No text has a score."""
     return [0.0 for _ in lexical]
@@ -739,6 +744,11 @@ def texts_of_files(files: Iterable[File]) -> list[int]:
 def none_yet(k: int) -> tuple[int, list[float], list[int]]:
     """(how many are wanted, the best, the candidates)."""
     return k, [], []
+
+
+def code_directory(directory: Directory, coded: Mapping[int, float]) -> list[float]:
+    """Own scores from codes of the directory's texts."""
+    return [coded[text.id] for text in texts_in(directory)]
 
 
 def score_files(

@@ -62,6 +62,33 @@ def scored(
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes)
 @example(LARGE)
+def test_the_postings_of_a_scope(shape):
+    """Those of the base whose texts stand below a directory; whether they are many."""
+    world = build(shape)
+    query = world.query()
+    for top in (world.root, world.random_directory()):
+        snapshot, scope, _ = world.scope_of(top)
+        terms = terms_of(snapshot, query)
+        ranges = bm25.ranges_of(terms, scope)
+        whole = [bm25.postings(terms, i) for i in range(len(terms.key))]
+        told = [
+            [
+                [*zip(terms.base_text[a:b].tolist(), terms.base_tf[a:b].tolist(), strict=True)]
+                for a, b in spans
+            ]
+            for spans in (whole, ranges.tolist())
+        ]
+        assert told[1] == naive.ranges_of(told[0], scope.text_low, scope.text_high)
+        for size in (0, 15, 16, 17, 1000):
+            pairs = ranges[1:3].tolist()
+            got = bm25.is_crowded(ranges, 1, 1 + len(pairs), size)
+            assert got == naive.is_crowded(pairs, size)
+    world.close()
+
+
+@settings(max_examples=25, deadline=None, print_blob=True)
+@given(shapes)
+@example(LARGE)
 def test_scores_are_those_of_the_formula(shape):
     """Of texts and of directories as documents, below any directory."""
     world = build(shape)
