@@ -1,7 +1,8 @@
 """The scores of a find once more: in float64, by the formulas as they are written, from SQLite.
 
 It shares the terms of a text and the scripts with the daemon, nothing else: no row numbers, no
-postings, no codes, no sums that are kept up to date. Slow and meant to be obviously right.
+postings, no sums that are kept up to date. Slow and meant to be obviously right. Codes of vectors
+are made anew here, for the gate alone, which is told by them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ DENSE_WEIGHT = 0.5
 PARENT_WEIGHT, NEIGHBOUR_WEIGHT, ICC_FULL = 0.5, 0.2, 0.25
 SAMPLE_FILES = 2048
 ENOUGH_VECTORS, PRIOR_WEIGHT = 30, 5.0
+CODES_TELL = 0.1  # where a code leaves more of an own score open, the gate asks the vector
 NEGLIGIBLE = 1e-4  # shorter than this, a centred vector is rounding noise
 
 
@@ -149,6 +151,10 @@ class Recomputation:
         for i, text in enumerate(self._texts):
             if text.vector is not None:
                 self._centred[i] = text.vector - self._mean[text.script]
+        self._codes = _Codes(
+            np.array([np.zeros(stored.prior.shape[1]) if t.vector is None else t.vector
+                      for t in self._texts]).reshape(-1, stored.prior.shape[1])
+        )  # fmt: skip
         # Of what lies below each directory: its scripts, the sum of the vectors, their number.
         self._scripts_below = {
             uri: {self._texts[i].script for i in below} for uri, below in self._below.items()
@@ -205,16 +211,23 @@ class Recomputation:
         foreign = [t.script != script and NONE not in (t.script, script) for t in self._texts]
         best = max((x for x, far in zip(lexical, foreign, strict=True) if not far), default=0.0)
         lift = LEAST_BEST / best if 0 < best < LEAST_BEST and "lift" not in self._without else 1.0
-        own_texts = []
+        coded, left_open = self._dense_of_codes(dense, direction)
+        own_texts, own_of_codes = [], []
         for i in range(len(self._texts)):
             missing = not weights or foreign[i]
             words = 0.0 if missing else min(1.0, lexical[i] * lift)
             own_texts.append(_own(dense[i], words, direction is not None, missing))
-        own = {
-            uri: max(own_texts[i] for i in self._of[uri])
-            for files in self._files_of.values()
-            for uri in files
-        }
+            share = 1.0 if missing else DENSE_WEIGHT
+            told = coded[i] if share * left_open[i] <= CODES_TELL else dense[i]
+            own_of_codes.append(_own(told, words, direction is not None, missing))
+        own, sampled = (
+            {
+                uri: max(scores[i] for i in self._of[uri])
+                for files in self._files_of.values()
+                for uri in files
+            }
+            for scores in (own_texts, own_of_codes)
+        )
         own_directories = {}
         for uri in self._directories:
             scripts = self._scripts_below[uri]
@@ -223,7 +236,7 @@ class Recomputation:
             meaning = self._dense_of_directory(uri, direction)
             own_directories[uri] = _own(meaning, words, direction is not None, missing)
 
-        icc = self._icc(own)
+        icc = self._icc(sampled)
         gate = 1.0 if "gate" in self._without else max(0.0, 1.0 - icc / ICC_FULL)
         b = 0.0 if "parents" in self._without else PARENT_WEIGHT * gate
         c = 0.0 if "neighbours" in self._without else NEIGHBOUR_WEIGHT * gate
@@ -262,6 +275,18 @@ class Recomputation:
         long = lengths > NEGLIGIBLE
         dense[long] = np.clip(self._centred[long] @ direction / lengths[long], 0.0, 1.0)
         return dense, direction
+
+    def _dense_of_codes(self, dense: F64, direction: F64 | None) -> tuple[F64, F64]:
+        """(`dense` as int8 codes tell it, how far that can be off) of each text."""
+        if direction is None or not len(direction):
+            return dense, np.zeros(len(dense))
+        told, left_open = dense.copy(), np.zeros(len(dense))
+        for script in self._scripts:
+            rows = [
+                i for i, t in enumerate(self._texts) if t.script == script and t.vector is not None
+            ]
+            told[rows], left_open[rows] = self._codes.cosines(rows, direction, self._mean[script])
+        return told, left_open
 
     def _dense_of_directory(self, uri: str, direction: F64 | None) -> float:
         """Closeness of the sum of all centred vectors below a directory."""
@@ -335,6 +360,43 @@ def _own(dense: float, lexical: float, use_dense: bool, missing: bool) -> float:
     if not use_dense:
         return lexical
     return dense if missing else DENSE_WEIGHT * dense + (1 - DENSE_WEIGHT) * lexical
+
+
+class _Codes:
+    """Vectors x [n, dim] as int8 codes: x is nearly scale * code."""
+
+    def __init__(self, vectors: F64) -> None:
+        rows = vectors.astype(np.float32)
+        scale = np.abs(rows).max(axis=1, initial=0) / np.float32(127)
+        code = np.rint(rows / np.where(scale > 0, scale, np.float32(1))[:, None])
+        self._near = scale[:, None].astype(np.float64) * code.astype(np.float64)
+        self._left = np.linalg.norm(vectors - self._near, axis=1)
+
+    def cosines(self, rows: Sequence[int], direction: F64, mean: F64) -> tuple[F64, F64]:
+        """(cosines of x - mean with a direction, in [0, 1], how far each can be off).
+
+        As if x were of unit length, and with codes of the direction and the mean too.
+        """
+        near, left = self._near[rows], self._left[rows]
+        (direction_near, direction_left), (mean_near, mean_left) = _coded(direction), _coded(mean)
+        above = near @ direction_near - direction @ mean
+        square = 1 - 2 * (near @ mean_near) + mean @ mean
+        above_off = direction_left + left * (1 + direction_left)
+        square_off = 2 * (mean_left + left * (np.linalg.norm(mean) + mean_left))
+        whole = np.maximum(square, NEGLIGIBLE**2)
+        off = (above_off + (np.abs(above) + above_off) * square_off / whole) / np.sqrt(whole)
+        off[(square_off > square / 2) | (square - square_off <= NEGLIGIBLE**2)] = 1.0
+        off[above + above_off <= 0] = 0.0
+        return np.clip(above / np.sqrt(whole), 0.0, 1.0), off
+
+
+def _coded(x: F64) -> tuple[F64, float]:
+    """(what the int8 code of a vector stands for, the length of what it leaves out)."""
+    largest = float(np.abs(x).max(initial=0.0))
+    if largest == 0:
+        return x, 0.0
+    near = np.rint(x * (127 / largest)) * (largest / 127)
+    return near, float(np.linalg.norm(x - near))
 
 
 class _Documents:

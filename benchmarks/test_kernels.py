@@ -74,8 +74,11 @@ def test_bm25(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
 
     def run() -> int:
         p.scratch.dir_lexical[:] = 0
-        found, _ = bm25.score_scope(tree, p.snapshot.numbers, p.scope, inside, p.terms, p.scratch)
-        bm25.forget(p.terms, p.scope, p.scratch.lexical)
+        ranges = bm25.ranges_of(p.terms, p.scope)
+        found, _ = bm25.score_scope(
+            tree, p.snapshot.numbers, p.scope, inside, p.terms, ranges, p.scratch
+        )
+        bm25.forget(p.terms, ranges, p.scope, p.scratch.lexical)
         return found
 
     assert benchmark(run) > 0

@@ -31,6 +31,7 @@ B = 0.75
 LEAST_BEST = 0.2
 TITLE = 0.1
 NEGLIGIBLE = 1e-4
+CODES_TELL = 0.1
 
 
 @dataclass(eq=False)
@@ -154,6 +155,11 @@ def tail_directories(tail: Sequence[int], top: Directory) -> list[bool]:
     return [directory_inside(d, top) for d in tail]
 
 
+def list_files(chain: Sequence[int], alive: Collection[int]) -> list[int]:
+    """The living files of a directory, in the order of its chain."""
+    return [file for file in chain if file in alive]
+
+
 def next_file(chain: Sequence[int], at: int, alive: Collection[int]) -> int:
     """The first living one of chain[at:], -1 for none."""
     return next((file for file in chain[at:] if file in alive), -1)
@@ -250,6 +256,18 @@ def score_scope(
     """(scores of texts, of directories) by id."""
     texts = {text.id: text.terms for text in texts_below(top)}
     return bm25(texts, terms), bm25({d.id: document(d) for d in walk(top)}, terms)
+
+
+def ranges_of(
+    postings_of: Iterable[Sequence[tuple[int, int]]], low: int, high: int
+) -> list[list[tuple[int, int]]]:
+    """The postings of each term that are of the texts [low, high)."""
+    return [[p for p in postings if low <= p[0] < high] for postings in postings_of]
+
+
+def is_crowded(ranges: Sequence[tuple[int, int]], size: int) -> bool:
+    """Whether there is more than one posting to sixteen scores."""
+    return 16 * sum(last - first for first, last in ranges) > size
 
 
 def forget(lexical: Sequence[float]) -> list[float]:
@@ -516,13 +534,42 @@ def own_of_text(text: Text, query: Query, mean: F64, lexical: float) -> float:
 
 
 def score_codes(
-    text: Text, code: Sequence[int], scale: float, query: Query, mean: F64, lexical: float
+    text: Text, code: tuple[Sequence[int], float, float], query: Query, mean: F64, lexical: float
 ) -> float:
-    """The own score of a text from the code of its vector."""
+    """The own score of a text from the code of its vector: (code, scale, length left out).
+
+    From its vector where the code leaves more than CODES_TELL of it open.
+    """
     missing = foreign(text.script, query.script)
     w = dense_weight(missing, query.use_dense and query.vector is not None, query.use_lexical)
-    dense = clipped(*parts_of_code(code, scale, query, mean, text.script)) if w > 0 else 0.0
-    return w * dense + (1 - w) * (0.0 if missing else lexical)
+    words = 0.0 if missing else lexical
+    if w == 0 or text.vector is None:
+        return (1 - w) * words
+    above, square = parts_of_code(code[0], code[1], query, mean, text.script)
+    if w * left_open(above, square, code[2], query, mean[text.script]) > CODES_TELL:
+        return own_of_text(text, query, mean, lexical)
+    return w * clipped(above, square) + (1 - w) * words
+
+
+def left_open(above: float, square: float, left: float, query: Query, mean: F64) -> float:
+    """The most that a cosine from codes can be off: above / sqrt(square), each of them off."""
+    _, _, direction_left = to_int8(direction_of(query, mean[None].repeat(SCRIPTS, axis=0)))
+    _, _, mean_left = to_int8(mean)
+    above_off = direction_left + left * (1 + direction_left)
+    square_off = 2 * (mean_left + left * (float(np.linalg.norm(mean)) + mean_left))
+    if above + above_off <= 0:
+        return 0.0
+    if square_off > square / 2 or square - square_off <= NEGLIGIBLE**2:
+        return 1.0
+    return (above_off + (abs(above) + above_off) * square_off / square) / math.sqrt(square)
+
+
+def code_of(text: Text) -> tuple[Sequence[int], float, float]:
+    """What `score_codes` takes."""
+    if text.vector is None:
+        return [], 0.0, 0.0
+    (code,), (scale,), (left,) = quantize_rows(text.vector[None])
+    return code.tolist(), float(scale), float(left)
 
 
 def bound_scores(
@@ -534,10 +581,10 @@ def bound_scores(
 
 
 def own_from_code(
-    text: Text, code: Sequence[int], scale: float, query: Query, mean: F64, lexical: float
+    text: Text, code: tuple[Sequence[int], float, float], query: Query, mean: F64, lexical: float
 ) -> float:
     """The same, where it stands in the tail."""
-    return score_codes(text, code, scale, query, mean, lexical)
+    return score_codes(text, code, query, mean, lexical)
 
 
 def own_of_file(file: File, own: Mapping[int, float]) -> tuple[float, int]:
@@ -697,6 +744,11 @@ def texts_of_files(files: Iterable[File]) -> list[int]:
 def none_yet(k: int) -> tuple[int, list[float], list[int]]:
     """(how many are wanted, the best, the candidates)."""
     return k, [], []
+
+
+def code_directory(directory: Directory, coded: Mapping[int, float]) -> list[float]:
+    """Own scores from codes of the directory's texts."""
+    return [coded[text.id] for text in texts_in(directory)]
 
 
 def score_files(
@@ -977,6 +1029,14 @@ def lift(
     return {key: min(1.0, score * factor) for key, score in lexical.items()}, factor
 
 
+def sampled_scores(
+    top: Directory, query: Query, mean: F64, lexical: Mapping[int, float]
+) -> list[list[float]]:
+    """The own scores that the gate is told by, from codes, of the files of each directory."""
+    coded = {t.id: score_codes(t, code_of(t), query, mean, lexical[t.id]) for t in texts_below(top)}
+    return [[own_of_file(f, coded)[0] for f in files_in(d)] for d in walk(top)]
+
+
 def find(
     top: Directory, query: Query, prior: F64, alpha: float | None = None, gate: float | None = None
 ) -> Found:
@@ -988,7 +1048,7 @@ def find(
     texts = {t.id: own_of_text(t, query, mean, lexical[t.id]) for t in texts_below(top)}
     offered = {file.id: own_of_file(file, texts) for file in files_below(top)}
     own = {key: value[0] for key, value in offered.items()}
-    icc = intraclass_correlation([[own[f.id] for f in files_in(d)] for d in walk(top)])
+    icc = intraclass_correlation(sampled_scores(top, query, mean, lexical))
     told = gate_of(icc)
     used = told if gate is None else gate
     b, share = PARENT_WEIGHT * used, NEIGHBOUR_WEIGHT * used

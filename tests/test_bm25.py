@@ -37,9 +37,10 @@ def scored(
     size = scope.dir_high - scope.dir_low + len(inside)
     scratch.dir_lexical[:size] = 0
     terms = terms_of(snapshot, query)
-    count, ideal = bm25.score_scope(tree, snapshot.numbers, scope, inside, terms, scratch)
+    ranges = bm25.ranges_of(terms, scope)
+    count, ideal = bm25.score_scope(tree, snapshot.numbers, scope, inside, terms, ranges, scratch)
     texts, directories = scratch.lexical.copy(), scratch.dir_lexical[:size]
-    bm25.forget(terms, scope, scratch.lexical)
+    bm25.forget(terms, ranges, scope, scratch.lexical)
     assert scratch.lexical.tolist() == naive.forget(texts)
     assert not scratch.dir_tf.any()
     rows = {int(key): row for row, key in enumerate(snapshot.text_id)}
@@ -56,6 +57,33 @@ def scored(
     assert sum(by_text.values()) == pytest.approx(texts.sum(), abs=1e-4)
     assert sum(by_directory.values()) == pytest.approx(directories.sum(), abs=1e-4)
     return by_text, by_directory, count, ideal
+
+
+@settings(max_examples=25, deadline=None, print_blob=True)
+@given(shapes)
+@example(LARGE)
+def test_the_postings_of_a_scope(shape):
+    """Those of the base whose texts stand below a directory; whether they are many."""
+    world = build(shape)
+    query = world.query()
+    for top in (world.root, world.random_directory()):
+        snapshot, scope, _ = world.scope_of(top)
+        terms = terms_of(snapshot, query)
+        ranges = bm25.ranges_of(terms, scope)
+        whole = [bm25.postings(terms, i) for i in range(len(terms.key))]
+        told = [
+            [
+                [*zip(terms.base_text[a:b].tolist(), terms.base_tf[a:b].tolist(), strict=True)]
+                for a, b in spans
+            ]
+            for spans in (whole, ranges.tolist())
+        ]
+        assert told[1] == naive.ranges_of(told[0], scope.text_low, scope.text_high)
+        for size in (0, 15, 16, 17, 1000):
+            pairs = ranges[1:3].tolist()
+            got = bm25.is_crowded(ranges, 1, 1 + len(pairs), size)
+            assert got == naive.is_crowded(pairs, size)
+    world.close()
 
 
 @settings(max_examples=25, deadline=None, print_blob=True)

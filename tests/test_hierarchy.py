@@ -38,13 +38,12 @@ class Scored:
         self.scratch = room(self.snapshot)
         self.scratch.dir_lexical[: self.size] = 0
         self.scratch.sampled[: self.size] = 0
+        terms = terms_of(self.snapshot, self.query)
+        ranges = bm25.ranges_of(terms, scope)
         bm25.score_scope(
-            tree, self.snapshot.numbers, scope, self.inside, terms_of(self.snapshot, self.query),
-            self.scratch,
-        )  # fmt: skip
-        score_titles(
-            tree.texts, scope, self.inside, terms_of(self.snapshot, self.query), self.scratch.titles
+            tree, self.snapshot.numbers, scope, self.inside, terms, ranges, self.scratch
         )
+        score_titles(tree.texts, scope, self.inside, terms, ranges, self.scratch.titles)
         hierarchy.directory_scores(
             tree.directories, self.snapshot.numbers, self.compared, scope, self.inside, False,
             self.scratch,
@@ -160,6 +159,28 @@ def test_chains_skip_what_is_not_there(chain, alive, published):
 @few
 @given(shapes)
 @example(LARGE)
+def test_the_files_of_a_directory(shape):
+    """By name; a range of rows where nothing has changed since the base, else along the chain."""
+    world = build(shape)
+    for compacted in (False, True):
+        if compacted:
+            world.compact()
+        s = Scored(world, world.root)
+        for directory in walk(s.top):
+            row, at = s.dir_row[directory.id], s.dir_at(directory.id)
+            unchanged = s.scratch.unchanged[at] == 1
+            assert unchanged or not compacted
+            chain = [f.id for f in files_in(directory)]
+            wanted = [s.file_at(key) for key in naive.list_files(chain, set(chain))]
+            for range_ in {False, unchanged}:
+                count = scopes.list_files(row, range_, s.tree, s.scope, s.scratch.listed)
+                assert s.scratch.listed[:count].tolist() == wanted
+    world.close()
+
+
+@few
+@given(shapes)
+@example(LARGE)
 def test_own_scores(shape):
     """Of texts from vectors and from codes, of directories."""
     world = build(shape)
@@ -176,12 +197,12 @@ def test_own_scores(shape):
         assert abs(own - truth) <= bound + 1e-6
         row = s.text_row[text.id]
         if text.vector is not None and np.linalg.norm(text.vector - mean[text.script]) > 0.5:
-            codes, scale, at = s.vectors.base_codes, s.vectors.scale, row
+            codes, scale, left, at = s.vectors.base_codes, s.vectors.scale, s.vectors.error, row
             if row >= s.scope.base_texts:
-                codes, scale = s.vectors.tail_codes, s.vectors.tail_scale
+                codes, scale, left = s.vectors[4:7]
                 at -= s.scope.base_texts
-            code = codes[at, : len(text.vector)].tolist()
-            told = naive.score_codes(text, code, float(scale[at]), s.query, mean, lexical[text.id])
+            code = codes[at, : len(text.vector)].tolist(), float(scale[at]), float(left[at])
+            told = naive.score_codes(text, code, s.query, mean, lexical[text.id])
             assert own == pytest.approx(told, abs=1e-3)
     for key, parts in naive.directory_scores(s.top, s.query, mean, words).items():
         got = s.scratch.directories[:4, s.dir_at(key)]
@@ -345,8 +366,7 @@ def test_the_best_passages_of_a_file(shape, count):
     for file in files_below(s.top):
         rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
         texts.best_passages(
-            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scratch.lexical, s.scope, rows,
-            scores,
+            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scratch, s.scope, rows, scores,
         )  # fmt: skip
         wanted = naive.best_passages(file, kept, count)
         none = count - len(wanted)
@@ -407,9 +427,7 @@ def test_icc_is_that_of_an_analysis_of_variance(shape):
     directories = list(walk(s.top))
     for part in (directories, directories[1:], directories[::2], []):
         rows = np.array([s.dir_row[d.id] for d in part], np.int32)
-        icc, count = hierarchy.intraclass_correlation(
-            rows, s.tree.directories, s.tree.files, s.scope, s.scratch.own
-        )
+        icc, count = hierarchy.intraclass_correlation(rows, s.tree, s.scope, s.scratch)
         own = s.own()
         groups = [[own[f.id] for f in files_in(d)] for d in part]
         assert icc == pytest.approx(naive.intraclass_correlation(groups), abs=1e-6)

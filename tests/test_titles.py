@@ -10,6 +10,7 @@ from naive import files_below
 from trees import LARGE, World, build, room, search, shapes, terms_of
 from viking_kernels import find as kernel
 from viking_kernels import scope as scopes
+from viking_kernels.bm25 import ranges_of
 from viking_kernels.scope import place
 from viking_kernels.titles import TITLE, forget_titles, score_titles
 
@@ -22,9 +23,10 @@ def scored(
     tree = snapshot.tree
     inside = scopes.tail_directories(tree.directories, scope)
     titles, terms = room(snapshot).titles, terms_of(snapshot, query)
-    score_titles(tree.texts, scope, inside, terms, titles)
+    ranges = ranges_of(terms, scope)
+    score_titles(tree.texts, scope, inside, terms, ranges, titles)
     written = titles.copy()
-    forget_titles(tree.texts, scope, terms, titles)
+    forget_titles(tree.texts, scope, terms, ranges, titles)
     assert titles.tolist() == naive.forget_titles(titles)
     rows = {file.id: -1 - int(snapshot.find(file.uri)) for file in files_below(top)}
     places = (scope.file_low, scope.file_high, scope.base_files)
@@ -62,7 +64,8 @@ def test_the_title_that_a_file_has_now_counts(compacted):
         scope, _, _ = snapshot.scope(0)
         titles, terms = room(snapshot).titles, terms_of(snapshot, query)
         inside = scopes.tail_directories(snapshot.tree.directories, scope)
-        score_titles(snapshot.tree.texts, scope, inside, terms, titles)
+        ranges = ranges_of(terms, scope)
+        score_titles(snapshot.tree.texts, scope, inside, terms, ranges, titles)
         assert titles.sum() == pytest.approx(title)
     world.close()
 

@@ -180,14 +180,12 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
             b = weights[1] if d is s.top else weights[0]
             ranges |= naive.ranges_in(d, own, (b, weights[2], above), s.titles())
         if coded:
-            counted = walks.reach_all(
-                weights, s.tree, s.snapshot.numbers, s.scope, s.scratch, reach
-            )
+            counted = walks.reach_all(weights, s.tree, s.scope, s.scratch, reach)
             assert counted == count
             highest = {key: high for key, (_, high) in ranges.items()}
             further = np.full(s.size, np.inf, np.float32)
             s.scratch.dir_off[:] = 0.1
-            walks.reach_all(weights, s.tree, s.snapshot.numbers, s.scope, s.scratch, further)
+            walks.reach_all(weights, s.tree, s.scope, s.scratch, further)
             for key, high in naive.reach_all(highest, walk(s.top)).items():
                 told = reach[s.dir_at(key)]
                 assert told >= high - 1e-6 or high == 0

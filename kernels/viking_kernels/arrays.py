@@ -227,7 +227,9 @@ class Scratch(NamedTuple):
     chain: I32  # [n] room for a directory and all above it
     own: F32  # [2, F] own scores of the files that were looked at, and how far each can be off
     best: I32  # [F] rows of their best texts, -1 none
-    sampled: U8  # [D]
+    sampled: U8  # [D] whether `own` has the scores of a directory's files already
+    unchanged: U8  # [D] whether all in a directory stands in the base, alive and in order
+    listed: I32  # [F] positions of the files of one directory, from the front
     seen: U8  # [D]
     queue: I32  # [D]
     opened: I32  # [D]

@@ -23,6 +23,7 @@ from viking_kernels.arrays import (
     DOCUMENT_LENGTH,
     F32,
     I32,
+    I64,
     OWN_LENGTH,
     TEXT_LENGTH,
     TEXTS,
@@ -41,6 +42,9 @@ from viking_kernels.texts import foreign
 
 K1 = 1.2
 B = 0.75
+
+_CLEARED = 16
+"""So many scores that stand side by side are cleared in the time of one that a posting leads to."""
 
 LEAST_BEST = 0.2
 """What the best text by words has at least; from .15 to .25 quality is the same."""
@@ -71,6 +75,26 @@ def lower_bound(values: I32, low: int, high: int, wanted: int) -> int:
         else:
             high = middle
     return low
+
+
+@njit
+def ranges_of(terms: Terms, scope: Scope) -> I64:
+    """[2n, 2] first and one past the last posting of each term in the base that is of the scope."""
+    ranges = np.empty((terms.key.shape[0], 2), np.int64)
+    for i in range(ranges.shape[0]):
+        first, last = postings(terms, i)
+        ranges[i, 0] = lower_bound(terms.base_text, first, last, scope.text_low)
+        ranges[i, 1] = lower_bound(terms.base_text, ranges[i, 0], last, scope.text_high)
+    return ranges
+
+
+@inlined
+def is_crowded(ranges: I64, first: int, last: int, size: int) -> bool:
+    """Whether it takes less time to clear `size` scores than those that postings lead to."""
+    count = 0
+    for i in range(first, last):
+        count += ranges[i, 1] - ranges[i, 0]
+    return count * _CLEARED > size
 
 
 @inlined
@@ -108,12 +132,19 @@ def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Sco
 
 @njit
 def score_scope(
-    tree: Tree, numbers: Numbers, scope: Scope, tail_inside: U8, terms: Terms, scratch: Scratch
+    tree: Tree,
+    numbers: Numbers,
+    scope: Scope,
+    tail_inside: U8,
+    terms: Terms,
+    ranges: I64,
+    scratch: Scratch,
 ) -> tuple[int, float]:
     """Scores every text and directory of a scope against the query's terms, over the ideal.
 
     Args:
         tail_inside: from `scope.tail_directories`.
+        ranges: from `ranges_of`.
         scratch: `lexical` and `dir_lexical`, zeros for the scope, get scores in [0, 1).
 
     Returns:
@@ -125,17 +156,12 @@ def score_scope(
     documents = float(numbers.counts[slot, TEXTS])
     average = max(1.0, numbers.counts[slot, TEXT_LENGTH] / max(1.0, documents))
     all_alive = _all_alive(texts, numbers.counts[slot, TEXTS], scope, tail_inside)
-    ranges = np.zeros((count, 2), np.int64)
     gains = np.empty(count, np.float64)
     dir_gains = 0.0
     ideal = 0.0
     looked_at = 0
     for i in range(count):
-        first, last = postings(terms, i)
-        first = lower_bound(terms.base_text, first, last, scope.text_low)
-        last = lower_bound(terms.base_text, first, last, scope.text_high)
-        ranges[i, 0] = first
-        ranges[i, 1] = last
+        first, last = ranges[i, 0], ranges[i, 1]
         df = last - first
         if not all_alive:
             for p in range(first, last):
@@ -262,15 +288,16 @@ def lift(texts: Texts, scope: Scope, script: int, lexical: F32) -> float:
 
 
 @njit
-def forget(terms: Terms, scope: Scope, lexical: F32) -> None:
+def forget(terms: Terms, ranges: I64, scope: Scope, lexical: F32) -> None:
     """Makes the scores of texts zeros again, where a term can have left others."""
     count = terms.weight.shape[0]
-    for i in range(count):
-        first, last = postings(terms, i)
-        first = lower_bound(terms.base_text, first, last, scope.text_low)
-        last = lower_bound(terms.base_text, first, last, scope.text_high)
-        for p in range(first, last):
-            lexical[terms.base_text[p] - scope.text_low] = 0
+    size = scope.text_high - scope.text_low
+    if is_crowded(ranges, 0, count, size):
+        lexical[:size] = 0
+    else:
+        for i in range(count):
+            for p in range(ranges[i, 0], ranges[i, 1]):
+                lexical[terms.base_text[p] - scope.text_low] = 0
     for p in range(terms.tail_from[count]):
         at = place(terms.tail_text[p], scope.text_low, scope.text_high, scope.base_texts)
         lexical[at] = 0

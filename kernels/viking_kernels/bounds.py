@@ -26,13 +26,20 @@ def bound_scores(
 ) -> None:  # fmt: skip
     """Fills scratch.coded[0] with the most that v * dense + w * lexical of base texts can be.
 
-    Of the scope's, living or dead. Where words can't be compared it is (v + w) * dense. Whether a
+    Of the scope's, living or dead. Where words can't be compared it is (v + w) * dense; without a
+    query's vector dense is 0. Whether a
     text's vector is there yet is not asked: without one its dense is 0, which is within the bound.
 
     Args:
         weights: (v, w), at least 0.
     """
     axis, scripts = vectors.base_int4.axis, texts.script
+    if not query.use_dense:
+        for at in range(scope.text_high - scope.text_low):
+            missing = foreign(np.int64(scripts[scope.text_low + at]), query.script)
+            words = np.float32(0) if missing else np.float32(weights[1])
+            scratch.coded[0, at] = words * scratch.lexical[at]
+        return
     rotated = np.empty(axis.shape[0], np.float32)
     rotate(query.direction, rotated)
     factors = np.empty(axis.shape[0], np.int8)

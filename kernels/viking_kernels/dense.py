@@ -253,7 +253,6 @@ def raw_cosine(vectors: Vectors, row: int, query: Query, script: int) -> float:
     """Dense of a text from its fp32 vector."""
     base = vectors.base_raw.shape[0]
     if row < base:
-        prefetch(vectors.base_raw, row + PREFETCH_VECTORS)
         above, square = centred(vectors.base_raw[row], query, script)
     else:
         above, square = centred(vectors.tail_raw[row - base], query, script)

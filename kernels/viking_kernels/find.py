@@ -8,13 +8,14 @@ import numpy as np
 
 from viking_kernels import bm25, hierarchy, select, walk
 from viking_kernels import scope as scopes
-from viking_kernels._jit import njit
+from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     DIRECTORIES,
     F32,
     F64,
     FILES,
     I32,
+    I64,
     U8,
     Asked,
     Means,
@@ -27,7 +28,8 @@ from viking_kernels.arrays import (
     Tree,
     Vectors,
 )
-from viking_kernels.dense import prepare
+from viking_kernels.dense import PREFETCH_VECTORS, prepare
+from viking_kernels.simd import prefetch
 from viking_kernels.texts import best_passages, own_of_file
 from viking_kernels.titles import forget_titles, score_titles
 
@@ -91,6 +93,7 @@ def scratch(directories: int, files: int, texts: int) -> Scratch:
         np.empty(directories, np.uint8),
         np.empty(MAX_DEPTH, np.int32), np.empty((2, files), np.float32),
         np.empty(files, np.int32), np.empty(directories, np.uint8),
+        np.empty(directories, np.uint8), np.empty(files, np.int32),
         np.empty(directories, np.uint8), np.empty(directories, np.int32),
         np.empty(directories, np.int32), np.empty(files, np.int32), np.empty(files, np.float32),
     )  # fmt: skip
@@ -121,15 +124,16 @@ def find(
     """
     directories, exact = tree.directories, plan.method == EXACT
     # Constants in variables: for a literal numba would compile all that it is handed to once more.
-    in_fp32, coded = plan.method > 0, plan.method < 0
+    never = plan.method < 0
     query = prepare(asked, means)
     inside = scopes.tail_directories(directories, scope)
     d = scope.dir_high - scope.dir_low + inside.shape[0]
     scratch.dir_lexical[:d] = 0
     scratch.sampled[:d] = 0
-    bm25.score_scope(tree, numbers, scope, inside, terms, scratch)
+    ranges = bm25.ranges_of(terms, scope)
+    bm25.score_scope(tree, numbers, scope, inside, terms, ranges, scratch)
     lift = bm25.lift(tree.texts, scope, query.script, scratch.lexical)
-    score_titles(tree.texts, scope, inside, terms, scratch.titles)
+    score_titles(tree.texts, scope, inside, terms, ranges, scratch.titles)
     walks = plan.method == BEST_FIRST
     hierarchy.directory_scores(directories, numbers, query, scope, inside, not exact, scratch)
 
@@ -141,12 +145,13 @@ def find(
     for i in range(sample.shape[0]):
         at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)
         scratch.sampled[at] = 1
-        texts += walk.score_files(
-            np.int64(sample[i]), tree, vectors, query, scope, in_fp32, scratch
-        )
-    icc, sample_files = hierarchy.intraclass_correlation(
-        sample, directories, tree.files, scope, scratch.own
-    )
+        row = np.int64(sample[i])
+        walk.code_directory(row, tree, vectors, query, scope, scratch)
+        texts += walk.score_files(row, tree, vectors, query, scope, never, scratch)
+    icc, sample_files = hierarchy.intraclass_correlation(sample, tree, scope, scratch)
+    if exact:  # these, too, are scored from vectors then
+        scratch.sampled[:d] = 0
+        texts = 0
     gate = hierarchy.gate_of(icc)
     weight, share = hierarchy.PARENT_WEIGHT * gate, hierarchy.NEIGHBOUR_WEIGHT * gate
     if plan.alpha >= 0:
@@ -193,7 +198,7 @@ def find(
                 row = scopes.row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
                 hierarchy.settle(row, weights, directories, numbers, query, scope, scratch)
     trio = hierarchy.with_neighbours(candidates, tree.files, scope)
-    _score_again(trio, share > 0, tree, vectors, query, scope, coded, scratch)
+    _score_again(trio, share > 0, tree, vectors, query, scope, never, scratch)
     parts, best_text = hierarchy.parts_of_files(
         trio, tree.files.directory, tree.texts, scope, query, weights, scratch
     )
@@ -202,11 +207,10 @@ def find(
     passage_own = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):
         best_passages(
-            trio[kept[i], 0], tree, vectors, query, scratch.lexical, scope, passages[i],
-            passage_own[i],
+            trio[kept[i], 0], tree, vectors, query, scratch, scope, passages[i], passage_own[i],
         )  # fmt: skip
     if not plan.keeps_words:
-        forget(tree.texts, scope, terms, scratch)
+        _forget(tree.texts, scope, terms, ranges, scratch)
     return Found(
         trio[kept, 0], parts[kept], best_text[kept], passages, passage_own,
         scratch.directories[:, :d], starts, scratch.opened[:opened].copy(), lift, icc, gate,
@@ -217,8 +221,13 @@ def find(
 @njit
 def forget(texts: Texts, scope: Scope, terms: Terms, scratch: Scratch) -> None:
     """Makes a scratch fit for the next query when the words of this one are used no more."""
-    bm25.forget(terms, scope, scratch.lexical)
-    forget_titles(texts, scope, terms, scratch.titles)
+    _forget(texts, scope, terms, bm25.ranges_of(terms, scope), scratch)
+
+
+@inlined
+def _forget(texts: Texts, scope: Scope, terms: Terms, ranges: I64, scratch: Scratch) -> None:
+    bm25.forget(terms, ranges, scope, scratch.lexical)
+    forget_titles(texts, scope, terms, ranges, scratch.titles)
 
 
 @njit
@@ -245,7 +254,7 @@ def score_rows(
         [n] exact scores in [0, 1].
     """
     query = prepare(asked, means)
-    coded = weights[0] < 0  # never; see `find` for constants
+    never = weights[0] < 0  # see `find` for constants
     scores = np.empty(rows.shape[0], np.float64)
     files = np.empty(rows.shape[0], np.int32)
     count = 0
@@ -261,7 +270,7 @@ def score_rows(
         at = scopes.place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
         scores[i] = scratch.directories[4, at]
     trio = hierarchy.with_neighbours(files[:count], tree.files, scope)
-    _score_again(trio, weights[2] > 0, tree, vectors, query, scope, coded, scratch)
+    _score_again(trio, weights[2] > 0, tree, vectors, query, scope, never, scratch)
     parts, _ = hierarchy.parts_of_files(
         trio, tree.files.directory, tree.texts, scope, query, weights, scratch
     )
@@ -358,6 +367,9 @@ def _score_again(
         rows[i] = trio[i // each, i % each]
     rows = _distinct(rows)
     for i in range(rows.shape[0]):
+        ahead = np.int64(rows[min(i + PREFETCH_VECTORS, rows.shape[0] - 1)])
+        if 0 <= ahead < scope.base_files:
+            prefetch(vectors.base_raw, np.int64(tree.files.texts[ahead, 0]))
         if rows[i] >= 0:
             at = scopes.place(rows[i], scope.file_low, scope.file_high, scope.base_files)
             own, _, text, _ = own_of_file(rows[i], tree, vectors, query, scope, coded, scratch)

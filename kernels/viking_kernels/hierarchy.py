@@ -18,7 +18,6 @@ import numpy as np
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     COUNTS,
-    F32,
     F64,
     I32,
     OWN_TEXT,
@@ -31,9 +30,17 @@ from viking_kernels.arrays import (
     Scope,
     Scratch,
     Texts,
+    Tree,
 )
 from viking_kernels.dense import directory_coded, directory_dense
-from viking_kernels.scope import directory_inside, next_file, place, previous_file, row_at
+from viking_kernels.scope import (
+    directory_inside,
+    list_files,
+    next_file,
+    place,
+    previous_file,
+    row_at,
+)
 from viking_kernels.texts import dense_weight, foreign
 
 PARENT_WEIGHT = 0.5
@@ -43,8 +50,13 @@ _LEAST_GATE = 1e-9
 """Less is rounding of the icc, and would make matches of files that have no score."""
 
 SAMPLE_FILES = 2048
-"""Directories are sampled, whole, and scored in fp32: the gate costs the same in any scope, and
-is the same for every method. What codes leave out would count as variance within directories."""
+"""Directories are sampled, whole: the gate costs the same in any scope.
+
+Their files' own scores are those from codes, see `texts.score_codes`, by every method: the gate is
+the same for all. What codes leave out counts as variance within directories. A product with a unit
+vector is off by some .0003 where scores differ by some .05. So the gate is off by some .001, where
+the sample itself leaves it open by some .05.
+"""
 
 
 @njit
@@ -73,14 +85,15 @@ def sample_directories(
 
 @inlined
 def intraclass_correlation(
-    sample: I32, directories: Directories, files: Files, scope: Scope, own: F32
+    sample: I32, tree: Tree, scope: Scope, scratch: Scratch
 ) -> tuple[float, int]:
-    """(icc in [0, 1], files) of the files' own scores in the sampled directories.
+    """(icc in [0, 1], files) of the files' own scores in the sampled directories, from `scratch`.
 
     icc = (MSB - MSW) / (MSB + (n0 - 1) * MSW), n0 the mean size of a group corrected for unequal
     sizes. 1, which closes the gate, where it can't be told: fewer than two directories with
     files, one file in each, or no variance.
     """
+    own, listed = scratch.own[0], scratch.listed
     groups = 0
     total = 0
     squares = 0.0  # of the group sizes
@@ -88,23 +101,17 @@ def intraclass_correlation(
     between = 0.0
     within = 0.0
     for i in range(sample.shape[0]):
-        n = 0
-        total_here = 0.0
-        first = next_file(directories.first_file[sample[i]], files, scope.revision)
-        file = first
-        while file >= 0:
-            at = place(file, scope.file_low, scope.file_high, scope.base_files)
-            n += 1
-            total_here += np.float64(own[0, at])
-            file = next_file(files.next[file], files, scope.revision)
+        row = np.int64(sample[i])
+        at = place(row, scope.dir_low, scope.dir_high, scope.base_dirs)
+        n = list_files(row, scratch.unchanged[at] == 1, tree, scope, listed)
         if n == 0:
             continue
+        total_here = 0.0
+        for j in range(n):
+            total_here += np.float64(own[listed[j]])
         mean = total_here / n
-        file = first
-        while file >= 0:
-            at = place(file, scope.file_low, scope.file_high, scope.base_files)
-            within += (np.float64(own[0, at]) - mean) ** 2
-            file = next_file(files.next[file], files, scope.revision)
+        for j in range(n):
+            within += (np.float64(own[listed[j]]) - mean) ** 2
         # Welford's update, group by group, of the variance between the groups' means.
         total += n
         step = mean - overall
@@ -144,7 +151,8 @@ def directory_scores(
 
     Directories outside the scope get own -1. Lexical is missing where no text below is in the
     query's script. With `coded`, dense is from the codes of means where these can tell, and
-    nothing is settled yet: see `settle`. scratch.dir_off gets how far own scores can be off.
+    nothing is settled yet: see `settle`. scratch.dir_off gets how far own scores can be off, and
+    scratch.unchanged whether a directory's slot is that of the base, and so all below it.
     """
     out = scratch.directories
     for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
@@ -153,6 +161,7 @@ def directory_scores(
         out[3, position] = -1.0
         scratch.settled[position] = 0 if coded else 1
         scratch.dir_off[position] = 0
+        scratch.unchanged[position] = row < scope.base_dirs and numbers.slot[row] == row
         if directories.died[row] > scope.revision and directory_inside(row, tail_inside, scope):
             slot = numbers.slot[row]
             missing = False

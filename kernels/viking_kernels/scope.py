@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from viking_kernels._jit import inlined, njit
-from viking_kernels.arrays import U8, Directories, Files, Scope
+from viking_kernels.arrays import I32, U8, Directories, Files, Scope, Tree
 
 
 @inlined
@@ -59,3 +59,24 @@ def previous_file(file: int, files: Files, revision: int) -> int:
     while file >= 0 and (file >= files.died.shape[0] or files.died[file] <= revision):
         file = files.previous[file]
     return file
+
+
+@inlined
+def list_files(directory: int, unchanged: bool, tree: Tree, scope: Scope, listed: I32) -> int:
+    """Fills `listed` with the positions of a directory's living files, by name; their number.
+
+    `unchanged`: nothing below the directory has changed since the base was written. Its files are
+    one range of rows then, and no chain has to be followed.
+    """
+    if unchanged:
+        first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
+        for i in range(last - first):
+            listed[i] = first - scope.file_low + i
+        return np.int64(last - first)
+    count = np.int64(0)
+    file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
+    while file >= 0:
+        listed[count] = place(file, scope.file_low, scope.file_high, scope.base_files)
+        count += 1
+        file = next_file(tree.files.next[file], tree.files, scope.revision)
+    return count

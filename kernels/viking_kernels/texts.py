@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import inlined
+from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import F32, I32, U8, Query, Scope, Scratch, Tree, Vectors
 from viking_kernels.dense import (
     against,
@@ -21,6 +21,13 @@ from viking_kernels.dense import (
 from viking_kernels.scope import place
 
 DENSE_WEIGHT = 0.5
+
+CODES_TELL = 0.1
+"""Where the code of a text leaves its own score open by more, its vector is looked at instead.
+
+int8 codes of ordinary vectors leave .01 to .03 open. Of a vector that is near the mean of its
+language they tell nothing.
+"""
 
 
 @inlined
@@ -65,6 +72,8 @@ def score_codes(
 ) -> None:
     """Fills scratch.coded, from its front, for the base texts [low, high), living or dead.
 
+    It gets own scores, and how far each can be off, which is CODES_TELL at most.
+
     In passes over runs of texts of one script: the products, for which memory is waited, then the
     arithmetic, which LLVM does for several texts at a time as long as a pass has few arrays.
     """
@@ -72,7 +81,7 @@ def score_codes(
     while start < high:
         end = run_end(tree.texts.script, start, high, scratch.products.shape[1])
         script = np.int64(tree.texts.script[start])
-        _score_run(start, end, start - low, script, vectors, query, scope, scratch)
+        _score_run(start, end, start - low, script, tree, vectors, query, scope, scratch)
         start = end
 
 
@@ -92,26 +101,49 @@ def run_end(scripts: U8, start: int, high: int, most: int) -> int:
 
 @inlined
 def _score_run(
-    low: int, high: int, to: int, script: int, vectors: Vectors, query: Query, scope: Scope,
-    scratch: Scratch,
+    low: int, high: int, to: int, script: int, tree: Tree, vectors: Vectors, query: Query,
+    scope: Scope, scratch: Scratch,
 ) -> None:  # fmt: skip
-    multiply_codes(vectors.base_codes, low, high, query, script, scratch.products)
-    other = against(query, script)
-    along, across = scratch.products[0], scratch.products[1]
     score, bound = scratch.coded[0, to:], scratch.coded[1, to:]
-    scale, left, there = vectors.scale[low:], vectors.error[low:], vectors.vector_at[low:]
     lexical = scratch.lexical[low - scope.text_low :]
     count = high - low
-    for i in range(count):
-        parts = coded_parts(along[i], across[i], scale[i], left[i], other)
-        score[i], bound[i] = bounded_cosine(*parts)
     missing = foreign(script, query.script)
     share = np.float32(dense_weight(missing, query.use_dense, query.use_lexical))
     words = np.float32(0) if missing else np.float32(1) - share
+    if share == 0:
+        for i in range(count):
+            score[i] = words * lexical[i]
+            bound[i] = 0
+        return
+    multiply_codes(vectors.base_codes, low, high, query, script, scratch.products)
+    other = against(query, script)
+    along, across = scratch.products[0], scratch.products[1]
+    scale, left, there = vectors.scale[low:], vectors.error[low:], vectors.vector_at[low:]
+    for i in range(count):
+        parts = coded_parts(along[i], across[i], scale[i], left[i], other)
+        score[i], bound[i] = bounded_cosine(*parts)
+    open_ = np.int32(0)
     for i in range(count):
         weight = share if there[i] <= scope.revision else np.float32(0)
         score[i] = weight * score[i] + words * lexical[i]
         bound[i] = weight * bound[i]
+        open_ = np.int32(open_ + np.int32(bound[i] > np.float32(CODES_TELL)))
+    if open_ > 0:
+        _score_vectors(low, high, to, tree, vectors, query, scope, scratch)
+
+
+@njit
+def _score_vectors(
+    low: int, high: int, to: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope,
+    scratch: Scratch,
+) -> None:  # fmt: skip
+    """Scores the base texts [low, high) whose codes tell too little from their vectors."""
+    for row in range(low, high):
+        at = to + row - low
+        if scratch.coded[1, at] > np.float32(CODES_TELL):
+            own = own_of_text(row, tree, vectors, query, scratch.lexical, scope)
+            scratch.coded[0, at] = own
+            scratch.coded[1, at] = 0
 
 
 @inlined
@@ -120,7 +152,8 @@ def own_from_code(
 ) -> tuple[float, float]:
     """(own score of a living text of the tail from its code, how far it can be off).
 
-    `lexical` are the scope's, by position.
+    From its vector where the code leaves more than CODES_TELL open. `lexical` are the scope's, by
+    position.
     """
     at = row - scope.base_texts
     script = np.int64(tree.texts.script[row])
@@ -133,10 +166,20 @@ def own_from_code(
         )
         cosine, off = bounded_cosine(*parts)
         score, bound = weight * np.float64(cosine), weight * np.float64(off)
+        if np.float32(bound) > np.float32(CODES_TELL):
+            return _own_from_vector(row, tree, vectors, query, lexical, scope), 0.0
     words = 0.0
     if not missing:
         words = np.float64(lexical[place(row, scope.text_low, scope.text_high, scope.base_texts)])
     return score + (1.0 - weight) * words, bound
+
+
+@njit
+def _own_from_vector(
+    row: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope
+) -> float:
+    """`own_of_text`, called so rarely that it is not compiled into its callers."""
+    return own_of_text(row, tree, vectors, query, lexical, scope)
 
 
 @inlined
@@ -187,26 +230,33 @@ def own_of_file(
 
 @inlined
 def best_passages(
-    file: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope, rows: I32,
-    scores: F32,
+    file: int, tree: Tree, vectors: Vectors, query: Query, scratch: Scratch, scope: Scope,
+    rows: I32, scores: F32,
 ) -> None:  # fmt: skip
     """Fills `rows` and `scores` ([n]) with a file's best passages, best first, -1 for none.
 
-    Only own scores above 0 count, of equal ones the first.
+    Only own scores above 0 count, of equal ones the first. That of the best text stands in
+    `scratch` already, from its vector.
     """
-    texts = tree.texts
+    texts, lexical = tree.texts, scratch.lexical
+    at = place(file, scope.file_low, scope.file_high, scope.base_files)
+    best, known = np.int64(scratch.best[at]), np.float64(scratch.own[0, at])
     rows[:] = -1
     scores[:] = 0
     if file < scope.base_files:
         for row in range(np.int64(tree.files.texts[file, 0]), np.int64(tree.files.texts[file, 1])):
             if texts.died[row] > scope.revision and texts.ordinal[row] > 0:
-                own = own_of_text(row, tree, vectors, query, lexical, scope)
+                own = known
+                if row != best:
+                    own = own_of_text(row, tree, vectors, query, lexical, scope)
                 _insert(rows, scores, row, own)
     row = tree.files.newest[file]
     while row >= 0:
         alive = row < texts.died.shape[0] and texts.died[row] > scope.revision
         if alive and texts.ordinal[row] > 0:
-            own = own_of_text(row, tree, vectors, query, lexical, scope)
+            own = known
+            if row != best:
+                own = own_of_text(row, tree, vectors, query, lexical, scope)
             _insert(rows, scores, row, own)
         row = texts.older[row - scope.base_texts]
 

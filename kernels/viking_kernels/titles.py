@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import inlined, njit
-from viking_kernels.arrays import F32, U8, Scope, Terms, Texts
-from viking_kernels.bm25 import lower_bound, postings
+from viking_kernels._jit import njit
+from viking_kernels.arrays import F32, I64, U8, Scope, Terms, Texts
+from viking_kernels.bm25 import is_crowded
 from viking_kernels.flat import is_inside
 from viking_kernels.scope import place
 
@@ -24,18 +24,21 @@ TITLE = 0.1
 
 
 @njit
-def score_titles(texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, titles: F32) -> None:
+def score_titles(
+    texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, ranges: I64, titles: F32
+) -> None:
     """Scores the titles of a scope's files.
 
     Args:
         tail_inside: from `scope.tail_directories`.
+        ranges: from `bm25.ranges_of`.
         titles: [files of the scope] zeros; where the query has a term of the title, its score in
             (0, TITLE].
     """
     # First how many terms of a title the query has, 1 and more; from that its score, below 1.
     for scores in (False, True):
         for i in range(terms.weight.shape[0], terms.key.shape[0]):
-            first, last = _of_scope(i, terms, scope)
+            first, last = ranges[i, 0], ranges[i, 1]
             tail = terms.tail_from[i]
             for j in range(last - first + terms.tail_from[i + 1] - tail):
                 in_base = first + j < last
@@ -56,20 +59,16 @@ def score_titles(texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, titl
                     titles[at] = np.float32(TITLE * share * share)
 
 
-@inlined
-def _of_scope(term: int, terms: Terms, scope: Scope) -> tuple[int, int]:
-    """The range of a term's postings in the base that are of the scope."""
-    first, last = postings(terms, term)
-    first = lower_bound(terms.base_text, first, last, scope.text_low)
-    return first, lower_bound(terms.base_text, first, last, scope.text_high)
-
-
 @njit
-def forget_titles(texts: Texts, scope: Scope, terms: Terms, titles: F32) -> None:
+def forget_titles(texts: Texts, scope: Scope, terms: Terms, ranges: I64, titles: F32) -> None:
     """Makes the scores of titles zeros again, where a term can have left others."""
-    for i in range(terms.weight.shape[0], terms.key.shape[0]):
-        first, last = _of_scope(i, terms, scope)
-        for p in range(first, last):
+    count = terms.weight.shape[0]
+    size = scope.file_high - scope.file_low
+    cleared = is_crowded(ranges, count, terms.key.shape[0], size)
+    if cleared:
+        titles[:size] = 0
+    for i in range(count, terms.key.shape[0]):
+        for p in range(ranges[i, 0], ranges[i, 0] if cleared else ranges[i, 1]):
             file = texts.file[terms.base_text[p]]
             if file >= 0:
                 titles[file - scope.file_low] = 0

@@ -25,9 +25,11 @@ from viking_kernels.arrays import (
     Vectors,
 )
 from viking_kernels.bounds import bound_scores
+from viking_kernels.dense import PREFETCH_VECTORS
 from viking_kernels.hierarchy import final_score, settle, smooth
-from viking_kernels.scope import next_file, place, row_at
+from viking_kernels.scope import list_files, place, row_at
 from viking_kernels.select import best_positions, push_smallest
+from viking_kernels.simd import prefetch
 from viking_kernels.texts import dense_weight, own_of_file, score_codes
 
 CONVERGED = 0
@@ -64,7 +66,7 @@ def none_yet(k: int) -> Best:
 
 
 @inlined
-def _code_directory(
+def code_directory(
     directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch
 ) -> None:
     """Fills scratch.coded for the texts of a directory that stand in the base; see `score_codes`.
@@ -83,19 +85,50 @@ def score_files(
 ) -> int:  # fmt: skip
     """Fills scratch.own and .best for the files right in a directory; how many texts they have.
 
-    Unless `exact` from codes, whose scores `_code_directory` has just left in scratch.coded.
+    Unless `exact` from codes, whose scores `code_directory` has just left in scratch.coded.
     """
+    position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
+    unchanged = scratch.unchanged[position] == 1
+    if unchanged and not exact:
+        return _score_range(directory, tree, scope, scratch)
     texts = 0
-    file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
-    while file >= 0:
-        at = place(file, scope.file_low, scope.file_high, scope.base_files)
+    for i in range(list_files(directory, unchanged, tree, scope, scratch.listed)):
+        at = np.int64(scratch.listed[i])
+        file = row_at(at, scope.file_low, scope.file_high, scope.base_files)
+        if file < scope.base_files:
+            prefetch(vectors.base_raw, np.int64(tree.files.texts[file, 0]) + PREFETCH_VECTORS)
         own, bound, best, count = own_of_file(file, tree, vectors, query, scope, not exact, scratch)
         scratch.own[0, at] = own
         scratch.own[1, at] = bound
         scratch.best[at] = best
         texts += count
-        file = next_file(tree.files.next[file], tree.files, scope.revision)
     return texts
+
+
+@inlined
+def _score_range(directory: int, tree: Tree, scope: Scope, scratch: Scratch) -> int:
+    """`score_files` from codes, in a directory that has not changed since the base was written."""
+    first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
+    if first == last:
+        return np.int64(0)
+    low = np.int64(tree.directories.texts[directory])
+    text = start = np.int64(tree.files.texts[first, 0])
+    for file in range(first, last):
+        end = np.int64(tree.files.texts[file, 1])
+        own = bound = np.float32(0)
+        best = np.int64(-1)
+        while text < end:
+            score = scratch.coded[0, text - low]
+            bound = max(bound, scratch.coded[1, text - low])
+            if best < 0 or score > own:
+                own = score
+                best = text
+            text += 1
+        at = file - scope.file_low
+        scratch.own[0, at] = own
+        scratch.own[1, at] = bound
+        scratch.best[at] = best
+    return text - start
 
 
 @inlined
@@ -116,26 +149,25 @@ def offer_files(
     Returns:
         (whether the k best changed, the best own score of the files, what titles add included).
     """
-    files = tree.files
     weight, share, above = weights
     before = -1.0
     bound_before = 0.0
     best_own = 0.0
     changed = False
     k = best.top.shape[0]
-    file = next_file(tree.directories.first_file[directory], files, scope.revision)
-    at = place(file, scope.file_low, scope.file_high, scope.base_files)
-    while file >= 0:
-        following = next_file(files.next[file], files, scope.revision)
+    listed = scratch.listed
+    position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
+    count = list_files(directory, scratch.unchanged[position] == 1, tree, scope, listed)
+    for i in range(count):
+        at = np.int64(listed[i])
         own = np.float64(scratch.own[0, at])
         bound = np.float64(scratch.own[1, at])
         worst = max(bound, bound_before) if share > 0 else bound
         after = -1.0
-        at_after = place(following, scope.file_low, scope.file_high, scope.base_files)
-        if following >= 0:
-            after = np.float64(scratch.own[0, at_after])
+        if i + 1 < count:
+            after = np.float64(scratch.own[0, listed[i + 1]])
             if share > 0:
-                worst = max(worst, np.float64(scratch.own[1, at_after]))
+                worst = max(worst, np.float64(scratch.own[1, listed[i + 1]]))
         best_own = max(best_own, own + np.float64(scratch.titles[at]))
         if allowed.shape[0] == 0 or allowed[at]:
             smoothed = smooth(own, before, after, share)
@@ -153,8 +185,6 @@ def offer_files(
                     changed = True
         before = own
         bound_before = bound
-        file = following
-        at = at_after
     return changed, best_own
 
 
@@ -166,7 +196,7 @@ def open_directory(
     """Scores the files right in a directory and offers them: (changed, best own score, texts).
 
     `weights` are b, b below the scope's root, c. Sampled directories have their own scores; for
-    the others, unless `exact`, `_code_directory` has just been called.
+    the others, unless `exact`, `code_directory` has just been called.
     """
     texts = 0
     if scratch.sampled[position] == 0:
@@ -195,9 +225,13 @@ def open_all(
     first = np.empty(0, np.int32)
     texts = 0
     if not (exact or every):
-        share = dense_weight(False, query.use_dense, query.use_lexical)
-        bound_scores(tree.texts, vectors, query, (share, 1.0 - share), scope, scratch)
-        texts = reach_all(weights, tree, numbers, scope, scratch, reach)
+        left = False  # whether a directory of the base has files that aren't scored yet
+        for position in range(scope.dir_high - scope.dir_low):
+            left = left or (scratch.sampled[position] == 0 and scratch.unchanged[position] == 1)
+        if left:
+            share = dense_weight(False, query.use_dense, query.use_lexical)
+            bound_scores(tree.texts, vectors, query, (share, 1.0 - share), scope, scratch)
+        texts = reach_all(weights, tree, scope, scratch, reach)
         first = best_positions(reach, _FIRST)
     for i in range(first.shape[0] + count):
         position = np.int64(first[i]) if i < first.shape[0] else i - first.shape[0]
@@ -205,7 +239,7 @@ def open_all(
         if scratch.directories[3, position] >= 0 and reach[position] >= floor:
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             if not exact and scratch.sampled[position] == 0:
-                _code_directory(row, tree, vectors, query, scope, scratch)
+                code_directory(row, tree, vectors, query, scope, scratch)
                 if (
                     floor >= 0
                     and reach[position] < np.inf
@@ -225,30 +259,54 @@ def open_all(
 
 @njit
 def reach_all(
-    weights: tuple[float, float, float], tree: Tree, numbers: Numbers, scope: Scope,
-    scratch: Scratch, reach: F32,
-) -> int:  # fmt: skip
+    weights: tuple[float, float, float], tree: Tree, scope: Scope, scratch: Scratch, reach: F32
+) -> int:
     """Fills `reach` with the most that the final score of a file right in a directory can be.
 
-    No file is smoothed to more than the best own score of its directory. What own scores can be
-    stands in scratch.coded, from `bound_scores`. Where something has changed since the base was
-    written, which a slot of its own tells, `reach` is left as it is.
+    No file is smoothed to more than the best own score of its directory. Those of sampled
+    directories are there, within their bounds; what the others can be stands in scratch.coded,
+    from `bound_scores`. Where something below has changed since the base was written, and no own
+    score is there, `reach` is left as it is.
+
+    Args:
+        reach: [positions of the scope's directories].
 
     Returns:
         How many texts the files of the others have, but for those of sampled directories.
     """
     texts = 0
-    for row in range(scope.dir_low, scope.dir_high):
-        position = row - scope.dir_low
-        if scratch.directories[3, position] < 0 or numbers.slot[row] != row:
+    for position in range(reach.shape[0]):
+        if scratch.directories[3, position] < 0:
             continue
-        first, last = tree.directories.files[row], tree.directories.files[row + 1]
-        reach[position] = -np.inf
-        if first < last:
-            reach[position] = _reach(row, position, weights, False, tree, scope, scratch)
-            if scratch.sampled[position] == 0:
+        row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+        if scratch.sampled[position] == 1:
+            reach[position] = _reach_of_sampled(row, position, weights, tree, scope, scratch)
+        elif scratch.unchanged[position] == 1:
+            first, last = tree.directories.files[row], tree.directories.files[row + 1]
+            reach[position] = -np.inf
+            if first < last:
+                reach[position] = _reach(row, position, weights, False, tree, scope, scratch)
                 texts += tree.files.texts[last - 1, 1] - tree.files.texts[first, 0]
     return texts
+
+
+@inlined
+def _reach_of_sampled(
+    row: int, position: int, weights: tuple[float, float, float], tree: Tree, scope: Scope,
+    scratch: Scratch,
+) -> float:  # fmt: skip
+    """The most that the final score of a file of a directory can be, from scratch.own."""
+    own = title = np.float32(0)
+    count = list_files(row, scratch.unchanged[position] == 1, tree, scope, scratch.listed)
+    if count == 0:
+        return -np.inf
+    for i in range(count):
+        at = scratch.listed[i]
+        own = max(own, scratch.own[0, at] + scratch.own[1, at])
+        title = max(title, scratch.titles[at])
+    weight = weights[1] if row == scope.root else weights[0]
+    above = np.float64(scratch.directories[4, position] + scratch.dir_off[position])
+    return final_score(np.float64(own), above, weight, np.float64(title)) + _ROUNDING
 
 
 @inlined
@@ -408,7 +466,7 @@ def best_first(
             root_open = root_open or row == scope.root
             settle(row, weights, tree.directories, numbers, query, scope, scratch)
             if not exact and scratch.sampled[position] == 0:
-                _code_directory(row, tree, vectors, query, scope, scratch)
+                code_directory(row, tree, vectors, query, scope, scratch)
             got_in, own, more = open_directory(
                 position, row, weights, tree, vectors, query, scope, exact, allowed, scratch, best
             )

@@ -77,9 +77,11 @@ def weighted_top(
     query = prepare(asked, means)
     inside = tail_directories(tree.directories, scope)
     words = weights[1] > 0
+    ranges = np.empty((0, 2), np.int64)
     if words:
         scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
-        bm25.score_scope(tree, numbers, scope, inside, terms, scratch)
+        ranges = bm25.ranges_of(terms, scope)
+        bm25.score_scope(tree, numbers, scope, inside, terms, ranges, scratch)
     rows = np.empty(k, np.int32)
     scores = np.empty(k, np.float32)
     count = 0
@@ -105,7 +107,7 @@ def weighted_top(
         parts[i, 0] = dense
         parts[i, 1] = lexical
     if words:
-        bm25.forget(terms, scope, scratch.lexical)
+        bm25.forget(terms, ranges, scope, scratch.lexical)
     return rows[:count], scores[:count], parts
 
 
