@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 import vikingd
 from vikingd import uri as uris
 from vikingd.errors import InvalidField
+from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import MAX_ABSTRACT, derive_abstract, derive_title, shorten
 from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.frontmatter import fault, front_matter
@@ -815,3 +817,22 @@ def test_the_client_can_read_files_without_the_server_s_packages() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert out.stdout.strip() == "set()"
+
+
+MARKS = (
+    "a", "Word", "文", "\n", "\n\n", " ", "  ", "\t", "-", "=", "---", "===", "1.", "2)", "#", "*",
+    "_", "`", "[", "]", "(", ")", "<", ">", "&amp;", "!", "\\", "|", ":", ":::", "~", "{", "}",
+    "\xa0", "import x from 'y'", "http://a.b", "+", "\x0b", "\u2028", "\r\n", "é",
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(MARKS), max_size=14).map("".join))
+def test_plain_lines_are_the_paragraphs_that_the_parser_finds(text: str) -> None:
+    """Lines that begin with letters are not parsed; what comes out is the same."""
+    for beginning in ("", "W"):
+        quick = list(markdown.paragraphs(beginning + text))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(markdown, "_PLAIN_LINES", re.compile(r"(?!)"))
+            patch.setattr(markdown, "_INLINE_SIGNS", re.compile(""))
+            assert quick == list(markdown.paragraphs(beginning + text))

@@ -378,7 +378,7 @@ def test_a_bucket_has_what_is_not_above_its_bound(values: list[tuple[str, float]
     """For each label by itself: Prometheus reads how many values are up to each bound."""
     metrics = Metrics()
     for stage, value in values:
-        metrics.took("Find", stage, value)
+        metrics.took("Find", {stage: value})
     (family,) = (f for f in metrics.collect() if f.name == "vikingd_stage_seconds")
     for stage in {stage for stage, _ in values}:
         mine = sorted(value for of, value in values if of == stage)

@@ -523,8 +523,9 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
         (Stage("plan", 0, 0.0005), Stage("score", 1, 2.25)),
         ("no embedder",),
     )
-    reply = retrieval_pb2.FindResponse()
-    encode.fill_find_response(reply, result, Stage("embed", 0, 0.002))
+    data, total, top_score = encode.find_response(result, Stage("embed", 0, 0.002))
+    reply = retrieval_pb2.FindResponse.FromString(data)
+    assert (total, top_score) == (4, 0.5)
     assert [m.uri for m in reply.resources] == ["viking://resources/b", "viking://resources/a"]
     assert (len(reply.memories), len(reply.skills), reply.total) == (1, 1, 4)
     assert reply.revision == 9
@@ -565,9 +566,9 @@ def test_trace_is_sent_whole() -> None:
         (TracedDirectory("viking://resources", parts, 1, True, 8),), 9, 10, "done", True,
         1.5,
     )  # fmt: skip
-    reply = retrieval_pb2.FindResponse()
     result = FindResult((), 1, Method.BEST_FIRST, (), (), trace)
-    encode.fill_find_response(reply, result, Stage("embed", 0, 0))
+    data, *_ = encode.find_response(result, Stage("embed", 0, 0))
+    reply = retrieval_pb2.FindResponse.FromString(data)
     assert {field.name for field, _ in reply.trace.ListFields()} == set(
         reply.trace.DESCRIPTOR.fields_by_name
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from threading import Lock
@@ -124,10 +124,12 @@ class Metrics(Collector):
             figures.codes[code] += 1
             figures.seconds.observe(seconds)
 
-    def took(self, rpc: str, stage: str, seconds: float) -> None:
-        """A stage of an answer is done."""
+    def took(self, rpc: str, stages: Mapping[str, float]) -> None:
+        """Stages of an answer are done, in so many seconds each."""
         with self._lock:
-            self._answers[rpc].stages[stage].observe(seconds)
+            of_rpc = self._answers[rpc].stages
+            for stage, seconds in stages.items():
+                of_rpc[stage].observe(seconds)
 
     def answered(
         self, rpc: str, method: str, results: int, top_score: float, *, degraded: bool

@@ -19,6 +19,9 @@ MAX_THINKING_LIMIT = 100
 DEFAULT_LIMIT = 10
 MAX_DIMENSION = 16_384
 
+ABSTRACT, PASSAGE = 0, 2
+"""Levels of texts: that of a context's abstract, that of passages of its content."""
+
 _CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -161,7 +164,11 @@ class Context:
     relations: tuple[Relation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+# A call makes some of the next ones, a find dozens of matches and passages, and a frozen one takes
+# four times as long to make. None of them is changed once it is handed on.
+
+
+@dataclass(slots=True)
 class FindQuery:
     """One query over the tree, checked; see FindRequest in the proto for each field."""
 
@@ -195,9 +202,6 @@ class ScoreParts:
     title: float
     final: float
     rerank: float | None = None
-
-
-# A find makes dozens of the next two, and a frozen one takes four times as long to make.
 
 
 @dataclass(slots=True)
@@ -310,12 +314,22 @@ def seconds_of(stages: Iterable[Stage]) -> dict[str, float]:
     return seconds
 
 
-@dataclass(frozen=True, slots=True)
+class Gathered(NamedTuple):
+    """Matches as the bytes that a reply has of them."""
+
+    data: bytes
+    total: int
+    top_score: float
+
+
+@dataclass(slots=True)
 class FindResult:
     """Matches by falling score, ties by URI, and how they came about.
 
-    `method` is the one that was used, never AUTO; `rerank` is None in QUICK. A reply has no
-    room for `left_out` further results, and for the whole of `shortened` texts of passages.
+    `gathered` are the matches where they were asked for as bytes and all have room; there are no
+    `matches` then. `method` is the one that was used, never AUTO; `rerank` is None in QUICK. A
+    reply has no room for `left_out` further results, and for the whole of `shortened` texts of
+    passages.
     """
 
     matches: tuple[Match, ...]
@@ -327,6 +341,7 @@ class FindResult:
     rerank: Rerank | None = None
     left_out: int = 0
     shortened: int = 0
+    gathered: Gathered | None = None
 
     @property
     def is_cut(self) -> bool:

@@ -75,9 +75,10 @@ class Abstracts:
 
     def at(self, row: int, revision: int) -> str:
         """The abstract that a row has at a revision."""
-        return self._strings[self._number(row, revision)]
+        return self._strings[self.number(row, revision)]
 
-    def _number(self, row: int, revision: int) -> int:
+    def number(self, row: int, revision: int) -> int:
+        """The number of the abstract that a row has at a revision."""
         for since, number in reversed(self._versions.get(row, ())):
             if since <= revision:
                 return number
@@ -97,7 +98,7 @@ class Abstracts:
         numbers = np.arange(rows.max(initial=-1) + 1, dtype=np.int32)
         for row in list(self._versions):
             if row < len(numbers):
-                numbers[row] = self._number(row, revision)
+                numbers[row] = self.number(row, revision)
         return self._strings.gather(numbers[rows])
 
 

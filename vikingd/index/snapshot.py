@@ -34,7 +34,7 @@ from vikingd.index.base import Base
 from vikingd.index.columns import Columns
 from vikingd.index.contents import Contents, Strings
 from vikingd.index.postings import EMPTY, Levels
-from vikingd.model import Linked
+from vikingd.model import ContextType, Linked
 
 Links = Mapping[int, Mapping[int, str]]
 """The reason of each link by both of its ends, directory d as d, file f as -1 - f.
@@ -114,6 +114,7 @@ class Snapshot:
     prior: F32  # [SCRIPTS, dim]
     inverted_file: Any  # FAISS's, over the base's vectors; None for a small one
     _scopes: dict[int, tuple[Scope, Means, tuple[Mean, ...]]] = field(default_factory=dict)
+    _roots: dict[str, int] = field(default_factory=dict)
 
     @property
     def dimension(self) -> int:
@@ -150,6 +151,17 @@ class Snapshot:
             return self.contents.directories.at(row, self.revision)
         return self.contents.files.at(-1 - row, self.revision)
 
+    def abstract_number(self, row: int) -> int:
+        """A number that changes with the abstract of directory d as d, file f as -1 - f."""
+        if row >= 0:
+            return self.contents.directories.number(row, self.revision)
+        return self.contents.files.number(-1 - row, self.revision)
+
+    def type_of(self, row: int) -> ContextType:
+        """The type of directory d as d, file f as -1 - f."""
+        directory = row if row >= 0 else self.tree.files.directory.item(-1 - row)
+        return _TYPE[self.dir_type.item(directory)]
+
     def linked(self) -> list[Linked]:
         """All links, each once."""
         return [
@@ -178,6 +190,15 @@ class Snapshot:
         return np.bincount(
             self.tree.files.directory[alive], minlength=len(self.tree.directories.died)
         )
+
+    def root(self, uri: str) -> int | None:
+        """As `find`; remembered of directories, whose scopes are asked for again and again."""
+        row = self._roots.get(uri)
+        if row is None:
+            row = self.find(uri)
+            if row is not None and row >= 0:
+                self._roots[uri] = row
+        return row
 
     def scope(self, root: int) -> tuple[Scope, Means, tuple[Mean, ...]]:
         """The scope below a directory, with the mean of each script in it and where it is from."""
@@ -269,5 +290,6 @@ class Snapshot:
         return row
 
 
+_TYPE = tuple(ContextType)  # by number
 _NO_TEXTS: I32 = np.zeros(0, np.int32)
 _NO_COUNTS: U16 = np.zeros(0, np.uint16)

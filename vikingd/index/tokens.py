@@ -35,6 +35,7 @@ MAX_TERM = 64
 
 _MAX_CAMEL_PARTS = 12  # what falls into more is a hash or encoded data
 _CACHED = 1 << 16
+_QUERIES, _SHORT_QUERY = 1 << 10, 256  # so many queries of so many characters are remembered
 
 # Lucene's list, with what an apostrophe leaves behind (it's, don't, we'll), without "no" and "not":
 # a memory of what someone does not like says so.
@@ -191,7 +192,14 @@ def encode(
 
 
 def query_terms(text: str) -> QueryTerms:
-    """The terms of a query, and whether it consists of identifiers only."""
+    """The terms of a query, and whether it consists of identifiers only.
+
+    Those of a short text are remembered: nobody writes to their arrays.
+    """
+    return _remembered_terms(text) if len(text) <= _SHORT_QUERY else _query_terms(text)
+
+
+def _query_terms(text: str) -> QueryTerms:
     text = normalized(text)
     counts: dict[str, int] = {}
     for term in chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(text))):
@@ -203,6 +211,9 @@ def query_terms(text: str) -> QueryTerms:
         np.array([counts[term] for _, term in ordered], np.float32),
         _identifiers(text),
     )
+
+
+_remembered_terms = lru_cache(maxsize=_QUERIES)(_query_terms)
 
 
 def _pieces(text: str) -> list[str]:

@@ -39,6 +39,11 @@ _DIRECTIVE = re.compile(
     re.MULTILINE,
 )
 _TAG = re.compile(r"<[^<>]*+>")
+# Lines that begin with a letter are paragraphs to every rule of the parser, which takes longer to
+# find that out than all else that is done for a short text.
+_PLAIN_LINES = re.compile(r"(?>[^\W\d_][^\n\r\0]*+\n*+)++")
+_MOST_PLAIN_LINES = 100
+_INLINE_SIGNS = re.compile(r"[\\`*_\[\]<&!\0]")  # where an inline rule may begin
 
 
 class TooCostly(Exception):
@@ -194,6 +199,10 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
     Raises:
         TooCostly: the text takes too long to parse.
     """
+    if _PLAIN_LINES.fullmatch(text) and text.count("\n") < _MOST_PLAIN_LINES:
+        parts = text.split("\n\n")
+        yield from ((plain, True) for part in parts if (plain := _plain(part.strip())))
+        return
     for token, inline in pairwise(_tokens(text)):
         if token.type == "paragraph_open" and (plain := _plain(inline.content)):
             yield plain, token.level == 0
@@ -277,6 +286,8 @@ def _plain(source: str) -> str:
     """Inline Markdown as plain text in one line; images, HTML and directives are left out."""
     source = _DIRECTIVE.sub("", source[:_MAX_INLINE])
     if source.count("[") + source.count("<") > _MAX_BRACKETS:
+        return one_line(source)
+    if not _INLINE_SIGNS.search(source):
         return one_line(source)
     (inline,) = _INLINE.parseInline(source) or (None,)
     if inline is None:

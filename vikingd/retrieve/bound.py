@@ -70,7 +70,7 @@ class Bound:
         self.exhaustive_texts = engine.settings.exhaustive_texts
         self.where = filters.parse(query.where) if query.where else None
         self.snapshot = snapshot = snapshot or engine.snapshot
-        root = snapshot.find(query.target_uri)
+        root = snapshot.root(query.target_uri)
         if root is None:
             raise NotFound(query.target_uri)
         if root < 0:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 from viking_kernels import dense, walk
@@ -28,10 +30,12 @@ from vikingd.engine import Engine
 from vikingd.index import ivf
 from vikingd.index.snapshot import Snapshot
 from vikingd.model import (
+    ABSTRACT,
     MAX_PASSAGES_SHOWN,
-    ContextType,
+    PASSAGE,
     FindQuery,
     FindResult,
+    Gathered,
     Levels,
     Match,
     MatchedPassage,
@@ -41,7 +45,7 @@ from vikingd.model import (
 )
 from vikingd.retrieve.bound import LIGHT_LIMIT, Bound, keep_scratch, take_scratch
 from vikingd.retrieve.relations import Relations, relations
-from vikingd.retrieve.trace import Chosen, Scored, directory_parts, explain
+from vikingd.retrieve.trace import FINAL, OWN, Chosen, Scored, directory_parts, explain
 from vikingd.room import MESSAGE, UNBOUNDED, Room, size_of
 from vikingd.text import NONE
 
@@ -51,10 +55,20 @@ START_POINTS = 64
 IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
-_RESULT = MESSAGE + 128  # bytes of a result without its texts
+RESULT = MESSAGE + 128
+"""Bytes of a result without its texts."""
+
 _TRACED = 160  # bytes of a directory in a trace without its name
 _NONE: I32 = np.zeros(0, np.int32)
-_TYPE = tuple(ContextType)  # by number
+
+
+class Gather(Protocol):
+    """Makes the bytes of results that have neither relations nor parts."""
+
+    def __call__(
+        self, snapshot: Snapshot, chosen: Sequence[Chosen], most_bytes: int
+    ) -> Gathered | None:
+        """The results; None where there is no room for the whole of all of them."""
 
 
 def find(
@@ -101,12 +115,15 @@ class Search(Bound):
             lexical=True,
         )  # fmt: skip
 
-    def answer(self, most_bytes: int | None = None) -> FindResult:
-        """Scores the scope and says what is best in it; see `most_bytes`."""
+    def answer(self, most_bytes: int | None = None, gather: Gather | None = None) -> FindResult:
+        """Scores the scope and says what is best in it; see `most_bytes`.
+
+        `gather` makes the matches where it can.
+        """
         if most_bytes is not None:
             self.most_bytes = most_bytes
         scratch = take_scratch(self.snapshot)
-        result, _ = self.scored_answer(scratch)
+        result, _ = self.scored_answer(scratch, gather=gather)
         keep_scratch(scratch)
         return result
 
@@ -115,7 +132,9 @@ class Search(Bound):
         """See Bound; a long answer takes its time too."""
         return self.query.limit <= LIGHT_LIMIT and super().is_light
 
-    def scored_answer(self, scratch: Scratch, *, whole: bool = False) -> tuple[FindResult, Scored]:
+    def scored_answer(
+        self, scratch: Scratch, *, whole: bool = False, gather: Gather | None = None
+    ) -> tuple[FindResult, Scored]:
         """The answer, and the scores that it is from; those of directories stand in `scratch`.
 
         `whole` scores the whole scope, however large, where the query leaves the method open, and
@@ -128,7 +147,12 @@ class Search(Bound):
         trace = explain(self.snapshot, scored) if self.query.trace else None
         if trace is not None:
             room.take(sum(_TRACED + size_of(one.uri) for one in trace.directories))
-        matches = _matches(self, scored, self._relations(scored, scratch), room)
+        linked = self._relations(scored, scratch)
+        gathered, matches = None, tuple[Match, ...]()
+        if gather is not None and not linked and trace is None:
+            gathered = gather(self.snapshot, scored.chosen, self.most_bytes)
+        if gathered is None:
+            matches = _matches(self, scored, linked, room)
         stages = (
             Stage("plan", self._started, planned),
             Stage("score", planned, done),
@@ -136,7 +160,7 @@ class Search(Bound):
         )
         result = FindResult(
             matches, self.snapshot.revision, scored.method, stages, self._degraded, trace,
-            left_out=room.left_out, shortened=room.shortened,
+            left_out=room.left_out, shortened=room.shortened, gathered=gathered,
         )  # fmt: skip
         return result, scored
 
@@ -146,21 +170,20 @@ class Search(Bound):
         Their scores are those by meaning and words; a file that has none of either scores 0.
         """
         scratch = take_scratch(self.snapshot)
-        scope, snapshot = self.scope, self.snapshot
+        scope = self.scope
         only = self._none()
         for row in rows:
             if row < 0:
                 only[place(-1 - row, scope.file_low, scope.file_high, scope.base_files)] = 1
         scored = self._run(scratch, whole=True, only=only)
-        by_row = {-1 - file: i for i, file in enumerate(scored.found.rows.tolist())}
-        chosen = []
-        for row in rows:
-            parts, best = np.zeros(9), -1
-            if row >= 0:
-                parts = directory_parts(snapshot, scope, scored.found, row)
-            elif (at := by_row.get(row)) is not None:
-                parts, best = scored.found.parts[at], int(scored.found.best_text[at])
-            chosen.append((float(parts[8]), snapshot.uri(row), row, parts, best))
+        files = {one.row: one for one in self._files(scored.found)}
+        unmatched = np.zeros(FINAL + 1)
+        chosen = [
+            self._directory(scored.found, row)
+            if row >= 0
+            else files.get(row) or Chosen(0.0, row, ABSTRACT, [], unmatched)
+            for row in rows
+        ]
         scored = replace(scored, chosen=tuple(chosen))
         matches = _matches(self, scored, self._relations(scored, scratch), room)
         keep_scratch(scratch)
@@ -199,10 +222,11 @@ class Search(Bound):
         )  # fmt: skip
         chosen: list[Chosen] = []
         if wants_files:
-            chosen += self._best_files(found)
+            chosen += self._files(found)
         if query.levels != Levels.FILES:
             chosen += self._best_directories(found, threshold)
-        chosen.sort(key=lambda c: (-c[0], c[1]))
+        if any(one.score <= next_.score for one, next_ in pairwise(chosen)):
+            chosen.sort(key=lambda one: (-one.score, snapshot.uri(one.row)))
         return Scored(
             method, scope, self.terms.terms, self._script, self.identifiers, self.means, found,
             tuple(chosen[: query.limit]), int(counts[DIRECTORIES]), int(counts[FILES]),
@@ -228,7 +252,7 @@ class Search(Bound):
             )  # fmt: skip
             return scores
 
-        found = relations(snapshot, scope, [row for _, _, row, _, _ in scored.chosen], score)
+        found = relations(snapshot, scope, [one.row for one in scored.chosen], score)
         kernel.forget(snapshot.tree.texts, scope, scored.postings, scratch)
         return found
 
@@ -251,15 +275,27 @@ class Search(Bound):
             return float(self.query.alpha)
         return 1.0 if self.identifiers else -1.0
 
-    def _best_files(self, found: kernel.Found) -> list[Chosen]:
+    def _files(self, found: kernel.Found) -> list[Chosen]:
         """The best by score, and all that share the last place: they are weighed by name."""
-        uri, scores = self.snapshot.file_uri, found.parts[:, 8].tolist()
+        ordinal_of = self.snapshot.text_ordinal.item
         return [
-            (score, uri(row), -1 - row, parts, best)
-            for score, row, parts, best in zip(
-                scores, found.rows.tolist(), found.parts, found.best_text.tolist(), strict=True
+            Chosen(
+                final,
+                -1 - row,
+                PASSAGE if best >= 0 and own > 0.0 and ordinal_of(best) > 0 else ABSTRACT,
+                [(text, of_text) for text, of_text in zip(texts, scores, strict=True) if text >= 0],
+                parts,
             )
-        ]
+            for final, own, row, best, texts, scores, parts in zip(
+                found.parts[:, FINAL].tolist(), found.parts[:, OWN].tolist(), found.rows.tolist(),
+                found.best_text.tolist(), found.passages.tolist(), found.passage_own.tolist(),
+                found.parts, strict=True,
+            )
+        ]  # fmt: skip
+
+    def _directory(self, found: kernel.Found, row: int) -> Chosen:
+        parts = directory_parts(self.snapshot, self.scope, found, row)
+        return Chosen(float(parts[FINAL]), row, ABSTRACT, [], parts)
 
     def _best_directories(self, found: kernel.Found, threshold: float) -> list[Chosen]:
         """The same for directories below the scope's root."""
@@ -279,9 +315,7 @@ class Search(Bound):
         for position in positions.tolist():
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             if row != scope.root:
-                parts = directory_parts(self.snapshot, scope, found, row)
-                uri = self.snapshot.directory_uri(row)
-                out.append((float(parts[8]), uri, row, parts, -1))
+                out.append(self._directory(found, row))
         return out
 
 
@@ -292,14 +326,11 @@ def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> t
     for these. No text is read that does not fit.
     """
     snapshot = search.snapshot
-    directory_of, type_of = snapshot.tree.files.directory.item, snapshot.dir_type.item
-    ordinal_of = snapshot.text_ordinal.item
-    shown = _best_passages(scored.found)
     matches: list[Match] = []
-    left, abstract_of = room.left, snapshot.abstract
-    for score, uri, row, parts, best in scored.chosen:
-        abstract, relations = abstract_of(row), linked.get(row, ())
-        left -= _RESULT + size_of(uri + abstract)
+    left = room.left
+    for score, row, level, _, parts in scored.chosen:
+        uri, abstract, relations = snapshot.uri(row), snapshot.abstract(row), linked.get(row, ())
+        left -= RESULT + size_of(uri + abstract)
         for relation in relations:
             left -= MESSAGE + size_of(relation.uri + relation.abstract + relation.reason)
         if left < 0:
@@ -309,9 +340,9 @@ def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> t
         matches.append(
             Match(
                 uri,
-                _TYPE[type_of(directory_of(-1 - row) if row < 0 else row)],
+                snapshot.type_of(row),
                 row < 0,
-                2 if best >= 0 and ordinal_of(best) > 0 and parts[3] > 0.0 else 0,
+                level,
                 abstract,
                 score,
                 relations,
@@ -320,25 +351,15 @@ def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> t
             )
         )
     passage_of = snapshot.contents.passage
-    for match, (_, _, row, _, _) in zip(matches, scored.chosen, strict=False):
-        if passages := shown.get(row):
+    for match, one in zip(matches, scored.chosen, strict=False):
+        if one.passages:
             pace.step()
             match.passages = tuple(
                 [
                     MatchedPassage(*passage_of(text, room), own)
-                    for text, own in passages
+                    for text, own in one.passages
                     if room.left
                 ]
             )
-            room.shortened += len(passages) - len(match.passages)
+            room.shortened += len(one.passages) - len(match.passages)
     return tuple(matches)
-
-
-def _best_passages(found: kernel.Found) -> dict[int, list[tuple[int, float]]]:
-    """(row, own score) of each file's best passages, best first."""
-    return {
-        -1 - file: [(row, own) for row, own in zip(rows, scores, strict=True) if row >= 0]
-        for file, rows, scores in zip(
-            found.rows.tolist(), found.passages.tolist(), found.passage_own.tolist(), strict=True
-        )
-    }

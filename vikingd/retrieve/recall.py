@@ -23,7 +23,7 @@ from vikingd.memory import entries
 from vikingd.memory.model import Memory, RecallQuery, RecallResult, Salience, SalienceParts
 from vikingd.model import Entry, Stage
 from vikingd.query import RecallPath, RetrieveQuery, Rrf
-from vikingd.retrieve.strategies import Ranked, Strategy, key_of
+from vikingd.retrieve.strategies import Ranked, Strategy, key_of, shown
 from vikingd.room import MESSAGE, UNBOUNDED, Room, size_of
 
 _MEMORY = MESSAGE + 128  # bytes of a memory without its texts
@@ -184,7 +184,7 @@ class Recall:
         self, order: Sequence[int], scores: F64, rows: Sequence[int]
     ) -> Iterator[tuple[int, str, str, str]]:
         """(candidate, URI, section, text) by salience, ties by URI and place; each text once."""
-        snapshot, shown = self._snapshot, self._strategies[0].shown if self._strategies else None
+        snapshot = self._snapshot
         said: set[str | bytes] = set()
         for _, tied in groupby(order, key=scores.item):
             named = [
@@ -193,8 +193,7 @@ class Recall:
                 for i in tied
             ]  # fmt: skip
             for uri, _, i in sorted(named):
-                assert shown is not None
-                section, text, _, _ = shown(rows[i])
+                section, text, _, _ = shown(snapshot, rows[i])
                 if (key := key_of(text)) not in said:
                     said.add(key)
                     yield i, uri, section, text

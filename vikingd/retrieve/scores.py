@@ -31,7 +31,7 @@ class Scores:
         self._snapshot = snapshot = search.snapshot
         self._scope = scope = search.scope
         self._found = scored.found._replace(directories=scored.found.directories.copy())
-        self.chosen: tuple[Row, ...] = tuple(row for _, _, row, _, _ in scored.chosen)
+        self.chosen: tuple[Row, ...] = tuple(one.row for one in scored.chosen)
         tree = snapshot.tree
 
         own, final = self._found.directories[3], self._found.directories[4]

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from itertools import groupby
 from math import prod
 from time import perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from viking_kernels import flat, weighted
@@ -26,7 +26,7 @@ from vikingd.errors import InvalidField
 from vikingd.index import ivf
 from vikingd.index import where as filters
 from vikingd.index.snapshot import Snapshot
-from vikingd.model import Stage
+from vikingd.model import Gathered, Stage
 from vikingd.query import (
     Boost,
     Include,
@@ -51,8 +51,11 @@ come first: by a boost or, of equal ones, by its URI."""
 MOST_DEPTH = 16_000
 
 _MMR_POOL = 4  # times top_k: what diversity chooses from
-_SHORT = 256  # characters of a text that is compared as it is
-_ITEM = MESSAGE + 64  # bytes of an item without its texts
+_SHORT = 1024  # characters of a text that is compared as it is
+ITEM = MESSAGE + 64
+"""Bytes of an item without its texts."""
+
+_TEXT = frozenset((Include.TEXT,))
 _NOTHING: I32 = np.zeros(0, np.int32)
 
 
@@ -71,6 +74,15 @@ class Ranked:
 
 
 _EMPTY = Ranked(_NOTHING, np.zeros(0), False)
+
+
+class GatherItems(Protocol):
+    """Makes the bytes of items that bring their text alone."""
+
+    def __call__(
+        self, snapshot: Snapshot, chosen: Sequence[tuple[int, float]], most_bytes: int
+    ) -> Gathered | None:
+        """The items of (row of a text, score); None where there is no room for the whole of all."""
 
 
 class Strategy(Bound):
@@ -154,23 +166,26 @@ class Strategy(Bound):
             return self._by_meaning(vector, depth), self._by_words(depth)
         return (self._by_both(vector, (fusion.vector_weight, fusion.keyword_weight), depth),)
 
-    def answer(self, vector: F32 | None, degraded: tuple[str, ...] = ()) -> RetrieveResult:
+    def answer(
+        self, vector: F32 | None, degraded: tuple[str, ...] = (), gather: GatherItems | None = None
+    ) -> RetrieveResult:
         """The items, or why there are none.
 
         Args:
             vector: [dim] the query's embedding, of any length; None: words alone count.
             degraded: what the answer has to do without, for the reply.
+            gather: makes the items where it can.
         """
         _ = self._boosts  # raises where one is malformed
-        result = self._listing() if self.query.listing else self._search(vector, degraded)
+        result = self._listing() if self.query.listing else self._search(vector, degraded, gather)
         dropped = self.query.optional_clauses
-        if result.items or not dropped:
+        if result.outcome is Outcome.FOUND or not dropped:
             return result
         where = {k: v for k, v in (self.query.where or {}).items() if k not in dropped}
         relaxed = replace(self.query, where=where, optional_clauses=())
         again = Strategy(self._engine, relaxed, self.snapshot)
         again.most_bytes = self.most_bytes
-        return replace(again.answer(vector, degraded), relaxed_clauses=dropped)
+        return replace(again.answer(vector, degraded, gather), relaxed_clauses=dropped)
 
     def once_more(self, most_bytes: int) -> Strategy:
         """The same for an answer of another size."""
@@ -178,7 +193,9 @@ class Strategy(Bound):
         other.most_bytes = most_bytes
         return other
 
-    def _search(self, vector: F32 | None, degraded: tuple[str, ...]) -> RetrieveResult:
+    def _search(
+        self, vector: F32 | None, degraded: tuple[str, ...], gather: GatherItems | None
+    ) -> RetrieveResult:
         depth = self._depth
         while True:
             found, sides = self._ranked(vector, depth)
@@ -188,18 +205,22 @@ class Strategy(Bound):
             depth = min(depth * DEEPER, MOST_DEPTH)
             self._ready.clear()
         started = perf_counter()
-        named = ("vector", "keyword") if self.query.debug else ()
-        places = [_places(sides.get(name)) for name in named]
-        room = Room(self.most_bytes)
-        items = self._items(chosen, found, places, room)
+        room, gathered, items = Room(self.most_bytes), None, tuple[RetrievedItem, ...]()
+        if gather is not None and self.query.include == _TEXT and not self.query.debug:
+            named = [(one.row, one.score) for one in chosen]
+            gathered = gather(self.snapshot, named, self.most_bytes)
+        if gathered is None:
+            named_sides = ("vector", "keyword") if self.query.debug else ()
+            places = [_places(sides.get(name)) for name in named_sides]
+            items = self._items(chosen, found, places, room)
         outcome = Outcome.FOUND
-        if not items:
+        if not items and not (gathered and gathered.total):
             outcome = Outcome.BELOW_THRESHOLD if len(found.rows) else Outcome.NO_MATCH
         self._stages.append(Stage("reply", started, perf_counter()))
         stages = tuple(self._stages)
         return RetrieveResult(
             items, outcome, (), self.snapshot.revision, stages, (*degraded, *room.notes()),
-            is_cut=room.is_cut,
+            is_cut=room.is_cut, gathered=gathered,
         )  # fmt: skip
 
     def _is_settled(self, found: Ranked, chosen: Sequence[_Candidate]) -> bool:
@@ -287,17 +308,23 @@ class Strategy(Bound):
         while found.is_full and wide < MOST_DEPTH and found.scores[depth - 1] == found.scores[-1]:
             wide = min(wide * DEEPER, MOST_DEPTH)
             found = look(wide)
-        order = self._by_name(found)[:depth]
+        order = self._by_name(found, depth)[:depth]
         parts = None if found.parts is None else found.parts[order]
         return Ranked(found.rows[order], found.scores[order], len(found.rows) > depth, parts)
 
-    def _by_name(self, found: Ranked) -> I64:
-        """[n] places of what was found, by falling score, ties by name."""
+    def _by_name(self, found: Ranked, depth: int) -> I64:
+        """[n] places of what was found, by falling score, ties by name as far as that counts.
+
+        It counts for what is among the first `depth`, and for the place of each where places are
+        fused or shown. Others are put in their order when they are chosen.
+        """
         rows, scores = found.rows.tolist(), found.scores
+        query = self.query
+        all_count = query.debug or query.mode is Mode.HYBRID
         places = np.arange(len(rows))
         start = 0
         for end in [*(np.flatnonzero(scores[1:] != scores[:-1]) + 1).tolist(), len(rows)]:
-            if end - start > 1:
+            if start < depth < end or (all_count and end - start > 1):
                 places[start:end] = sorted(range(start, end), key=lambda i: self._name(rows[i]))
             start = end
         return places
@@ -320,7 +347,7 @@ class Strategy(Bound):
             pace.step()
             if len(chosen) == wanted or (threshold is not None and one.score <= threshold):
                 break
-            keys: list[object] = [key_of(self.shown(one.row)[1])]
+            keys: list[object] = [key_of(shown(self.snapshot, one.row)[1])]
             if query.group_by_context:
                 keys.append(self.snapshot.tree.texts.file.item(one.row))
             if seen.isdisjoint(keys):
@@ -379,16 +406,16 @@ class Strategy(Bound):
         for one in chosen:
             pace.step()
             item = self._item(one, found, places)
-            if not room.take(_ITEM + size_of(item.uri) + len(item.vector)):
+            if not room.take(ITEM + size_of(item.uri) + len(item.vector)):
                 room.left_out = len(chosen) - len(items)
                 break
             items.append(item)
         for item, one in zip(items, chosen, strict=False):
             pace.step()
             if Include.TEXT in self.query.include:
-                item.section, item.text, item.start, item.end = self.shown(one.row, room)
+                item.section, item.text, item.start, item.end = shown(self.snapshot, one.row, room)
             else:
-                section, _, item.start, item.end = self.shown(one.row)
+                section, _, item.start, item.end = shown(self.snapshot, one.row)
                 item.section = section if room.take(size_of(section)) else ""
         return tuple(items)
 
@@ -408,16 +435,6 @@ class Strategy(Bound):
                 vector_rank, keyword_rank, dense, lexical, found.scores.item(one.at), one.boost
             )
         return item
-
-    def shown(self, row: int, room: Room | None = None) -> tuple[str, str, int, int]:
-        """(section, text, start, end) of a passage; of an abstract its text alone.
-
-        Of the text only what there is room for.
-        """
-        if self.snapshot.text_ordinal[row]:
-            return self.snapshot.contents.passage(row, room)
-        text = self.snapshot.abstract(-1 - self.snapshot.tree.texts.file.item(row))
-        return "", text if room is None else room.text(text), 0, 0
 
     def _vector(self, row: int) -> F32 | None:
         """The embedding of a text, if it has one."""
@@ -448,7 +465,7 @@ class Strategy(Bound):
         items: list[RetrievedItem] = []
         for uri, row in page[:limit]:
             text = snapshot.abstract(-1 - row) if shown else ""
-            if not room.take(_ITEM + size_of(uri) + size_of(text)) and items:
+            if not room.take(ITEM + size_of(uri) + size_of(text)) and items:
                 break
             items.append(RetrievedItem(uri, 0, "", text, 0, 0, 1.0))
         self._stages.append(Stage("score", started, perf_counter()))
@@ -457,6 +474,17 @@ class Strategy(Bound):
             tuple(self._stages), (), items[-1].uri if len(page) > len(items) else "",
             is_cut=len(items) < min(limit, len(page)),
         )  # fmt: skip
+
+
+def shown(snapshot: Snapshot, row: int, room: Room | None = None) -> tuple[str, str, int, int]:
+    """(section, text, start, end) of a passage; of an abstract its text alone.
+
+    Of the text only what there is room for.
+    """
+    if snapshot.text_ordinal[row]:
+        return snapshot.contents.passage(row, room)
+    text = snapshot.abstract(-1 - snapshot.tree.texts.file.item(row))
+    return "", text if room is None else room.text(text), 0, 0
 
 
 def key_of(text: str) -> str | bytes:

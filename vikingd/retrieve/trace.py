@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +30,21 @@ _STOPPED = {
     walk.OUT_OF_REACH: "no directory left could hold anything better",
 }
 
-Chosen = tuple[float, str, int, npt.NDArray[np.float64], int]
-"""(score, uri, row: directory d as d, file f as -1 - f; parts [9], best text or -1)."""
+OWN, FINAL = 3, 8
+"""Columns of the parts of a score."""
 
 
-@dataclass(frozen=True)
+class Chosen(NamedTuple):
+    """A result of which nothing is read yet; `parts` is a row of Found.parts."""
+
+    score: float
+    row: int  # directory d as d, file f as -1 - f
+    level: int
+    passages: list[tuple[int, float]]  # (row of a text, its own score), best first
+    parts: npt.NDArray[np.float64]
+
+
+@dataclass(slots=True)
 class Scored:
     """A scope scored for a query, with the results chosen from it."""
 

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from vikingd.engine import Engine
 from vikingd.errors import DeadlinePassed, Overloaded
+from vikingd.model import Gathered
 from vikingd.priority import let_finds_go_first
 from vikingd.wire.queues import Queues, Runner
 
@@ -158,9 +159,13 @@ async def work_on(
     return await run.away(function, *args, **kwargs)
 
 
-def as_sent(reply: _M) -> _M:
-    """Encodes a reply where it is made; the boundary sends the bytes as they are."""
-    return cast("_M", reply.SerializeToString())
+def as_sent(reply: _M, gathered: Gathered | None = None) -> _M:
+    """Encodes a reply where it is made; the boundary sends the bytes as they are.
+
+    `gathered` is a part of the reply that is encoded already.
+    """
+    data = reply.SerializeToString()
+    return cast("_M", data if gathered is None else gathered.data + data)
 
 
 class Arrivals:

@@ -1,4 +1,4 @@
-"""The domain to replies. `find_response` is on the hot path: nested `add`, no helper per field."""
+"""The domain to replies. A find's matches come as bytes where that is possible; see pieces.py."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from vikingd.model import (
     ContextType,
     FindResult,
     FindTrace,
+    Gathered,
     Match,
     PutOutcome,
     Rerank,
@@ -31,31 +32,37 @@ from vikingd.store.reads import page_token
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 
-def fill_find_response(reply: retrieval_pb2.FindResponse, result: FindResult, embed: Stage) -> None:
-    """Writes an answer in its three buckets; `embed` made the query's vector before."""
-    reply.revision = result.revision
-    reply.degraded.extend((*result.degraded, *cut_notes(result.left_out, result.shortened)))
-    add_matches(reply, result.matches)
+def find_response(result: FindResult, embed: Stage) -> Gathered:
+    """The whole reply, its results in three buckets; `embed` made the query's vector before."""
+    reply = retrieval_pb2.FindResponse(
+        revision=result.revision,
+        degraded=(*result.degraded, *cut_notes(result.left_out, result.shortened)),
+    )
+    gathered = result.gathered or Gathered(b"", *add_matches(reply, result.matches))
+    reply.total = gathered.total
     add_timings(reply.timings, (embed, *result.stages))
     if result.trace is not None:
         reply.trace.CopyFrom(find_trace(result.trace))
     if result.rerank is not None:
         reply.rerank.CopyFrom(rerank(result.rerank))
+    return gathered._replace(data=gathered.data + reply.SerializeToString())
 
 
 def add_matches(
     reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse, matches: Iterable[Match]
-) -> None:
-    """Fills the three buckets and says how many there are."""
+) -> tuple[int, float]:
+    """Fills the three buckets; (how many there are, the best score)."""
     buckets = {
         ContextType.MEMORY: reply.memories,
         ContextType.RESOURCE: reply.resources,
         ContextType.SKILL: reply.skills,
     }
+    top_score = 0.0
     for match in matches:
         bucket = buckets.get(match.context_type)
         if bucket is None:  # a directory above the typed roots: a reply has no place for it
             continue
+        top_score = max(top_score, match.score)
         matched = bucket.add(
             uri=match.uri,
             context_type=match.context_type,
@@ -78,7 +85,7 @@ def add_matches(
             )
         if match.parts is not None:
             matched.parts.CopyFrom(_score_parts(match.parts))
-    reply.total = len(reply.memories) + len(reply.resources) + len(reply.skills)
+    return len(reply.memories) + len(reply.resources) + len(reply.skills), top_score
 
 
 def rerank(done: Rerank) -> retrieval_pb2.Rerank:

@@ -24,7 +24,6 @@ class Observer:
 
     def took(self, rpc: str, stages: Sequence[Stage]) -> None:
         """The stages of the call in whose task this is said, when they are over."""
-        for stage, seconds in seconds_of(stages).items():
-            self._metrics.took(rpc, stage, seconds)
+        self._metrics.took(rpc, seconds_of(stages))
         if self._tracing is not None:
             self._tracing.record(stages)

@@ -32,7 +32,7 @@ from vikingd.retrieve.context import (
     pieces_retrieved,
 )
 from vikingd.retrieve.find import Search
-from vikingd.retrieve.strategies import Strategy
+from vikingd.retrieve.strategies import GatherItems, Strategy
 from vikingd.room import Room, cut_notes
 from vikingd.wire import context as wire_context
 from vikingd.wire import decode, encode, retrieve, weigh
@@ -40,6 +40,7 @@ from vikingd.wire import search as wire_search
 from vikingd.wire.calls import CallContext, Deadline, Threads, as_sent, revision_reached
 from vikingd.wire.embedding import vector_of, vector_or_note
 from vikingd.wire.observer import Observer
+from vikingd.wire.pieces import Pieces, batched
 from vikingd.wire.queues import HEAVY_THREADS, Runner
 from vikingd.wire.search import Models
 from vikingd.wire.thinking import answers
@@ -63,6 +64,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         self._observer = observer
         self._settings = settings
         self._models = models
+        self._pieces = Pieces()
         self._most_bytes = settings.limits.max_reply_bytes * 7 // 8  # the rest is for what is small
 
     async def Find(
@@ -76,11 +78,13 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
                 result = await self._thought(search, run, deadline)
                 return await run.away(self._reply, "Find", result, embed)
             if search.is_light and not run.is_heavy:
-                result = await run.here(search.answer, INLINE_BYTES)
+                result = await run.here(search.answer, INLINE_BYTES, self._pieces.matches)
                 if not result.is_cut:
                     return self._reply("Find", result, embed)
             return await run.away(
-                lambda: self._reply("Find", search.answer(self._most_bytes), embed)
+                lambda: self._reply(
+                    "Find", search.answer(self._most_bytes, self._pieces.matches), embed
+                )
             )
 
     def _runner(self, deadline: Deadline, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
@@ -172,12 +176,11 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
                 query, vector = queries[i]
                 vector, degraded = made[query.text] if vector is None else (vector, ())
                 try:
-                    result = Search(self._engine, query, vector, degraded).answer(most_bytes)
+                    search = Search(self._engine, query, vector, degraded)
+                    result = search.answer(most_bytes, self._pieces.matches)
                 except InvalidField as error:
                     raise error.below(f"requests[{i}]") from None
-                reply = retrieval_pb2.BatchFindResponse()
-                self._fill(reply.responses.add(), "BatchFind", result, embed)
-                return reply.SerializeToString()
+                return batched(self._encoded("BatchFind", result, embed))
 
             def answer_share(numbers: Sequence[int]) -> list[bytes]:
                 """The replies to some queries; each may use what is left by those before it."""
@@ -195,25 +198,23 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             replies = [shares[i % HEAVY_THREADS][i // HEAVY_THREADS] for i in range(len(queries))]
             return cast("retrieval_pb2.BatchFindResponse", b"".join(replies))  # see as_sent
 
-    def _fill(
-        self, reply: retrieval_pb2.FindResponse, rpc: str, result: FindResult, embed: Stage
-    ) -> None:
-        """Writes the reply to one query, and counts it; `embed` made its vector."""
-        encode.fill_find_response(reply, result, embed)
-        self._observer.took(rpc, result.stages)
+    def _encoded(self, rpc: str, result: FindResult, embed: Stage, *own: Stage) -> bytes:
+        """The reply to one query, which is counted; `embed` made its vector.
+
+        Counted are the stages of the answer and its `own`: a batch embeds once.
+        """
+        data, total, top_score = encode.find_response(result, embed)
+        self._observer.took(rpc, (*own, *result.stages))
         # As in the reply, which has no place for what stands above the typed roots.
-        top_score = next((m.score for m in result.matches if m.context_type), 0.0)
-        self._observer.answered(
-            rpc, result.method.name, reply.total, top_score, degraded=bool(reply.degraded)
-        )
+        degraded = bool(result.degraded or result.is_cut)
+        self._observer.answered(rpc, result.method.name, total, top_score, degraded=degraded)
         if result.rerank is not None:
             self._observer.reranked(result.rerank.status.name)
+        return data
 
     def _reply(self, rpc: str, result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
-        self._observer.took(rpc, [embed])
-        reply = retrieval_pb2.FindResponse()
-        self._fill(reply, rpc, result, embed)
-        return as_sent(reply)
+        reply = self._encoded(rpc, result, embed, embed)
+        return cast("retrieval_pb2.FindResponse", reply)  # see as_sent
 
     async def Retrieve(
         self, request: retrieval_pb2.RetrieveRequest, context: CallContext
@@ -221,22 +222,29 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         """The passages that a strategy finds."""
         deadline = Deadline(context)
         async with self._runner(deadline, heavy=weigh.retrieve(request)) as run:
-            query, result, embed = await self._retrieved(request, deadline, run, self._most_bytes)
+            query, result, embed = await self._retrieved(
+                request, deadline, run, self._most_bytes, self._pieces.items
+            )
             self._observer.took("Retrieve", (embed, *result.stages))
+            first = result.items[0].score if result.items else 0.0
+            total, top_score = len(result.items), first
+            if result.gathered is not None:
+                _, total, top_score = result.gathered
             self._observer.answered(
-                "Retrieve", query.strategy, len(result.items),
-                result.items[0].score if result.items else 0.0, degraded=bool(result.degraded),
-            )  # fmt: skip
+                "Retrieve", query.strategy, total, top_score, degraded=bool(result.degraded)
+            )
             if not run.is_heavy and Include.METADATA not in query.include:
-                return retrieve.response_of(result, embed)
+                return as_sent(retrieve.response_of(result, embed), result.gathered)
             read = self._engine.store.metadata if Include.METADATA in query.include else None
             return await run.away(
-                lambda: as_sent(retrieve.response_of(result, embed, read, self._most_bytes))
+                lambda: as_sent(
+                    retrieve.response_of(result, embed, read, self._most_bytes), result.gathered
+                )
             )
 
     async def _retrieved(
         self, request: retrieval_pb2.RetrieveRequest, deadline: Deadline, run: Runner,
-        most_bytes: int,
+        most_bytes: int, gather: GatherItems | None = None,
     ) -> tuple[RetrieveQuery, RetrieveResult, Stage]:  # fmt: skip
         """(the query, the answer, the stage that made the query's vector)."""
         query, vector = await run.here(
@@ -245,18 +253,19 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         await revision_reached(self._engine, query.min_revision, deadline)
         strategy = await run.here(Strategy, self._engine, query)
         strategy.most_bytes = most_bytes
-        beside = strategy.has_two_sides and not strategy.is_light
-        (vector, degraded, embed), _ = await asyncio.gather(
-            self._meaning(strategy, vector, deadline, run),
-            run.away(strategy.words) if beside else asyncio.sleep(0),
-        )
-        if strategy.is_light and not run.is_heavy:
+        is_light = strategy.is_light
+        meaning = self._meaning(strategy, vector, deadline, run)
+        if strategy.has_two_sides and not is_light:
+            (vector, degraded, embed), _ = await asyncio.gather(meaning, run.away(strategy.words))
+        else:
+            vector, degraded, embed = await meaning
+        if is_light and not run.is_heavy:
             strategy.most_bytes = INLINE_BYTES
-            result = await run.here(strategy.answer, vector, degraded)
+            result = await run.here(strategy.answer, vector, degraded, gather)
             if not result.is_cut:
                 return query, result, embed
             strategy = strategy.once_more(most_bytes)
-        result = await run.away(strategy.answer, vector, degraded)
+        result = await run.away(strategy.answer, vector, degraded, gather)
         return query, result, embed
 
     async def BuildContext(

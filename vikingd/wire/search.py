@@ -157,7 +157,7 @@ def response_of(result: SearchResult) -> retrieval_pb2.SearchResponse:
         degraded=result.degraded,
         rerank=encode.rerank(result.rerank),
     )
-    encode.add_matches(reply, result.matches)
+    reply.total, _ = encode.add_matches(reply, result.matches)
     encode.add_timings(reply.timings, result.stages)
     for planned, found in zip(plan.queries, result.found, strict=True):
         added = reply.query_results.add(

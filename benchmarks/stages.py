@@ -1,0 +1,368 @@
+"""Where the time of a call goes inside the daemon, from the request's bytes to the reply's.
+
+`python -m benchmarks.stages` loads a tree into an engine in a process of its own and calls the
+handlers there, without a network. `--against DIR` does the same with another checkout of the
+project, by turns, and shows both. Times are those of the processor, on the thread of the event
+loop, which answers light calls alone: what else runs on the machine counts little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FIND = "/viking.retrieval.v1.Retrieval/Find"
+RETRIEVE = "/viking.retrieval.v1.Retrieval/Retrieve"
+QUERIES = 128
+SHARE = 0.01
+_ONLY_WORDS = 2  # MODE_KEYWORD
+_BATCH = 500
+_GC_THRESHOLDS = (50_000, 20, 100)  # those of serving.py
+
+Call = Callable[[bytes], Awaitable[bytes]]
+Figures = dict[str, float]
+"""Microseconds by stage, medians; `whole` is without the clocks of the others."""
+
+
+class Site(NamedTuple):
+    """A function whose time is a stage's, without that of the sites that it calls."""
+
+    stage: str
+    module: str
+    name: str  # with dots for a method
+
+
+SITES = (
+    Site("check and parse", "vikingd.wire.boundary", "parsed"),
+    Site("decode", "vikingd.wire.decode", "find_query"),
+    Site("decode", "vikingd.wire.retrieve", "query_of"),
+    Site("plan", "vikingd.retrieve.find", "Search.__init__"),
+    Site("plan", "vikingd.retrieve.strategies", "Strategy.__init__"),
+    Site("hand over", "vikingd.retrieve.find", "Search._run"),
+    Site("kernel", "vikingd.retrieve.find", "kernel.find"),
+    Site("kernel", "vikingd.retrieve.strategies", "flat.keyword_top"),
+    Site("matches", "vikingd.retrieve.find", "Search.scored_answer"),
+    Site("matches", "vikingd.retrieve.strategies", "Strategy.answer"),
+    Site("encode", "vikingd.wire.retrieval", "Retrieval._reply"),
+    Site("encode", "vikingd.wire.retrieve", "response_of"),
+    Site("count", "vikingd.wire.observer", "Observer.took"),
+    Site("count", "vikingd.metrics", "Metrics.answered"),
+)
+"""Of this version and of earlier ones; what a version does not have is left out."""
+
+
+class Context:
+    """What a handler asks of gRPC."""
+
+    def peer(self) -> str:
+        """The other end of the connection."""
+        return "ipv4:127.0.0.1:50000"
+
+    def time_remaining(self) -> float | None:
+        """Seconds until the deadline."""
+        return 30.0
+
+
+class Details(NamedTuple):
+    """What an interceptor is told of a call."""
+
+    method: str
+
+
+class Served:
+    """A tree in an engine, and the handlers that answer about it."""
+
+    def __init__(self, nodes: int, store: Path) -> None:
+        from benchmarks import data
+        from vikingd.config import Settings
+        from vikingd.embed.provider import EmbedSettings
+        from vikingd.engine import Engine, EngineSettings
+        from vikingd.ingest import prepare
+        from vikingd.intent.planner import Planner
+        from vikingd.intent.settings import PlannerSettings
+        from vikingd.metrics import Metrics
+        from vikingd.pb import retrieval_pb2_grpc
+        from vikingd.rerank.rerankers import Rerankers
+        from vikingd.wire.boundary import Boundary
+        from vikingd.wire.calls import Threads
+        from vikingd.wire.observer import Observer
+        from vikingd.wire.retrieval import Retrieval
+        from vikingd.wire.search import Models
+
+        self.tree = data.tree(nodes)
+        metrics = Metrics()
+        self.engine = Engine(EngineSettings(store, EmbedSettings(provider="none")), metrics=metrics)
+        for batch in self.tree.batches(_BATCH):
+            self.engine.put([prepare.prepare(draft) for draft in batch]).result()
+        self.engine.optimize()
+        self.threads, self.boundary = Threads(), Boundary(metrics, None)
+        models = Models(Planner(PlannerSettings(), lambda *_: None), Rerankers([], lambda *_: None))
+        service = Retrieval(
+            self.engine, self.threads, Observer(metrics, None), Settings(path=store), models
+        )
+        self._handlers: dict[str, Any] = {}
+        server: Any = self  # takes the handlers in place of a gRPC server
+        retrieval_pb2_grpc.add_RetrievalServicer_to_server(service, server)
+
+    def add_generic_rpc_handlers(self, _: Any) -> None:
+        """What a gRPC server is given besides."""
+
+    def add_registered_method_handlers(self, _: str, handlers: dict[str, Any]) -> None:
+        """Takes the handlers of a service, by method."""
+        self._handlers |= handlers
+
+    async def call(self, method: str) -> Call:
+        """Answers a request of a method."""
+
+        async def known(details: Details) -> Any:
+            return self._handlers[details.method.rpartition("/")[2]]
+
+        guarded: Any = await self.boundary.intercept_service(known, Details(method))  # type: ignore[arg-type]
+        answer, encode, context = guarded.unary_unary, guarded.response_serializer, Context()
+
+        async def call(request: bytes) -> bytes:
+            reply: bytes = encode(await answer(request, context))
+            return reply
+
+        return call
+
+    async def cases(self) -> dict[str, tuple[Call, list[bytes]]]:
+        """By name: what answers, and the requests."""
+        from vikingd.client import find_request, retrieve_request
+        from vikingd.query import Mode
+
+        find, retrieve = await self.call(FIND), await self.call(RETRIEVE)
+        everywhere = self.tree.queries(QUERIES)
+        below = self.tree.directory_with(SHARE)
+        inside = self.tree.queries(QUERIES, below)
+        return {
+            "find": (find, [
+                find_request(q.text, vector=q.vector).SerializeToString() for q in everywhere
+            ]),
+            "find_1pct": (find, [
+                find_request(q.text, vector=q.vector, target_uri=below).SerializeToString()
+                for q in inside
+            ]),
+            "keyword": (retrieve, [
+                retrieve_request(q.text, mode=Mode(_ONLY_WORDS), top_k=10).SerializeToString()
+                for q in everywhere
+            ]),
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """Ends the threads and the engine."""
+        self.threads.shutdown()
+        self.boundary.close()
+        self.engine.close()
+
+
+class Clocks:
+    """Adds up the time of each stage while sites are watched."""
+
+    def __init__(self) -> None:
+        self.clear()
+        self._below = [0.0]
+
+    def clear(self) -> None:
+        """Forgets what was measured."""
+        self.taken: dict[str, list[float]] = {}
+        self.arguments: tuple[Any, ...] = ()  # of the last call of a kernel
+
+    def watched(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, timed without the sites that it calls."""
+        clock, below = time.thread_time, self._below
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if stage == "kernel":
+                self.arguments = args
+            below.append(0.0)
+            started = clock()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                lasted = clock() - started
+                self.taken.setdefault(stage, []).append(lasted - below.pop())
+                below[-1] += lasted
+
+        return timed
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Within it the sites are timed."""
+        import importlib
+
+        undo: list[tuple[Any, str, Any]] = []
+        for stage, module, path in SITES:
+            owner: Any = importlib.import_module(module)
+            *above, name = path.split(".")
+            for part in above:
+                owner = getattr(owner, part, None)
+            function = getattr(owner, name, None)
+            if function is not None:
+                undo.append((owner, name, function))
+                setattr(owner, name, self.watched(stage, function))
+        try:
+            yield
+        finally:
+            for owner, name, function in reversed(undo):
+                setattr(owner, name, function)
+
+
+def _empty_kernel() -> Callable[..., None]:
+    """A kernel that does nothing: a call takes what its arguments take to reach it."""
+    import numba
+
+    @numba.njit(nogil=True)
+    def nothing(*_: Any) -> None:
+        pass
+
+    empty: Callable[..., None] = nothing
+    return empty
+
+
+async def _child(nodes: int, store: Path) -> None:
+    """Answers each line `CASE CALLS` on stdin with Figures on stdout."""
+    served = Served(nodes, store)
+    cases = await served.cases()
+    clocks, empty = Clocks(), _empty_kernel()
+    gc.freeze()  # as the daemon does
+    gc.set_threshold(*_GC_THRESHOLDS)
+    print(json.dumps(list(cases)), flush=True)
+    for line in sys.stdin:
+        case, number = line.split()
+        call, requests = cases[case]
+        asked = [requests[i % len(requests)] for i in range(int(number))]
+        whole = await _taken(call, asked)
+        with clocks.watching():
+            for request in asked:
+                await call(request)
+        figures = {stage: statistics.median(taken) for stage, taken in clocks.taken.items()}
+        arguments = clocks.arguments
+        empty(*arguments)  # compiles, the first time
+        handing = statistics.median(_seconds(empty, arguments) for _ in asked)
+        figures["kernel"] -= handing
+        figures["hand over"] = figures.get("hand over", 0.0) + handing
+        figures["rest"] = statistics.median(whole) - sum(figures.values())
+        figures["whole"] = statistics.median(whole)
+        clocks.clear()
+        print(json.dumps({stage: seconds * 1e6 for stage, seconds in figures.items()}), flush=True)
+    served.close()
+
+
+async def _taken(call: Call, requests: list[bytes]) -> list[float]:
+    taken = []
+    for request in requests:
+        started = time.thread_time()
+        await call(request)
+        taken.append(time.thread_time() - started)
+    return taken
+
+
+def _seconds(function: Callable[..., None], arguments: tuple[Any, ...]) -> float:
+    started = time.thread_time()
+    function(*arguments)
+    return time.thread_time() - started
+
+
+class Child:
+    """A process that answers with the code of one checkout."""
+
+    def __init__(self, checkout: Path, nodes: int, store: Path) -> None:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
+        environment["PYTHONPATH"] = f"{checkout}{os.pathsep}{checkout / 'kernels'}"
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", __file__, "--nodes", str(nodes), "--child", str(store)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+        )  # fmt: skip
+        self.cases: list[str] = self._read()
+
+    def ask(self, case: str, calls: int) -> Figures:
+        """The figures of so many calls."""
+        assert self._process.stdin is not None
+        print(case, calls, file=self._process.stdin, flush=True)
+        figures: Figures = self._read()
+        return figures
+
+    def _read(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """Ends the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def main() -> None:
+    """The command line."""
+    from benchmarks.daemon import temporary_store
+
+    parser = argparse.ArgumentParser("python -m benchmarks.stages", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=10_000, help="size of the tree (10k)")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout")
+    parser.add_argument("--only", nargs="+", metavar="CASE", help="find, find_1pct, keyword")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each checkout (5)")
+    parser.add_argument("--calls", type=int, default=2 * QUERIES, help="in a turn (256)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child is not None:
+        asyncio.run(_child(arguments.nodes, arguments.child))
+        return
+    checkouts = [Path(__file__).resolve().parent.parent]
+    checkouts += [arguments.against.resolve()] if arguments.against else []
+    with temporary_store() as store:
+        children = [
+            Child(checkout, arguments.nodes, store / str(i)) for i, checkout in enumerate(checkouts)
+        ]
+        shown = {
+            case: _measured(case, children, arguments.rounds, arguments.calls)
+            for case in arguments.only or children[0].cases
+        }
+        for child in children:
+            child.close()
+    for case, sides in shown.items():
+        print(f"{case}, {arguments.nodes:,} nodes, CPU microseconds (median of the turns; range)")
+        for stage in dict.fromkeys(stage for side in sides for stage in side):
+            cells = [_cell(side[stage]) if stage in side else f"{'':24}" for side in sides]
+            print(f"  {stage:<16}" + "".join(cells))
+        if len(sides) == 2:
+            ratios = [b / a for a, b in zip(sides[0]["whole"], sides[1]["whole"], strict=True)]
+            print(f"  {'times faster':<16}{_cell(ratios, '.2f')}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(shown, indent=2) + "\n")
+
+
+def _measured(
+    case: str, children: list[Child], rounds: int, calls: int
+) -> list[dict[str, list[float]]]:
+    """Of each child the figures of its turns, by stage."""
+    for child in children:
+        child.ask(case, calls)  # warms
+    turns = [[child.ask(case, calls) for child in children] for _ in range(rounds)]
+    return [
+        {stage: [turn[i][stage] for turn in turns] for stage in turns[0][i]}
+        for i in range(len(children))
+    ]
+
+
+def _cell(values: list[float], form: str = ".0f") -> str:
+    low, high = min(values), max(values)
+    text = f"{statistics.median(values):{form}} ({low:{form}}-{high:{form}})"
+    return f"{text:<24}"
+
+
+if __name__ == "__main__":
+    main()
