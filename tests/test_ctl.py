@@ -36,8 +36,9 @@ from vikingd.pb import admin_pb2, admin_pb2_grpc, contexts_pb2, memories_pb2, re
 from vikingd.pb.contexts_pb2 import Context, GetResponse
 from vikingd.pb.retrieval_pb2 import FindResponse, ScoreParts
 
-README = Path(vikingd.__file__).parents[1] / "README.md"
-PYPROJECT = README.with_name("pyproject.toml")
+PACKAGE = Path(vikingd.__file__).parent
+GUIDE = PACKAGE / "ctl" / "README.md"
+PYPROJECT = PACKAGE.with_name("pyproject.toml")
 COMMANDS = sorted(command.name or "" for command in main.app.registered_commands)
 RPCS = {
     f"{service.full_name}/{method.name}"
@@ -117,9 +118,9 @@ def test_every_rpc_but_the_batch_has_a_command() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_readme_mentions_each_command(command: str) -> None:
-    """Whoever reads the README learns of every command."""
-    assert f"vikingctl {command}" in README.read_text(encoding="utf-8")
+def test_the_guide_mentions_each_command(command: str) -> None:
+    """The guide of vikingctl names every command."""
+    assert f"vikingctl {command}" in GUIDE.read_text(encoding="utf-8")
 
 
 def test_results_stand_by_score_across_the_buckets(answer: FindResponse) -> None:

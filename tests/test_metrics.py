@@ -392,9 +392,9 @@ def test_a_bucket_has_what_is_not_above_its_bound(values: list[tuple[str, float]
                 assert one.value == pytest.approx(sum(mine))
 
 
-def test_the_readme_names_metrics_that_there_are() -> None:
-    """Every metric that the README names is one that Prometheus reads."""
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
+def test_the_guide_names_metrics_that_exist() -> None:
+    """Prometheus reads every metric that the guide of the daemon names."""
+    readme = (Path(__file__).parents[1] / "vikingd/README.md").read_text()
     named = set(re.findall(r"`(vikingd_\w+)`", readme))
     metrics = Metrics()
     metrics.follow(lambda: 0, lambda: (0, 0))

@@ -1,0 +1,118 @@
+"""The READMEs: their links, their length, and each block of code in them, which runs."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+from scripted import Reply, Request, ScriptedServer
+
+import vikingd
+from vikingd import server
+from vikingd.client.messages import MessageClient
+from vikingd.config import load
+from vikingd.ctl import main
+
+ROOT = Path(vikingd.__file__).parents[1]
+DOCUMENTS = sorted(
+    path
+    for path in (ROOT / "README.md", *ROOT.glob("*/README.md"), *ROOT.glob("vikingd/*/README.md"))
+    if not path.parent.name.startswith(".")
+)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+PROGRAMS = {
+    "vikingctl": typer.main.get_command(main.app),
+    "vikingd": typer.main.get_command(server.app),
+}
+
+
+def blocks(*languages: str) -> list[object]:
+    """Return the code blocks of all documents in these languages, as test parameters."""
+    return [
+        pytest.param(found[2], id=f"{path.relative_to(ROOT).parent}-{number}")
+        for path in DOCUMENTS
+        for number, found in enumerate(BLOCK.finditer(path.read_text(encoding="utf-8")))
+        if found[1] in languages
+    ]
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors of a document's headings."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_first_page_is_short() -> None:
+    """The README keeps to 200 lines; guides hold the rest."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    """Each relative link names a file, and a heading if it names one."""
+    for target, anchor in LINK.findall(document.read_text(encoding="utf-8")):
+        path = document.parent / target if target else document
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+
+
+def answered(request: Request) -> Reply:
+    """Answer a call of OpenAI's Responses API."""
+    assert request.path.endswith("/responses")
+    text = {"type": "output_text", "text": f"Model {request.json['model']} says tea.",
+            "annotations": []}  # fmt: skip
+    message = {"type": "message", "id": "m1", "status": "completed", "role": "assistant",
+               "content": [text]}  # fmt: skip
+    return Reply({"id": "r1", "object": "response", "created_at": 0, "model": "m", "output": [message],
+                  "parallel_tool_calls": False, "tool_choice": "auto", "tools": []})  # fmt: skip
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_blocks_run(
+    code: str, daemon: str, client: MessageClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each block runs on a daemon, with a server that speaks the protocol of the named model."""
+    del client  # it has emptied the tree
+    code = code.replace('Client("127.0.0.1:7716")', f'Client("{daemon}")')
+    code = re.sub(r'\bClient\((?!")', f'Client("{daemon}", ', code)
+    with ScriptedServer(answered) as model:
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        monkeypatch.setenv("OPENAI_API_KEY", "secret")
+        monkeypatch.setenv("OPENAI_BASE_URL", model.url)
+        monkeypatch.setattr(sys, "stdin", io.StringIO("I drink tea.\n\n"))
+        exec(compile(code, "<block>", "exec"), {"__name__": "__main__"})
+        assert ("OpenAI" in code) == bool(model.requests)
+
+
+@pytest.mark.parametrize("code", blocks("sh"))
+def test_shell_blocks_name_commands_and_options_that_exist(code: str) -> None:
+    """Each call of our programs parses; other commands are left alone."""
+    for line in code.splitlines():
+        words = [word for word in shlex.split(line, comments=True) if word != "&&"]
+        while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+            words.pop(0)
+        for at, word in enumerate(words):
+            program = PROGRAMS.get(word)
+            if program is not None and words[at - 1] != "-m":
+                name, *arguments = words[at + 1 :]
+                command = program.commands[name]  # type: ignore[attr-defined]
+                command.make_context(name, arguments, resilient_parsing=False).close()
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_settings_are_those_of_the_configuration(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each block of TOML is a configuration that loads."""
+    for name in re.findall(r'_env = "(\w+)"', text):
+        monkeypatch.setenv(name, "secret")
+    tomllib.loads(text)
+    (tmp_path / "vikingd.toml").write_text(text, encoding="utf-8")
+    load(tmp_path / "vikingd.toml")
