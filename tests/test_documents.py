@@ -66,12 +66,26 @@ def test_links_lead_somewhere(document: Path) -> None:
 def answered(request: Request) -> Reply:
     """Answer a call of OpenAI's Responses API."""
     assert request.path.endswith("/responses")
-    text = {"type": "output_text", "text": f"Model {request.json['model']} says tea.",
-            "annotations": []}  # fmt: skip
-    message = {"type": "message", "id": "m1", "status": "completed", "role": "assistant",
-               "content": [text]}  # fmt: skip
-    return Reply({"id": "r1", "object": "response", "created_at": 0, "model": "m", "output": [message],
-                  "parallel_tool_calls": False, "tool_choice": "auto", "tools": []})  # fmt: skip
+    text = f"Model {request.json['model']} says tea."
+    content = {"type": "output_text", "text": text, "annotations": []}
+    message = {
+        "type": "message",
+        "id": "m1",
+        "status": "completed",
+        "role": "assistant",
+        "content": [content],
+    }
+    response = {
+        "id": "r1",
+        "object": "response",
+        "created_at": 0,
+        "model": "m",
+        "output": [message],
+        "parallel_tool_calls": False,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    return Reply(response)
 
 
 @pytest.mark.parametrize("code", blocks("python"))
