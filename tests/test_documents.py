@@ -106,8 +106,12 @@ def test_python_blocks_run(
 
 
 @pytest.mark.parametrize("code", blocks("sh"))
-def test_shell_blocks_name_commands_and_options_that_exist(code: str) -> None:
+def test_shell_blocks_name_commands_and_options_that_exist(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each call of our programs parses; other commands are left alone."""
+    (tmp_path / "docs").mkdir()
+    monkeypatch.chdir(tmp_path)
     for line in code.splitlines():
         words = [word for word in shlex.split(line, comments=True) if word != "&&"]
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
