@@ -8,20 +8,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from viking_kernels.arrays import SCRIPTS
 
 from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.errors import VikingError
+from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft, FindQuery, FindResult, Levels, Passage, Stage
+from vikingd.model import Draft, FindQuery, FindResult, IndexedText, Levels, Passage, Stage, Upsert
 from vikingd.pb.retrieval_pb2 import BatchFindResponse, FindResponse, RetrieveResponse
 from vikingd.query import Mode, RetrieveQuery, RetrieveResult
 from vikingd.retrieve.find import Search
 from vikingd.retrieve.strategies import Strategy
 from vikingd.room import UNBOUNDED
+from vikingd.text import LATIN
 from vikingd.wire import pieces
 from vikingd.wire.calls import as_sent
 from vikingd.wire.encode import find_response
@@ -226,6 +230,25 @@ def items(result: RetrieveResult) -> RetrieveResponse:
     reply = RetrieveResponse.FromString(data)
     reply.ClearField("timings")
     return reply
+
+
+def test_an_item_has_the_abstract_of_its_snapshot(tmp_path: Path) -> None:
+    """Also where the text that is searched stays the same: its title has what the abstract lost."""
+    index = Index(tmp_path, "", np.zeros((SCRIPTS, 0), np.float32), IndexSettings())
+    text, made = IndexedText(1, 0, LATIN, "harbour\nlight", b"", True), Pieces()
+    snapshots = []
+    for revision, (title, abstract) in enumerate([("harbour", "light"), ("", "harbour\nlight")], 1):
+        file = Upsert(1, "viking://a.md", False, title, abstract, {}, (text,))
+        index.apply([file], revision)
+        snapshots.append(index.snapshot)
+    index.close()
+    for snapshot, abstract in zip(
+        [*snapshots, *snapshots], ["light", "harbour\nlight"] * 2, strict=True
+    ):
+        gathered = made.items(snapshot, [(0, 0.5)], UNBOUNDED)
+        assert gathered is not None
+        (item,) = RetrieveResponse.FromString(gathered.data).items
+        assert (item.text, item.score) == (abstract, 0.5)
 
 
 def test_a_reply_stands_in_a_batch_as_it_is(world: World) -> None:

@@ -237,6 +237,7 @@ def test_boosts_bring_up_what_is_far_down(
 @pytest.mark.parametrize("more", [
     {"mode": Mode.KEYWORD}, {"mode": Mode.VECTOR}, {"fusion": Rrf()}, {"fusion": Rrf(5, 3, 2)},
     {"fusion": WeightedSum(0.5, 0.5)}, {"mode": Mode.KEYWORD, "diversity": 0.5},
+    {"mode": Mode.KEYWORD, "debug": False}, {"mode": Mode.VECTOR, "debug": False},
 ])  # fmt: skip
 def test_ties_are_by_uri_however_many_there_are(
     client: MessageClient, more: dict[str, object]

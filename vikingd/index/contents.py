@@ -47,6 +47,12 @@ class Strings:
         size = end - start
         return (None if size > most else str(data[start:end], "utf-8", "replace")), size
 
+    def size(self, number: int) -> int:
+        """The bytes of a string."""
+        tail = number - self.base_size
+        at, first = (self._at, number) if tail < 0 else (self._tail_at, tail)
+        return int(at[first + 1] - at[first])
+
     def append(self, text: str) -> int:
         """Adds a string and returns its number."""
         self._tail += text.encode()

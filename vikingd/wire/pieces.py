@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from google.protobuf.descriptor import Descriptor
 
+from vikingd import pace
 from vikingd.index.contents import Contents
 from vikingd.index.snapshot import Snapshot
 from vikingd.model import ABSTRACT, PASSAGE, ContextType, Gathered
@@ -106,6 +107,7 @@ class Pieces:
         out: list[bytes] = []
         total, top_score = 0, 0.0
         for score, row, level, passages, _ in chosen:
+            pace.step()
             context = contexts.get(row)
             if context is None or context.abstract != snapshot.abstract_number(row):
                 context = contexts[row] = _context(snapshot, row)
@@ -115,6 +117,8 @@ class Pieces:
             for text, own in passages:
                 passage = texts.get(text)
                 if passage is None:
+                    if snapshot.contents.texts.size(text) > most_bytes:
+                        return None  # no text is read that does not fit
                     passage = texts[text] = _passage(snapshot, text)
                     kept.count(passage.data)
                 most_bytes -= passage.room
@@ -135,11 +139,14 @@ class Pieces:
         kept = self._of(snapshot)
         out: list[bytes] = []
         for row, score in chosen:
+            pace.step()
             item = kept.items.get(row)
             if item is None or (
                 item.abstract >= 0
                 and item.abstract != snapshot.abstract_number(_file(snapshot, row))
             ):
+                if snapshot.contents.texts.size(row) > most_bytes:
+                    return None
                 item = kept.items[row] = _item(snapshot, row)
                 kept.count(item.data)
             most_bytes -= item.room
