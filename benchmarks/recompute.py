@@ -148,13 +148,12 @@ class Recomputation:
         self._known = {term_hash(term) for counts in self._counts for term in counts}
         # Each vector less the mean of its language; zeros where there is none.
         self._centred = np.zeros((len(self._texts), stored.prior.shape[1]))
+        vectors = np.zeros_like(self._centred)
         for i, text in enumerate(self._texts):
             if text.vector is not None:
+                vectors[i] = text.vector
                 self._centred[i] = text.vector - self._mean[text.script]
-        self._codes = _Codes(
-            np.array([np.zeros(stored.prior.shape[1]) if t.vector is None else t.vector
-                      for t in self._texts]).reshape(-1, stored.prior.shape[1])
-        )  # fmt: skip
+        self._codes = _Codes(vectors)
         # Of what lies below each directory: its scripts, the sum of the vectors, their number.
         self._scripts_below = {
             uri: {self._texts[i].script for i in below} for uri, below in self._below.items()

@@ -181,6 +181,7 @@ def test_the_files_of_a_directory(shape):
 @few
 @given(shapes)
 @example(LARGE)
+@example(Shape(5, (25, 25), 1, "latin", True))
 def test_own_scores(shape):
     """Of texts from vectors and from codes, of directories."""
     world = build(shape)
@@ -195,6 +196,7 @@ def test_own_scores(shape):
         assert bound == 0
         own, bound = s.own_of_text(text.id, exact=False)
         assert abs(own - truth) <= bound + 1e-6
+        assert bound <= naive.CODES_TELL + 1e-6  # else its vector is asked
         row = s.text_row[text.id]
         if text.vector is not None and np.linalg.norm(text.vector - mean[text.script]) > 0.5:
             codes, scale, left, at = s.vectors.base_codes, s.vectors.scale, s.vectors.error, row
