@@ -81,7 +81,7 @@ class E5File:
         with path.open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         at = _MODEL.size
-        count, start, _, end, unknown, size = _PIECES.unpack_from(self._bytes, at)
+        count, start, end, _, unknown, size = _PIECES.unpack_from(self._bytes, at)
         at += _PIECES.size
         offsets = np.frombuffer(self._bytes, np.uint32, count + 1, at)
         at += offsets.nbytes
