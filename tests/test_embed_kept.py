@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from embed_helpers import DIMENSION, Endpoint
+from embed_helpers import DIMENSION, Endpoint, until
 
 from vikingd import sealed
 from vikingd.embed import kept
@@ -57,8 +57,7 @@ def test_queries_are_kept_while_the_daemon_runs(
     monkeypatch.setattr(kept, "write", lambda _path, _model, vectors: written.append(len(vectors)))
     embedder, queries = _started(tmp_path, endpoint)
     embedder.embed("a")
-    while not written:
-        pass
+    until(lambda: bool(written))
     queries.close()
     assert written == [1]
 

@@ -31,7 +31,21 @@ def test_the_rate_falls_when_nothing_comes() -> None:
     for second in range(1, 10):
         speed.add(float(second), 10)
     assert speed.rate(10.0) == pytest.approx(10)
-    assert speed.rate(90.0) == pytest.approx(90 / 81, rel=0.01)
+    assert speed.rate(90.0) == pytest.approx(80 / (89 * 8 / 9))
+
+
+def test_the_time_left_is_true_within_a_factor_of_two() -> None:
+    """From the third piece on, though the first took long for what it was."""
+    speed, pieces = Speed(), [(3.2, 8000), *((3.2 + 0.35 * i, 30_000) for i in range(1, 40))]
+    speed.begin(0.0)
+    left, end = sum(cost for _, cost in pieces), pieces[-1][0]
+    for done, (now, cost) in enumerate(pieces, start=1):
+        speed.add(now, cost)
+        left -= cost
+        if 3 <= done < len(pieces):
+            told = time_left(left, speed.rate(now + 0.2))
+            assert told is not None
+            assert 0.5 < told / (end - now) < 2
 
 
 def test_nobody_knows_the_time_left_before_there_is_a_rate() -> None:

@@ -559,3 +559,32 @@ def test_a_dead_child_loses_no_group(endpoint: Endpoint) -> None:
         assert running.state().skipped == ""
     tried = [request["input"] for request in endpoint.requests]
     assert sorted(tried) == sorted([*[["a", "b"], ["c", "d"], ["e", "f"]] * 2, [PROBE]])
+
+
+def test_a_reembed_makes_the_vectors_of_equal_texts_anew(
+    endpoint: Endpoint, tmp_path: Path
+) -> None:
+    """Once for all of them; an equal text that is written after a restart takes that vector."""
+
+    def asked() -> int:
+        return sum(request["input"].count("Oolong tea.") for request in endpoint.requests)
+
+    def put(engine: Engine, name: str) -> None:
+        draft = Draft(f"viking://resources/{name}.md", content="Oolong tea.", abstract=name)
+        engine.put([prepare(draft)]).result()
+        until(lambda: not engine.stats().embedder.backlog)
+
+    settings = EngineSettings(tmp_path, endpoint.settings())
+    with contextlib.closing(Engine(settings)) as engine:
+        put(engine, "a")
+        put(engine, "b")
+        assert asked() == 1
+        assert engine.stats().embedder.reused == 1
+        engine.reembed(ROOT).result()
+        until(lambda: not engine.stats().embedder.backlog)
+        assert asked() == 2
+        assert engine.verify().ok
+    with contextlib.closing(Engine(settings)) as engine:
+        put(engine, "c")
+        assert asked() == 2
+        assert engine.stats().vectors == 6

@@ -11,7 +11,7 @@ import pytest
 from store_helpers import DOCS, ONE, TWO, WITHOUT_DIGESTS, file, opened, put, scanned
 
 from vikingd.store import Store
-from vikingd.store.backlog import backlog_size, waiting_texts
+from vikingd.store.backlog import backlog_size, made_vectors, waiting_texts
 from vikingd.store.schema import DATABASE, connect
 
 
@@ -92,6 +92,20 @@ def test_equal_texts_have_equal_digests_until_their_vectors_are_dropped(store: S
     store.fill([(a.text_id, TWO)], {a.text_id: digest}).result()
     store.delete([f"{DOCS}/a"]).result()
     assert store.made_vectors([digest]) == {}
+
+
+def test_one_of_many_equal_texts_tells_the_vector(store: Store) -> None:
+    """The others are not read, however many they are."""
+    put(store, *(file(f"{DOCS}/{i}", abstract="same") for i in range(300)))
+    waiting = store.backlog(300)
+    store.fill(
+        [(text.text_id, ONE) for text in waiting], {text.text_id: text.digest for text in waiting}
+    ).result()
+    with closing(sqlite3.connect(store._database)) as db:
+        steps: list[int] = []
+        db.set_progress_handler(lambda: steps.append(1), 1)
+        assert made_vectors(db, [waiting[0].digest]) == {waiting[0].digest: ONE}
+    assert len(steps) < 600
 
 
 def test_a_store_without_digests_opens(tmp_path: Path) -> None:

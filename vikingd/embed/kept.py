@@ -46,7 +46,6 @@ class KeptQueries:
         self._model = model
         self._read_only = read_only
         self._closing = threading.Event()
-        self._written = -1
         try:
             vectors = read(self._path, model, dimension)
         except FileNotFoundError:
@@ -55,7 +54,7 @@ class KeptQueries:
             _log.warning("the kept queries in %s are not used: %s", self._path, error)
             vectors = {}
         embedder.restore(vectors)
-        self._written = embedder.misses
+        self._written = embedder.cached_since
         self._thread = threading.Thread(target=self._run, name="kept-queries", daemon=True)
         if not read_only:
             self._thread.start()
@@ -72,14 +71,14 @@ class KeptQueries:
             self._write()
 
     def _write(self) -> None:
-        if (misses := self._embedder.misses) == self._written:
+        if (cached := self._embedder.cached_since) == self._written:
             return
         try:
             write(self._path, self._model, self._embedder.entries())
         except OSError as error:
             _log.warning("the queries could not be kept in %s: %s", self._path, error)
         else:
-            self._written = misses
+            self._written = cached
 
 
 def write(path: Path, model: str, vectors: Mapping[str, Vectors]) -> None:

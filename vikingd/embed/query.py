@@ -40,6 +40,7 @@ class QueryEmbedder:
         took: is told the seconds that each query took the provider, also of one that failed.
 
     Attributes:
+        cached_since: vectors that were put into the cache since the start.
         hits: queries answered without the provider, from the cache or with another in flight.
         misses: queries given to the provider.
     """
@@ -60,6 +61,7 @@ class QueryEmbedder:
         self._kind = EmbedderFailed
         self._backoff = 0.0
         self._retry_at = 0.0
+        self.cached_since = 0
         self.hits = 0
         self.misses = 0
 
@@ -153,6 +155,7 @@ class QueryEmbedder:
         with self._lock:
             self._failure, self._backoff = "", 0.0
             self._cache[text] = vector
+            self.cached_since += 1
             self._shrink()
             del self._in_flight[text]
         future.set_result(vector)

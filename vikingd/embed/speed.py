@@ -16,16 +16,21 @@ class Speed:
 
     def __init__(self) -> None:
         self._began = 0.0
+        self._has_first = True
         self._done: deque[tuple[float, int]] = deque()
 
     def begin(self, now: float) -> None:
         """Begin to measure: there was nothing to do until now."""
-        self._began = now
+        self._began, self._has_first = now, True
         self._done.clear()
 
     def add(self, now: float, cost: int) -> None:
         """Count work that is done now."""
         self._done.append((now, cost))
+        if self._has_first and len(self._done) == 3:
+            # The first piece is small, and a model takes longer for it than for the others.
+            self._began, _ = self._done.popleft()
+            self._has_first = False
         while len(self._done) > 1 and self._done[1][0] < now - WINDOW:
             self._began, _ = self._done.popleft()
 

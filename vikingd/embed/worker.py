@@ -305,8 +305,9 @@ class BacklogWorker:
         recent = {digest: self._recent[digest] for digest in digests if digest in self._recent}
         others = [digest for digest in digests if digest not in recent]
         stored = self._store.made_vectors(others) if others else {}
-        # A damaged one would be refused when it is written.
-        return recent | {d: v for d, v in stored.items() if len(v) == 4 * self._dimension}
+        # A damaged one is not copied.
+        size = 4 * self._dimension
+        return recent | {d: v for d, v in stored.items() if type(v) is bytes and len(v) == size}
 
     def _cut(self, waiting: list[Waiting], known: dict[bytes, bytes]) -> _Group:
         """The first texts, at least one, whose characters that are to be embedded are not many."""

@@ -32,6 +32,15 @@ ORDER BY ordinal > 0, texts.id DESC LIMIT ?
 _NEWEST = f"{_WAITING} AND (ordinal > 0) = ? ORDER BY texts.id DESC LIMIT ?"
 _ABSTRACTS, _PASSAGES = 0, 1
 
+# One row for each digest: thousands of texts may be equal.
+_MADE = """
+WITH wanted (digest) AS (VALUES {})
+SELECT digest, (
+    SELECT vector FROM texts INDEXED BY texts_digest
+    WHERE texts.digest = wanted.digest AND vector IS NOT NULL LIMIT 1)
+FROM wanted
+"""
+
 
 def waiting_texts(db: sqlite3.Connection, limit: int, first: Sequence[int]) -> list[Waiting]:
     """Return texts that wait, `first` ones first, then abstracts, then passages, newest first."""
@@ -63,14 +72,10 @@ def backlog_size(db: sqlite3.Connection) -> Backlog:
 
 def made_vectors(db: sqlite3.Connection, digests: Sequence[bytes]) -> dict[bytes, bytes]:
     """Return the vectors of texts with these digests."""
-    marks = ", ".join("?" * len(digests))
-    return dict(
-        db.execute(
-            "SELECT digest, vector FROM texts INDEXED BY texts_digest "
-            f"WHERE digest IN ({marks}) AND vector IS NOT NULL",
-            digests,
-        )
-    )
+    if not digests:
+        return {}
+    rows = db.execute(_MADE.format(", ".join(["(?)"] * len(digests))), digests)
+    return {digest: vector for digest, vector in rows if vector is not None}
 
 
 def outdate(db: sqlite3.Connection) -> None:
