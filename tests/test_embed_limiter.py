@@ -15,6 +15,7 @@ from embed_helpers import DIMENSION, Endpoint, until
 from vikingd.embed import limiter
 from vikingd.embed.limiter import LONGEST, Limiter
 from vikingd.embed.provider import EmbedderRefused, open_provider
+from vikingd.embed.remote import OpenAIEndpoint
 
 TEXTS = [f"text {i}" for i in range(12)]
 
@@ -152,9 +153,10 @@ def test_a_refused_request_comes_again_beside_fewer(endpoint: Endpoint) -> None:
         return None
 
     endpoint.misbehave = refuse
-    provider = open_provider(endpoint.settings(batch_size=1, retries=1))
+    provider = OpenAIEndpoint(endpoint.settings(batch_size=1, retries=1, openai_requests=64))
     assert provider.embed_documents(TEXTS).shape == (12, DIMENSION)
     assert len(endpoint.requests) == 13
+    assert 32 <= provider._limiter.limit < 64
     provider.close()
 
 
