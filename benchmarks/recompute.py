@@ -126,8 +126,8 @@ class Recomputation:
         if "centring" in without:
             self._mean[:] = 0
         if "languages" in without:
-            vectors = [t.vector for c in inside for t in c.texts if t.vector is not None]
-            self._mean[:] = np.mean(vectors, axis=0)
+            all_vectors = [t.vector for c in inside for t in c.texts if t.vector is not None]
+            self._mean[:] = np.mean(all_vectors, axis=0)
         self._scripts = sorted(
             {t.script for c in stored.contexts for t in c.texts if t.vector is not None}
         )
