@@ -1,6 +1,7 @@
-"""Measures how large the inputs of the matrices in SMOOTHED become, by the sentences of the prior.
+"""Measures how large the inputs of the matrices in SMOOTHED and SPLIT become.
 
-python -m vikingd.embed.e5_ranges writes e5_ranges.npy beside this file: (layers, SMOOTHED, 384), in
+python -m vikingd.embed.e5_ranges writes e5_ranges.npz beside this file: for each of these matrices
+the largest magnitude of each of its inputs over the sentences of the prior, (layers, inputs) in
 float16. It computes in float32, and needs the package onnx. After it, `_FORMAT` in e5_weights.py
 must count up.
 """
@@ -13,31 +14,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vikingd.embed.e5 import Embeddings, Session
-from vikingd.embed.e5_file import HIDDEN, LAYERS, E5File, installed
+from vikingd.embed.e5_file import LAYERS, E5File, installed
 from vikingd.embed.e5_skeleton import Graph, model
 from vikingd.embed.e5_tokens import E5Tokenizer
-from vikingd.embed.e5_weights import MATRICES, SMOOTHED, Parameter, Weights
+from vikingd.embed.e5_weights import MATRICES, Parameter, Weights
 from vikingd.embed.prior import PRIOR_SENTENCES
 
-PATH = Path(__file__).with_suffix(".npy")
+PATH = Path(__file__).with_suffix(".npz")
 
 
-def ranges() -> NDArray[np.float16]:
-    """The largest magnitude of each input over all tokens."""
+def ranges() -> dict[str, NDArray[np.float16]]:
+    """What the file holds, by the matrix."""
     source = E5File(installed())
     graph = Graph(exact=True)
     graph.encoder("embeddings")
+    names = [name for inputs in graph.inputs.values() for name in inputs]
     weights = _exact(source)
     parameters = {name: Parameter("<f4", array.shape) for name, array in weights.items()}
-    session = Session(model(graph, graph.smoothed, parameters), weights)
+    session = Session(model(graph, names, parameters), weights)
     embeddings, tokenizer = Embeddings(source), E5Tokenizer(source.vocabulary)
-    largest = np.zeros((len(graph.smoothed), HIDDEN), np.float32)
+    largest = [np.zeros(0, np.float32)] * len(names)
     for sentence in (sentence for group in PRIOR_SENTENCES.values() for sentence in group):
         for mark in ("query", "passage"):
             window = embeddings.of(tokenizer.tokens(f"{mark}: {sentence}"))
-            inputs = np.concatenate(session.results(window))
-            np.maximum(largest, np.abs(inputs).max(axis=1), out=largest)
-    return largest.reshape(LAYERS, len(SMOOTHED), HIDDEN).astype(np.float16)
+            now = [np.abs(inputs[0]).max(axis=0) for inputs in session.results(window)]
+            largest = [
+                np.maximum(before, magnitude) if before.size else magnitude
+                for before, magnitude in zip(largest, now, strict=True)
+            ]
+    rows = iter(largest)
+    return {
+        matrix: np.stack([next(rows) for _ in range(LAYERS)]).astype(np.float16)
+        for matrix in graph.inputs
+    }
 
 
 def _exact(source: E5File) -> Weights:
@@ -56,4 +65,4 @@ def _exact(source: E5File) -> Weights:
 
 
 if __name__ == "__main__":
-    np.save(PATH, ranges())
+    np.savez(PATH, allow_pickle=False, **ranges())

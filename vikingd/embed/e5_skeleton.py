@@ -20,7 +20,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from vikingd.embed.e5_file import HEADS, HIDDEN, LAYERS
-from vikingd.embed.e5_weights import PARAMETERS, SMOOTHED, Parameter, is_float
+from vikingd.embed.e5_weights import PARAMETERS, SMOOTHED, SPLIT, Parameter
 
 PATH = Path(__file__).with_suffix(".onnx")
 
@@ -36,13 +36,13 @@ class Graph:
         exact: all matrices are float32.
 
     Attributes:
-        smoothed: the inputs of the matrices in SMOOTHED, layer by layer.
+        inputs: those of each matrix in SMOOTHED and of SPLIT, layer by layer.
     """
 
     def __init__(self, *, exact: bool = False) -> None:
         self._exact = exact
         self.nodes: list[onnx.NodeProto] = []
-        self.smoothed: list[str] = []
+        self.inputs: dict[str, list[str]] = {name: [] for name in (*SMOOTHED, SPLIT)}
 
     def encoder(self, embeddings: str) -> str:
         """From the embeddings of the tokens to their mean vector."""
@@ -69,16 +69,23 @@ class Graph:
 
     def _linear(self, layer: int, matrix: str, tokens: str) -> str:
         own = f"l{layer}.{matrix}"
-        if matrix in SMOOTHED:
-            self.smoothed.append(tokens)
-        if self._exact or is_float(layer, matrix):
+        if matrix in self.inputs:
+            self.inputs[matrix].append(tokens)
+        if self._exact:
             product = self._node("MatMul", [tokens, f"{own}.w"], f"{own}.product")
             return self._node("Add", [product, f"{own}.b"], f"{own}.out")
-        if matrix in SMOOTHED:
-            tokens = self._node("Mul", [tokens, f"{own}.in"], f"{own}.smooth")
+        # Divides by the factors of SMOOTHED, and takes the outliers of SPLIT away.
+        scaled = tokens
+        if matrix in self.inputs:
+            scaled = self._node("Mul", [tokens, f"{own}.in"], f"{own}.scaled")
         # The empty input is the zero point: weights are symmetric and have none.
-        inputs = [tokens, f"{own}.w", f"{own}.scale", "", f"{own}.b"]
-        return self._fused("DynamicQuantizeMatMul", inputs, f"{own}.out")
+        inputs = [scaled, f"{own}.w", f"{own}.scale", "", f"{own}.b"]
+        if matrix != SPLIT:
+            return self._fused("DynamicQuantizeMatMul", inputs, f"{own}.out")
+        most = self._fused("DynamicQuantizeMatMul", inputs, f"{own}.most")
+        large = self._node("Gather", [tokens, f"{own}.at"], f"{own}.large", axis=-1)
+        apart = self._node("MatMul", [large, f"{own}.outliers"], f"{own}.apart")
+        return self._node("Add", [most, apart], f"{own}.out")
 
     def _normalised(self, own: str, tokens: str) -> str:
         inputs = [tokens, f"{own}.w", f"{own}.b"]
