@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from vikingd.embed.e5_file import HEADS, HIDDEN, LAYERS
-from vikingd.embed.e5_weights import PARAMETERS, Parameter, is_float
+from vikingd.embed.e5_weights import PARAMETERS, SMOOTHED, SPLIT, Parameter
 
 PATH = Path(__file__).with_suffix(".onnx")
 
@@ -28,13 +29,23 @@ _EPSILON = 1e-12
 _AXES = "axes"
 
 
-class _Graph:
-    """The nodes so far; each method adds some and returns the name of their result."""
+class Graph:
+    """The nodes so far; each method adds some and returns the name of their result.
 
-    def __init__(self) -> None:
+    Args:
+        exact: all matrices are float32.
+
+    Attributes:
+        inputs: those of each matrix in SMOOTHED and of SPLIT, layer by layer.
+    """
+
+    def __init__(self, *, exact: bool = False) -> None:
+        self._exact = exact
         self.nodes: list[onnx.NodeProto] = []
+        self.inputs: dict[str, list[str]] = {name: [] for name in (*SMOOTHED, SPLIT)}
 
     def encoder(self, embeddings: str) -> str:
+        """From the embeddings of the tokens to their mean vector."""
         tokens = self._normalised("emb.ln", embeddings)
         for layer in range(LAYERS):
             tokens = self._layer(layer, tokens)
@@ -58,12 +69,23 @@ class _Graph:
 
     def _linear(self, layer: int, matrix: str, tokens: str) -> str:
         own = f"l{layer}.{matrix}"
-        if is_float(layer, matrix):
+        if matrix in self.inputs:
+            self.inputs[matrix].append(tokens)
+        if self._exact:
             product = self._node("MatMul", [tokens, f"{own}.w"], f"{own}.product")
             return self._node("Add", [product, f"{own}.b"], f"{own}.out")
+        # Divides by the factors of SMOOTHED, and takes the outliers of SPLIT away.
+        scaled = tokens
+        if matrix in self.inputs:
+            scaled = self._node("Mul", [tokens, f"{own}.in"], f"{own}.scaled")
         # The empty input is the zero point: weights are symmetric and have none.
-        inputs = [tokens, f"{own}.w", f"{own}.scale", "", f"{own}.b"]
-        return self._fused("DynamicQuantizeMatMul", inputs, f"{own}.out")
+        inputs = [scaled, f"{own}.w", f"{own}.scale", "", f"{own}.b"]
+        if matrix != SPLIT:
+            return self._fused("DynamicQuantizeMatMul", inputs, f"{own}.out")
+        most = self._fused("DynamicQuantizeMatMul", inputs, f"{own}.most")
+        large = self._node("Gather", [tokens, f"{own}.at"], f"{own}.large", axis=-1)
+        apart = self._node("MatMul", [large, f"{own}.outliers"], f"{own}.apart")
+        return self._node("Add", [most, apart], f"{own}.out")
 
     def _normalised(self, own: str, tokens: str) -> str:
         inputs = [tokens, f"{own}.w", f"{own}.b"]
@@ -80,16 +102,21 @@ class _Graph:
 
 def skeleton() -> bytes:
     """The model: `embeddings` (1, tokens, 384) to `vector` (384,), the mean over the tokens."""
-    graph = _Graph()
+    graph = Graph()
     result = graph.encoder("embeddings")
+    return model(graph, [result], PARAMETERS)
+
+
+def model(graph: Graph, results: Sequence[str], parameters: Mapping[str, Parameter]) -> bytes:
+    """A model of the nodes, which gives `results` and has `parameters` given when it is loaded."""
     floats = onnx.TensorProto.FLOAT
-    weights = [_external(name, parameter) for name, parameter in PARAMETERS.items()]
+    weights = [_external(name, parameter) for name, parameter in parameters.items()]
     made = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "multilingual-e5-small",
             [helper.make_tensor_value_info("embeddings", floats, [1, "tokens", HIDDEN])],
-            [helper.make_tensor_value_info(result, floats, [HIDDEN])],
+            [helper.make_tensor_value_info(name, floats, None) for name in results],
             [*weights, numpy_helper.from_array(np.array([0, 1], np.int64), _AXES)],
         ),
         ir_version=9,
