@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def endpoint(
 
 def opened(server: Endpoint) -> closing[OpenAIEndpoint]:
     """A client of it."""
-    return closing(OpenAIEndpoint(server.settings()))
+    return closing(OpenAIEndpoint(replace(server.settings(), batch_size=16)))
 
 
 @pytest.fixture(autouse=True)

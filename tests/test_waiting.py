@@ -20,6 +20,7 @@ from vikingd.errors import DeadlinePassed, RevisionNotReached, Stopping
 from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
 from vikingd.model import Change, Draft
+from vikingd.store.store import Store
 from vikingd.wire.calls import Deadline, Threads, revision_reached, vectors_there
 
 FAR = 1 << 40
@@ -125,6 +126,8 @@ def test_vectors_are_waited_for_until_the_index_has_them(
     engine: Engine, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the store alone has is not found by meaning yet."""
+    store = engine.store
+    assert isinstance(store, Store)
     text_ids = put(engine, "a text that gets its vector late")
     apply, may_follow = Index.apply, threading.Event()
 
@@ -134,7 +137,7 @@ def test_vectors_are_waited_for_until_the_index_has_them(
 
     monkeypatch.setattr(Index, "apply", late)
     vectors = [(text_id, bytes.fromhex("0000803f")) for text_id in text_ids]
-    filling = threading.Thread(target=engine._fill, args=(vectors,))
+    filling = threading.Thread(target=lambda: store.fill(vectors).result())
     filling.start()
     eventually(lambda: engine.store.waiting(text_ids)[0] == 0)
     with pytest.raises(DeadlinePassed):

@@ -133,6 +133,7 @@ _OPTIONS: dict[str, Any] = {
     "fastmath": {"reassoc", "contract", "nsz", "arcp", "afn"},
 }
 _INLINED: dict[str, Any] = {**_OPTIONS, "forceinline": True, "_nrt": False}
+_IEEE: dict[str, Any] = {**_INLINED, "fastmath": False}
 
 
 class _PartLibrary(JITCodeLibrary):
@@ -218,6 +219,15 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     references of each would be counted, which costs more than what the part does.
     """
     return cast("Callable[_P, _R]", _Kernel(function, _INLINED))
+
+
+def ieee(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compiles a part like `inlined`, with the arithmetic of IEEE 754.
+
+    The same numbers give the same result in every kernel, in a vector of rows and in a single row.
+    With the other flags LLVM may round each of these in its own way.
+    """
+    return cast("Callable[_P, _R]", _Kernel(function, _IEEE))
 
 
 def is_compiled() -> bool:

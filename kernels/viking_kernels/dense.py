@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from viking_kernels import simd
-from viking_kernels._jit import inlined, njit
+from viking_kernels._jit import ieee, inlined, njit
 from viking_kernels.arrays import (
     F32,
     I8,
@@ -202,7 +202,7 @@ class Against(NamedTuple):
     square_off_more: float
 
 
-@inlined
+@ieee
 def against(query: Query, script: int) -> Against:
     """The query and the mean of a script."""
     means = query.means
@@ -216,7 +216,7 @@ def against(query: Query, script: int) -> Against:
     )  # fmt: skip
 
 
-@inlined
+@ieee
 def coded_parts(
     along: int, across: int, scale: float, left: float, other: Against
 ) -> tuple[float, float, float, float]:
@@ -236,7 +236,7 @@ def coded_parts(
     return above, square, above_off, square_off
 
 
-@inlined
+@ieee
 def parts_of_code(
     codes: I8, row: int, scale: float, left: float, query: Query, script: int
 ) -> tuple[float, float, float, float]:
@@ -267,7 +267,7 @@ def cosine(above: float, square: float) -> float:
     return min(max(0.0, above * (1.0 / np.sqrt(square))), 1.0)
 
 
-@inlined
+@ieee
 def bounded_cosine(
     above: float, square: float, above_off: float, square_off: float
 ) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import inlined, njit
+from viking_kernels._jit import ieee, inlined, njit
 from viking_kernels.arrays import F32, I32, U8, Query, Scope, Scratch, Tree, Vectors
 from viking_kernels.dense import (
     against,
@@ -99,7 +99,7 @@ def run_end(scripts: U8, start: int, high: int, most: int) -> int:
     return end
 
 
-@inlined
+@ieee
 def _score_run(
     low: int, high: int, to: int, script: int, tree: Tree, vectors: Vectors, query: Query,
     scope: Scope, scratch: Scratch,
@@ -146,32 +146,33 @@ def _score_vectors(
             scratch.coded[1, at] = 0
 
 
-@inlined
+@ieee
 def own_from_code(
     row: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope
 ) -> tuple[float, float]:
     """(own score of a living text of the tail from its code, how far it can be off).
 
     From its vector where the code leaves more than CODES_TELL open. `lexical` are the scope's, by
-    position.
+    position. The arithmetic is that of `_score_run`: the gate must not change with a compaction.
     """
     at = row - scope.base_texts
+    position = place(row, scope.text_low, scope.text_high, scope.base_texts)
     script = np.int64(tree.texts.script[row])
     missing = foreign(script, query.script)
-    weight = dense_weight(missing, query.use_dense, query.use_lexical)
-    score = bound = 0.0
-    if weight > 0 and vectors.vector_at[row] <= scope.revision:
+    share = np.float32(dense_weight(missing, query.use_dense, query.use_lexical))
+    words = np.float32(0) if missing else np.float32(1) - share
+    cosine = off = np.float32(0)
+    if share > 0 and vectors.vector_at[row] <= scope.revision:
         parts = parts_of_code(
             vectors.tail_codes, at, vectors.tail_scale[at], vectors.tail_error[at], query, script
         )
         cosine, off = bounded_cosine(*parts)
-        score, bound = weight * np.float64(cosine), weight * np.float64(off)
-        if np.float32(bound) > np.float32(CODES_TELL):
-            return _own_from_vector(row, tree, vectors, query, lexical, scope), 0.0
-    words = 0.0
-    if not missing:
-        words = np.float64(lexical[place(row, scope.text_low, scope.text_high, scope.base_texts)])
-    return score + (1.0 - weight) * words, bound
+    score = share * cosine + words * lexical[position]
+    bound = share * off
+    if bound > np.float32(CODES_TELL):
+        own = _own_from_vector(row, tree, vectors, query, lexical, scope)
+        return np.float64(np.float32(own)), 0.0
+    return np.float64(score), np.float64(bound)
 
 
 @njit
