@@ -80,6 +80,24 @@ def test_a_row_that_cannot_be_decoded_is_named_and_ends_the_writes(
         assert GUIDE in store.failure
 
 
+@pytest.mark.parametrize("name", ["store.sqlite3", "store.sqlite3-wal"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_no_write_into_a_file_that_is_gone_is_acknowledged(
+    tmp_path: Path, name: str, replaced: bool
+) -> None:
+    """The next start would not see it; writes stay refused."""
+    with opened(tmp_path) as store:
+        put(store, file(GUIDE, "one"))
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).unlink()
+        if replaced:
+            (tmp_path / name).write_bytes(content)
+        for _ in range(2):
+            with pytest.raises(StoreDamaged, match=f"{name} was deleted or replaced"):
+                put(store, file(f"{DOCS}/new.md", "lost"))
+        assert name in store.failure
+
+
 def test_a_row_that_cannot_be_decoded_is_named_to_a_writer(tmp_path: Path) -> None:
     """A write that meets it is refused as damage too."""
     with opened(tmp_path) as store:

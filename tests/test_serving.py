@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import stat
@@ -16,9 +17,10 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from grpc._cython import cygrpc
 from test_metrics import running
 
-from vikingd import descriptors
+from vikingd import descriptors, server
 from vikingd.client import Client, Draft
 from vikingd.private import keep_private
 from vikingd.retrieve import warm
@@ -222,3 +224,15 @@ def test_no_value_makes_a_line_of_the_log_long() -> None:
     assert len(lines) == 3
     assert all("xxx" in line for line in lines)
     assert max(map(len, lines)) < 10_000
+
+
+def test_a_caller_that_is_gone_is_no_fault_of_the_daemon() -> None:
+    """Grpc logs a reply that nobody takes as an error of its own; other errors stay."""
+
+    def record(error: Exception) -> logging.LogRecord:
+        info = (type(error), error, None)
+        return logging.LogRecord("grpc", logging.ERROR, "", 0, "raised", None, info)
+
+    assert not server._is_fault(record(cygrpc.ExecuteBatchError("the peer went away")))
+    assert server._is_fault(record(ValueError("a fault")))
+    assert server._is_fault(logging.LogRecord("grpc", logging.ERROR, "", 0, "said", None, None))

@@ -227,6 +227,12 @@ def _bound(
     return event
 
 
+def _is_fault(record: logging.LogRecord) -> bool:
+    """Tell faults from replies whose caller is gone, which grpc logs as errors of the handler."""
+    error = record.exc_info[1] if record.exc_info else None
+    return type(error).__name__ != "ExecuteBatchError"
+
+
 def _configure_logs(level: str) -> None:
     """One form, key=value lines on stderr, for our logs and those of libraries."""
     shared: list[structlog.typing.Processor] = [
@@ -259,6 +265,7 @@ def _configure_logs(level: str) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_fault)
     logging.getLogger("vikingd").setLevel(level.upper())
 
 

@@ -20,8 +20,9 @@ from vikingd.model import Change, Committed, Once, Prepared
 from vikingd.store import identity
 from vikingd.store.backup import remove_leftovers
 from vikingd.store.check import Check
-from vikingd.store.faults import damaged, failing, told
+from vikingd.store.faults import REMEDY, damaged, failing, told
 from vikingd.store.identity import History, Point
+from vikingd.store.in_place import InPlace
 from vikingd.store.lock import held
 from vikingd.store.reads import Reads
 from vikingd.store.reserve import Reserve
@@ -211,8 +212,12 @@ class Store(Reads):
         commit are done, while the next one may be written already. When it
         raises, the store takes no more writes and `failure` says why.
         """
+        in_place = InPlace(self._database)
 
         def marked(changes: list[Change], revision: int) -> None:
+            if name := in_place.missing():
+                error = f"{name} was deleted or replaced while the daemon had it open: {REMEDY}"
+                raise StoreDamaged(error)
             on_commit(changes, revision)
             if time.monotonic() - self._marked > _BETWEEN_MARKS:
                 self._mark()
