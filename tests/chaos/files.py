@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -103,7 +104,7 @@ def change_and_ask(run: Run, case: Case, dice: random.Random) -> str:
                 if not eventually(lambda: daemon.code is not None, 5):
                     raise Wrong(f"a call was refused with UNAVAILABLE: {error}") from None
                 outcome = "ended with a message"
-                if daemon.code == 0 or not daemon.message().startswith("vikingd:"):
+                if not _told(daemon):
                     raise Wrong(
                         f"it ended with {daemon.code}, saying {daemon.message()!r}"
                     ) from None
@@ -111,8 +112,22 @@ def change_and_ask(run: Run, case: Case, dice: random.Random) -> str:
                 outcome = "call refused"
             else:
                 raise Wrong(f"a call was refused with {error}") from None
-    daemon.kill() if outcome != "ended with a message" else daemon.check(may_refuse=True)
+    if outcome != "ended with a message":
+        daemon.kill()
+    elif daemon.code != -signal.SIGBUS:
+        daemon.check(may_refuse=True)
     return f"{outcome}, {start_again(run, case, probed=outcome == 'right')}"
+
+
+def _told(daemon: Daemon) -> bool:
+    """Whether a daemon that ended said why.
+
+    SQLite maps its -shm file. Where that is truncated, the system ends the process at once, and
+    Python's handler of fatal signals says so.
+    """
+    if daemon.code == -signal.SIGBUS:
+        return "Fatal Python error: Bus error" in daemon.said()
+    return daemon.code != 0 and daemon.message().startswith("vikingd:")
 
 
 def start_again(run: Run, case: Case, *, probed: bool) -> str:
