@@ -1,4 +1,4 @@
-"""Priorities of threads and processes, for machines with less cores than work."""
+"""Priorities of threads and processes, for machines with fewer cores than work."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ class BacklogWorker:
                 self._rest()
 
     def _rest(self) -> None:
-        """Begin to measure progress anew: until now there was nothing to do."""
+        """Start a new measurement of progress, after a time without work."""
         now = time.monotonic()
         self._speed.begin(now)
         self._progress_at, self._processor = now, self._embedder.processor_seconds()
