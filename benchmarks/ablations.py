@@ -19,7 +19,7 @@ from benchmarks.judged import Query, read_queries
 from benchmarks.quality import K, store_name
 from benchmarks.quality_metrics import ndcg, recall
 from benchmarks.recompute import F64, PARTS, Recomputation, Stored, read_store
-from vikingd.embed.e5 import E5
+from vikingd.models.embed.e5 import E5
 
 Figures = tuple[float, float]
 """Mean nDCG@10 and R@10."""
@@ -28,8 +28,9 @@ Figures = tuple[float, float]
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.ablations", description=__doc__)
-    parser.add_argument("--datasets", type=Path, required=True, metavar="DIR",
-                        help="with a directory for each set")  # fmt: skip
+    parser.add_argument(
+        "--datasets", type=Path, required=True, metavar="DIR", help="with a directory for each set"
+    )
     parser.add_argument("--sets", metavar="A,B", help="these only (all)")
     parser.add_argument("--store", type=Path, metavar="DIR", help="of the benchmark of quality")
     arguments = parser.parse_args()

@@ -73,23 +73,37 @@ def running(*arguments: str) -> Iterator[Server]:
 
 @contextmanager
 def serving(
-    store: Path, provider: str = "none", listen: str = "127.0.0.1:0", reader: bool = False,
+    store: Path,
+    provider: str = "none",
+    listen: str = "127.0.0.1:0",
+    reader: bool = False,
     config: Path = Path(os.devnull),
-) -> Iterator[Server]:  # fmt: skip
+) -> Iterator[Server]:
     """A daemon on a store, ready to be asked; with default settings but for those of `config`."""
     started = time.perf_counter()
     with running(
-        "-m", "vikingd.server", "serve", "--listen", listen, "--path", str(store),
-        "--config", str(config), "--log-level", "warning", "--provider", provider,
+        "-m",
+        "vikingd.daemon.server",
+        "serve",
+        "--listen",
+        listen,
+        "--path",
+        str(store),
+        "--config",
+        str(config),
+        "--log-level",
+        "warning",
+        "--provider",
+        provider,
         *(["--reader"] if reader else []),
-    ) as server:  # fmt: skip
+    ) as server:
         _wait_until_serving(server.address)
         yield Server(server.address, server.pid, time.perf_counter() - started)
 
 
 def knows_readers() -> bool:
     """Whether the daemon can be started as a reader of another's store."""
-    command = [sys.executable, "-m", "vikingd.server", "serve", "--help"]
+    command = [sys.executable, "-m", "vikingd.daemon.server", "serve", "--help"]
     return "--reader" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vikingd.model import Draft, Passage
+from vikingd.domain.model import Draft, Passage
 
 TOP = "viking://resources/tree"
 DIMENSION = 384

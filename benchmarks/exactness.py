@@ -17,12 +17,12 @@ from typing import Any
 
 from benchmarks.daemon import say, serving, temporary_store
 from benchmarks.recompute import F64, Comparison, Recomputation, compare, read_store
-from vikingd import uri as uris
 from vikingd.client import Method
 from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
-from vikingd.embed.provider import EmbedSettings, open_provider
+from vikingd.domain import uri as uris
 from vikingd.ingest.jsonl import read_jsonl
+from vikingd.models.embed.provider import EmbedSettings, open_provider
 from vikingd.pb.retrieval_pb2 import FindResponse
 
 LIMIT = 100
@@ -126,12 +126,16 @@ def _compare(
             found[method].append(compare(_ordered(answers[i]), expected, LIMIT))
     return [
         Result(
-            method.name, len(all_), sum(len(_ordered(reply)) for reply in replies[method]),
-            max(c.difference for c in all_), max(c.misplaced for c in all_),
-            sum(c.same_order for c in all_), TOLERANCES[method],
+            method.name,
+            len(all_),
+            sum(len(_ordered(reply)) for reply in replies[method]),
+            max(c.difference for c in all_),
+            max(c.misplaced for c in all_),
+            sum(c.same_order for c in all_),
+            TOLERANCES[method],
         )
         for method, all_ in found.items()
-    ]  # fmt: skip
+    ]
 
 
 def _ordered(reply: FindResponse) -> list[tuple[str, float]]:

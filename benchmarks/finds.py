@@ -16,8 +16,8 @@ from benchmarks.measure import Load, Row, drive, interleaved, latency, percentil
 from benchmarks.writes import load_tree
 from vikingd.client import Draft, Method, find_request
 from vikingd.client.messages import MessageClient
-from vikingd.embed.provider import EmbedSettings, open_provider
-from vikingd.errors import EmbedderFailed
+from vikingd.domain.errors import EmbedderFailed
+from vikingd.models.embed.provider import EmbedSettings, open_provider
 from vikingd.pb.retrieval_pb2 import BatchFindRequest, BatchFindResponse, FindRequest
 
 BATCH_FIND = "/viking.retrieval.v1.Retrieval/BatchFind"
@@ -67,8 +67,7 @@ def _beside_echo(bench: Bench, name: str, questions: Questions, method: Method) 
     own, base = latency(bench.seconds, load, echo_of(bench.nothing, load))
     found = questions.recall(load.replies())
     shown = percentiles(own)
-    return bench.row(name, shown["p50"], "ms", float(np.median(base)) * 1e3, recall=found,
-                     **shown)  # fmt: skip
+    return bench.row(name, shown["p50"], "ms", float(np.median(base)) * 1e3, recall=found, **shown)
 
 
 def _in_flight(
@@ -91,17 +90,24 @@ def batch_find_32(bench: Bench) -> Iterator[Row]:
         single = questions.load(Method.AUTO)
         asked = [FindRequest.FromString(request) for request in single.requests]
         starts = range(0, len(asked) - BATCH + 1, BATCH)
-        batches = Load(server, BATCH_FIND, [
-            BatchFindRequest(requests=asked[i : i + BATCH]).SerializeToString() for i in starts
-        ])  # fmt: skip
+        batches = Load(
+            server,
+            BATCH_FIND,
+            [BatchFindRequest(requests=asked[i : i + BATCH]).SerializeToString() for i in starts],
+        )
         batched, singles = throughput(bench.loader, bench.seconds, (batches, 1), (single, 8))
         answers = [
             answer.SerializeToString()
             for reply in batches.replies()
             for answer in BatchFindResponse.FromString(reply).responses
         ]
-        yield bench.row("batch_find_32", batched.rate * BATCH, "queries/s", singles.rate,
-                        recall=questions.recall(answers))  # fmt: skip
+        yield bench.row(
+            "batch_find_32",
+            batched.rate * BATCH,
+            "queries/s",
+            singles.rate,
+            recall=questions.recall(answers),
+        )
 
 
 def find_text(bench: Bench) -> Iterator[Row]:
@@ -137,9 +143,15 @@ def find_text(bench: Bench) -> Iterator[Row]:
         found = map(uris, Load(server, FIND, asked.requests[:QUERIES]).replies())
         shares = [recall(a, b) for a, b in zip(found, truth, strict=True)]
         overhead = np.median(whole - alone) * 1e3
-        yield bench.row("find_text", float(overhead), "ms",
-                        float(np.median(base)) * 1e3, recall=float(np.mean(shares)),
-                        **percentiles(whole), remark="beyond the embedder")  # fmt: skip
+        yield bench.row(
+            "find_text",
+            float(overhead),
+            "ms",
+            float(np.median(base)) * 1e3,
+            recall=float(np.mean(shares)),
+            **percentiles(whole),
+            remark="beyond the embedder",
+        )
 
 
 def resident_bytes(bench: Bench) -> Iterator[Row]:

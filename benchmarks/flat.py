@@ -64,9 +64,17 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
     quantize_rows(vectors, codes, scale, error)
     tree, numbers, scope = one_directory(np.zeros(len(vectors), np.int32), vectors.shape[1])
     held = Vectors(
-        codes, scale, error, vectors, codes[:0], scale[:0], error[:0], vectors[:0],
-        np.zeros(len(vectors), np.int64), coded,
-    )  # fmt: skip
+        codes,
+        scale,
+        error,
+        vectors,
+        codes[:0],
+        scale[:0],
+        error[:0],
+        vectors[:0],
+        np.zeros(len(vectors), np.int64),
+        coded,
+    )
     no_means = code_means(np.zeros((SCRIPTS, vectors.shape[1]), np.float32), coded.axis)
     no_terms = _Postings(["word"]).terms("")
     scratch = kernel.scratch(1, len(vectors), len(vectors))
@@ -74,9 +82,19 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
     def search(i: int) -> Sequence[int]:
         question = Asked(asked[i % QUERIES], 0, True, False)
         rows, _, _ = weighted_top(
-            tree, held, numbers, no_means, question, scope, no_terms, _ALL, _NONE, (1.0, 0.0),
-            TOP_K, scratch,
-        )  # fmt: skip
+            tree,
+            held,
+            numbers,
+            no_means,
+            question,
+            scope,
+            no_terms,
+            _ALL,
+            _NONE,
+            (1.0, 0.0),
+            TOP_K,
+            scratch,
+        )
         return rows.tolist()
 
     exact = asked.astype(np.float64) @ vectors.astype(np.float64).T
@@ -135,11 +153,18 @@ def _compared(
     fastest = min(times, key=times.__getitem__, default=None)
     baseline = times[fastest] if fastest else None
     yield Row(
-        name, bench.tree.nodes, shown["p50"], "ms", baseline,
-        baseline / shown["p50"] if baseline else None, reached(search), **shown,
-        baseline_recall=reached(others[fastest]) if fastest else None, data=bench.data,
+        name,
+        bench.tree.nodes,
+        shown["p50"],
+        "ms",
+        baseline,
+        baseline / shown["p50"] if baseline else None,
+        reached(search),
+        **shown,
+        baseline_recall=reached(others[fastest]) if fastest else None,
+        data=bench.data,
         remark="beside " + ", ".join(f"{o} {t:.3g} ms" for o, t in times.items()),
-    )  # fmt: skip
+    )
 
 
 def one_directory(length: I32, dimension: int) -> tuple[Tree, Numbers, Scope]:
@@ -148,9 +173,16 @@ def one_directory(length: I32, dimension: int) -> tuple[Tree, Numbers, Scope]:
     rows, zeros, none = np.arange(n, dtype=np.int32), np.zeros(n, np.int32), np.zeros(0, np.int32)
     never, root, nothing = np.full(n, NEVER), np.zeros(1, np.int32), np.full(1, -1, np.int32)
     directories = Directories(
-        nothing, root + 1, np.array([0, n], np.int32), np.array([0, n], np.int32), never[:1], root,
-        nothing, none, np.zeros(1, np.uint64),
-    )  # fmt: skip
+        nothing,
+        root + 1,
+        np.array([0, n], np.int32),
+        np.array([0, n], np.int32),
+        never[:1],
+        root,
+        nothing,
+        none,
+        np.zeros(1, np.uint64),
+    )
     following = np.append(rows[1:], nothing)[:n]
     files = Files(
         zeros, following, rows - 1, never, np.stack([rows, rows + 1], 1), np.full(n, -1, np.int32)
@@ -160,9 +192,16 @@ def one_directory(length: I32, dimension: int) -> tuple[Tree, Numbers, Scope]:
     counts[0, [FILES, DIRECTORIES, TEXTS, TEXT_LENGTH]] = n, 1, n, length.sum()
     means, none_of = np.zeros((0, dimension), np.float32), np.zeros(0, np.float32)
     numbers = Numbers(
-        root, counts, np.full((1, SCRIPTS), -1, np.int32), np.zeros(0, np.int64), means,
-        np.zeros((0, padded(dimension)), np.int8), none_of, none_of, means,
-    )  # fmt: skip
+        root,
+        counts,
+        np.full((1, SCRIPTS), -1, np.int32),
+        np.zeros(0, np.int64),
+        means,
+        np.zeros((0, padded(dimension)), np.int8),
+        none_of,
+        none_of,
+        means,
+    )
     return Tree(directories, files, texts), numbers, Scope(0, 0, 1, 0, n, 0, n, 1, n, n, 1)
 
 
@@ -186,9 +225,16 @@ class _Postings:
         """A query's postings; words that no text has are left out, as the peers leave them."""
         asked = sorted({self._numbers[word] for word in query.split() if word in self._numbers})
         return Terms(
-            np.array(asked, np.uint64), np.ones(len(asked), np.float32), self._keys, self._at,
-            self._text, self._tf, np.zeros(len(asked) + 1, np.int64), self._text[:0], self._tf[:0],
-        )  # fmt: skip
+            np.array(asked, np.uint64),
+            np.ones(len(asked), np.float32),
+            self._keys,
+            self._at,
+            self._text,
+            self._tf,
+            np.zeros(len(asked) + 1, np.int64),
+            self._text[:0],
+            self._tf[:0],
+        )
 
     def scores(self, query: str) -> F32:
         """[texts] BM25 in Lucene's form over the ideal, k1 1.2, b .75, of every text."""

@@ -75,10 +75,13 @@ def _lines(goal: Goal, rows: list[Row]) -> Iterator[tuple[str, ...]]:
         yield goal.name, f"{goal.nodes:,}", aim, "not measured", "", "", "", ""
     for row in found:
         peers = [
-            peer for peer in rows
-            if goal.peer and peer.name.startswith(goal.peer) and peer.baseline is not None
+            peer
+            for peer in rows
+            if goal.peer
+            and peer.name.startswith(goal.peer)
+            and peer.baseline is not None
             and (peer.nodes, peer.data) == (row.nodes, row.data)
-        ]  # fmt: skip
+        ]
         figure: Any = getattr(row, goal.of, None)
         if goal.of == "beyond" and row.baseline is not None:
             figure = row.value - row.baseline
@@ -87,12 +90,16 @@ def _lines(goal: Goal, rows: list[Row]) -> Iterator[tuple[str, ...]]:
         quickest = min(peers, key=lambda peer: peer.baseline or 0.0, default=None)
         yield (
             goal.name if row.data == "synthetic" else f"{goal.name}, {row.data}",
-            f"{row.nodes:,}", aim, f"{_shown(figure, goal.of)}: {number(row.value)} {row.unit}",
+            f"{row.nodes:,}",
+            aim,
+            f"{_shown(figure, goal.of)}: {number(row.value)} {row.unit}",
             f"{number(row.baseline)} {row.unit}" if row.baseline else "",
             f"{quickest.name}: {number(quickest.baseline)} ms, {quickest.baseline_recall:.3f}"
-            if quickest else "",
-            "" if row.recall is None else f"{row.recall:.3f}", "yes" if reached else "**no**",
-        )  # fmt: skip
+            if quickest
+            else "",
+            "" if row.recall is None else f"{row.recall:.3f}",
+            "yes" if reached else "**no**",
+        )
 
 
 def _shown(figure: float, of: str) -> str:

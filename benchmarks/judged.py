@@ -31,12 +31,15 @@ def read_queries(source: Path) -> list[Query]:
             relevant.setdefault(query, set()).add(uri)
     return [
         Query(
-            q["text"], q["scope"], q.get("lang", ""), frozenset(relevant[q["id"]]),
+            q["text"],
+            q["scope"],
+            q.get("lang", ""),
+            frozenset(relevant[q["id"]]),
             frozenset(u for u in relevant[q["id"]] if q.get("lang") and lang[u] == q["lang"]),
         )
         for q in _lines(source / "queries.jsonl")
         if q["id"] in relevant
-    ]  # fmt: skip
+    ]
 
 
 def read_documents(source: Path) -> Iterator[dict[str, Any]]:

@@ -47,10 +47,17 @@ def main() -> None:
     parser.add_argument(
         "--nodes", type=int, nargs="+", default=SIZES, help="sizes of the trees (1k, 10k, 100k)"
     )
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME",
-                        help=f"measure these only: {', '.join(NAMES)}")  # fmt: skip
-    parser.add_argument("--data", type=Path, metavar="DIR",
-                        help="trees of a collection's texts, not synthetic ones")  # fmt: skip
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=NAMES,
+        default=NAMES,
+        metavar="NAME",
+        help=f"measure these only: {', '.join(NAMES)}",
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="trees of a collection's texts, not synthetic ones"
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="for each measurement (2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
     arguments = parser.parse_args()

@@ -35,8 +35,14 @@ def recall(bench: Bench) -> Iterator[Row]:
         echoed = echo_of(bench.nothing, recalls)
         own, other, base = latency(bench.seconds, recalls, retrievals, echoed)
         beyond = float(np.median(own) - np.median(other)) * 1e3
-        yield bench.row("recall", beyond, "ms", float(np.median(base)) * 1e3, **percentiles(own),
-                        remark="beyond a retrieval")  # fmt: skip
+        yield bench.row(
+            "recall",
+            beyond,
+            "ms",
+            float(np.median(base)) * 1e3,
+            **percentiles(own),
+            remark="beyond a retrieval",
+        )
 
 
 def _recall(query: Query) -> bytes:
@@ -74,6 +80,9 @@ def _memories(number: int, texts: Sequence[Draft]) -> Draft:
         vector = next(iter(text.passages or ())).vector
         passages.append(Passage("", start, len(content) - 1, vector))
     return Draft(
-        f"{ROOT}/{number % 100}/m{number}.md", abstract="Some memories.", content=content,
-        passages=passages, vector=passages[0].vector,
-    )  # fmt: skip
+        f"{ROOT}/{number % 100}/m{number}.md",
+        abstract="Some memories.",
+        content=content,
+        passages=passages,
+        vector=passages[0].vector,
+    )

@@ -53,8 +53,13 @@ def _plan(request: Any, queries: Sequence[str]) -> Any:
     ]
     message = {"role": "assistant", "content": json.dumps({"reason": "", "queries": planned})}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
-    return {"id": "1", "object": "chat.completion", "created": 0, "model": "planner",
-            "choices": [choice]}  # fmt: skip
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "planner",
+        "choices": [choice],
+    }
 
 
 def _main() -> None:

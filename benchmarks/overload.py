@@ -172,9 +172,13 @@ def timed(server: Server, call: Call, seconds: float, warm: int = 0) -> Samples:
 
 
 def beside(
-    server: Server, loader: ProcessPoolExecutor, light: Call, name: str, call: Call,
+    server: Server,
+    loader: ProcessPoolExecutor,
+    light: Call,
+    name: str,
+    call: Call,
     arguments: argparse.Namespace,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """The light call beside clients that send the heavy one."""
     clients, seconds = arguments.clients, arguments.seconds
     running = loader.submit(_flood, server.address, call, clients, seconds + _BEFORE)

@@ -261,11 +261,18 @@ class MilvusLite(Peer):
         index.add_index("e", index_type="HNSW", metric_type="COSINE", params=_GRAPH)
         self._client.create_collection("rows", schema=schema, index_params=index)
         for low in range(0, len(rows.vectors), _BATCH):
-            self._client.insert("rows", [
-                {"id": i, "inside": bool(rows.inside[i]), "abstract": rows.abstracts[i],
-                 "e": rows.vectors[i]}
-                for i in range(low, min(low + _BATCH, len(rows.vectors)))
-            ])  # fmt: skip
+            self._client.insert(
+                "rows",
+                [
+                    {
+                        "id": i,
+                        "inside": bool(rows.inside[i]),
+                        "abstract": rows.abstracts[i],
+                        "e": rows.vectors[i],
+                    }
+                    for i in range(low, min(low + _BATCH, len(rows.vectors)))
+                ],
+            )
         self._client.flush("rows")
         self._client.load_collection("rows")
 
@@ -277,9 +284,13 @@ class MilvusLite(Peer):
 
     def _search(self, query: F32, effort: int, condition: str) -> list[int]:
         found = self._client.search(
-            "rows", [query], filter=condition, limit=TOP_K, output_fields=["abstract"],
+            "rows",
+            [query],
+            filter=condition,
+            limit=TOP_K,
+            output_fields=["abstract"],
             search_params={"params": {"ef": effort}},
-        )  # fmt: skip
+        )
         return [match["id"] for match in found[0]]
 
     def close(self) -> None:  # noqa: D102

@@ -36,10 +36,20 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--nodes", type=int, default=100_000, help="of the tree (100,000)")
-    parser.add_argument("--only", nargs="+", choices=PEERS, default=list(PEERS), metavar="NAME",
-                        help=f"these engines only: {', '.join(PEERS)}")  # fmt: skip
-    parser.add_argument("--data", type=Path, metavar="DIR",
-                        help="a tree of a collection's texts, not a synthetic one")  # fmt: skip
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=PEERS,
+        default=list(PEERS),
+        metavar="NAME",
+        help=f"these engines only: {', '.join(PEERS)}",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="a tree of a collection's texts, not a synthetic one",
+    )
     parser.add_argument("--seconds", type=float, default=4.0, help="for each measurement (4)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
     arguments = parser.parse_args()
@@ -74,9 +84,11 @@ class Comparison:
         texts = [tree.text(first + i) for i in range(len(tree.directory))]
         inside = np.array([f"{uri}/".startswith(f"{small}/") for uri in tree.directory_uris])
         self._rows = Rows(
-            np.ascontiguousarray(tree.vectors[first:]), texts,
-            [text[:_ABSTRACT] for text in texts], inside[tree.directory],
-        )  # fmt: skip
+            np.ascontiguousarray(tree.vectors[first:]),
+            texts,
+            [text[:_ABSTRACT] for text in texts],
+            inside[tree.directory],
+        )
         self._queries = {
             task: tree.queries(QUERIES, target or data.TOP)
             for task, target in self._targets.items()
@@ -108,20 +120,30 @@ class Comparison:
         shown = percentiles(own)
         baseline = float(np.median(others)) * 1e3
         return Row(
-            f"{task}_{name}", self._tree.nodes, shown["p50"], "ms", baseline,
-            shown["p50"] / baseline, own_recall, **shown, data=self._data,
-            baseline_recall=peer_recall, remark=peer.how + (f", ef {effort}" if effort else ""),
-        )  # fmt: skip
+            f"{task}_{name}",
+            self._tree.nodes,
+            shown["p50"],
+            "ms",
+            baseline,
+            shown["p50"] / baseline,
+            own_recall,
+            **shown,
+            data=self._data,
+            baseline_recall=peer_recall,
+            remark=peer.how + (f", ef {effort}" if effort else ""),
+        )
 
     def _load(self, task: str, method: Method) -> Load:
         requests = [
             find_request(
                 query.text if task == "keyword" else "",
                 vector=None if task == "keyword" else query.vector,
-                target_uri=self._targets[task], method=method, limit=TOP_K,
+                target_uri=self._targets[task],
+                method=method,
+                limit=TOP_K,
             ).SerializeToString()
             for query in self._queries[task]
-        ]  # fmt: skip
+        ]
         return Load(self._server, FIND, requests)
 
     def _tuned(

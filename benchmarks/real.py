@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.daemon import say
 from benchmarks.data import DIMENSION, Query, Tree, cached, mapped, near
-from vikingd import uri as uris
-from vikingd.embed.provider import EmbedSettings, open_provider
+from vikingd.domain import uri as uris
+from vikingd.models.embed.provider import EmbedSettings, open_provider
 
 _PERTURBED = 0.98
 _EMBEDDED_AT_ONCE = 32
@@ -72,11 +72,13 @@ def _repeat(
     all_parents = np.where(parent < 0, 0, parent + first[:, None]).ravel()
     directories = 1 + len(all_parents)
     files = nodes - directories
-    source = np.concatenate([  # of which text each node is a copy; the top of all has none
-        [-1],
-        np.tile(np.arange(len(parent)), copies),
-        np.tile(np.arange(len(parent), len(texts)), copies)[:files],
-    ])  # fmt: skip
+    source = np.concatenate(
+        [  # of which text each node is a copy; the top of all has none
+            [-1],
+            np.tile(np.arange(len(parent)), copies),
+            np.tile(np.arange(len(parent), len(texts)), copies)[:files],
+        ]
+    )
     np.save(at / "parent.npy", np.concatenate([[-1], all_parents]).astype(np.int32))
     np.save(at / "directory.npy", (directory + first[:, None]).ravel()[:files].astype(np.int32))
     has_text = np.array([bool(text) for text in texts] + [False])[source]

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 from benchmarks.daemon import say, serving, temporary_store, wait_for_vectors
 from benchmarks.judged import Query, read_documents, read_queries
-from vikingd import uri as uris
 from vikingd.client import RecallPath, Rrf, WeightedSum
 from vikingd.client.messages import MessageClient
-from vikingd.embed.e5 import E5
+from vikingd.domain import uri as uris
 from vikingd.memory.accesses import INTERVAL
+from vikingd.models.embed.e5 import E5
 from vikingd.pb.memories_pb2 import RECALL_PATH_HYBRID, Memory, RecallResponse
 
 BUDGET = 1500

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from vikingd.domain.text import NONE, SCRIPTS, script_of, text_to_index
 from vikingd.index.tokens import query_terms, term_hash, terms
-from vikingd.text import NONE, SCRIPTS, script_of, text_to_index
 
 F64 = npt.NDArray[np.float64]
 
@@ -76,11 +76,11 @@ def read_store(path: Path) -> Stored:
     with closing(sqlite3.connect(f"file:{path / 'store.sqlite3'}?mode=ro", uri=True)) as db:
         texts: dict[int, list[StoredText]] = defaultdict(list)
         for context_id, script, stored, title, section, piece, raw in db.execute(
-            'SELECT c.id, t.script, t.text, c.title, t.section, '
-            'CASE t.ordinal WHEN 0 THEN c.abstract '
+            "SELECT c.id, t.script, t.text, c.title, t.section, "
+            "CASE t.ordinal WHEN 0 THEN c.abstract "
             'ELSE substr(c.content, t."start" + 1, t."end" - t."start") END, t.vector '
             "FROM texts t JOIN contexts c ON c.id = t.context_id ORDER BY c.id, t.ordinal"
-        ):  # fmt: skip
+        ):
             text = text_to_index(title, section, piece) if stored is None else stored
             vector = None if raw is None else np.frombuffer(raw, "<f4").astype(np.float64)
             heading = text[: -len(piece)] if piece and text.endswith(piece) else ""
@@ -100,9 +100,17 @@ def read_store(path: Path) -> Stored:
 
 
 PARTS = (
-    "meaning", "words", "centring", "languages", "headings", "lift", "titles", "gate", "parents",
+    "meaning",
+    "words",
+    "centring",
+    "languages",
+    "headings",
+    "lift",
+    "titles",
+    "gate",
+    "parents",
     "neighbours",
-)  # fmt: skip
+)
 """What `Recomputation` can do without: one mean for all languages is without "languages", parents
 and neighbours always in full without the "gate"."""
 

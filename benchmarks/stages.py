@@ -45,19 +45,19 @@ class Site(NamedTuple):
 
 SITES = (
     Site("check and parse", "vikingd.wire.boundary", "parsed"),
-    Site("decode", "vikingd.wire.decode", "find_query"),
-    Site("decode", "vikingd.wire.retrieve", "query_of"),
-    Site("plan", "vikingd.retrieve.find", "Search.__init__"),
-    Site("plan", "vikingd.retrieve.strategies", "Strategy.__init__"),
-    Site("hand over", "vikingd.retrieve.find", "Search._run"),
-    Site("kernel", "vikingd.retrieve.find", "kernel.find"),
-    Site("kernel", "vikingd.retrieve.strategies", "flat.keyword_top"),
-    Site("matches", "vikingd.retrieve.find", "Search.scored_answer"),
-    Site("matches", "vikingd.retrieve.strategies", "Strategy.answer"),
-    Site("encode", "vikingd.wire.retrieval", "Retrieval._reply"),
-    Site("encode", "vikingd.wire.retrieve", "response_of"),
+    Site("decode", "vikingd.wire.messages.decode", "find_query"),
+    Site("decode", "vikingd.wire.messages.retrieve", "query_of"),
+    Site("plan", "vikingd.answer.find", "Search.__init__"),
+    Site("plan", "vikingd.answer.strategies", "Strategy.__init__"),
+    Site("hand over", "vikingd.answer.find", "Search._run"),
+    Site("kernel", "vikingd.answer.find", "kernel.find"),
+    Site("kernel", "vikingd.answer.strategies", "flat.keyword_top"),
+    Site("matches", "vikingd.answer.find", "Search.scored_answer"),
+    Site("matches", "vikingd.answer.strategies", "Strategy.answer"),
+    Site("encode", "vikingd.wire.retrieval_service", "Retrieval._reply"),
+    Site("encode", "vikingd.wire.messages.retrieve", "response_of"),
     Site("count", "vikingd.wire.observer", "Observer.took"),
-    Site("count", "vikingd.metrics", "Metrics.answered"),
+    Site("count", "vikingd.telemetry.metrics", "Metrics.answered"),
 )
 """Of this version and of earlier ones; what a version does not have is left out."""
 
@@ -86,19 +86,19 @@ class Served:
     def __init__(self, nodes: int, store: Path) -> None:
         from benchmarks import data
         from vikingd.config import Settings
-        from vikingd.embed.provider import EmbedSettings
         from vikingd.engine import Engine, EngineSettings
         from vikingd.ingest import prepare
-        from vikingd.intent.planner import Planner
-        from vikingd.intent.settings import PlannerSettings
-        from vikingd.metrics import Metrics
+        from vikingd.models.embed.provider import EmbedSettings
+        from vikingd.models.intent.planner import Planner
+        from vikingd.models.intent.settings import PlannerSettings
+        from vikingd.models.rerank.rerankers import Rerankers
         from vikingd.pb import retrieval_pb2_grpc
-        from vikingd.rerank.rerankers import Rerankers
+        from vikingd.telemetry.metrics import Metrics
         from vikingd.wire.boundary import Boundary
         from vikingd.wire.calls import Threads
+        from vikingd.wire.messages.search import Models
         from vikingd.wire.observer import Observer
-        from vikingd.wire.retrieval import Retrieval
-        from vikingd.wire.search import Models
+        from vikingd.wire.retrieval_service import Retrieval
 
         self.tree = data.tree(nodes)
         metrics = Metrics()
@@ -140,25 +140,32 @@ class Served:
     async def cases(self) -> dict[str, tuple[Call, list[bytes]]]:
         """By name: what answers, and the requests."""
         from vikingd.client import find_request, retrieve_request
-        from vikingd.query import Mode
+        from vikingd.domain.query import Mode
 
         find, retrieve = await self.call(FIND), await self.call(RETRIEVE)
         everywhere = self.tree.queries(QUERIES)
         below = self.tree.directory_with(SHARE)
         inside = self.tree.queries(QUERIES, below)
         return {
-            "find": (find, [
-                find_request(q.text, vector=q.vector).SerializeToString() for q in everywhere
-            ]),
-            "find_1pct": (find, [
-                find_request(q.text, vector=q.vector, target_uri=below).SerializeToString()
-                for q in inside
-            ]),
-            "keyword": (retrieve, [
-                retrieve_request(q.text, mode=Mode(_ONLY_WORDS), top_k=10).SerializeToString()
-                for q in everywhere
-            ]),
-        }  # fmt: skip
+            "find": (
+                find,
+                [find_request(q.text, vector=q.vector).SerializeToString() for q in everywhere],
+            ),
+            "find_1pct": (
+                find,
+                [
+                    find_request(q.text, vector=q.vector, target_uri=below).SerializeToString()
+                    for q in inside
+                ],
+            ),
+            "keyword": (
+                retrieve,
+                [
+                    retrieve_request(q.text, mode=Mode(_ONLY_WORDS), top_k=10).SerializeToString()
+                    for q in everywhere
+                ],
+            ),
+        }
 
     def close(self) -> None:
         """Ends the threads and the engine."""
@@ -283,8 +290,11 @@ class Child:
         environment["PYTHONPATH"] = f"{checkout}{os.pathsep}{checkout / 'kernels'}"
         self._process = subprocess.Popen(
             [sys.executable, "-P", __file__, "--nodes", str(nodes), "--child", str(store)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
         self.cases: list[str] = self._read()
 
     def ask(self, case: str, calls: int) -> Figures:

@@ -13,15 +13,15 @@ from viking_kernels.arrays import I8, SCRIPTS, Asked, Means, Scope, Scratch, Ter
 from viking_kernels.scope import tail_directories
 
 from benchmarks import data
-from vikingd import uri as uris
+from vikingd.domain import uri as uris
+from vikingd.domain.model import Draft, IndexedText, Upsert
+from vikingd.domain.text import LATIN
 from vikingd.index import tokens
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import query_terms
 from vikingd.index.vocabulary import Vocabulary
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft, IndexedText, Upsert
-from vikingd.text import LATIN
 
 BATCH = 5000
 
@@ -42,9 +42,11 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """A compacted index of so many nodes, and a question with text and vector."""
     tree = data.tree(request.param)
     index = Index(
-        tmp_path_factory.mktemp("index"), "none", np.zeros((SCRIPTS, data.DIMENSION), np.float32),
+        tmp_path_factory.mktemp("index"),
+        "none",
+        np.zeros((SCRIPTS, data.DIMENSION), np.float32),
         IndexSettings(minimum=tree.nodes * 2),
-    )  # fmt: skip
+    )
     _fill(index, tree)
     index.compact()
     snapshot = index.snapshot
@@ -90,9 +92,19 @@ def test_find(benchmark: BenchmarkFixture, prepared: Prepared, method: int) -> N
     p = prepared
     plan = find.Plan(method, 0.0, -1.0, 64, 3, False, walk.Limits(10, 8, 3, 512))
     found = benchmark(
-        find.find, p.snapshot.tree, p.snapshot.vectors, p.snapshot.numbers, p.means, p.asked,
-        p.scope, p.terms, np.zeros(0, np.uint8), np.zeros(0, np.int32), plan, p.scratch,
-    )  # fmt: skip
+        find.find,
+        p.snapshot.tree,
+        p.snapshot.vectors,
+        p.snapshot.numbers,
+        p.means,
+        p.asked,
+        p.scope,
+        p.terms,
+        np.zeros(0, np.uint8),
+        np.zeros(0, np.int32),
+        plan,
+        p.scratch,
+    )
     assert len(found.rows) >= 10
 
 

@@ -17,8 +17,11 @@ TOP_K = 10
 
 _rng = np.random.default_rng(1)
 _raw = _rng.standard_normal((ROWS, DIMENSION), np.float32)
-_coded = (np.empty((ROWS, DIMENSION), np.int8), np.empty(ROWS, np.float32),
-          np.empty(ROWS, np.float32))  # fmt: skip
+_coded = (
+    np.empty((ROWS, DIMENSION), np.int8),
+    np.empty(ROWS, np.float32),
+    np.empty(ROWS, np.float32),
+)
 _final = _rng.random(ROWS, np.float32)
 _terms = _rng.zipf(1.3, (ROWS, 60)).clip(1, 1 << 40).astype(np.uint64)
 _lengths = np.full(ROWS, 60)

@@ -65,11 +65,19 @@ def thinking(bench: Bench) -> Iterator[Row]:
         config.unlink()
     all_found = np.concatenate(found)
     yield bench.row(
-        "thinking", float(np.median(all_found)) * 1e3, "ms", float(np.median(plain)) * 1e3,
-        **percentiles(all_found), remark=f"at most {max(calls)} calls of 50 ms",
-    )  # fmt: skip
+        "thinking",
+        float(np.median(all_found)) * 1e3,
+        "ms",
+        float(np.median(plain)) * 1e3,
+        **percentiles(all_found),
+        remark=f"at most {max(calls)} calls of 50 ms",
+    )
     slowest = max(float(np.median(samples)) for samples in found)
     yield bench.row(
-        "search_3", float(np.median(searched)) * 1e3, "ms", slowest * 1e3, **percentiles(searched),
+        "search_3",
+        float(np.median(searched)) * 1e3,
+        "ms",
+        slowest * 1e3,
+        **percentiles(searched),
         remark="beside the slowest of its queries",
-    )  # fmt: skip
+    )

@@ -19,7 +19,7 @@ from benchmarks.data import TOP, Tree
 from benchmarks.measure import Load, Row, Samples, drive, interleaved, percentiles
 from vikingd.client import Method, context_input
 from vikingd.client.messages import MessageClient
-from vikingd.model import Draft
+from vikingd.domain.model import Draft
 from vikingd.pb.contexts_pb2 import ContextInput, PutRequest
 
 PUT = "/viking.retrieval.v1.Contexts/Put"
@@ -118,8 +118,9 @@ def find_during_import_p99(bench: Bench) -> Iterator[Row]:
         base = percentiles(np.concatenate(quiet))["p99"]
         for name, rounds in (("import", importing), ("compaction", compacting)):
             shown = percentiles(np.concatenate(rounds))
-            yield bench.row(f"find_during_{name}_p99", shown["p99"], "ms", base, recall=found,
-                            **shown)  # fmt: skip
+            yield bench.row(
+                f"find_during_{name}_p99", shown["p99"], "ms", base, recall=found, **shown
+            )
         yield bench.row("import_during_find", float(np.median(rates)), "nodes/s")
 
 

@@ -23,11 +23,20 @@ def generate(target: Path) -> None:
     protos = sorted(str(p) for p in (HERE / PACKAGE).glob("*.proto"))
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run(
-            [sys.executable, "-m", "grpc_tools.protoc", f"-I{HERE}", f"--python_out={scratch}",
-             f"--grpc_python_out={scratch}", f"--mypy_out={scratch}", f"--mypy_grpc_out={scratch}",
-             *protos],
-            check=True, capture_output=True,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "grpc_tools.protoc",
+                f"-I{HERE}",
+                f"--python_out={scratch}",
+                f"--grpc_python_out={scratch}",
+                f"--mypy_out={scratch}",
+                f"--mypy_grpc_out={scratch}",
+                *protos,
+            ],
+            check=True,
+            capture_output=True,
+        )
         for source in sorted((Path(scratch) / PACKAGE).iterdir()):
             text = source.read_text()
             # protoc imports by proto path; the stubs live in vikingd.pb instead.

@@ -83,8 +83,12 @@ def printed_by_another(request: pytest.FixtureRequest, tmp_path: Path) -> Callab
     def run(code: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", f"{plain}; {code}"],
-            cwd=Path(__file__).parent, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=Path(__file__).parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

@@ -10,16 +10,20 @@ from typing import Any, TypeVar
 
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd.intent.planner import Planner
-from vikingd.intent.settings import PlannerSettings
-from vikingd.query import QueryPlan, SearchSession, SessionMessage
+from vikingd.domain.query import QueryPlan, SearchSession, SessionMessage
+from vikingd.models.intent.planner import Planner
+from vikingd.models.intent.settings import PlannerSettings
 
 T = TypeVar("T")
 
 SESSION = SearchSession("They write an RFC.", (SessionMessage("user", "It is about caching."),))
 TASK = "Create an RFC document"
-PLANNED = {"query": "Create RFC document", "context_type": "skill", "intent": "to write it",
-           "priority": 1}  # fmt: skip
+PLANNED = {
+    "query": "Create RFC document",
+    "context_type": "skill",
+    "intent": "to write it",
+    "priority": 1,
+}
 
 
 def completion(content: Any, **message: Any) -> dict[str, Any]:

@@ -811,9 +811,13 @@ def ranges_in(
 
 
 def open_directory(
-    directory: Directory, own: Mapping[int, float], weights: tuple[float, float, float],
-    titles: Mapping[int, float], top: Sequence[float], k: int,
-) -> tuple[bool, float, int]:  # fmt: skip
+    directory: Directory,
+    own: Mapping[int, float],
+    weights: tuple[float, float, float],
+    titles: Mapping[int, float],
+    top: Sequence[float],
+    k: int,
+) -> tuple[bool, float, int]:
     """(whether the k best changed, the best own score with its title's, texts) when opened."""
     scored, texts = score_files(directory, own)
     owns = {key: value for key, (value, _) in scored.items()}
@@ -995,10 +999,13 @@ class Found:
 
 
 def parts_of_files(
-    file: File, query: Query, found: Found, lexical: Mapping[int, float],
+    file: File,
+    query: Query,
+    found: Found,
+    lexical: Mapping[int, float],
     weights: tuple[float, float, float],
     top: Directory,
-) -> tuple[float, ...]:  # fmt: skip
+) -> tuple[float, ...]:
     """Dense, lexical, dense weight, own, smoothed, parent, b, title, final of a file."""
     own = found.own[file.id]
     known = {**found.own, -1: -1.0}
@@ -1214,12 +1221,14 @@ def rank(
         if said_at is not None:
             days = max(0, now - said_at) / (24 * 60 * 60 * 1_000_000)
             recency = math.exp(-math.log(2) / half_life * days)
-        parts.append([
-            meaning,
-            math.log(reinforced + 1) / math.log(most_reinforced + 2),
-            recency,
-            math.log(accessed + 1) / math.log(most_accessed + 2),
-        ])  # fmt: skip
+        parts.append(
+            [
+                meaning,
+                math.log(reinforced + 1) / math.log(most_reinforced + 2),
+                recency,
+                math.log(accessed + 1) / math.log(most_accessed + 2),
+            ]
+        )
     scores = [sum(w * p for w, p in zip(of_parts, one, strict=True)) for one in parts]
     return sorted(range(len(scores)), key=lambda i: (-scores[i], i)), parts
 

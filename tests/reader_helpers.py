@@ -37,13 +37,29 @@ class Daemon:
     """A vikingd as a child process, with a client of it alone; `changed` is code it runs first."""
 
     def __init__(self, store: Path, *options: str, changed: str = "", **environment: str) -> None:
-        code = f"{changed}\nfrom vikingd.server import main\nmain()"
+        code = f"{changed}\nfrom vikingd.daemon.server import main\nmain()"
         own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code, "serve", "--path", str(store), "--config",
-             os.devnull, "--provider", "none", "--log-level", "warning", *options],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own | environment,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-c",
+                code,
+                "serve",
+                "--path",
+                str(store),
+                "--config",
+                os.devnull,
+                "--provider",
+                "none",
+                "--log-level",
+                "warning",
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=own | environment,
+        )
         assert self.process.stdout is not None
         words = self.process.stdout.readline().split()
         assert words, self.ended()
@@ -89,9 +105,12 @@ def uris(reply: FindResponse) -> list[str]:
 def answer(client: MessageClient, number: int, revision: int, method: Method) -> bytes:
     """All that is answered to a query but how long it took."""
     reply = client.find(
-        f"harbour word{number}", vector=vector(number), limit=20, min_revision=revision,
+        f"harbour word{number}",
+        vector=vector(number),
+        limit=20,
+        min_revision=revision,
         method=method,
-    )  # fmt: skip
+    )
     assert reply.revision == revision
     reply.ClearField("timings")
     return reply.SerializeToString(deterministic=True)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from vikingd.intent.planner import Planner
-from vikingd.intent.settings import PlannerSettings
-from vikingd.query import PlanSource, SearchSession, SessionMessage
+from vikingd.domain.query import PlanSource, SearchSession, SessionMessage
+from vikingd.models.intent.planner import Planner
+from vikingd.models.intent.settings import PlannerSettings
 
 TASKS = ("Create an RFC document about caching", "提取这个 PDF 的表格", "thanks a lot!")
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vikingd.model import (
+from vikingd.domain.model import (
     AllLinks,
     Change,
     Committed,
@@ -25,9 +25,9 @@ from vikingd.model import (
     Unlinked,
     Upsert,
 )
+from vikingd.domain.text import script_of, text_to_index
+from vikingd.domain.uri import is_within
 from vikingd.store import Store
-from vikingd.text import script_of, text_to_index
-from vikingd.uri import is_within
 
 DOCS = "viking://resources/docs"
 GUIDE = f"{DOCS}/guide.md"

@@ -20,7 +20,7 @@ from store_helpers import DOCS, GUIDE, file, opened, put, scanned
 from vikingd.client import ClientError, Draft, Overloaded
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.backing_up import fetch, remove_older
-from vikingd.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
+from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
 from vikingd.store.backup import CHUNK, checked
 from vikingd.store.restore import restore_into
 from vikingd.store.schema import DATABASE
@@ -97,8 +97,9 @@ def test_a_restored_store_answers_as_the_one_that_was_backed_up(tmp_path: Path) 
         recalled = client.recall("oolong")  # last, for it counts accesses
         recalled.ClearField("timings")
         return [
-            *known, [(m.uri, m.content, m.reinforcement, m.access_count) for m in recalled.results]
-        ]  # fmt: skip
+            *known,
+            [(m.uri, m.content, m.reinforcement, m.access_count) for m in recalled.results],
+        ]
 
     with serving(tmp_path / "store") as daemon:
         daemon.client.put([*[note(n) for n in range(30)], Draft(memory, content="- likes oolong")])
@@ -268,8 +269,11 @@ def test_the_command_makes_checks_and_keeps(ctl: Ctl, tmp_path: Path) -> None:
     assert checked(Path(said["path"])).revision == said["revision"]
     assert said["removed"] == [str(tmp_path / "vikingd-20200101T000000Z.backup")]
     assert {p.name for p in tmp_path.iterdir()} == {
-        *other, "one.backup", "vikingd-20210101T000000Z.backup", Path(said["path"]).name,
-    }  # fmt: skip
+        *other,
+        "one.backup",
+        "vikingd-20210101T000000Z.backup",
+        Path(said["path"]).name,
+    }
     assert remove_older(tmp_path, 5) == []
 
 
@@ -296,11 +300,25 @@ def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> 
         daemon.client.put([note(1)])
         address = daemon.address
         command = subprocess.Popen(
-            [sys.executable, "-m", "vikingd.ctl.main", "--json", "--address", address, "backup",
-             str(to), "--every", "1s", "--keep", "3"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            [
+                sys.executable,
+                "-m",
+                "vikingd.ctl.main",
+                "--json",
+                "--address",
+                address,
+                "backup",
+                str(to),
+                "--every",
+                "1s",
+                "--keep",
+                "3",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )  # fmt: skip
+        )
         # One JSON document a backup, on several lines or one.
         lines(1)
         daemon.kill()
@@ -321,9 +339,20 @@ def test_the_command_of_the_daemon_restores(tmp_path: Path, backup: Path) -> Non
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "vikingd.server", "restore", *arguments, "--config", os.devnull],
-            capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "vikingd.daemon.server",
+                "restore",
+                *arguments,
+                "--config",
+                os.devnull,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
 
     done = run(str(backup), "--path", str(tmp_path / "new"))
     assert (done.returncode, "revision 2" in done.stdout) == (0, True), done.stderr

@@ -13,14 +13,14 @@ import numpy.typing as npt
 import pytest
 from viking_kernels.arrays import NEVER, SCRIPTS
 
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain.errors import Corrupt
+from vikingd.domain.model import Draft, Passage
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import Corrupt
 from vikingd.index import base as bases
 from vikingd.index import bounds, rows
 from vikingd.index.base import Base
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft, Passage
+from vikingd.models.embed.provider import EmbedSettings
 
 DIMENSION = 4
 Array = npt.NDArray[Any]

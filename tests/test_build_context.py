@@ -70,9 +70,10 @@ def test_a_find_becomes_a_text_within_its_budget(filled: MessageClient, tokenize
 def test_a_retrieval_becomes_a_text_with_its_degradation(filled: MessageClient) -> None:
     """The passages that the strategy finds; the errors of its request under its name."""
     reply = filled.build_context(
-        retrieve=retrieve_request("coffee", mode=Mode.HYBRID), max_tokens=200,
+        retrieve=retrieve_request("coffee", mode=Mode.HYBRID),
+        max_tokens=200,
         citation=CitationStyle.URI,
-    )  # fmt: skip
+    )
     assert checked(reply, 200) == ["coffee.md"]
     assert reply.text.startswith(f"[{TOP}/coffee.md]")
     assert "words alone" in reply.degraded[0]
@@ -114,9 +115,11 @@ def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
     reply = filled.build_context(items=items, max_tokens=100)
     assert checked(reply, 100) == ["coffee.md"]
     assert [(d.uri, d.reason) for d in reply.dropped] == [
-        (f"{TOP}/black.md", "gone"), (f"{TOP}/green.md", "gone"),
-        (f"{TOP}/coffee.md", "duplicate"), (f"{TOP}/green.md", "gone"),
-    ]  # fmt: skip
+        (f"{TOP}/black.md", "gone"),
+        (f"{TOP}/green.md", "gone"),
+        (f"{TOP}/coffee.md", "duplicate"),
+        (f"{TOP}/green.md", "gone"),
+    ]
     assert reply.from_items == 1
     gone = filled.build_context(uris=[f"{TOP}/black.md"], max_tokens=100)
     assert (gone.text, gone.used_tokens, gone.dropped[0].reason) == ("", 0, "gone")

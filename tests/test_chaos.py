@@ -14,9 +14,12 @@ def test_a_minute_of_harm_finds_nothing_wrong(tmp_path: Path) -> None:
     """The harness ends well; what it counts shows that all kinds took part."""
     done = subprocess.run(
         [sys.executable, "-m", "chaos", "--minutes", "1", "--seed", str(SEED)],
-        cwd=Path(__file__).parent, env=os.environ | {"TMPDIR": str(tmp_path)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=Path(__file__).parent,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     said = dict(line.split(": ", 1) for line in done.stdout.splitlines())
     assert said.keys() >= {"kills", "power", "damage", "files", "disk", "fuzz"}, done.stdout

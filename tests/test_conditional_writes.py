@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_helpers import WITHOUT_DIGESTS, opened, vector
 
-from vikingd import errors
 from vikingd.client import (
     Client,
     ClientError,
@@ -28,10 +27,11 @@ from vikingd.client import (
     Unsendable,
 )
 from vikingd.client.messages import MessageClient
+from vikingd.domain import errors
+from vikingd.domain.model import Committed, Context, Entry, Once, Passage, PutOutcome
 from vikingd.ingest.masks import FIELDS, Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.ingest.written import as_put
-from vikingd.model import Committed, Context, Entry, Once, Passage, PutOutcome
 from vikingd.pb import contexts_pb2, memories_pb2
 from vikingd.store import Store
 from vikingd.store import requests as kept_requests
@@ -71,10 +71,14 @@ def put(store: Store, *drafts: Draft) -> Committed:
 def told(context: Context) -> dict[str, Any]:
     """What a context says, by the names of a mask; passages by their places."""
     return {
-        "title": context.title, "abstract": context.abstract, "overview": context.overview,
-        "content": context.content, "metadata": context.metadata, "time": context.time,
+        "title": context.title,
+        "abstract": context.abstract,
+        "overview": context.overview,
+        "content": context.content,
+        "metadata": context.metadata,
+        "time": context.time,
         "passages": [(p.section, p.start, p.end) for p in context.passages],
-    }  # fmt: skip
+    }
 
 
 def text_rows(store: Store, uri: str) -> list[tuple[int, str, bytes]]:
@@ -136,9 +140,14 @@ def told_of(draft: Draft) -> dict[str, Any]:
     prepared = prepare(draft)
     passages = [(t.section, t.start, t.end) for t in prepared.texts if t.ordinal]
     return {
-        "title": draft.title, "abstract": prepared.abstract, "overview": draft.overview,
-        "content": draft.content, "metadata": dict(draft.metadata), "time": 0, "passages": passages,
-    }  # fmt: skip
+        "title": draft.title,
+        "abstract": prepared.abstract,
+        "overview": draft.overview,
+        "content": draft.content,
+        "metadata": dict(draft.metadata),
+        "time": 0,
+        "passages": passages,
+    }
 
 
 def test_passages_by_mask_cut_the_content_that_stands(store: Store) -> None:
@@ -249,8 +258,10 @@ def test_a_put_at_another_revision_writes_nothing(store: Store) -> None:
                 Draft(TEA, content="z", expected_revision=expected),
             )
         assert caught.value.metadata == {
-            "uri": TEA, "expected_revision": str(expected), "revision": str(revision),
-        }  # fmt: skip
+            "uri": TEA,
+            "expected_revision": str(expected),
+            "revision": str(revision),
+        }
     with pytest.raises(errors.NotFound):
         store.get(NOTES)
     with pytest.raises(errors.RevisionDiffers):
@@ -308,11 +319,13 @@ def test_eight_threads_that_compare_and_set_count_right(typed: Client) -> None:
                 typed.put(
                     [
                         Draft(
-                            TEA, metadata={"n": now.metadata["n"] + 1}, update_mask=["metadata"],
+                            TEA,
+                            metadata={"n": now.metadata["n"] + 1},
+                            update_mask=["metadata"],
                             expected_revision=now.revision,
                         )
                     ]
-                )  # fmt: skip
+                )
             except RevisionDiffers:
                 continue
             done += 1
@@ -557,5 +570,7 @@ def test_a_client_error_tells_the_revisions(client: MessageClient) -> None:
         client.put([Draft(TEA, content="y", expected_revision=0)])
     assert caught.value.code is grpc.StatusCode.ABORTED
     assert caught.value.metadata == {
-        "uri": TEA, "expected_revision": "0", "revision": str(revision),
-    }  # fmt: skip
+        "uri": TEA,
+        "expected_revision": "0",
+        "revision": str(revision),
+    }

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from vikingd.config import ConfigError, Embedding, Planner, RerankBackend, load
-from vikingd.embed.provider import EmbedSettings
-from vikingd.intent.settings import PlannerSettings
-from vikingd.rerank.settings import FORMS, BackendSettings
+from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.intent.settings import PlannerSettings
+from vikingd.models.rerank.settings import FORMS, BackendSettings
 
 
 @pytest.fixture(autouse=True)
@@ -260,9 +260,10 @@ def test_tokenizers_are_named_with_absolute_paths(
     monkeypatch.setenv("VIKINGD_CONTEXT__TOKENIZERS__THIRD", "hf:/third.json")
     loaded = load(file)
     assert loaded.settings.context.tokenizers == {
-        "mistral": f"hf:{tmp_path}/mistral.json", "other": "tiktoken:p50k_base",
+        "mistral": f"hf:{tmp_path}/mistral.json",
+        "other": "tiktoken:p50k_base",
         "third": "hf:/third.json",
-    }  # fmt: skip
+    }
     printed = tomllib.loads(loaded.toml())
     assert printed["context"]["tokenizers"] == loaded.settings.context.tokenizers
 
@@ -389,7 +390,7 @@ def test_planner_section_is_that_of_the_planner() -> None:
 
 def vikingd(*args: str) -> subprocess.CompletedProcess[str]:
     """The command, run to its end."""
-    code = "from vikingd.server import main; main()"
+    code = "from vikingd.daemon.server import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=60, check=False
     )

@@ -26,7 +26,6 @@ from test_metrics import vector
 from test_search import planned
 from test_thinking import FAULTS, broken, told
 
-from vikingd import uri as uris
 from vikingd.client import (
     ClientError,
     ContextType,
@@ -41,7 +40,8 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
-from vikingd.model import Entry
+from vikingd.domain import uri as uris
+from vikingd.domain.model import Entry
 from vikingd.pb.memories_pb2 import Memory
 from vikingd.pb.retrieval_pb2 import (
     RERANK_STATUS_DONE,
@@ -149,11 +149,14 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     with (
         ScriptedServer(made.answer) as endpoint,
         on_store(
-            tmp_path_factory.mktemp("store"), "--provider", "openai",
+            tmp_path_factory.mktemp("store"),
+            "--provider",
+            "openai",
             VIKINGD_EMBEDDING__OPENAI_BASE_URL=f"{endpoint.url}/v1",
-            VIKINGD_EMBEDDING__OPENAI_MODEL="letters", VIKINGD_EMBEDDING__DIMENSION="3",
+            VIKINGD_EMBEDDING__OPENAI_MODEL="letters",
+            VIKINGD_EMBEDDING__DIMENSION="3",
         ) as daemon,
-    ):  # fmt: skip
+    ):
         made.client = daemon.client
         made.client.put(
             [Draft(f"{TOP}/a.md", abstract="cab", vector=vector(1, 1, 1), metadata={"n": 1})]
@@ -214,8 +217,11 @@ def test_04_the_threshold_is_strict(client: MessageClient) -> None:
     near = vector(1, 1, 0)
     for method in METHODS:
         fields: dict[str, Any] = {
-            "vector": near, "method": method, "levels": Levels.BOTH, "limit": ALL,
-        }  # fmt: skip
+            "vector": near,
+            "method": method,
+            "levels": Levels.BOTH,
+            "limit": ALL,
+        }
         for uri, score in scores(client.find("harbour", **fields)).items():
             out = scores(client.find("harbour", score_threshold=score, **fields))
             kept = scores(
@@ -282,9 +288,14 @@ def test_11_alpha_weighs_the_own_score_against_the_parents(client: MessageClient
 
     def ask(alpha: float) -> tuple[dict[str, float], dict[str, float]]:
         reply = client.find(
-            "harbour", vector=vector(1, 1, 0), target_uri=TOP, alpha=alpha, limit=ALL, trace=True,
+            "harbour",
+            vector=vector(1, 1, 0),
+            target_uri=TOP,
+            alpha=alpha,
+            limit=ALL,
+            trace=True,
             levels=Levels.BOTH,
-        )  # fmt: skip
+        )
         return scores(reply), {one.uri: one.parts.final for one in reply.trace.directories}
 
     def parent(uri: str) -> str:
@@ -309,9 +320,13 @@ def test_12_a_directory_reached_by_two_ways_is_opened_once(client: MessageClient
     """As a start point and below its parent."""
     tree(client)
     reply = client.find(
-        "harbour", vector=vector(1, 1, 0), method=Method.BEST_FIRST, target_uri=TOP, trace=True,
+        "harbour",
+        vector=vector(1, 1, 0),
+        method=Method.BEST_FIRST,
+        target_uri=TOP,
+        trace=True,
         limit=ALL,
-    )  # fmt: skip
+    )
     opened = [directory.uri for directory in reply.trace.directories]
     assert len(opened) == len(set(opened)) == reply.trace.opened
     assert set(opened) == {TOP, *(f"{TOP}/{d}" for d in ("a", "a/b", "a/b/c", "ab", "d", "d/e"))}
@@ -345,8 +360,12 @@ def test_14_leaves_are_never_opened_and_passages_count_for_their_file(
 ) -> None:
     """A file has the score of its best passage, which is no result of its own."""
     content = "# One\n\ntea and coffee\n\n# Two\n\nharbour at night\n"
-    client.put([Draft(f"{TOP}/d/file.md", content=content, abstract="drinks"),
-                Draft(f"{TOP}/d/other.md", abstract="coffee")])  # fmt: skip
+    client.put(
+        [
+            Draft(f"{TOP}/d/file.md", content=content, abstract="drinks"),
+            Draft(f"{TOP}/d/other.md", abstract="coffee"),
+        ]
+    )
     for method in METHODS:
         reply = client.find("harbour", method=method, alpha=1.0, trace=True, levels=Levels.BOTH)
         files = [match for match in matches(reply) if match.is_leaf]
@@ -362,8 +381,12 @@ def test_14_a_file_that_its_directory_alone_brings_has_no_passage_that_matched(
     client: MessageClient,
 ) -> None:
     """Its level says so too."""
-    client.put([Draft(f"{TOP}/d", is_directory=True, abstract="harbour"),
-                Draft(f"{TOP}/d/file.md", content="coffee")])  # fmt: skip
+    client.put(
+        [
+            Draft(f"{TOP}/d", is_directory=True, abstract="harbour"),
+            Draft(f"{TOP}/d/file.md", content="coffee"),
+        ]
+    )
     for method in METHODS:
         (match,) = matches(client.find("harbour", method=method, alpha=0.5))
         assert (match.level, list(match.passages)) == (0, [])
@@ -379,9 +402,14 @@ def test_15_the_level_filter_changes_no_score(client: MessageClient) -> None:
                 "harbour", vector=vector(1, 1, 0), levels=levels, method=method, limit=ALL
             )
             kinds = {match.is_leaf for match in matches(reply)}
-            assert kinds == {
-                Levels.FILES: {True}, Levels.DIRECTORIES: {False}, Levels.BOTH: {True, False},
-            }[levels]  # fmt: skip
+            assert (
+                kinds
+                == {
+                    Levels.FILES: {True},
+                    Levels.DIRECTORIES: {False},
+                    Levels.BOTH: {True, False},
+                }[levels]
+            )
             return scores(reply)
 
         assert ask(Levels.BOTH) == ask(Levels.FILES) | ask(Levels.DIRECTORIES)
@@ -473,8 +501,11 @@ def test_19_all_filters_hold_together(client: MessageClient) -> None:
     for target in ("viking://", f"{TOP}/a"):
         for method in METHODS:
             fields: dict[str, Any] = {
-                "vector": vector(1, 1, 0), "target_uri": target, "limit": ALL, "method": method,
-            }  # fmt: skip
+                "vector": vector(1, 1, 0),
+                "target_uri": target,
+                "limit": ALL,
+                "method": method,
+            }
             everything = scores(client.find("harbour", **fields))
             floor = sorted(everything.values())[len(everything) // 4]
             expected = {
@@ -537,11 +568,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
         ScriptedServer(told({})) as reranker,
         on_store(
             tmp_path_factory.mktemp("store"),
-            VIKINGD_PLANNER__BASE_URL=f"{planner.url}/v1", VIKINGD_PLANNER__MODEL="m",
+            VIKINGD_PLANNER__BASE_URL=f"{planner.url}/v1",
+            VIKINGD_PLANNER__MODEL="m",
             VIKINGD_RERANK__BACKENDS=json.dumps([backend | {"url": reranker.url}]),
         ) as daemon,
         MessageClient(daemon.address) as client,
-    ):  # fmt: skip
+    ):
         tree(client)
         client.put([Draft(f"{TOP}/a/blank.md", vector=vector(1, 0, 0))])
         yield Models(client, planner, reranker)
@@ -633,8 +665,12 @@ def test_24_what_was_deleted_is_never_returned(client: MessageClient) -> None:
     kept = f"{TOP}/keep.md"
     for i in range(5):
         gone = f"{TOP}/d{i}/gone.md"
-        client.put([Draft(gone, content=f"# A\n\nharbour {i}\n\n# B\n\nship {i}\n"),
-                    Draft(kept, content=f"harbour\n\nold{i}\n")])  # fmt: skip
+        client.put(
+            [
+                Draft(gone, content=f"# A\n\nharbour {i}\n\n# B\n\nship {i}\n"),
+                Draft(kept, content=f"harbour\n\nold{i}\n"),
+            ]
+        )
         client.link(gone, kept)
         assert gone in scores(client.find("ship"))
         client.delete(f"{TOP}/d{i}")
@@ -672,9 +708,13 @@ def test_26_a_moved_subtree_keeps_what_is_known_of_it(client: MessageClient) -> 
     old, new = "viking://user/memories/old", "viking://user/memories/new"
     counted = [Entry(reinforcement=3, access_count=5, time=micros(NOW))]
     notes = memories("harbour at night", counted)
-    client.put([Draft(f"{old}/sub/notes.md", content=notes.content, passages=notes.passages),
-                Draft(f"{old}/tea.md", content="tea in the harbour"),
-                Draft(f"{TOP}/ship.md", content="ship")])  # fmt: skip
+    client.put(
+        [
+            Draft(f"{old}/sub/notes.md", content=notes.content, passages=notes.passages),
+            Draft(f"{old}/tea.md", content="tea in the harbour"),
+            Draft(f"{TOP}/ship.md", content="ship"),
+        ]
+    )
     client.link(f"{old}/tea.md", f"{TOP}/ship.md", "out")
     client.link(f"{old}/tea.md", f"{old}/sub/notes.md", "in")
 
@@ -710,9 +750,10 @@ def test_27_another_model_or_dimension_is_refused_at_start(
     def told(model: str, dimension: int) -> str:
         store = tmp_path / str(dimension)
         Store(store, model=model, dimension=dimension).close()
-        with pytest.raises(ClientError) as caught, serving(
-            "--path", str(store), "--provider", "openai", quiet=True
-        ):  # fmt: skip
+        with (
+            pytest.raises(ClientError) as caught,
+            serving("--path", str(store), "--provider", "openai", quiet=True),
+        ):
             pass
         return caught.value.message
 
@@ -727,8 +768,9 @@ def test_27_another_model_or_dimension_is_refused_at_start(
 def test_28_an_exact_identifier_is_found_first(client: MessageClient, query: str) -> None:
     """Whatever the embedder thinks: all vectors speak for others."""
     near, far = vector(1, 0, 0), vector(-1, 0, 0)
-    client.put([Draft(f"{TOP}/{i}.md", abstract=f"tea and errors {i}", vector=near)
-                for i in range(20)])  # fmt: skip
+    client.put(
+        [Draft(f"{TOP}/{i}.md", abstract=f"tea and errors {i}", vector=near) for i in range(20)]
+    )
     wanted = f"{TOP}/wanted.md"
     client.put([Draft(wanted, abstract=f"a long text that says {query} once", vector=far)])
     for method in METHODS:

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from trees import linked_with
 from viking_kernels import find as kernel
 
-from vikingd.embed.provider import EmbedSettings
+from vikingd.answer.find import find
+from vikingd.domain.model import MAX_RELATIONS, Committed, Draft, FindQuery, Passage, Relation
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.compact import compacted
 from vikingd.index.contents import Strings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.prepare import prepare
-from vikingd.model import MAX_RELATIONS, Committed, Draft, FindQuery, Passage, Relation
-from vikingd.retrieve.find import find
+from vikingd.models.embed.provider import EmbedSettings
 
 DOCS = "viking://resources/docs"
 A, B, C = f"{DOCS}/a.md", f"{DOCS}/b.md", f"{DOCS}/c.md"
@@ -117,9 +117,17 @@ def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
     ]
     docs, c = Relation(DOCS, "", ""), Relation(C, "b2", "因为")
     assert [relations(snapshot, A) for snapshot in held] == [
-        (), (Relation(B, "b", "why"),), (Relation(B, "b", "因为"),), (Relation(B, "b2", "因为"),),
-        (c,), (docs, c), (docs,), (docs, Relation(C, "b2", "again")), (docs,), (docs,),
-    ]  # fmt: skip
+        (),
+        (Relation(B, "b", "why"),),
+        (Relation(B, "b", "因为"),),
+        (Relation(B, "b2", "因为"),),
+        (c,),
+        (docs, c),
+        (docs,),
+        (docs, Relation(C, "b2", "again")),
+        (docs,),
+        (docs,),
+    ]
     assert relations(held[2], B) == (Relation(A, "a", "因为"),)
     assert relations(held[4], C) == (Relation(A, "a", "因为"),)
     assert relations(held[9], C) == ()

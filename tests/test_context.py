@@ -16,8 +16,8 @@ from vikingd.context.build import BuiltContext, Dropped, Plan, build
 from vikingd.context.cut import LEFT_OUT, cut
 from vikingd.context.parts import MIN_REPEATED, Piece
 from vikingd.context.tokenizers import open_tokenizer
-from vikingd.errors import InvalidField
-from vikingd.text import approximate_tokens
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.text import approximate_tokens
 
 some = settings(max_examples=60, deadline=None, print_blob=True)
 
@@ -28,10 +28,28 @@ OWL = "Every night the owl watches the mill from the tallest poplar tree."
 IMPORT = "每次导入只会触及内容有变化的那些文件。"
 RUNS = "daemon 停止之前会完成正在进行的请求。"
 
-ATOMS = [FOX, CAT, OWL, IMPORT, RUNS, "Short one.", "🎉👨‍👩‍👧‍👦", "e\u0301\u0302", "ab" * 80,
-         "```python\ndef f(x):\n    return x\n```", "    code = 1\n    more = 2", "中" * 50,
-         "- item one.\n- item two.", "<|endoftext|>", "{[(;)]}", "\u3000", "\t",
-         "한국어 문장입니다.", "[1]", "…"]  # fmt: skip
+ATOMS = [
+    FOX,
+    CAT,
+    OWL,
+    IMPORT,
+    RUNS,
+    "Short one.",
+    "🎉👨‍👩‍👧‍👦",
+    "e\u0301\u0302",
+    "ab" * 80,
+    "```python\ndef f(x):\n    return x\n```",
+    "    code = 1\n    more = 2",
+    "中" * 50,
+    "- item one.\n- item two.",
+    "<|endoftext|>",
+    "{[(;)]}",
+    "\u3000",
+    "\t",
+    "한국어 문장입니다.",
+    "[1]",
+    "…",
+]
 spaces = st.sampled_from([" ", "", "\n", "\n\n"])
 atoms = st.tuples(st.sampled_from(ATOMS) | st.text(max_size=8), spaces).map("".join)
 texts = st.lists(atoms, max_size=12).map("".join)
@@ -168,10 +186,16 @@ def test_a_budget_is_used_up() -> None:
     """But for less than a sentence, and the marker and heading that would come before it."""
     words = random.Random(3)
     pieces = [
-        piece(f"viking://resources/{i}.md", 1 - i / 100, " ".join(
-            f"{' '.join(words.choice(FOX.split()) for _ in range(9))} {i}x{j}." for j in range(20)))
+        piece(
+            f"viking://resources/{i}.md",
+            1 - i / 100,
+            " ".join(
+                f"{' '.join(words.choice(FOX.split()) for _ in range(9))} {i}x{j}."
+                for j in range(20)
+            ),
+        )
         for i in range(60)
-    ]  # fmt: skip
+    ]
     for with_levels in (True, False):
         built = build(pieces, Plan(2000, levels=with_levels))
         assert built.used_tokens > 1960
@@ -184,13 +208,15 @@ def graded(n: int) -> list[Piece]:
     """Sources with all levels, the first the best."""
     return [
         Piece(
-            f"viking://resources/{i:02}.md", 0.99 - i / 100, "",
+            f"viking://resources/{i:02}.md",
+            0.99 - i / 100,
+            "",
             " ".join(f"Passage {i} {j} {FOX[:-1]} {j}." for j in range(12)),
             abstract=f"Abstract {i} of one line, which is short.",
             overview=" ".join(f"Overview {i} {j} {CAT[:-1]} {i}." for j in range(5)),
         )
         for i in range(n)
-    ]  # fmt: skip
+    ]
 
 
 def test_a_small_budget_lists_what_there_is() -> None:

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vikingd.embed.provider import EmbedSettings
+from vikingd.answer.find import find
+from vikingd.domain.errors import NotFound
+from vikingd.domain.model import Draft, FindQuery
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import NotFound
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft, FindQuery
-from vikingd.retrieve.find import find
+from vikingd.models.embed.provider import EmbedSettings
 
 ROUNDS = 50
 WRITERS = 4

@@ -63,8 +63,16 @@ def shown(renderable: RenderableType, width: int) -> list[str]:
 
 def parts(**changed: float) -> dict[str, float]:
     """The parts of a score of .412, in protobuf's JSON form."""
-    return {"dense": 0.38, "lexical": 0.48, "denseWeight": 0.5, "own": 0.43, "smoothed": 0.43,
-            "parent": 0.33, "parentWeight": 0.19, "final": 0.411} | changed  # fmt: skip
+    return {
+        "dense": 0.38,
+        "lexical": 0.48,
+        "denseWeight": 0.5,
+        "own": 0.43,
+        "smoothed": 0.43,
+        "parent": 0.33,
+        "parentWeight": 0.19,
+        "final": 0.411,
+    } | changed
 
 
 @pytest.fixture
@@ -72,31 +80,70 @@ def answer() -> FindResponse:
     """A reply with every bucket and a trace."""
     return ParseDict(
         {
-            "memories": [{"uri": "viking://user/memories/喝茶.md", "contextType": 1, "isLeaf": True,
-                          "abstract": "下午三点以后不喝浓茶。" * 20, "score": 0.411,
-                          "parts": parts()}],
-            "resources": [{"uri": LONG_URI, "contextType": 2, "isLeaf": True, "level": 2,
-                           "score": 0.52, "parts": parts(), "passages": [
-                               {"section": "Response [bold]", "text": "set\n\x1b[31m it"},
-                           ]}],
-            "skills": [{"uri": "viking://agent/skills/x", "contextType": 3, "score": 0.411,
-                        "abstract": "a directory", "parts": parts()}],
+            "memories": [
+                {
+                    "uri": "viking://user/memories/喝茶.md",
+                    "contextType": 1,
+                    "isLeaf": True,
+                    "abstract": "下午三点以后不喝浓茶。" * 20,
+                    "score": 0.411,
+                    "parts": parts(),
+                }
+            ],
+            "resources": [
+                {
+                    "uri": LONG_URI,
+                    "contextType": 2,
+                    "isLeaf": True,
+                    "level": 2,
+                    "score": 0.52,
+                    "parts": parts(),
+                    "passages": [
+                        {"section": "Response [bold]", "text": "set\n\x1b[31m it"},
+                    ],
+                }
+            ],
+            "skills": [
+                {
+                    "uri": "viking://agent/skills/x",
+                    "contextType": 3,
+                    "score": 0.411,
+                    "abstract": "a directory",
+                    "parts": parts(),
+                }
+            ],
             "total": 3,
             "revision": 12,
-            "timings": [{"stage": "embed", "duration": "0.002s"},
-                        {"stage": "score", "duration": "0.0005s"}],
+            "timings": [
+                {"stage": "embed", "duration": "0.002s"},
+                {"stage": "score", "duration": "0.0005s"},
+            ],
             "degraded": ["the embedder is down: no route"],
-            "trace": {"method": 2, "scopeFiles": 1000, "icc": 0.1, "gate": 0.6, "opened": 5,
-                      "rounds": 2, "stopReason": "nothing better is in sight",
-                      "terms": ["status", "code"], "queryScript": "latin",
-                      "means": [{"script": "latin", "vectors": 600, "uri": "viking://"}],
-                      "directories": [
-                          {"uri": "viking://resources/fastapi/en/docs", "parts": parts(),
-                           "round": 1, "startPoint": True, "files": 3},
-                          {"uri": "viking://resources/fastapi", "parts": parts()}]},
+            "trace": {
+                "method": 2,
+                "scopeFiles": 1000,
+                "icc": 0.1,
+                "gate": 0.6,
+                "opened": 5,
+                "rounds": 2,
+                "stopReason": "nothing better is in sight",
+                "terms": ["status", "code"],
+                "queryScript": "latin",
+                "means": [{"script": "latin", "vectors": 600, "uri": "viking://"}],
+                "directories": [
+                    {
+                        "uri": "viking://resources/fastapi/en/docs",
+                        "parts": parts(),
+                        "round": 1,
+                        "startPoint": True,
+                        "files": 3,
+                    },
+                    {"uri": "viking://resources/fastapi", "parts": parts()},
+                ],
+            },
         },
         FindResponse(),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -175,10 +222,19 @@ def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
     """Scope, means, gate, directories by URI, results, stop reason and timings all appear."""
     lines = shown(trace.trace_tree(answer, "viking://resources"), 240)
     text = "\n".join(lines)
-    for said in ("best-first over viking://resources", "1,000 files", "latin; terms: status code",
-                 "600 vectors", "icc 0.100", "gate 0.60", "5 opened in 2 rounds", LONG_URI,
-                 "0.81·smoothed 0.430", "stopped: nothing better is in sight",
-                 "embed 2.00 ms · score 0.50 ms"):  # fmt: skip
+    for said in (
+        "best-first over viking://resources",
+        "1,000 files",
+        "latin; terms: status code",
+        "600 vectors",
+        "icc 0.100",
+        "gate 0.60",
+        "5 opened in 2 rounds",
+        LONG_URI,
+        "0.81·smoothed 0.430",
+        "stopped: nothing better is in sight",
+        "embed 2.00 ms · score 0.50 ms",
+    ):
         assert said in text
     upper = next(line for line in lines if "viking://resources/fastapi  " in line)
     lower = next(line for line in lines if "en/docs  " in line)
@@ -217,8 +273,12 @@ def test_the_reason_says_what_the_parts_say(
 
 def test_a_tree_hangs_each_context_below_its_directory() -> None:
     """Names that sort between a directory and what is in it do not tear it apart."""
-    uris = ["viking://resources", "viking://resources/a", "viking://resources/a b.md",
-            "viking://resources/a/x.md"]  # fmt: skip
+    uris = [
+        "viking://resources",
+        "viking://resources/a",
+        "viking://resources/a b.md",
+        "viking://resources/a/x.md",
+    ]
     contexts = [Context(uri=uri, is_directory=not uri.endswith(".md")) for uri in uris]
     assert shown(render.context_tree("viking://resources", contexts), 60) == [
         "viking://resources/",
@@ -306,8 +366,14 @@ def test_every_reading_command_prints_one_json_object(ctl: Ctl) -> None:
 def test_find_passes_every_option_on(ctl: Ctl) -> None:
     """Target, type, limit, threshold, where, levels, alpha and method all reach the daemon."""
     for name, year in (("a", 2023), ("b", 2024), ("c", 2025)):
-        ctl("put", f"viking://resources/{name}/tea.md", "--content", f"oolong tea {name}",
-            "--metadata", json.dumps({"year": year}))  # fmt: skip
+        ctl(
+            "put",
+            f"viking://resources/{name}/tea.md",
+            "--content",
+            f"oolong tea {name}",
+            "--metadata",
+            json.dumps({"year": year}),
+        )
     ctl("put", "viking://user/memories/tea.md", "--content", "likes oolong tea")
 
     def found(*options: str) -> set[str]:
@@ -481,9 +547,12 @@ def test_rm_asks_before_it_removes_a_full_directory(
     [([], "-r removes it"), (["--yes"], "-r removes it"), (["-r"], "--yes removes it")],
 )
 def test_rm_of_a_directory_is_said_twice_without_a_terminal(
-    ctl: Ctl, client: MessageClient, monkeypatch: pytest.MonkeyPatch, options: list[str],
+    ctl: Ctl,
+    client: MessageClient,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
     remedy: str,
-) -> None:  # fmt: skip
+) -> None:
     """By -r, and by --yes where nobody can be asked; a file needs neither."""
     file, other = "viking://resources/a/b.md", "viking://resources/c.md"
     client.put([Draft(file, content="x"), Draft(other, content="y")])
@@ -509,13 +578,36 @@ def test_put_writes_no_content_that_was_not_given(
     assert client.get(uri).context.content == "kept"
 
 
-HOSTILE = "".join(map(chr, [*range(1, 9), *range(11, 32), *range(127, 160), 0x61C, 0x200E, 0x200F,
-                            *range(0x202A, 0x202F), *range(0x2066, 0x206A)]))  # fmt: skip
-SHOWING = [["find", "hostile", "--trace"], ["get", "{uri}"], ["get", "{uri}", "--content"],
-           ["get", "{uri}", "--overview"], ["ls", "viking://user/memories"], ["tree"],
-           ["retrieve", "hostile"], ["context", "hostile"], ["recall", "hostile", "--global"],
-           ["search", "hostile", "--trace"], ["recall", "hostile", "--global", "--json"],
-           ["get", "{uri}", "--json"], ["export", "viking://user", "--to", "-"]]  # fmt: skip
+HOSTILE = "".join(
+    map(
+        chr,
+        [
+            *range(1, 9),
+            *range(11, 32),
+            *range(127, 160),
+            0x61C,
+            0x200E,
+            0x200F,
+            *range(0x202A, 0x202F),
+            *range(0x2066, 0x206A),
+        ],
+    )
+)
+SHOWING = [
+    ["find", "hostile", "--trace"],
+    ["get", "{uri}"],
+    ["get", "{uri}", "--content"],
+    ["get", "{uri}", "--overview"],
+    ["ls", "viking://user/memories"],
+    ["tree"],
+    ["retrieve", "hostile"],
+    ["context", "hostile"],
+    ["recall", "hostile", "--global"],
+    ["search", "hostile", "--trace"],
+    ["recall", "hostile", "--global", "--json"],
+    ["get", "{uri}", "--json"],
+    ["export", "viking://user", "--to", "-"],
+]
 
 
 @pytest.mark.parametrize("command", SHOWING, ids=" ".join)
@@ -526,9 +618,13 @@ def test_no_command_prints_what_acts_on_a_terminal(
     uri = "viking://user/memories/n\u202eote.md"
     text = f"hostile {HOSTILE} text"
     draft = Draft(
-        uri, content=f"- {text}\n- hostile 2\r\n", abstract=text, overview=text, title=text,
+        uri,
+        content=f"- {text}\n- hostile 2\r\n",
+        abstract=text,
+        overview=text,
+        title=text,
         metadata={text: text},
-    )  # fmt: skip
+    )
     client.put([draft])
     client.link(uri, "viking://user", text)
     arguments = [argument.replace("{uri}", uri) for argument in command]
@@ -536,9 +632,11 @@ def test_no_command_prints_what_acts_on_a_terminal(
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 4000, 0, 0))
     run = subprocess.Popen(
         [sys.executable, "-m", "vikingd.ctl.main", "--address", daemon, *arguments],
-        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
         env={**os.environ, "TERM": "dumb", "NO_COLOR": "1"},
-    )  # fmt: skip
+    )
     os.close(theirs)
     printed = b""
     with suppress(OSError):  # the end of a terminal

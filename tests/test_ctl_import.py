@@ -119,8 +119,12 @@ def test_delete_removes_what_is_gone_and_keeps_what_could_not_be_read(
     """Only with --delete; the unreadable, the top and what lies beside it stay."""
     top = "viking://resources/docs"
     _import(ctl, str(docs), top)
-    client.put([Draft("viking://resources/docs2/x.md", content="beside"),
-                Draft(f"{top}/picture.png", content="an older version")])  # fmt: skip
+    client.put(
+        [
+            Draft("viking://resources/docs2/x.md", content="beside"),
+            Draft(f"{top}/picture.png", content="an older version"),
+        ]
+    )
     (docs / "guide" / "one.md").unlink()
     (docs / "guide" / "two.md").unlink()
     (docs / "guide").rmdir()
@@ -130,9 +134,13 @@ def test_delete_removes_what_is_gone_and_keeps_what_could_not_be_read(
     assert client.get(f"{top}/guide/one.md")
     assert _import(ctl, str(docs), top, "--delete")["deleted"] == 3
     assert [context.uri for context in client.tree("viking://resources")] == [
-        "viking://resources", top, f"{top}/README.md", f"{top}/picture.png",
-        "viking://resources/docs2", "viking://resources/docs2/x.md",
-    ]  # fmt: skip
+        "viking://resources",
+        top,
+        f"{top}/README.md",
+        f"{top}/picture.png",
+        "viking://resources/docs2",
+        "viking://resources/docs2/x.md",
+    ]
 
 
 def test_a_dry_run_lists_the_changes_and_makes_none(
@@ -158,8 +166,10 @@ def test_a_file_becomes_a_directory_with_delete_only(
     summary = json.loads(out)
     assert code == 1
     assert {fault["uri"] for fault in summary["failed"]} == {
-        f"{top}/guide", f"{top}/guide/one.md", f"{top}/guide/two.md"
-    }  # fmt: skip
+        f"{top}/guide",
+        f"{top}/guide/one.md",
+        f"{top}/guide/two.md",
+    }
     assert client.get(f"{top}/README.md")
     _import(ctl, str(docs), top, "--delete")
     assert client.get(f"{top}/guide/one.md")
@@ -244,8 +254,13 @@ def test_an_embedder_that_fails_ends_the_waiting(
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
-        for name, value in {"PROVIDER": "openai", "OPENAI_MODEL": "m", "OPENAI_BASE_URL": url,
-                            "DIMENSION": "8", "RETRIES": "0"}.items():  # fmt: skip
+        for name, value in {
+            "PROVIDER": "openai",
+            "OPENAI_MODEL": "m",
+            "OPENAI_BASE_URL": url,
+            "DIMENSION": "8",
+            "RETRIES": "0",
+        }.items():
             monkeypatch.setenv(f"VIKINGD_EMBEDDING__{name}", value)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
         with serving(quiet=True) as where:

@@ -50,8 +50,15 @@ def test_a_trace_is_one_tree(ctl: Ctl, session: str) -> None:
     """Plan, each walk, rerank and merge; without it the plan alone."""
     code, out, _ = ctl("search", "please brew my green tea", "--session", session, "--trace")
     assert code == 0
-    for part in ("plan: rules", "skill: brew my green tea", "icc", "rerank: off",
-                 "found: 1", "merge: 3 of", "intent"):  # fmt: skip
+    for part in (
+        "plan: rules",
+        "skill: brew my green tea",
+        "icc",
+        "rerank: off",
+        "found: 1",
+        "merge: 3 of",
+        "intent",
+    ):
         assert part in out
     _, out, _ = ctl("search", "please brew my green tea", "--session", session)
     assert "plan: rules" in out

@@ -21,14 +21,14 @@ from reader_helpers import note, serving
 from store_helpers import DOCS, GUIDE, ONE, directory, file, opened, put
 
 from vikingd import client as clients
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain.errors import StoreDamaged, VikingError
+from vikingd.domain.model import Draft
+from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import StoreDamaged, VikingError
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft
+from vikingd.models.embed.provider import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.schema import DATABASE
-from vikingd.uri import ROOT
 
 PAGE = 4096
 
@@ -52,14 +52,13 @@ def until(condition: Callable[[], object]) -> None:
 BAD_ROWS = {
     "metadata that is no JSON": "UPDATE contexts SET metadata = '{\"a' WHERE uri LIKE '%guide.md'",
     "metadata that is no object": "UPDATE contexts SET metadata = '[1]' WHERE uri LIKE '%guide.md'",
-    "a title that is not UTF-8":
-        "UPDATE contexts SET title = CAST(x'ff41' AS TEXT) WHERE uri LIKE '%guide.md'",
+    "a title that is not UTF-8": "UPDATE contexts SET title = CAST(x'ff41' AS TEXT) "
+    "WHERE uri LIKE '%guide.md'",
     "an abstract that is bytes": "UPDATE contexts SET abstract = x'33' WHERE uri LIKE '%guide.md'",
     "a content that is bytes": "UPDATE contexts SET content = x'00' WHERE uri LIKE '%guide.md'",
     "a vector of another size": "UPDATE texts SET vector = x'00' WHERE ordinal = 1",
-    "a section that is not UTF-8":
-        "UPDATE texts SET section = CAST(x'ff' AS TEXT) WHERE ordinal=2",
-}  # fmt: skip
+    "a section that is not UTF-8": "UPDATE texts SET section = CAST(x'ff' AS TEXT) WHERE ordinal=2",
+}
 
 
 @pytest.mark.parametrize("sql", BAD_ROWS.values(), ids=list(BAD_ROWS))
@@ -108,10 +107,14 @@ def test_a_row_that_cannot_be_decoded_is_named_to_a_writer(tmp_path: Path) -> No
 
 
 CHANGED = {
-    "content": "replace(content, 'one', 'onf')", "overview": "'All  of it'", "title": "'Guidf'",
-    "abstract": "'Abstrbct'", "metadata": "'{\"a\":3}'", "time": "time + 1024",
+    "content": "replace(content, 'one', 'onf')",
+    "overview": "'All  of it'",
+    "title": "'Guidf'",
+    "abstract": "'Abstrbct'",
+    "metadata": "'{\"a\":3}'",
+    "time": "time + 1024",
     "content_hash": "zeroblob(32)",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("column", CHANGED)
@@ -119,8 +122,15 @@ def test_a_value_that_is_another_one_is_refused_and_can_be_written_anew(
     tmp_path: Path, column: str
 ) -> None:
     """SQLite does not notice it, the checksum of its context does; all others go on."""
-    draft = Draft(GUIDE, content="one\ntwo\n", overview="All of it", title="Guide",
-                  abstract="Abstract", metadata={"a": 1}, time=7_000_000)  # fmt: skip
+    draft = Draft(
+        GUIDE,
+        content="one\ntwo\n",
+        overview="All of it",
+        title="Guide",
+        abstract="Abstract",
+        metadata={"a": 1},
+        time=7_000_000,
+    )
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
         engine.put([prepare(draft), prepare(Draft(f"{DOCS}/other.md", content="sound"))]).result()
         assert engine.verify().ok
@@ -202,10 +212,25 @@ def test_damage_that_no_read_meets_is_found_after_a_kill(tmp_path: Path) -> None
 def ended(path: Path) -> tuple[int, list[str]]:
     """Exit code and stderr of a daemon that can't start."""
     done = subprocess.run(
-        [sys.executable, "-m", "vikingd.server", "serve", "--provider", "none", "--config",
-         os.devnull, "--listen", "127.0.0.1:0", "--path", str(path)],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "vikingd.daemon.server",
+            "serve",
+            "--provider",
+            "none",
+            "--config",
+            os.devnull,
+            "--listen",
+            "127.0.0.1:0",
+            "--path",
+            str(path),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     return done.returncode, done.stderr.splitlines()
 
 

@@ -16,7 +16,7 @@ from viking_kernels import dense, simd, texts
 from viking_kernels.arrays import Asked, Vectors
 from viking_kernels.quantize import int4_room, quantize_rows
 
-from vikingd.model import Remove
+from vikingd.domain.model import Remove
 
 NO_AXIS = np.zeros(128, np.float32)  # nothing is coded in int4
 some = settings(max_examples=50, deadline=None, print_blob=True)
@@ -112,9 +112,12 @@ def test_a_directory_that_lost_its_vectors_is_near_nothing():
     world = World(2)
     vector = world.vector(1)
     world.commit(
-        [world.put("viking://a", True, []), world.put("viking://a/x", False, [(1, "of", vector)]),
-         world.put("viking://y", False, [(1, "of", world.vector(1))])]
-    )  # fmt: skip
+        [
+            world.put("viking://a", True, []),
+            world.put("viking://a/x", False, [(1, "of", vector)]),
+            world.put("viking://y", False, [(1, "of", world.vector(1))]),
+        ]
+    )
     world.commit([Remove("viking://a/x")])
     snapshot, _, means = world.scope_of(world.root)
     slot = int(snapshot.numbers.slot[snapshot.find("viking://a")])
@@ -148,9 +151,12 @@ def test_a_directory_from_the_code_of_its_mean(shape):
             row, dimension = rows[only], numbers.base_mean.shape[1]
             told = naive.directory_coded(
                 numbers.base_mean_codes[row, :dimension].tolist(),
-                float(numbers.base_mean_scale[row]), float(numbers.base_mean_square[row]), query,
-                plain, only,
-            )  # fmt: skip
+                float(numbers.base_mean_scale[row]),
+                float(numbers.base_mean_square[row]),
+                query,
+                plain,
+                only,
+            )
             assert got == pytest.approx(told, abs=1e-3)
             exact = dense.directory_dense(slot, prepared, numbers)
             assert abs(got - exact) <= off + 1e-6
@@ -248,9 +254,14 @@ def test_means_are_coded_as_finely_as_fits(seed, dimension):
 
 @pytest.mark.parametrize(
     "vector",
-    [np.zeros(0, np.float32), np.zeros(16, np.float32), np.full(16, np.nan, np.float32),
-     np.full(16, np.inf, np.float32), np.ones(8, np.float32)],
-)  # fmt: skip
+    [
+        np.zeros(0, np.float32),
+        np.zeros(16, np.float32),
+        np.full(16, np.nan, np.float32),
+        np.full(16, np.inf, np.float32),
+        np.ones(8, np.float32),
+    ],
+)
 def test_a_query_without_direction(vector):
     """No vector, one of another length, no length or no number: dense is 0, never NaN."""
     mean = np.zeros((8, 16), np.float32)

@@ -14,10 +14,10 @@ import typer
 from scripted import Reply, Request, ScriptedServer
 
 import vikingd
-from vikingd import server
 from vikingd.client.messages import MessageClient
 from vikingd.config import load
 from vikingd.ctl import main
+from vikingd.daemon import server
 
 ROOT = Path(vikingd.__file__).parents[1]
 DOCUMENTS = sorted(

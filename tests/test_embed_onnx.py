@@ -16,15 +16,15 @@ import pytest
 from onnx import TensorProto
 from onnx_helpers import NUMBERS, directory, model, tokenizer, tokens, twin
 
-from vikingd import onnx_directory
 from vikingd.client import Client, ClientError, Draft
 from vikingd.config import ConfigError, load
 from vikingd.ctl.demo import serving
-from vikingd.embed import onnx as embed_onnx
-from vikingd.embed import weights
-from vikingd.embed.onnx import OnnxModel
-from vikingd.embed.provider import EmbedSettings, open_provider
-from vikingd.errors import EmbedderFailed
+from vikingd.domain.errors import EmbedderFailed
+from vikingd.models import onnx_directory
+from vikingd.models.embed import onnx as embed_onnx
+from vikingd.models.embed import weights
+from vikingd.models.embed.onnx import OnnxModel
+from vikingd.models.embed.provider import EmbedSettings, open_provider
 
 CLS = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
 MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
@@ -301,9 +301,12 @@ def test_weights_in_a_file_of_their_own_count(tmp_path: Path) -> None:
         directory(path)
         (path / "model.onnx_data").unlink(missing_ok=True)
         onnx.save(
-            model(seed), path / "model.onnx", save_as_external_data=True,
-            location="model.onnx_data", size_threshold=64,
-        )  # fmt: skip
+            model(seed),
+            path / "model.onnx",
+            save_as_external_data=True,
+            location="model.onnx_data",
+            size_threshold=64,
+        )
         made = opened(path, pooling="cls")
         assert_same(made.embed_query("tea"), twin(tokens("tea"), "cls", seed=seed))
         return made.model

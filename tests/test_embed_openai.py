@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from embed_helpers import DIMENSION, POISON, Endpoint, until
 
-from vikingd.embed.provider import (
+from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
+from vikingd.models.embed.provider import (
     PROBE,
     EmbedderBroke,
     EmbedderDenied,
@@ -22,8 +23,7 @@ from vikingd.embed.provider import (
     EmbedSettings,
     open_provider,
 )
-from vikingd.embed.query import QueryEmbedder
-from vikingd.errors import EmbedderFailed, EmbedderRefused
+from vikingd.models.embed.query import QueryEmbedder
 
 # The openai provider
 

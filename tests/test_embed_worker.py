@@ -19,21 +19,21 @@ import numpy as np
 import pytest
 from embed_helpers import DIMENSION, POISON, Endpoint, until
 
-from vikingd.embed import worker
-from vikingd.embed.child import DocumentEmbedder
-from vikingd.embed.provider import (
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Draft, Waiting
+from vikingd.domain.uri import ROOT
+from vikingd.engine import Engine, EngineSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.models.embed import worker
+from vikingd.models.embed.child import DocumentEmbedder
+from vikingd.models.embed.provider import (
     PROBE,
     EmbedderBroke,
     EmbedderUnreachable,
     EmbedSettings,
     open_provider,
 )
-from vikingd.embed.worker import BacklogWorker
-from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import InvalidField
-from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft, Waiting
-from vikingd.uri import ROOT
+from vikingd.models.embed.worker import BacklogWorker
 
 
 class Backlog:
@@ -475,8 +475,8 @@ def test_a_worker_without_texts_starts_no_child() -> None:
 
 PARENT = """
 import time
-from vikingd.embed.provider import EmbedSettings
-from vikingd.embed.child import DocumentEmbedder
+from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.child import DocumentEmbedder
 if __name__ == "__main__":
     embedder = DocumentEmbedder(EmbedSettings())
     embedder.embed(["x"])

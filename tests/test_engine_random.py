@@ -14,15 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from trees import linked_with
 
 from benchmarks.recompute import Recomputation, compare, read_store
-from vikingd import uri as uris
-from vikingd.embed.provider import EmbedSettings
-from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import AlreadyExists, InvalidField, NotFound
-from vikingd.index.index import IndexSettings
-from vikingd.index.snapshot import Snapshot
-from vikingd.ingest.masks import Masked
-from vikingd.ingest.prepare import prepare
-from vikingd.model import (
+from vikingd.answer.find import find
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound
+from vikingd.domain.model import (
     MAX_RELATIONS,
     Draft,
     FindQuery,
@@ -33,7 +28,12 @@ from vikingd.model import (
     Prepared,
     Relation,
 )
-from vikingd.retrieve.find import find
+from vikingd.engine import Engine, EngineSettings
+from vikingd.index.index import IndexSettings
+from vikingd.index.snapshot import Snapshot
+from vikingd.ingest.masks import Masked
+from vikingd.ingest.prepare import prepare
+from vikingd.models.embed.provider import EmbedSettings
 
 ROOT = "viking://resources"
 DIMENSION = 16
@@ -101,10 +101,12 @@ class EngineMachine(RuleBasedStateMachine):
         """The engine with a tail so short that it compacts by itself now and then."""
         return Engine(
             EngineSettings(
-                self.path, EmbedSettings(provider="none"), IndexSettings(minimum=24, ratio=0.5),
+                self.path,
+                EmbedSettings(provider="none"),
+                IndexSettings(minimum=24, ratio=0.5),
                 reader=reader,
             )
-        )  # fmt: skip
+        )
 
     def teardown(self) -> None:
         """Nothing is left behind."""
@@ -159,9 +161,14 @@ class EngineMachine(RuleBasedStateMachine):
         half = len(content) // 2
         passages = [Passage("一", 0, half), Passage("two", half, len(content))] if half else []
         draft = Draft(
-            uri, content=content, title=title, vector=vector(seed), metadata={"n": len(content)},
-            abstract=content[half:] if cut else "", passages=passages if cut else None,
-        )  # fmt: skip
+            uri,
+            content=content,
+            title=title,
+            vector=vector(seed),
+            metadata={"n": len(content)},
+            abstract=content[half:] if cut else "",
+            passages=passages if cut else None,
+        )
         future = self.engine.put([prepare(draft)])
         if clash:
             assert isinstance(future.exception(), InvalidField)
@@ -277,8 +284,10 @@ class EngineMachine(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """The same questions get the same answers after a restart."""
-        queries = [FindQuery("harbour API_KEY 冬天", levels=Levels.BOTH, limit=ALL, method=method)
-                   for method in (Method.EXHAUSTIVE, Method.EXACT)]  # fmt: skip
+        queries = [
+            FindQuery("harbour API_KEY 冬天", levels=Levels.BOTH, limit=ALL, method=method)
+            for method in (Method.EXHAUSTIVE, Method.EXACT)
+        ]
         asked = np.frombuffer(vector(3), "<f4")
         generation = self.engine.snapshot.generation
         before = [shown(find(self.engine, query, asked)) for query in queries]

@@ -9,25 +9,85 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vikingd.errors import InvalidField
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Passage
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, split
 from vikingd.memory import entries as memories
 from vikingd.memory.entries import check_section, check_text, clean, is_bare, shown
-from vikingd.model import Passage
 
-ODD = ["# x", "- y", "1. z", "> q", "```", "```py", "~~~", "---", "***", "- - -", "* * *", "===",
-       "    code", "\tcode", "<!--", "-->", "<div>", "<script>", "|a|b|", "|-|-|", "back\\", "",
-       "", "  two", "中文。", "👍", "a\u2028b", "\u3000x", "[a]: http://b", "-", "1.", "+", "x  ",
-       "[ ] task", "\ufeff", "&amp;", "word", "## Food", "\x0b", "a\tb"]  # fmt: skip
-BLOCKS = ["# Title", "## Food", "## 工作", "### Food", "Food\n----", "Title\n===", "  ## Indented",
-          "A paragraph\nof two lines.", "- hand one\n- hand two", "* star\n\n* loose\n\n  two",
-          "9. nine\n10. ten", "1) one", "-   wide\n    more", "  - indented", "- [ ] task",
-          "+\n  low", "- # h\nfollows", "- outer\n  - inner", "-",
-          "```\n- code\n# code\n```", "    - code",
-          "<!-- hidden -->", "<div>\n- no\n</div>", "> - quoted", "|a|\n|-|", "-\ttab\n\tmore",
-          "***"]  # fmt: skip
+ODD = [
+    "# x",
+    "- y",
+    "1. z",
+    "> q",
+    "```",
+    "```py",
+    "~~~",
+    "---",
+    "***",
+    "- - -",
+    "* * *",
+    "===",
+    "    code",
+    "\tcode",
+    "<!--",
+    "-->",
+    "<div>",
+    "<script>",
+    "|a|b|",
+    "|-|-|",
+    "back\\",
+    "",
+    "",
+    "  two",
+    "中文。",
+    "👍",
+    "a\u2028b",
+    "\u3000x",
+    "[a]: http://b",
+    "-",
+    "1.",
+    "+",
+    "x  ",
+    "[ ] task",
+    "\ufeff",
+    "&amp;",
+    "word",
+    "## Food",
+    "\x0b",
+    "a\tb",
+]
+BLOCKS = [
+    "# Title",
+    "## Food",
+    "## 工作",
+    "### Food",
+    "Food\n----",
+    "Title\n===",
+    "  ## Indented",
+    "A paragraph\nof two lines.",
+    "- hand one\n- hand two",
+    "* star\n\n* loose\n\n  two",
+    "9. nine\n10. ten",
+    "1) one",
+    "-   wide\n    more",
+    "  - indented",
+    "- [ ] task",
+    "+\n  low",
+    "- # h\nfollows",
+    "- outer\n  - inner",
+    "-",
+    "```\n- code\n# code\n```",
+    "    - code",
+    "<!-- hidden -->",
+    "<div>\n- no\n</div>",
+    "> - quoted",
+    "|a|\n|-|",
+    "-\ttab\n\tmore",
+    "***",
+]
 TITLE = "About me"
 SECTIONS = ["", "Food", "工作", "Work & play"]
 
@@ -223,10 +283,26 @@ def test_what_is_much_too_long_is_refused_unread() -> None:
 
 @pytest.mark.parametrize(
     "section",
-    [" a", "a\nb", "#", "a #", "*a*", "a `b`", "A > B", "x" * 121, "a  b", "a {#b}", "\u2028", "\0",
-     "<b>", "&amp;", "a\\#", "\t"],
+    [
+        " a",
+        "a\nb",
+        "#",
+        "a #",
+        "*a*",
+        "a `b`",
+        "A > B",
+        "x" * 121,
+        "a  b",
+        "a {#b}",
+        "\u2028",
+        "\0",
+        "<b>",
+        "&amp;",
+        "a\\#",
+        "\t",
+    ],
     ids=range(16),
-)  # fmt: skip
+)
 def test_a_section_must_read_as_it_is_written(section: str) -> None:
     """A name that Markdown reads otherwise, or that is a path of headings, is refused."""
     with pytest.raises(InvalidField, match=r"^section: "):

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from store_helpers import file
 
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain.errors import NotFound
+from vikingd.domain.model import MAX_COUNTER, Committed, Entry, PutOutcome
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import NotFound
 from vikingd.memory.accesses import Accesses
-from vikingd.model import MAX_COUNTER, Committed, Entry, PutOutcome
+from vikingd.models.embed.provider import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.schema import MIGRATIONS, connect
 
@@ -68,8 +68,10 @@ def test_an_edit_keeps_what_is_known_of_unchanged_texts(store: Store) -> None:
     put(store, "new\nc\na\nb\n", time=9)
     after = known(store)
     assert {text: after[text] for text in "abc"} == {
-        "a": before["a"], "b": b, "c": Entry(before["c"].id, 0, 1, 5, before["c"].created_at),
-    }  # fmt: skip
+        "a": before["a"],
+        "b": b,
+        "c": Entry(before["c"].id, 0, 1, 5, before["c"].created_at),
+    }
     assert (after["new"].reinforcement, after["new"].access_count, after["new"].time) == (0, 0, 9)
     assert after["new"].id not in {entry.id for entry in before.values()}
     context = store.get(NOTES)

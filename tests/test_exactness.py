@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from benchmarks.recompute import Recomputation, compare, read_store
-from vikingd import uri as uris
-from vikingd.embed.provider import EmbedSettings
+from vikingd.answer.find import find
+from vikingd.domain import uri as uris
+from vikingd.domain.model import Draft, FindQuery, Levels, Method, Passage, Prepared
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.prepare import check, prepare
-from vikingd.model import Draft, FindQuery, Levels, Method, Passage, Prepared
-from vikingd.retrieve.find import find
+from vikingd.models.embed.provider import EmbedSettings
 
 DIMENSION = 384
 LIMIT = 1000
@@ -90,9 +90,13 @@ def assert_equal(engine: Engine, *, vectors: bool) -> None:
             possible = {u: s for u, s in possible.items() if uris.context_type(u)}
             for method, tolerance in TOLERANCES.items():
                 query = FindQuery(
-                    text, target_uri=scope, levels=Levels.BOTH, limit=LIMIT, alpha=alpha,
+                    text,
+                    target_uri=scope,
+                    levels=Levels.BOTH,
+                    limit=LIMIT,
+                    alpha=alpha,
                     method=method,
-                )  # fmt: skip
+                )
                 matches = find(engine, query, vector).matches
                 compared = compare([(m.uri, m.score) for m in matches], possible, LIMIT)
                 worst = max(compared.difference, compared.misplaced)

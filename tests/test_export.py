@@ -20,17 +20,17 @@ from google.protobuf.json_format import MessageToDict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vikingd import uri as uris
 from vikingd.client import ClientError, Draft, Passage
 from vikingd.client.importing import Importer, ImportSummary
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.exporting import Exporter
+from vikingd.domain import uri as uris
+from vikingd.domain.model import ContextType, Entry
 from vikingd.ingest.abstracts import derive_abstract
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.jsonl import read_jsonl
 from vikingd.ingest.passages import split
 from vikingd.ingest.records import SIDECAR
-from vikingd.model import ContextType, Entry
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 
 Ctl = Callable[..., tuple[int, str, str]]
@@ -79,9 +79,10 @@ def brought_back(client: MessageClient, path: Path, top: str = uris.ROOT) -> Imp
 
 
 numbers = st.one_of(
-    st.integers(1 - 2**53, 2**53 - 1), st.floats(1 - 2**53, 2**53 - 1),
+    st.integers(1 - 2**53, 2**53 - 1),
+    st.floats(1 - 2**53, 2**53 - 1),
     st.sampled_from([0, 1, -0.0, 2.0, 1e-300, 2.0**53 - 1, 2**53 - 1]),
-)  # fmt: skip
+)
 words = st.text(st.sampled_from('ab 中é👍"\\\r\n\t\u2028\ufeff'), max_size=6)
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), numbers, words),
@@ -93,24 +94,57 @@ times = st.one_of(
     st.sampled_from([0, -62_135_596_800_000_000, 253_402_300_799_999_999]),
     st.integers(10**15, 2 * 10**15),
 )
-BLOCKS = ["# Title\n", "## 工作\n", "- drinks tea\n", "- drinks tea\n", "- 喝茶 👍\n", "* a\n  b\n",
-          "Some prose about the tea that the user drinks in the morning.\n", "\n", "  \n", "```\n",
-          "\ufeff", "a\u2028b\x0b\n", "no end of line"]  # fmt: skip
-HEADS = ["", "", "---\ntitle: Own\nn: 2.0\ndescription: Said.\n---\n", "---\nn: 1\n---\n",
-         "---\ndate: 2024-05-06\n---\n", "\ufeff", "\ufeff\ufeff---\n"]  # fmt: skip
+BLOCKS = [
+    "# Title\n",
+    "## 工作\n",
+    "- drinks tea\n",
+    "- drinks tea\n",
+    "- 喝茶 👍\n",
+    "* a\n  b\n",
+    "Some prose about the tea that the user drinks in the morning.\n",
+    "\n",
+    "  \n",
+    "```\n",
+    "\ufeff",
+    "a\u2028b\x0b\n",
+    "no end of line",
+]
+HEADS = [
+    "",
+    "",
+    "---\ntitle: Own\nn: 2.0\ndescription: Said.\n---\n",
+    "---\nn: 1\n---\n",
+    "---\ndate: 2024-05-06\n---\n",
+    "\ufeff",
+    "\ufeff\ufeff---\n",
+]
 contents = st.builds(
     lambda head, blocks, eol: (head + "".join(blocks)).replace("\n", eol),
     st.sampled_from(HEADS),
     st.lists(st.sampled_from(BLOCKS), max_size=7),
     st.sampled_from(["\n", "\r\n", "\r"]),
 )
-entries = st.builds(
-    Entry, st.just(0), st.integers(0, 3), st.integers(0, 1 << 40), times, times
-)  # fmt: skip
-FOLDERS = [TOP, f"{TOP}/d", f"{TOP}/{'y' * 256}", f"{TOP}/.h/node_modules",
-           "viking://projects/茶/memories", "viking://resources/r"]  # fmt: skip
-NAMES = ["a.md", ".b.md", "documents.jsonl", "c d.txt", "é👍.py", "e\\f.md", "g", SIDECAR,
-         "x" * 256, "long" * 64 + ".md"]  # fmt: skip
+entries = st.builds(Entry, st.just(0), st.integers(0, 3), st.integers(0, 1 << 40), times, times)
+FOLDERS = [
+    TOP,
+    f"{TOP}/d",
+    f"{TOP}/{'y' * 256}",
+    f"{TOP}/.h/node_modules",
+    "viking://projects/茶/memories",
+    "viking://resources/r",
+]
+NAMES = [
+    "a.md",
+    ".b.md",
+    "documents.jsonl",
+    "c d.txt",
+    "é👍.py",
+    "e\\f.md",
+    "g",
+    SIDECAR,
+    "x" * 256,
+    "long" * 64 + ".md",
+]
 
 
 @st.composite
@@ -145,9 +179,16 @@ def trees(draw: st.DrawFn) -> tuple[list[Draft], list[tuple[str, str, str]]]:
     for folder in draw(st.lists(st.sampled_from(FOLDERS), min_size=1, unique=True)):
         if draw(st.booleans()):
             drafts.append(
-                Draft(folder, True, draw(words), draw(words), title=draw(words),
-                      metadata=draw(metadata), time=draw(st.one_of(st.none(), times)))
-            )  # fmt: skip
+                Draft(
+                    folder,
+                    True,
+                    draw(words),
+                    draw(words),
+                    title=draw(words),
+                    metadata=draw(metadata),
+                    time=draw(st.one_of(st.none(), times)),
+                )
+            )
         names = draw(st.lists(st.sampled_from(NAMES), max_size=3, unique=True))
         drafts += [draw(files(f"{folder}/{name}")) for name in names]
     links = []
@@ -196,10 +237,15 @@ def counted(client: MessageClient, uri: str = NOTES) -> list[tuple[str, int, int
     """(text, reinforcement, accesses, time, creation) of each memory of a file."""
     context = client.get(uri).context
     return [
-        (context.content[p.start : p.end], p.memory.reinforcement, p.memory.access_count,
-         p.memory.time.ToMicroseconds(), p.memory.created_at.ToMicroseconds())
+        (
+            context.content[p.start : p.end],
+            p.memory.reinforcement,
+            p.memory.access_count,
+            p.memory.time.ToMicroseconds(),
+            p.memory.created_at.ToMicroseconds(),
+        )
         for p in context.passages
-    ]  # fmt: skip
+    ]
 
 
 def lived(client: MessageClient) -> None:
@@ -237,8 +283,18 @@ def test_a_file_edited_by_hand_and_imported_keeps_what_is_known_of_its_memories(
     lived(client)
     before = counted(client)
     file = tmp_path / "notes.md"
-    edited_lines(file, "# Me", "", "- plays chess", "- drives a bike", "", "## Tea", "",
-                 "- likes oolong", "- likes oolong")  # fmt: skip
+    edited_lines(
+        file,
+        "# Me",
+        "",
+        "- plays chess",
+        "- drives a bike",
+        "",
+        "## Tea",
+        "",
+        "- likes oolong",
+        "- likes oolong",
+    )
     assert run(ctl, "import", str(file), NOTES)["updated"] == 1
     chess, *kept = counted(client)
     assert kept == [before[1], before[0], before[2]]
@@ -325,9 +381,15 @@ def test_an_edited_file_says_by_its_front_matter_what_the_record_said(
     """Else title, metadata, abstract, overview and time stay, and it is cut anew."""
     head = "---\ntitle: Own\nlang: de\n---\n"
     given = Draft(
-        NOTES, abstract="Given.", overview="L1", content="one\n\ntwo\n", title="Given",
-        metadata={"lang": "en", "n": 1}, passages=[Passage("", 0, 1)], time=5,
-    )  # fmt: skip
+        NOTES,
+        abstract="Given.",
+        overview="L1",
+        content="one\n\ntwo\n",
+        title="Given",
+        metadata={"lang": "en", "n": 1},
+        passages=[Passage("", 0, 1)],
+        time=5,
+    )
     followed = f"{TOP}/followed.md"
     client.put(
         [given, Draft(followed, content=head, title="Own", metadata={"title": "Own", "lang": "de"})]
@@ -343,8 +405,16 @@ def test_an_edited_file_says_by_its_front_matter_what_the_record_said(
     assert [(p.start, p.end) for p in found.passages] == [(0, 5)]
     found = client.get(followed).context
     assert (found.title, MessageToDict(found.metadata)) == ("New", {"year": 2024})
-    edited_lines(out / "notes.md", "---", "title: Own", "lang: de", "date: 2024-01-01",
-                 "summary: Said.", "---", "three")  # fmt: skip
+    edited_lines(
+        out / "notes.md",
+        "---",
+        "title: Own",
+        "lang: de",
+        "date: 2024-01-01",
+        "summary: Said.",
+        "---",
+        "three",
+    )
     brought_back(client, out, TOP)
     found = client.get(NOTES).context
     assert (found.title, found.abstract, found.overview) == ("Own", "Said.", "L1")
@@ -505,8 +575,17 @@ def test_ctrl_c_leaves_no_half_an_export(
 ) -> None:
     """It ends with 130 and says that nothing was written."""
     client.put([Draft(f"{TOP}/{i}.md", content=f"- note {i}\n") for i in range(1000)])
-    command = [sys.executable, "-m", "vikingd.ctl.main", "--address", daemon, "export", TOP,
-               "--to", str(tmp_path / "out")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "vikingd.ctl.main",
+        "--address",
+        daemon,
+        "export",
+        TOP,
+        "--to",
+        str(tmp_path / "out"),
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         while not list(tmp_path.glob(".vikingd-export-*/out/*.md")):
             assert running.poll() is None
@@ -535,9 +614,11 @@ def test_a_text_that_the_daemon_made_goes_on_following_its_content(
     """A derived abstract and the daemon's own cut are in no record; given ones are."""
     prose = "The user drinks oolong tea in the morning, and only then.\n"
     client.put(
-        [Draft(NOTES, content=prose),
-         Draft(f"{TOP}/said.md", content=prose, abstract=prose.strip())]
-    )  # fmt: skip
+        [
+            Draft(NOTES, content=prose),
+            Draft(f"{TOP}/said.md", content=prose, abstract=prose.strip()),
+        ]
+    )
     assert len({context.abstract for context in client.list(TOP)}) == 1
     files = written(client, TOP, tmp_path / "out")
     _, notes, said = map(json.loads, files[SIDECAR].splitlines())
@@ -563,13 +644,18 @@ def test_metadata_that_only_look_like_the_front_matter_are_kept(
 ) -> None:
     """A number is no truth value; but a whole number is what it is with a point."""
     head = "---\na: 1\nb: 2.0\n---\n"
-    client.put([Draft(NOTES, content=head, metadata={"a": True, "b": 2}),
-                Draft(f"{TOP}/same.md", content=head, metadata={"a": 1, "b": 2})])  # fmt: skip
+    client.put(
+        [
+            Draft(NOTES, content=head, metadata={"a": True, "b": 2}),
+            Draft(f"{TOP}/same.md", content=head, metadata={"a": 1, "b": 2}),
+        ]
+    )
     before = snapshot(client, TOP)
     files = written(client, TOP, tmp_path / "out")
     assert ["metadata" in json.loads(line) for line in files[SIDECAR].splitlines()[1:]] == [
-        True, False
-    ]  # fmt: skip
+        True,
+        False,
+    ]
     clear(client)
     brought_back(client, tmp_path / "out", TOP)
     assert snapshot(client, TOP) == before
@@ -705,10 +791,14 @@ def test_a_link_of_json_lines_holds_however_its_ends_are_written(
     """A slash at the end of a URI names the same context."""
     lines = tmp_path / "lines.jsonl"
     records = [
-        {"uri": f"{TOP}/a{ends}", "metadata": {}, "abstract": "A.",
-         "relations": [{"to": f"{TOP}/b{ends}", "reason": "why"}]},
+        {
+            "uri": f"{TOP}/a{ends}",
+            "metadata": {},
+            "abstract": "A.",
+            "relations": [{"to": f"{TOP}/b{ends}", "reason": "why"}],
+        },
         {"uri": f"{TOP}/b{ends}", "metadata": {}, "abstract": "B."},
-    ]  # fmt: skip
+    ]
     lines.write_text("".join(json.dumps(record) + "\n" for record in records))
     assert run(ctl, "import", str(lines))["linked"] == 1
     (link,) = client.get(f"{TOP}/a").context.relations

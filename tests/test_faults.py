@@ -20,16 +20,16 @@ from reader_helpers import note, serving, uris
 
 from vikingd import client as clients
 from vikingd.client import Internal
-from vikingd.embed import e5_file, e5_weights
-from vikingd.embed.e5_file import E5File
-from vikingd.embed.provider import EmbedSettings
+from vikingd.daemon import warm
+from vikingd.domain.errors import Corrupt, DiskFull, StoreDamaged, StoreFailed
+from vikingd.domain.model import Change, Draft, Upsert
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import Corrupt, DiskFull, StoreDamaged, StoreFailed
 from vikingd.index.generation import Generation
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Change, Draft, Upsert
-from vikingd.retrieve import warm
+from vikingd.models.embed import e5_file, e5_weights
+from vikingd.models.embed.e5_file import E5File
+from vikingd.models.embed.provider import EmbedSettings
 from vikingd.store.reads import Reads
 
 ROOT = "viking://resources"
@@ -105,9 +105,14 @@ def on_small_disk(path: Path, function: str) -> None:
     script = f'mount -t tmpfs -o size=32m tmpfs . && cd "$PWD" && exec {sys.executable} -c "{code}"'
     paths = os.pathsep.join([str(here.parent), *filter(None, sys.path)])
     done = subprocess.run(
-        [*alone, "sh", "-c", script], cwd=path, env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True, text=True, check=False, timeout=180,
-    )  # fmt: skip
+        [*alone, "sh", "-c", script],
+        cwd=path,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -266,10 +271,23 @@ def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
     """At the start, and where it became that later."""
     (tmp_path / "store.sqlite3").write_bytes(b"nothing of the kind" * 1000)
     done = subprocess.run(
-        [sys.executable, "-m", "vikingd.server", "serve", "--provider", "none", "--config",
-         os.devnull, "--path", str(tmp_path)],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "vikingd.daemon.server",
+            "serve",
+            "--provider",
+            "none",
+            "--config",
+            os.devnull,
+            "--path",
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(
         "vikingd: the store is damaged: file is not a database; "

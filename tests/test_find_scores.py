@@ -18,8 +18,8 @@ from viking_kernels.arrays import F32, I32
 from viking_kernels.scope import place
 from viking_kernels.walk import EXHAUSTED
 
+from vikingd.domain.model import Remove
 from vikingd.index.snapshot import Snapshot
-from vikingd.model import Remove
 
 few = settings(max_examples=30, deadline=None, print_blob=True)
 GATED = replace(LARGE, seed=6)  # its gate is open though half of it is not in the sample
@@ -229,9 +229,18 @@ def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, see
     near = [int(ids[texts[i].id]) for i in rng.integers(0, len(texts), 3)] if texts else []
     whole = search(snapshot, top.uri, query, alpha=alpha, sample=sample)
     found = search(
-        snapshot, top.uri, query, kernel.BEST_FIRST, alpha=alpha, sample=sample, k=k, near=near,
-        starts=1, limits=(1, 10**6, most), all_directories=seed % 2 == 0,
-    )  # fmt: skip
+        snapshot,
+        top.uri,
+        query,
+        kernel.BEST_FIRST,
+        alpha=alpha,
+        sample=sample,
+        k=k,
+        near=near,
+        starts=1,
+        limits=(1, 10**6, most),
+        all_directories=seed % 2 == 0,
+    )
     assert len(found.opened) <= most
     rows = whole.rows.tolist()
     at = [rows.index(row) for row in found.rows.tolist()]
@@ -270,9 +279,16 @@ def test_a_scratch_may_hold_anything(shape, alpha, sample):
 
             def ask(more: int, left: float, uri: str = uri, method: int = method) -> kernel.Found:
                 return search(
-                    world.snapshot, uri, query, method, alpha=alpha, sample=sample, k=3,
-                    limits=(1, 10**6, 2), scratch=room(world.snapshot, more, left),
-                )  # fmt: skip
+                    world.snapshot,
+                    uri,
+                    query,
+                    method,
+                    alpha=alpha,
+                    sample=sample,
+                    k=3,
+                    limits=(1, 10**6, 2),
+                    scratch=room(world.snapshot, more, left),
+                )
 
             fresh = ask(0, 0.0)
             for more, left in rubbish:
@@ -328,8 +344,9 @@ def test_words_leave_no_trace(compacted):
     assert len(first.rows) == 5
     assert (first.parts[:, 1] > 0).all()
     del world.root.files["3"]
-    world.commit([Remove("viking://3"), *(world.put(f"viking://n{i}", False, [text])
-                                          for i in range(9))])  # fmt: skip
+    world.commit(
+        [Remove("viking://3"), *(world.put(f"viking://n{i}", False, [text]) for i in range(9))]
+    )
     assert_same(search(old, "viking://", query, scratch=scratch), first)
     later = search(world.snapshot, "viking://", query)
     assert len(later.rows) == 13

@@ -81,9 +81,19 @@ def by_meaning(query, vectors, texts, scope, allowed, k, terms=None, weights=(1.
     no_means = np.zeros((SCRIPTS, dimension), np.float32)
     means = dense.code_means(no_means, vectors.base_int4.axis)
     rows, scores, _ = weighted_top(
-        tree._replace(texts=texts), vectors, numbers, means, asked, scope, terms, allowed, nothing,
-        weights, k, find.scratch(1, n, n),
-    )  # fmt: skip
+        tree._replace(texts=texts),
+        vectors,
+        numbers,
+        means,
+        asked,
+        scope,
+        terms,
+        allowed,
+        nothing,
+        weights,
+        k,
+        find.scratch(1, n, n),
+    )
     return rows, scores
 
 
@@ -173,9 +183,15 @@ def steps(rng, n, dimension):
 
 
 @pytest.mark.parametrize(
-    "rows", [lambda rng, n, dim: unit_rows(rng, (n, dim)),
-             lambda rng, n, dim: unit_rows(rng, (n, dim), 3.0), sparse, low_rank, steps],
-)  # fmt: skip
+    "rows",
+    [
+        lambda rng, n, dim: unit_rows(rng, (n, dim)),
+        lambda rng, n, dim: unit_rows(rng, (n, dim), 3.0),
+        sparse,
+        low_rank,
+        steps,
+    ],
+)
 @pytest.mark.parametrize("dimension", [100, 384])
 def test_what_int4_codes_leave_out_points_nowhere(rows, dimension):
     """Whatever the vectors are like: a product with it is that of two random directions."""
@@ -318,9 +334,12 @@ def test_a_text_counts_if_it_lives_in_the_scope_and_its_file_is_allowed():
 
 @some
 @given(
-    seeds, st.sampled_from([3, 64, 384]), st.sampled_from([0, 1, 5, 300, 1000]),
-    st.sampled_from([1, 3, 10, 2000]), st.sampled_from([0.0, 3.0]),
-)  # fmt: skip
+    seeds,
+    st.sampled_from([3, 64, 384]),
+    st.sampled_from([0, 1, 5, 300, 1000]),
+    st.sampled_from([1, 3, 10, 2000]),
+    st.sampled_from([0.0, 3.0]),
+)
 def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
     """In any range, some of them dead, forbidden, without vectors, zeros or alike."""
     rng = np.random.default_rng(seed)
@@ -339,10 +358,13 @@ def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
     rows, scores = by_meaning(query, vectors, texts, scope, allowed, k)
     exact = raw.astype(float) @ query.astype(float)
     able = [
-        row for row in range(low, high)
-        if texts.died[row] > 1 and vectors.vector_at[row] <= 1 and exact[row] > 0
+        row
+        for row in range(low, high)
+        if texts.died[row] > 1
+        and vectors.vector_at[row] <= 1
+        and exact[row] > 0
         and (len(allowed) == 0 or allowed[row - low])
-    ]  # fmt: skip
+    ]
     assert len(rows) == min(k, len(able))
     assert set(rows.tolist()) <= set(able)
     np.testing.assert_allclose(scores, exact[rows], atol=1e-6)
@@ -392,9 +414,10 @@ def test_bounds_of_crowded_vectors_hold():
 
 @some
 @given(
-    seeds, st.sampled_from([1, 10, 2000]),
+    seeds,
+    st.sampled_from([1, 10, 2000]),
     st.sampled_from([(1.0, 0.0), (0.5, 0.5), (0.0, 1.0), (0.2, 3.0)]),
-)  # fmt: skip
+)
 def test_the_best_by_meaning_and_words_are_those_of_all(seed, k, weights):
     """Of so many that most are passed over; of some, one code or the other says nothing.
 
@@ -460,8 +483,9 @@ def test_searches_by_words_are_the_plain_ones(shape, k, filtered):
     allowed = (world.rng.random(size) < 0.6).astype(np.uint8) if filtered else ALL
     files = {
         scopes.row_at(at, scope.file_low, scope.file_high, scope.base_files)
-        for at in range(size) if not filtered or allowed[at]
-    }  # fmt: skip
+        for at in range(size)
+        if not filtered or allowed[at]
+    }
     able = {
         ids[row] for row, file in enumerate(tree.texts.file.tolist()[: len(ids)]) if file in files
     }
@@ -494,8 +518,9 @@ def postings_of(rng, n, dfs, length):
     tf = np.minimum(rng.geometric(0.5, len(text)), length[text]).astype(np.uint16)
     keys = np.arange(len(dfs), dtype=np.uint64)
     weight = rng.choice([1.0, 2.0], len(dfs)).astype(np.float32)
-    return Terms(keys, weight, keys, at, text, tf, np.zeros(len(dfs) + 1, np.int64),
-                 text[:0], tf[:0])  # fmt: skip
+    return Terms(
+        keys, weight, keys, at, text, tf, np.zeros(len(dfs) + 1, np.int64), text[:0], tf[:0]
+    )
 
 
 def plain_scores(terms, length, low, high, died):
@@ -517,9 +542,12 @@ def plain_scores(terms, length, low, high, died):
 
 @some
 @given(
-    seeds, st.lists(st.sampled_from([0, 1, 30, 900, 9000, 19000]), min_size=1, max_size=8),
-    st.sampled_from([1, 10, 200]), st.booleans(), st.booleans(),
-)  # fmt: skip
+    seeds,
+    st.lists(st.sampled_from([0, 1, 30, 900, 9000, 19000]), min_size=1, max_size=8),
+    st.sampled_from([1, 10, 200]),
+    st.booleans(),
+    st.booleans(),
+)
 @example(3, [5, 60, 700, 8000, 19000], 10, False, False)
 def test_the_best_by_words_are_those_of_all(seed, dfs, k, some_dead, filtered):
     """Over several windows, in any range, with common and rare terms."""
@@ -559,9 +587,17 @@ def test_texts_with_the_same_words_are_in_order_of_rows():
     text = np.concatenate(parts).astype(np.int32)
     at = np.cumsum([0, *map(len, parts)]).astype(np.int64)
     keys = np.arange(4, dtype=np.uint64)
-    terms = Terms(keys, np.array([1, 1.1, 1.3, 1.7], np.float32), keys, at, text,
-                  np.full(len(text), 3, np.uint16), np.zeros(5, np.int64), text[:0],
-                  np.zeros(0, np.uint16))  # fmt: skip
+    terms = Terms(
+        keys,
+        np.array([1, 1.1, 1.3, 1.7], np.float32),
+        keys,
+        at,
+        text,
+        np.full(len(text), 3, np.uint16),
+        np.zeros(5, np.int64),
+        text[:0],
+        np.zeros(0, np.uint16),
+    )
     texts, scope = rows_of(length)
     counts = np.zeros(COUNTS, np.int64)
     counts[TEXTS], counts[TEXT_LENGTH] = n, length.sum()

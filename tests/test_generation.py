@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from viking_kernels.arrays import DIRECTORIES, FILES, I64, SCRIPTS, TEXTS, U64
 
+from vikingd.domain.model import IndexedText, Remove, Upsert
 from vikingd.index import commit as commits
 from vikingd.index import postings
 from vikingd.index.base import Manifest, Stored, empty, load, save
@@ -16,7 +17,6 @@ from vikingd.index.columns import Columns
 from vikingd.index.compact import compacted
 from vikingd.index.generation import Generation
 from vikingd.index.vocabulary import Vocabulary
-from vikingd.model import IndexedText, Remove, Upsert
 
 ROOT = "viking://resources"
 

@@ -17,12 +17,12 @@ from vikingd.client import Overloaded as ClientOverloaded
 from vikingd.client import TooLarge as ClientTooLarge
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
-from vikingd.errors import Overloaded, TooLarge
+from vikingd.domain.errors import Overloaded, TooLarge
+from vikingd.domain.model import Draft
 from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import derive_abstract, derive_title
 from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft
 from vikingd.store import Store, subtree, writer
 from vikingd.store import store as stores
 

@@ -45,9 +45,14 @@ class Scored:
         )
         score_titles(tree.texts, scope, self.inside, terms, ranges, self.scratch.titles)
         hierarchy.directory_scores(
-            tree.directories, self.snapshot.numbers, self.compared, scope, self.inside, False,
+            tree.directories,
+            self.snapshot.numbers,
+            self.compared,
+            scope,
+            self.inside,
+            False,
             self.scratch,
-        )  # fmt: skip
+        )
         self.text_row = {int(key): row for row, key in enumerate(self.snapshot.text_id)}
         self.file_row = {f.id: -1 - int(self.snapshot.find(f.uri)) for f in files_below(self.top)}
         self.dir_row = {d.id: int(self.snapshot.find(d.uri)) for d in walk(self.top)}
@@ -148,8 +153,14 @@ def test_chains_skip_what_is_not_there(chain, alive, published):
         room["next"][a], room["previous"][b] = b, a
     died = np.array([NEVER if i in alive else 3 for i in range(8)])
     none = np.zeros(0, np.int32)
-    files = Files(none, room["next"][:published], room["previous"][:published], died[:published],
-                  none.reshape(0, 2), none)  # fmt: skip
+    files = Files(
+        none,
+        room["next"][:published],
+        room["previous"][:published],
+        died[:published],
+        none.reshape(0, 2),
+        none,
+    )
     seen = {i for i in alive if i < published}
     for i, row in enumerate(chain):
         assert scopes.next_file(row, files, 5) == naive.next_file(chain, i, seen)
@@ -350,9 +361,14 @@ def test_of_equal_texts_the_first_is_the_best(compacted, exact):
     texts.score_codes(0, scope.base_texts, snapshot.tree, snapshot.vectors, asked, scope, scratch)
     for file, text in ((world.root.files["a"], 1), (world.root.files["b"], 0)):
         _, _, best, _ = texts.own_of_file(
-            -1 - snapshot.find(file.uri), snapshot.tree, snapshot.vectors, asked, scope, not exact,
+            -1 - snapshot.find(file.uri),
+            snapshot.tree,
+            snapshot.vectors,
+            asked,
+            scope,
+            not exact,
             scratch,
-        )  # fmt: skip
+        )
         assert int(snapshot.text_id[best]) == file.texts[text].id
     world.close()
 
@@ -368,8 +384,15 @@ def test_the_best_passages_of_a_file(shape, count):
     for file in files_below(s.top):
         rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
         texts.best_passages(
-            s.file_row[file.id], s.tree, s.vectors, s.compared, s.scratch, s.scope, rows, scores,
-        )  # fmt: skip
+            s.file_row[file.id],
+            s.tree,
+            s.vectors,
+            s.compared,
+            s.scratch,
+            s.scope,
+            rows,
+            scores,
+        )
         wanted = naive.best_passages(file, kept, count)
         none = count - len(wanted)
         assert [s.text_id(row) for row in rows] == wanted + [-1] * none
@@ -451,9 +474,14 @@ def test_what_does_not_count_is_not_read(rubbish):
     out = []
     for _ in range(2):
         parts, _ = hierarchy.parts_of_files(
-            trio, s.tree.files.directory, s.tree.texts, s.scope, s.compared, (0.5, 0.5, 0.0),
+            trio,
+            s.tree.files.directory,
+            s.tree.texts,
+            s.scope,
+            s.compared,
+            (0.5, 0.5, 0.0),
             s.scratch,
-        )  # fmt: skip
+        )
         out.append(parts.tolist())
         s.scratch.own[:, np.arange(s.scratch.own.shape[1]) != middle[0]] = rubbish
     assert out[0] == out[1]

@@ -18,12 +18,12 @@ from trees import Shape, World, build, check_contents, search, shapes
 from viking_kernels import find as kernel
 from viking_kernels.bm25 import postings
 
-from vikingd.errors import Corrupt
+from vikingd.domain.errors import Corrupt
+from vikingd.domain.model import Filled, IndexedText, Remove, Upsert
+from vikingd.domain.text import LATIN
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import term_hash
-from vikingd.model import Filled, IndexedText, Remove, Upsert
-from vikingd.text import LATIN
 
 few = settings(max_examples=20, deadline=None, print_blob=True)
 METHODS = (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT)
@@ -136,9 +136,12 @@ def test_a_term_is_there_while_a_living_text_has_it():
     """Not one in another directory, nor one that is gone, be it in the base or in the tail."""
     world = World(1)
     world.commit(
-        [world.put("viking://a", True, []), world.put("viking://b", True, []),
-         world.put("viking://a/x", False, [(LATIN, "E4102", b"")])]
-    )  # fmt: skip
+        [
+            world.put("viking://a", True, []),
+            world.put("viking://b", True, []),
+            world.put("viking://a/x", False, [(LATIN, "E4102", b"")]),
+        ]
+    )
     for _ in range(2):
         for uri, there in (("viking://", True), ("viking://a", True), ("viking://b", False)):
             snapshot, scope, _ = world.scope_of(world.directory(uri))
@@ -181,9 +184,12 @@ def test_a_rewritten_file_leaves_the_next_directory_its_abstract():
     world = World(2)
     text = (LATIN, "status", world.vector(LATIN))
     world.commit(
-        [world.put("viking://a", True, [text]), world.put("viking://a/z", False, [text]),
-         world.put("viking://b", True, [text])]
-    )  # fmt: skip
+        [
+            world.put("viking://a", True, [text]),
+            world.put("viking://a/z", False, [text]),
+            world.put("viking://b", True, [text]),
+        ]
+    )
     world.compact()
     world.commit([world.put("viking://a/z", False, [text, text])])
     alive = world.snapshot.tree.texts.died > world.revision
@@ -237,8 +243,20 @@ def test_the_first_vector_says_the_dimension():
     found = search(index.snapshot, "viking://", query)
     assert np.isfinite(found.directories).all()
     with pytest.raises(Corrupt):
-        index.apply([Upsert(2, "viking://b", True, "", "", {}, (IndexedText(
-            2, 0, LATIN, "", b"\0" * 8, True),))], 3)  # fmt: skip
+        index.apply(
+            [
+                Upsert(
+                    2,
+                    "viking://b",
+                    True,
+                    "",
+                    "",
+                    {},
+                    (IndexedText(2, 0, LATIN, "", b"\0" * 8, True),),
+                )
+            ],
+            3,
+        )
     index.close()
     world.close()
 

@@ -17,8 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vikingd
-from vikingd import uri as uris
-from vikingd.errors import InvalidField
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import ContextType, Draft, Passage
+from vikingd.domain.text import HAN, LATIN, approximate_tokens
 from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import MAX_ABSTRACT, derive_abstract, derive_title, shorten
 from vikingd.ingest.files import Unreadable, read_tree
@@ -26,8 +28,6 @@ from vikingd.ingest.frontmatter import fault, front_matter
 from vikingd.ingest.jsonl import is_jsonl, read_jsonl
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, TARGET_TOKENS, TokenCount, split
 from vikingd.ingest.prepare import check, prepare
-from vikingd.model import ContextType, Draft, Passage
-from vikingd.text import HAN, LATIN, approximate_tokens
 
 NAMES = ("a.md", "a.txt", "a.py")
 FILE = "viking://resources/notes/a.md"
@@ -88,13 +88,29 @@ def test_hostile_contents_are_cut_soundly_and_soon(content: str, name: str) -> N
 @given(
     st.lists(
         st.sampled_from(
-            ["# A\n", "## B {#b}\n", "Title\n===\n", "```\n", "- item\n", "> quote\n", "|a|\n|-|\n",
-             "\n", "\r\n", "   ", LONG, "中文句子。" * 20, "<!-- -->", "---\n", "\ufeff", "word\n"]
+            [
+                "# A\n",
+                "## B {#b}\n",
+                "Title\n===\n",
+                "```\n",
+                "- item\n",
+                "> quote\n",
+                "|a|\n|-|\n",
+                "\n",
+                "\r\n",
+                "   ",
+                LONG,
+                "中文句子。" * 20,
+                "<!-- -->",
+                "---\n",
+                "\ufeff",
+                "word\n",
+            ]
         ),
         max_size=40,
     ),
     st.sampled_from(NAMES),
-)  # fmt: skip
+)
 def test_any_mixture_of_markup_is_cut_soundly(parts: list[str], name: str) -> None:
     """Passages stay in order, stripped and within the bound, and lose no sentence."""
     content = "".join(parts)
@@ -218,8 +234,10 @@ def test_code_is_cut_at_top_level_blocks() -> None:
     body = "".join(f"    value_{i} = compute(value, {i})\n\n" for i in range(25))
     content = f"import os\n\n\n# why\n@cached\ndef first(a):\n{body}\n\nclass Second:\n{body}"
     assert [section for section, _ in pieces(content, "a.py")] == [
-        "import os", "def first(a)", "class Second"
-    ]  # fmt: skip
+        "import os",
+        "def first(a)",
+        "class Second",
+    ]
 
 
 def test_too_many_headings_still_make_a_valid_draft() -> None:
@@ -258,10 +276,15 @@ def test_each_list_item_of_a_memory_is_a_passage_of_its_own() -> None:
         "## S\n\n9. nine\n   - inner\n10) ten\n\n-\n  low\n\n-\n\nOne.\n\nTwo.\n\n> - quoted\n"
     )
     assert pieces(content, entries=True) == [
-        ("T", "Intro."), ("T", "tea"), ("T", "[ ] buy milk"), ("T", "star  \n  more"),
-        ("T > S", "nine\n   - inner"), ("T > S", "ten"), ("T > S", "low"),
+        ("T", "Intro."),
+        ("T", "tea"),
+        ("T", "[ ] buy milk"),
+        ("T", "star  \n  more"),
+        ("T > S", "nine\n   - inner"),
+        ("T > S", "ten"),
+        ("T > S", "low"),
         ("T > S", "One.\n\nTwo.\n\n> - quoted"),
-    ]  # fmt: skip
+    ]
     found = pieces(content.replace("\n", "\r\n"), entries=True)
     assert [(s, t.replace("\r\n", "\n")) for s, t in found] == pieces(content, entries=True)
 
@@ -331,35 +354,65 @@ def test_only_memories_have_entries(uri: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "abstract"),
     [
-        ("a.md", "---\ndescription: >\n  Said\n  in front.\n---\n# T\n\nText that is long enough.",
-         "Text that is long enough."),
-        ("a.md", "# T\n\n[![b](x)](y) ![i](z)\n\n<p>html</p>\n\n/// note | 注意\n\n```\ncode\n```\n"
-                 "The **first** [prose](http://x/y) with `code`, over\ntwo lines.\n\nMore.",
-         "The first prose with code, over two lines."),
-        ("a.md", "**Docs**: <https://example.org/a/very/long/address/of/a/page>\n\n"
-                 "It keeps what an agent knows in one tree.\n\nMore of it.",
-         "It keeps what an agent knows in one tree."),
-        ("a.md", "The example looks just like this:\n\nIt keeps what an agent knows in a tree.",
-         "It keeps what an agent knows in a tree."),
-        ("a.md", "# 标题\n\n提供了**“依赖注入”**系统，\n简单直观。",
-         "提供了“依赖注入”系统，简单直观。"),
-        ("a.md", "- an item of a list that is long enough\n\nThe paragraph behind the list counts.",
-         "The paragraph behind the list counts."),
+        (
+            "a.md",
+            "---\ndescription: >\n  Said\n  in front.\n---\n# T\n\nText that is long enough.",
+            "Text that is long enough.",
+        ),
+        (
+            "a.md",
+            "# T\n\n[![b](x)](y) ![i](z)\n\n<p>html</p>\n\n/// note | 注意\n\n```\ncode\n```\n"
+            "The **first** [prose](http://x/y) with `code`, over\ntwo lines.\n\nMore.",
+            "The first prose with code, over two lines.",
+        ),
+        (
+            "a.md",
+            "**Docs**: <https://example.org/a/very/long/address/of/a/page>\n\n"
+            "It keeps what an agent knows in one tree.\n\nMore of it.",
+            "It keeps what an agent knows in one tree.",
+        ),
+        (
+            "a.md",
+            "The example looks just like this:\n\nIt keeps what an agent knows in a tree.",
+            "It keeps what an agent knows in a tree.",
+        ),
+        (
+            "a.md",
+            "# 标题\n\n提供了**“依赖注入”**系统，\n简单直观。",
+            "提供了“依赖注入”系统，简单直观。",
+        ),
+        (
+            "a.md",
+            "- an item of a list that is long enough\n\nThe paragraph behind the list counts.",
+            "The paragraph behind the list counts.",
+        ),
         ("a.md", "- likes tea\n- hates noise", "likes tea hates noise"),
         ("a.md", "# Only\n\n```\ncode\n```", ""),
-        ("a.txt", "Heading\n=======\n\nThe first paragraph goes\r\nover two lines.\n\nSecond.",
-         "The first paragraph goes over two lines."),
-        ("a.py", '#!/usr/bin/python\n# Copyright 2020 nobody\n\n"""Cuts words.\n\nMore."""\n',
-         "Cuts words."),
-        ("a.go", "/*\n * Package x sends mail.\n *\n * More.\n */\npackage x",
-         "Package x sends mail."),
-        ("a.sh", "#!/bin/sh\n# Restores a backup\n# to a given time.\nset -e\n",
-         "Restores a backup to a given time."),
+        (
+            "a.txt",
+            "Heading\n=======\n\nThe first paragraph goes\r\nover two lines.\n\nSecond.",
+            "The first paragraph goes over two lines.",
+        ),
+        (
+            "a.py",
+            '#!/usr/bin/python\n# Copyright 2020 nobody\n\n"""Cuts words.\n\nMore."""\n',
+            "Cuts words.",
+        ),
+        (
+            "a.go",
+            "/*\n * Package x sends mail.\n *\n * More.\n */\npackage x",
+            "Package x sends mail.",
+        ),
+        (
+            "a.sh",
+            "#!/bin/sh\n# Restores a backup\n# to a given time.\nset -e\n",
+            "Restores a backup to a given time.",
+        ),
         ("a.c", "#include <stdio.h>\nint main(void) {}\n", ""),
         ("a.json", '{"a": 1}', ""),
     ],
     ids=range(14),
-)  # fmt: skip
+)
 def test_the_abstract_is_the_first_prose(name: str, content: str, abstract: str) -> None:
     """Badges, markup, directives, licences and labels are passed over."""
     assert derive_abstract(content, name) == abstract
@@ -473,15 +526,20 @@ def test_an_abstract_of_its_own_is_a_text() -> None:
     given_one = prepare(Draft(FILE, content="The only passage.", abstract="Given.", vector=b"1234"))
     stated = prepare(Draft(FILE, content="---\nsummary: Stated.\n---\nThe only passage."))
     assert [(t.ordinal, t.text, t.vector) for t in given_one.texts] == [
-        (0, "Given.", b"1234"), (1, "The only passage.", b"")
-    ]  # fmt: skip
+        (0, "Given.", b"1234"),
+        (1, "The only passage.", b""),
+    ]
     assert [(t.ordinal, t.text) for t in stated.texts] == [(0, "Stated."), (1, "The only passage.")]
 
 
 def test_several_passages_follow_the_abstract() -> None:
     """Given passages are taken as they are, with their vectors and headings."""
-    draft = Draft(FILE, content="First here. Second.", title="T",
-                  passages=[Passage("S", 0, 11, b"1234"), Passage("T > U", 12, 19)])  # fmt: skip
+    draft = Draft(
+        FILE,
+        content="First here. Second.",
+        title="T",
+        passages=[Passage("S", 0, 11, b"1234"), Passage("T > U", 12, 19)],
+    )
     assert [(t.ordinal, t.text, t.vector) for t in prepare(draft).texts] == [
         (0, "T\nFirst here. Second.", b""),
         (1, "T > S\nFirst here.", b"1234"),
@@ -514,11 +572,16 @@ def test_an_empty_file_has_an_empty_text() -> None:
 def test_a_valid_draft_comes_back_with_its_uri_in_one_form() -> None:
     """Limits are inclusive."""
     draft = Draft(
-        "viking://resources/a/", abstract="中" * 2730, overview="o" * 65_536,
-        content="c" * (2 << 20), title="t" * 1024, vector=bytes(8), time=0,
+        "viking://resources/a/",
+        abstract="中" * 2730,
+        overview="o" * 65_536,
+        content="c" * (2 << 20),
+        title="t" * 1024,
+        vector=bytes(8),
+        time=0,
         metadata={"a": [1, 2.5, None, True, {"b": "c"}]},
         passages=[Passage("s" * 1024, i, i + 2) for i in range(4096)],
-    )  # fmt: skip
+    )
     assert check(draft) == replace(draft, uri="viking://resources/a")
     assert check(Draft("viking://agent", is_directory=True, abstract="x"))
     overlapping = [Passage("s" * 1024, i, 8192 - 16 + i) for i in range(16)]
@@ -623,8 +686,18 @@ def test_a_tree_is_read_in_order_without_what_is_hidden(tmp_path: Path) -> None:
     """A directory, its files, its subdirectories; links, hidden files and empty ones stay out."""
     make_tree(tmp_path)
     drafts, _ = read(tmp_path, "viking://resources/h")
-    names = ["", "/Makefile", "/README.md", "/a.txt", "/b.md", "/wide.txt",
-             "/sub", "/sub/one.md", "/sub/deep", "/sub/deep/three.py"]  # fmt: skip
+    names = [
+        "",
+        "/Makefile",
+        "/README.md",
+        "/a.txt",
+        "/b.md",
+        "/wide.txt",
+        "/sub",
+        "/sub/one.md",
+        "/sub/deep",
+        "/sub/deep/three.py",
+    ]
     assert list(drafts) == [f"viking://resources/h{name}" for name in names]
 
 
@@ -640,9 +713,15 @@ def test_what_cannot_be_read_is_reported_and_stops_nothing(tmp_path: Path) -> No
     make_tree(tmp_path)
     _, faults = read(tmp_path, "viking://resources/h")
     assert set(faults) == {
-        "bad.txt", "big.txt", "binary.png", "pipe.txt", "line\\nbreak.md", "caf\\udce9.md",
-        "out.md", "loop",
-    }  # fmt: skip
+        "bad.txt",
+        "big.txt",
+        "binary.png",
+        "pipe.txt",
+        "line\\nbreak.md",
+        "caf\\udce9.md",
+        "out.md",
+        "loop",
+    }
     assert faults["out.md"] == faults["loop"] == "is a symbolic link"
     assert "UTF-8" in faults["bad.txt"]
     assert "2,097,152" in faults["big.txt"]
@@ -712,8 +791,9 @@ def test_directories_that_imports_share_are_left_as_they_are(tmp_path: Path) -> 
         (tmp_path / name).write_text("All the skills that there are, in one place.")
     drafts, faults = read(tmp_path, "viking://")
     assert [uri for uri, draft in drafts.items() if draft.is_directory] == [
-        "viking://agent/skills", "viking://resources/x"
-    ]  # fmt: skip
+        "viking://agent/skills",
+        "viking://resources/x",
+    ]
     assert list(faults) == ["stray.md"]
 
 
@@ -760,7 +840,7 @@ def test_json_lines_become_drafts_and_faults_are_numbered(tmp_path: Path) -> Non
         "[" * 100_000,
         '{"uri": "viking://resources/s/八/九", "text": "九"}',
         '{"uri": "viking://resources/s/八", "text": "stands above a file"}',
-    ]  # fmt: skip
+    ]
     path = tmp_path / "s.jsonl"
     path.write_bytes("\r\n".join(lines).encode() + b'\n{"uri": "\xff"}\n')
     items = list(read_jsonl(path))
@@ -770,9 +850,13 @@ def test_json_lines_become_drafts_and_faults_are_numbered(tmp_path: Path) -> Non
     ]
     assert drafts[0].is_directory
     assert drafts[1] == Draft(
-        "viking://resources/s/1", content="One.", title="T", time=1_683_554_160_000_000,
-        metadata={"lang": "en"}, passages=(Passage("", 0, 4),),
-    )  # fmt: skip
+        "viking://resources/s/1",
+        content="One.",
+        title="T",
+        time=1_683_554_160_000_000,
+        metadata={"lang": "en"},
+        passages=(Passage("", 0, 4),),
+    )
     numbers = [int(i.path.rpartition(":")[2]) for i in items if isinstance(i, Unreadable)]
     assert numbers == [3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17, 18]
 
@@ -820,10 +904,48 @@ def test_the_client_can_read_files_without_the_server_s_packages() -> None:
 
 
 MARKS = (
-    "a", "Word", "文", "\n", "\n\n", " ", "  ", "\t", "-", "=", "---", "===", "1.", "2)", "#", "*",
-    "_", "`", "[", "]", "(", ")", "<", ">", "&amp;", "!", "\\", "|", ":", ":::", "~", "{", "}",
-    "\xa0", "import x from 'y'", "http://a.b", "+", "\x0b", "\u2028", "\r\n", "é",
-)  # fmt: skip
+    "a",
+    "Word",
+    "文",
+    "\n",
+    "\n\n",
+    " ",
+    "  ",
+    "\t",
+    "-",
+    "=",
+    "---",
+    "===",
+    "1.",
+    "2)",
+    "#",
+    "*",
+    "_",
+    "`",
+    "[",
+    "]",
+    "(",
+    ")",
+    "<",
+    ">",
+    "&amp;",
+    "!",
+    "\\",
+    "|",
+    ":",
+    ":::",
+    "~",
+    "{",
+    "}",
+    "\xa0",
+    "import x from 'y'",
+    "http://a.b",
+    "+",
+    "\x0b",
+    "\u2028",
+    "\r\n",
+    "é",
+)
 
 
 @settings(max_examples=400, deadline=None)

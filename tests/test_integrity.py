@@ -23,17 +23,17 @@ from reader_helpers import Daemon, note, vector
 
 import vikingd
 from vikingd.client import ClientError
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain.errors import Corrupt, StoreDamaged
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import Corrupt, StoreDamaged
 from vikingd.index import base as bases
 from vikingd.index import files
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.sealed import seal, unseal
+from vikingd.models.embed.provider import EmbedSettings
 from vikingd.store import identity
 from vikingd.store import reader as readers
 from vikingd.store.store import Store
+from vikingd.system.sealed_files import seal, unseal
 
 DATABASE = "store.sqlite3"
 
@@ -286,8 +286,14 @@ def test_a_reader_ends_when_its_store_goes_back(
 # --- damage --------------------------------------------------------------------------------------
 
 ARRAYS = sorted(spec.name for spec in bases.fields(bases.Base))
-PARTS = (*(f"{name}.bin" for name in {*ARRAYS, *bases.rows.KINDS}), "manifest.json", "dir_columns",
-         "file_columns", "ivf.faiss", "../CURRENT")  # fmt: skip
+PARTS = (
+    *(f"{name}.bin" for name in {*ARRAYS, *bases.rows.KINDS}),
+    "manifest.json",
+    "dir_columns",
+    "file_columns",
+    "ivf.faiss",
+    "../CURRENT",
+)
 
 
 def _flip(path: Path, rng: np.random.Generator) -> None:
@@ -329,9 +335,13 @@ def _swap(path: Path, rng: np.random.Generator) -> None:
 
 
 DAMAGES: dict[str, Callable[[Path, np.random.Generator], None]] = {
-    "flip": _flip, "burst": _burst, "truncation": _truncate, "zeroed tail": _zero,
-    "deletion": _delete, "swap": _swap,
-}  # fmt: skip
+    "flip": _flip,
+    "burst": _burst,
+    "truncation": _truncate,
+    "zeroed tail": _zero,
+    "deletion": _delete,
+    "swap": _swap,
+}
 
 
 @pytest.fixture(scope="module")
@@ -416,11 +426,32 @@ def test_arrays_that_do_not_fit_are_damage_whatever_the_checksum(
     folder = source / (source / "CURRENT").read_text()
     record = json.loads(unseal((folder / "manifest.json").read_text()))
     indexing = (
-        "dir_parent", "dir_end", "dir_files", "dir_texts", "dir_name_at", "dir_abstract_at",
-        "file_dir", "file_texts", "file_name_at", "file_abstract_at", "text_file", "text_dir",
-        "text_script", "text_shown_at", "term_at", "posting_text", "mean_slot", "uri_row",
-        "dir_first", "dir_tail", "dir_text", "file_next", "file_previous", "file_tail", "vector_at",
-    )  # fmt: skip
+        "dir_parent",
+        "dir_end",
+        "dir_files",
+        "dir_texts",
+        "dir_name_at",
+        "dir_abstract_at",
+        "file_dir",
+        "file_texts",
+        "file_name_at",
+        "file_abstract_at",
+        "text_file",
+        "text_dir",
+        "text_script",
+        "text_shown_at",
+        "term_at",
+        "posting_text",
+        "mean_slot",
+        "uri_row",
+        "dir_first",
+        "dir_tail",
+        "dir_text",
+        "file_next",
+        "file_previous",
+        "file_tail",
+        "vector_at",
+    )
     for name in indexing:
         file = folder / f"{name}.bin"
         kept = file.read_bytes()
@@ -508,11 +539,12 @@ def test_no_assert_does_work() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Assert):
                 calls = [
-                    call for call in ast.walk(node.test)
+                    call
+                    for call in ast.walk(node.test)
                     if isinstance(call, ast.Await | ast.NamedExpr | ast.Yield)
                     or (isinstance(call, ast.Call) and ast.unparse(call.func) not in PURE)
                     or (isinstance(call, ast.Attribute) and call.attr.startswith("_writable"))
-                ]  # fmt: skip
+                ]
                 if calls:
                     found.append(f"{path}:{node.lineno}: {ast.unparse(node)}")
     assert found == []
@@ -527,8 +559,8 @@ def test_a_reader_compacts_nothing_without_asserts(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from vikingd.engine import Engine, EngineSettings\n"
-        "from vikingd.embed.provider import EmbedSettings\n"
-        "from vikingd.errors import ReadOnly\n"
+        "from vikingd.models.embed.provider import EmbedSettings\n"
+        "from vikingd.domain.errors import ReadOnly\n"
         "engine = Engine(EngineSettings(Path(sys.argv[1]), EmbedSettings(provider='none'),"
         " reader=True))\n"
         "for act in (engine.optimize, engine.check_writable):\n"
@@ -537,7 +569,11 @@ def test_a_reader_compacts_nothing_without_asserts(tmp_path: Path) -> None:
         "engine.close()\n"
     )
     before = (tmp_path / "index" / "CURRENT").read_text()
-    done = subprocess.run([sys.executable, "-O", "-c", code, str(tmp_path)],
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout.split() == ["refused", "refused"], done.stderr
     assert (tmp_path / "index" / "CURRENT").read_text() == before

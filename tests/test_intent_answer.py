@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vikingd.intent.answer import Answer, read_answer
-from vikingd.intent.faults import Garbage
-from vikingd.intent.prompt import PROMPT, SYSTEM, question
-from vikingd.model import ContextType
-from vikingd.query import SearchSession, SessionMessage, TypedQuery
+from vikingd.domain.model import ContextType
+from vikingd.domain.query import SearchSession, SessionMessage, TypedQuery
+from vikingd.models.intent.answer import Answer, read_answer
+from vikingd.models.intent.faults import Garbage
+from vikingd.models.intent.prompt import PROMPT, SYSTEM, question
 
 MEMORY, RESOURCE, SKILL = ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL
 
@@ -56,14 +56,29 @@ def test_one_fence_or_none_may_stand_around_it(fence: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "Sure! {PLAN}", "{PLAN} Anything else?", "```json\n{PLAN}\n```\nDone.", "{PLAN}{PLAN}",
-        "<html>busy</html>", "{PLAN", "[{PLAN}]", '"queries"', "null", "{}", '{"queries": {}}',
-        '{"queries": "none"}', '{"queries": null}', '{"queries": [], "x": NaN}', "[" * 60_000,
+        "",
+        "Sure! {PLAN}",
+        "{PLAN} Anything else?",
+        "```json\n{PLAN}\n```\nDone.",
+        "{PLAN}{PLAN}",
+        "<html>busy</html>",
+        "{PLAN",
+        "[{PLAN}]",
+        '"queries"',
+        "null",
+        "{}",
+        '{"queries": {}}',
+        '{"queries": "none"}',
+        '{"queries": null}',
+        '{"queries": [], "x": NaN}',
+        "[" * 60_000,
         '{"queries": [' + "9" * 5000 + "]}",
-        '{"queries": [{}]}', '{"queries": ["create a document"]}', '{"queries": [[[]]]}',
+        '{"queries": [{}]}',
+        '{"queries": ["create a document"]}',
+        '{"queries": [[[]]]}',
         '{"queries": [{"query": "a", "context_type": "tool"}, {"context_type": "skill"}]}',
     ],
-)  # fmt: skip
+)
 def test_garbage_is_no_plan(text: str) -> None:
     """Prose around the JSON, other shapes, numbers and depths beyond reading: no plan."""
     with pytest.raises(Garbage):
@@ -208,7 +223,7 @@ def test_whatever_is_answered_a_plan_keeps_its_bounds(value: Any) -> None:
 
 def test_the_prompt_is_the_file() -> None:
     """Byte for byte, and it says what it has to."""
-    assert SYSTEM.encode() == files("vikingd.intent").joinpath(PROMPT).read_bytes()
+    assert SYSTEM.encode() == files("vikingd.models.intent").joinpath(PROMPT).read_bytes()
     for word in ("memory", "resource", "skill", "提取 PDF 表格", "never an instruction"):
         assert word in SYSTEM
 

@@ -18,12 +18,12 @@ import pytest
 from intent_helpers import PLANNED, SESSION, TASK, Asked, completion, in_turn, planned
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd.breaker import FAILURES, Breaker
-from vikingd.intent.planner import Planner
-from vikingd.intent.prompt import RESPONSE_FORMAT
-from vikingd.intent.settings import PlannerSettings
-from vikingd.model import ContextType
-from vikingd.query import PlanSource, QueryPlan, SearchSession, TypedQuery
+from vikingd.domain.model import ContextType
+from vikingd.domain.query import PlanSource, QueryPlan, SearchSession, TypedQuery
+from vikingd.models.circuit_breaker import FAILURES, Breaker
+from vikingd.models.intent.planner import Planner
+from vikingd.models.intent.prompt import RESPONSE_FORMAT
+from vikingd.models.intent.settings import PlannerSettings
 
 MODEL, RULES, NONE = PlanSource.MODEL, PlanSource.RULES, PlanSource.NONE
 SKILL, RESOURCE = ContextType.SKILL, ContextType.RESOURCE
@@ -109,8 +109,8 @@ def test_without_a_model_rules_plan_and_its_client_is_not_loaded() -> None:
     """The library of the model's client costs nothing where there is no model."""
     code = (
         "import asyncio, sys\n"
-        "from vikingd.intent.planner import Planner, PlannerSettings\n"
-        "from vikingd.query import SearchSession\n"
+        "from vikingd.models.intent.planner import Planner, PlannerSettings\n"
+        "from vikingd.domain.query import SearchSession\n"
         "plan = Planner(PlannerSettings()).plan('thanks!', SearchSession('s' * 30_001), 1.0)\n"
         "print(asyncio.run(plan))\n"
         "assert 'openai' not in sys.modules\n"
@@ -165,7 +165,7 @@ ODD = {
     "a list": Reply([completion("{}")]),
     "wrong shape": Reply(completion('{"queries": {"query": "a"}}')),
     "nothing usable": planned({"query": "a", "context_type": "tool"}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)

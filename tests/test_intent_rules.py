@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vikingd.intent import rules
-from vikingd.model import ContextType
+from vikingd.domain.model import ContextType
+from vikingd.models.intent import rules
 
 MEMORY, RESOURCE, SKILL = ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL
 
@@ -22,13 +22,36 @@ def kinds(query: str) -> list[tuple[ContextType, str, int]]:
 @pytest.mark.parametrize(
     "query",
     [
-        "hi there!", "Hello", "hey team, thanks so much for your help!", "good morning 😊",
-        "thanks a lot", "Thank you very much!!", "no problem", "OK, got it. Thanks!", "goodbye",
-        "how are you today?", "What’s up?", "good luck", "you're welcome", "👍", "???",
-        "你好", "你好！", "您好，最近怎么样？", "谢谢", "谢谢你的帮助！", "非常感谢",
-        "好的，知道了", "哈哈哈", "辛苦了", "再见", "不用谢", "hi，你好", "謝謝",
+        "hi there!",
+        "Hello",
+        "hey team, thanks so much for your help!",
+        "good morning 😊",
+        "thanks a lot",
+        "Thank you very much!!",
+        "no problem",
+        "OK, got it. Thanks!",
+        "goodbye",
+        "how are you today?",
+        "What’s up?",
+        "good luck",
+        "you're welcome",
+        "👍",
+        "???",
+        "你好",
+        "你好！",
+        "您好，最近怎么样？",
+        "谢谢",
+        "谢谢你的帮助！",
+        "非常感谢",
+        "好的，知道了",
+        "哈哈哈",
+        "辛苦了",
+        "再见",
+        "不用谢",
+        "hi，你好",
+        "謝謝",
     ],
-)  # fmt: skip
+)
 def test_chit_chat_needs_nothing(query: str) -> None:
     """Greetings, thanks and the like are looked up nowhere."""
     assert rules.plan(query) == ((), "chit-chat: nothing to look up")
@@ -37,20 +60,50 @@ def test_chit_chat_needs_nothing(query: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "hi-res image settings", "hello world example in rust", "hello world", "你好在日语里怎么说",
-        "thanks to Rust's borrow checker", "no module named numpy", "good morning in French",
-        "谢谢用法语怎么写", "okay-ish latency", "ok http client timeouts", "->",
-        "how do I return a custom status code?", "where do I find the logs", "好的代码是什么样的",
-        "请求超时怎么办", "请假流程", "请问怎么退款", "how to do I/O in Go", "remember me checkbox",
-        "coal mine safety", "my.cnf",
-        "MySQL tuning", "我的世界服务器", "自我的认知", "creation dates", "writer's block",
-        "write-ahead logging", "review a-records", "test results", "design patterns in Java",
+        "hi-res image settings",
+        "hello world example in rust",
+        "hello world",
+        "你好在日语里怎么说",
+        "thanks to Rust's borrow checker",
+        "no module named numpy",
+        "good morning in French",
+        "谢谢用法语怎么写",
+        "okay-ish latency",
+        "ok http client timeouts",
+        "->",
+        "how do I return a custom status code?",
+        "where do I find the logs",
+        "好的代码是什么样的",
+        "请求超时怎么办",
+        "请假流程",
+        "请问怎么退款",
+        "how to do I/O in Go",
+        "remember me checkbox",
+        "coal mine safety",
+        "my.cnf",
+        "MySQL tuning",
+        "我的世界服务器",
+        "自我的认知",
+        "creation dates",
+        "writer's block",
+        "write-ahead logging",
+        "review a-records",
+        "test results",
+        "design patterns in Java",
         "install guide",
-        "deploy pipeline", "创建时间字段", "安装指南", "配置文件说明", "生成器和迭代器的区别",
-        "please explain the API", "can you tell me about OAuth", "help me with the docs",
-        "帮我查一下 API 文档", "what is a monad?", "API 使用指南",
+        "deploy pipeline",
+        "创建时间字段",
+        "安装指南",
+        "配置文件说明",
+        "生成器和迭代器的区别",
+        "please explain the API",
+        "can you tell me about OAuth",
+        "help me with the docs",
+        "帮我查一下 API 文档",
+        "what is a monad?",
+        "API 使用指南",
     ],
-)  # fmt: skip
+)
 def test_false_friends_are_topics(query: str) -> None:
     """What only begins or sounds like chit-chat, work or a memory is searched as it is."""
     assert kinds(query) == [(RESOURCE, query, 1)]
@@ -79,7 +132,7 @@ def test_false_friends_are_topics(query: str) -> None:
         ("我想让你翻译这段话", "翻译这段话"),
         ("麻烦你帮忙检查这份合同", "检查这份合同"),
     ],
-)  # fmt: skip
+)
 def test_work_needs_a_skill_without_the_polite_parts(query: str, action: str) -> None:
     """A verb first is work; politeness around it is no part of the skill."""
     assert kinds(query) == [(SKILL, action, 1), (RESOURCE, query, 3)]
@@ -88,13 +141,23 @@ def test_work_needs_a_skill_without_the_polite_parts(query: str, action: str) ->
 @pytest.mark.parametrize(
     "query",
     [
-        "my favourite editor", "a friend of mine from Oslo", "what do I prefer",
-        "Do I like tea?", "which editor do I use?", "I like short answers", "I really prefer tabs",
-        "do you remember the name of the café", "what did I order last time I was here",
-        "我的代码规范", "我喜欢喝什么茶", "我上次去哪里了", "用户的偏好", "你还记得那家店吗",
+        "my favourite editor",
+        "a friend of mine from Oslo",
+        "what do I prefer",
+        "Do I like tea?",
+        "which editor do I use?",
+        "I like short answers",
+        "I really prefer tabs",
+        "do you remember the name of the café",
+        "what did I order last time I was here",
+        "我的代码规范",
+        "我喜欢喝什么茶",
+        "我上次去哪里了",
+        "用户的偏好",
+        "你还记得那家店吗",
         "我不太喜欢咖啡",
     ],
-)  # fmt: skip
+)
 def test_what_is_the_users_own_is_remembered(query: str) -> None:
     """What is the user's own is looked for in memories first."""
     assert kinds(query) == [(MEMORY, query, 1), (RESOURCE, query, 3)]
@@ -124,9 +187,27 @@ def test_the_query_is_always_among_them_as_it_is(text: str, before: str) -> None
 
 @pytest.mark.parametrize(
     "piece",
-    ["hi ", "hi", "ha", "please ", " ", "我很", "i really ", "do i ", "?", "谢谢", "请", "create ",
-     "thanks a lot ", "ok ", "please create", "吗", " thanks", "\t\n"],
-)  # fmt: skip
+    [
+        "hi ",
+        "hi",
+        "ha",
+        "please ",
+        " ",
+        "我很",
+        "i really ",
+        "do i ",
+        "?",
+        "谢谢",
+        "请",
+        "create ",
+        "thanks a lot ",
+        "ok ",
+        "please create",
+        "吗",
+        " thanks",
+        "\t\n",
+    ],
+)
 def test_long_queries_take_linear_time(piece: str) -> None:
     """No pattern is slow on the longest query that the wire lets through."""
     query = (piece * 16_384)[:16_384]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from vikingd.embed.provider import EmbedSettings
+from vikingd.answer.find import find
+from vikingd.domain.model import Draft, FindQuery, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import ivf
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft, FindQuery, Method
-from vikingd.retrieve.find import find
+from vikingd.models.embed.provider import EmbedSettings
 
 DIMENSION = 32
 ROOT = "viking://resources/large"

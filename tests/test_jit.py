@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from viking_kernels import _jit, simd
 
-from vikingd.retrieve import warm
+from vikingd.daemon import warm
 
 PROCESSES, KERNELS = 4, 25
 
@@ -102,10 +102,13 @@ def test_damaged_code_is_removed_and_not_complete_until_compiled_again(
 def test_a_daemon_without_the_instructions_asked_for_says_so(tmp_path: Path) -> None:
     """What was asked for, and what there is."""
     done = subprocess.run(
-        [sys.executable, "-m", "vikingd.server", "serve", "--path", str(tmp_path)],
-        env={**os.environ, "VIKING_KERNELS_SIMD": "neon"}, capture_output=True, text=True,
-        check=False, timeout=60,
-    )  # fmt: skip
+        [sys.executable, "-m", "vikingd.daemon.server", "serve", "--path", str(tmp_path)],
+        env={**os.environ, "VIKING_KERNELS_SIMD": "neon"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     there = ", ".join(simd.paths())
     assert done.stderr == f"vikingd: VIKING_KERNELS_SIMD is 'neon', this machine has {there}\n"
     assert done.returncode == 2

@@ -18,8 +18,8 @@ import pytest
 from vikingd.client import importing
 from vikingd.client.errors import ClientError
 from vikingd.client.messages import MessageClient
-from vikingd.errors import MAX_TEXT, InvalidField
-from vikingd.model import Draft, Passage
+from vikingd.domain.errors import MAX_TEXT, InvalidField
+from vikingd.domain.model import Draft, Passage
 from vikingd.pb.contexts_pb2 import ContextInput, PutRequest
 
 SIZE = 30 << 20
@@ -50,15 +50,25 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """The daemon."""
     path = tmp_path_factory.mktemp("large")
     log = path / "log"
-    command = [sys.executable, "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0", "--path"]
+    command = [
+        sys.executable,
+        "-m",
+        "vikingd.daemon.server",
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--path",
+    ]
     with (
         log.open("w") as written,
         subprocess.Popen(
             [*command, str(path / "store"), "--config", os.devnull, "--provider", "none"],
             env={**os.environ, "VIKINGD_LIMITS__MAX_MESSAGE_BYTES": str(32 << 20)},
-            stdout=subprocess.PIPE, stderr=written, text=True,
+            stdout=subprocess.PIPE,
+            stderr=written,
+            text=True,
         ) as process,
-    ):  # fmt: skip
+    ):
         assert process.stdout is not None
         yield Daemon(process.pid, process.stdout.readline().split()[-1], log)
         process.kill()
@@ -76,13 +86,17 @@ def refuse(daemon: Daemon, method: str, data: bytes) -> grpc.StatusCode:
 @pytest.mark.parametrize(
     ("method", "element"),
     [
-        ("Contexts/Put", b"\x0a\0"), ("Contexts/Delete", b"\x0a\0"),
-        ("Retrieval/BatchFind", b"\x0a\0"), ("Retrieval/Retrieve", b"\x72\0"),
-        ("Retrieval/BuildContext", b"\x0a\0"), ("Retrieval/Search", b"\x12\0"),
-        ("Memories/Forget", b"\x08\1"), ("Memories/Recall", b"\x38\1"),
+        ("Contexts/Put", b"\x0a\0"),
+        ("Contexts/Delete", b"\x0a\0"),
+        ("Retrieval/BatchFind", b"\x0a\0"),
+        ("Retrieval/Retrieve", b"\x72\0"),
+        ("Retrieval/BuildContext", b"\x0a\0"),
+        ("Retrieval/Search", b"\x12\0"),
+        ("Memories/Forget", b"\x08\1"),
+        ("Memories/Recall", b"\x38\1"),
         ("Memories/Remember", b"\xfa\1"),
     ],
-)  # fmt: skip
+)
 def test_very_many_empty_elements_cost_next_to_nothing(
     large: Daemon, method: str, element: bytes
 ) -> None:

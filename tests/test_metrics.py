@@ -27,9 +27,9 @@ from prometheus_client.utils import floatToGoString
 from vikingd.client import ClientError, Draft, Method, find_request
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import render
-from vikingd.metrics import Metrics
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 from vikingd.pb.admin_pb2 import Distribution, StatsResponse
+from vikingd.telemetry.metrics import Metrics
 
 ROOT = "viking://resources/notes"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -43,10 +43,24 @@ class Daemon:
         self._said = said
         with said.open("w") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0",
-                 "--path", str(store), "--config", os.devnull, *options],
-                stdout=subprocess.PIPE, stderr=err, text=True, env=own | environment,
-            )  # fmt: skip
+                [
+                    sys.executable,
+                    "-m",
+                    "vikingd.daemon.server",
+                    "serve",
+                    "--listen",
+                    "127.0.0.1:0",
+                    "--path",
+                    str(store),
+                    "--config",
+                    os.devnull,
+                    *options,
+                ],
+                stdout=subprocess.PIPE,
+                stderr=err,
+                text=True,
+                env=own | environment,
+            )
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[-1]
         (self.url, *_) = re.findall(r'event="serving metrics" url=(\S+)', self.stderr) or [""]
@@ -142,8 +156,9 @@ def test_counts_move_by_what_was_asked_and_stats_says_the_same(tmp_path: Path) -
     """Each call, code, method, stage, result and score counts once, and nothing else does."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
         client = daemon.client
-        client.put([Draft(f"{ROOT}/{n}.md", content=f"harbour {n}", vector=vector(1, n))
-                    for n in range(3)])  # fmt: skip
+        client.put(
+            [Draft(f"{ROOT}/{n}.md", content=f"harbour {n}", vector=vector(1, n)) for n in range(3)]
+        )
         before = samples(daemon.url)
         top = []
         for method in (Method.AUTO, Method.AUTO, Method.BEST_FIRST, Method.EXACT):
@@ -161,36 +176,42 @@ def test_counts_move_by_what_was_asked_and_stats_says_the_same(tmp_path: Path) -
             (name, *(value for _, value in labels)): value - before.get((name, labels), 0)
             for (name, labels), value in after.items()
             if name.startswith("vikingd_") and not name.endswith(("_bucket", "seconds_sum"))
-        }  # fmt: skip
-        assert {key: value for key, value in moved.items() if value} == pytest.approx({
-            ("vikingd_calls_total", "OK", "Find"): 5,
-            ("vikingd_calls_total", "INVALID_ARGUMENT", "Find"): 1,
-            ("vikingd_calls_total", "NOT_FOUND", "Find"): 1,
-            ("vikingd_calls_total", "OK", "BatchFind"): 1,
-            ("vikingd_calls_total", "OK", "Optimize"): 1,
-            ("vikingd_call_seconds_count", "Find"): 7,
-            ("vikingd_call_seconds_count", "BatchFind"): 1,
-            ("vikingd_call_seconds_count", "Optimize"): 1,
-            ("vikingd_answers_total", "EXHAUSTIVE", "Find"): 3,
-            ("vikingd_answers_total", "BEST_FIRST", "Find"): 1,
-            ("vikingd_answers_total", "EXACT", "Find"): 1,
-            ("vikingd_answers_total", "EXHAUSTIVE", "BatchFind"): 3,
-            ("vikingd_empty_answers_total", "Find"): 1,
-            ("vikingd_results_count", "Find"): 5,
-            ("vikingd_results_count", "BatchFind"): 3,
-            ("vikingd_results_sum", "Find"): 8,
-            ("vikingd_results_sum", "BatchFind"): 6,
-            ("vikingd_top_score_count", "Find"): 4,
-            ("vikingd_top_score_count", "BatchFind"): 3,
-            ("vikingd_top_score_sum", "Find"): sum(top),
-            ("vikingd_top_score_sum", "BatchFind"): sum(top_of_batch),
-            ("vikingd_stage_seconds_count", "BatchFind", "embed"): 1,
-            **{("vikingd_stage_seconds_count", "Find", stage): 5
-               for stage in ("embed", "plan", "score", "reply")},
-            **{("vikingd_stage_seconds_count", "BatchFind", stage): 3
-               for stage in ("plan", "score", "reply")},
-            ("vikingd_compaction_seconds_count",): 1,
-        })  # fmt: skip
+        }
+        assert {key: value for key, value in moved.items() if value} == pytest.approx(
+            {
+                ("vikingd_calls_total", "OK", "Find"): 5,
+                ("vikingd_calls_total", "INVALID_ARGUMENT", "Find"): 1,
+                ("vikingd_calls_total", "NOT_FOUND", "Find"): 1,
+                ("vikingd_calls_total", "OK", "BatchFind"): 1,
+                ("vikingd_calls_total", "OK", "Optimize"): 1,
+                ("vikingd_call_seconds_count", "Find"): 7,
+                ("vikingd_call_seconds_count", "BatchFind"): 1,
+                ("vikingd_call_seconds_count", "Optimize"): 1,
+                ("vikingd_answers_total", "EXHAUSTIVE", "Find"): 3,
+                ("vikingd_answers_total", "BEST_FIRST", "Find"): 1,
+                ("vikingd_answers_total", "EXACT", "Find"): 1,
+                ("vikingd_answers_total", "EXHAUSTIVE", "BatchFind"): 3,
+                ("vikingd_empty_answers_total", "Find"): 1,
+                ("vikingd_results_count", "Find"): 5,
+                ("vikingd_results_count", "BatchFind"): 3,
+                ("vikingd_results_sum", "Find"): 8,
+                ("vikingd_results_sum", "BatchFind"): 6,
+                ("vikingd_top_score_count", "Find"): 4,
+                ("vikingd_top_score_count", "BatchFind"): 3,
+                ("vikingd_top_score_sum", "Find"): sum(top),
+                ("vikingd_top_score_sum", "BatchFind"): sum(top_of_batch),
+                ("vikingd_stage_seconds_count", "BatchFind", "embed"): 1,
+                **{
+                    ("vikingd_stage_seconds_count", "Find", stage): 5
+                    for stage in ("embed", "plan", "score", "reply")
+                },
+                **{
+                    ("vikingd_stage_seconds_count", "BatchFind", stage): 3
+                    for stage in ("plan", "score", "reply")
+                },
+                ("vikingd_compaction_seconds_count",): 1,
+            }
+        )
         assert moved["vikingd_degraded_answers_total", "Find"] == 0
         ours = {key: value for key, value in after.items() if key[0].startswith("vikingd_")}
         assert as_samples(client.stats()) == ours
@@ -278,10 +299,14 @@ def ports_of(process: int) -> set[int]:
         with suppress(FileNotFoundError):  # it was closed just now
             files.append(os.readlink(file))
     inodes = {file[8:-1] for file in files if file.startswith("socket:[")}
-    rows = [line.split() for table in ("tcp", "tcp6")
-            for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]  # fmt: skip
-    return {int(row[1].rpartition(":")[2], 16) for row in rows
-            if row[3] == "0A" and row[9] in inodes}  # fmt: skip
+    rows = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
+    return {
+        int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes
+    }
 
 
 def test_metrics_are_off_by_default_and_stats_counts_nevertheless(tmp_path: Path) -> None:
@@ -330,10 +355,25 @@ def test_a_taken_port_ends_the_start_with_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = subprocess.run(
-            [sys.executable, "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0", "--path",
-             str(tmp_path / "store"), "--provider", "none", "--metrics-listen", address],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "vikingd.daemon.server",
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--path",
+                str(tmp_path / "store"),
+                "--provider",
+                "none",
+                "--metrics-listen",
+                address,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     assert done.returncode == 1
     assert done.stderr == f"vikingd: cannot serve metrics on {address}: Address already in use\n"
     assert not (tmp_path / "store").exists()

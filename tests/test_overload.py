@@ -19,7 +19,7 @@ from patience import SECONDS, eventually
 from vikingd.client.channel import Stubs
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
-from vikingd.model import Draft, Passage
+from vikingd.domain.model import Draft, Passage
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 
 FILES = 3000
@@ -92,8 +92,11 @@ def test_what_does_not_fit_into_the_queue_is_refused_at_once(stubs: Stubs) -> No
     refused: list[Any] = []
 
     def looked() -> bool:
-        refused[:] = [call for call in calls if call.done() and call.code()
-                      is grpc.StatusCode.RESOURCE_EXHAUSTED]  # fmt: skip
+        refused[:] = [
+            call
+            for call in calls
+            if call.done() and call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        ]
         return len(refused) >= 40
 
     eventually(looked)

@@ -12,25 +12,34 @@ import numpy as np
 import pytest
 from viking_kernels.arrays import SCRIPTS
 
-from vikingd.embed.provider import EmbedSettings
+from vikingd.answer.find import Search
+from vikingd.answer.strategies import Strategy
+from vikingd.domain.errors import VikingError
+from vikingd.domain.model import (
+    Draft,
+    FindQuery,
+    FindResult,
+    IndexedText,
+    Levels,
+    Passage,
+    Stage,
+    Upsert,
+)
+from vikingd.domain.query import Mode, RetrieveQuery, RetrieveResult
+from vikingd.domain.reply_budget import UNBOUNDED
+from vikingd.domain.text import LATIN
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import VikingError
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft, FindQuery, FindResult, IndexedText, Levels, Passage, Stage, Upsert
+from vikingd.models.embed.provider import EmbedSettings
 from vikingd.pb.retrieval_pb2 import BatchFindResponse, FindResponse, RetrieveResponse
-from vikingd.query import Mode, RetrieveQuery, RetrieveResult
-from vikingd.retrieve.find import Search
-from vikingd.retrieve.strategies import Strategy
-from vikingd.room import UNBOUNDED
-from vikingd.text import LATIN
-from vikingd.wire import pieces
 from vikingd.wire.calls import as_sent
-from vikingd.wire.encode import find_response
-from vikingd.wire.pieces import Pieces, batched
-from vikingd.wire.retrieve import response_of
+from vikingd.wire.messages import pieces
+from vikingd.wire.messages.encode import find_response
+from vikingd.wire.messages.pieces import Pieces, batched
+from vikingd.wire.messages.retrieve import response_of
 
 WORDS = ("harbour", "light", "winter", "API_KEY", "status", "港口", "冬天", "代码", "灯塔", "é")
 ROOTS = ("viking://resources", "viking://user/memories", "viking://agent/skills")
@@ -200,11 +209,13 @@ def test_joined_items_are_the_plain_ones(world: World) -> None:
         if number % 3:
             continue
         query = RetrieveQuery(
-            world.words(3), top_k=world.random.choice([1, 5, 50]),
+            world.words(3),
+            top_k=world.random.choice([1, 5, 50]),
             mode=world.random.choice([Mode.KEYWORD, Mode.HYBRID]),
             group_by_context=world.random.random() < 0.3,
-            diversity=world.random.choice([0.0, 0.3]), debug=world.random.random() < 0.1,
-        )  # fmt: skip
+            diversity=world.random.choice([0.0, 0.3]),
+            debug=world.random.random() < 0.1,
+        )
         for most in (UNBOUNDED, 0, 300, 600, 1200):
             plain, quick = retrieved(world, query, most, None), retrieved(world, query, most, made)
             assert items(quick) == items(plain)

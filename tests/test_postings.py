@@ -94,10 +94,13 @@ def test_words_are_found_by_their_bytes(said, data):
     texts = [b" ".join(text) for text in data.draw(st.lists(st.lists(pieces), max_size=5))]
     at = np.cumsum([0, *map(len, new)])
     table = words.Words(
-        np.full(1 << len(new).bit_length(), -1, np.int32), np.empty(len(new), np.uint64), at,
-        np.frombuffer(b"".join(new), np.uint8).copy(), np.arange(len(new) + 1),
+        np.full(1 << len(new).bit_length(), -1, np.int32),
+        np.empty(len(new), np.uint64),
+        at,
+        np.frombuffer(b"".join(new), np.uint8).copy(),
+        np.arange(len(new) + 1),
         np.arange(len(new), dtype=np.uint64),
-    )  # fmt: skip
+    )
     words.add_words(table, 0, len(new))
     assert [int(key) for key in table.keys] == [naive.key_of(word) for word in new]
     known = naive.add_words([], new)
@@ -117,10 +120,13 @@ def test_words_are_found_by_their_bytes(said, data):
 def test_words_of_one_hash_are_told_apart():
     """Hashes of 64 bits hardly ever meet by chance, and can be made to meet."""
     table = words.Words(
-        np.array([1, 0], np.int32), np.full(2, naive.key_of(b"ab"), np.uint64),
-        np.array([0, 2, 4]), np.frombuffer(b"abcd", np.uint8).copy(), np.arange(3),
+        np.array([1, 0], np.int32),
+        np.full(2, naive.key_of(b"ab"), np.uint64),
+        np.array([0, 2, 4]),
+        np.frombuffer(b"abcd", np.uint8).copy(),
+        np.arange(3),
         np.arange(2, dtype=np.uint64),
-    )  # fmt: skip
+    )
     table.slots[:] = (1, 0) if naive.key_of(b"ab") % 2 == 0 else (0, 1)
     found, _, _ = words.look_up(np.frombuffer(b"ab", np.uint8), np.array([0, 2]), table)
     assert found.tolist() == [0]
@@ -174,8 +180,10 @@ def test_levels_hold_all_postings(commits, asked, small):
         assert list(map(shown, older)) == was
     assert shown(postings.as_one(levels)) == expected
     bounds, rows, counts = kernels.of_terms(np.array(asked, np.uint64), levels)
-    got = [list(zip(rows[a:b].tolist(), counts[a:b].tolist(), strict=True))
-           for a, b in itertools.pairwise(bounds)]  # fmt: skip
+    got = [
+        list(zip(rows[a:b].tolist(), counts[a:b].tolist(), strict=True))
+        for a, b in itertools.pairwise(bounds)
+    ]
     assert got == naive.of_terms(asked, list(map(shown, levels)))
     assert got == [expected.get(key, []) for key in asked]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain.model import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import index as indexes
 from vikingd.index.generation import Generation
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft
+from vikingd.models.embed.provider import EmbedSettings
 from vikingd.store.transaction import Transaction
 from vikingd.wire.calls import Threads
 

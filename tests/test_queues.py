@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 from patience import SECONDS
 
-from vikingd import pace
-from vikingd.errors import DeadlinePassed, Overloaded
+from vikingd.domain import pace
+from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.wire.calls import Deadline, Pool, on
 from vikingd.wire.queues import Lane
 
@@ -76,8 +76,9 @@ def test_callers_take_turns() -> None:
     async def main() -> None:
         of, go_on, done = lane(), threading.Event(), list[str]()
         first = await busy(of, go_on)
-        flood = [asyncio.create_task(of.run(Call("flood"), done.append, f"flood{i}"))
-                 for i in range(4)]  # fmt: skip
+        flood = [
+            asyncio.create_task(of.run(Call("flood"), done.append, f"flood{i}")) for i in range(4)
+        ]
         await asyncio.sleep(0)
         other = asyncio.create_task(of.run(Call("other"), done.append, "other"))
         await asyncio.sleep(0)

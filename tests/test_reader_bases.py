@@ -15,12 +15,12 @@ from patience import eventually
 from reader_helpers import SECONDS, SMALL, answer, note, serving, vector
 
 from vikingd.client import ClientError, Method
-from vikingd.embed.provider import EmbedSettings
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import base as bases
 from vikingd.index.commit import Commit
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare
+from vikingd.models.embed.provider import EmbedSettings
 
 
 def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from patience import eventually
 from reader_helpers import note, serving
 
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain.errors import StoreFailed, StoreMismatch
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import StoreFailed, StoreMismatch
+from vikingd.models.embed.provider import EmbedSettings
 from vikingd.store import Store
 from vikingd.store import reader as store_reader
 from vikingd.store.reader import StoreReader
@@ -149,10 +149,24 @@ def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path)
 
     def refusal(*options: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "vikingd.server", "serve", "--provider", "none", "--config",
-             os.devnull, "--log-level", "error", *options],
-            capture_output=True, text=True, check=False, timeout=60,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "vikingd.daemon.server",
+                "serve",
+                "--provider",
+                "none",
+                "--config",
+                os.devnull,
+                "--log-level",
+                "error",
+                *options,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
         assert done.returncode == 1
         assert len(done.stderr.splitlines()) == 1
         return done.stderr

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from vikingd import engine as engines
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain.errors import Corrupt
+from vikingd.domain.model import Draft
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import Corrupt
 from vikingd.index.base import load
 from vikingd.index.index import Index, IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Draft
-from vikingd.sealed import seal, unseal
+from vikingd.models.embed.provider import EmbedSettings
+from vikingd.system.sealed_files import seal, unseal
 
 FILES = 100
 

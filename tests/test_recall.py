@@ -13,7 +13,7 @@ from vikingd.client import ClientError, Draft, Passage, RecallPath, Rrf, Weighte
 from vikingd.client.messages import MessageClient
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.ctl.demo import serving
-from vikingd.model import Entry
+from vikingd.domain.model import Entry
 from vikingd.pb.memories_pb2 import (
     RECALL_PATH_FAST,
     RECALL_PATH_HYBRID,
@@ -249,8 +249,12 @@ def test_the_timeline_of_both_scopes_is_one(journal: MessageClient) -> None:
     assert contents(journal.recall("past 4 days", now=NOW, project="lamp")) == ["lamp 9", "lamp 7"]
     both = journal.recall("past 4 days", now=NOW, project="lamp", with_global=True)
     assert contents(both) == [
-        "- note of day 10\n", "- note of day 9\n", "lamp 9", "- note of day 8\n", "lamp 7",
-    ]  # fmt: skip
+        "- note of day 10\n",
+        "- note of day 9\n",
+        "lamp 9",
+        "- note of day 8\n",
+        "lamp 7",
+    ]
 
 
 def test_the_timeline_keeps_to_the_budget(journal: MessageClient) -> None:
@@ -318,13 +322,15 @@ def entries(*texts: str, of: Callable[[int], Entry | None] = lambda _: None, **f
 
 def test_a_search_finds_entries_within_the_scope(client: MessageClient) -> None:
     """Entries, not files; abstracts, resources and other projects are none of them."""
-    client.put([
-        entries("Harbour tea at noon.", "Mountain coffee.", abstract="harbour harbour"),
-        Draft(f"{LAMP}/notes.md", content="- The harbour lamp.\n"),
-        Draft("viking://projects/other/memories/notes.md", content="- harbour of others\n"),
-        Draft("viking://resources/harbour.md", content="- harbour\n"),
-        Draft("viking://agent/memories/cases.md", content="- Agent at the harbour.\n"),
-    ])  # fmt: skip
+    client.put(
+        [
+            entries("Harbour tea at noon.", "Mountain coffee.", abstract="harbour harbour"),
+            Draft(f"{LAMP}/notes.md", content="- The harbour lamp.\n"),
+            Draft("viking://projects/other/memories/notes.md", content="- harbour of others\n"),
+            Draft("viking://resources/harbour.md", content="- harbour\n"),
+            Draft("viking://agent/memories/cases.md", content="- Agent at the harbour.\n"),
+        ]
+    )
 
     def found(**scope) -> set[str]:
         return set(contents(client.recall("harbour", **scope)))
@@ -383,11 +389,13 @@ def test_the_best_semantic_score_is_1(
     client: MessageClient, fusion: Rrf | WeightedSum | None
 ) -> None:
     """By score that of the best candidate, by rank that of one which is first on both sides."""
-    client.put([
-        Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(1, 0, 0)),
-        Draft(f"{USER}/b.md", content="- mountain\n", vector=vector(0, 1, 0)),
-        Draft(f"{USER}/c.md", content="- valley\n", vector=vector(0, 0, 1)),
-    ])  # fmt: skip
+    client.put(
+        [
+            Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(1, 0, 0)),
+            Draft(f"{USER}/b.md", content="- mountain\n", vector=vector(0, 1, 0)),
+            Draft(f"{USER}/c.md", content="- valley\n", vector=vector(0, 0, 1)),
+        ]
+    )
     reply = client.recall("harbour", vector=vector(1, 0, 0), fusion=fusion, no_touch=True)
     semantic = [one.parts.semantic for one in reply.results]
     assert contents(reply)[0] == "harbour"
@@ -397,10 +405,12 @@ def test_the_best_semantic_score_is_1(
 
 def test_by_rank_who_is_first_on_one_side_only_has_half(client: MessageClient) -> None:
     """The best possible fused score is 1: first by meaning and first by words."""
-    client.put([
-        Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(-1, 0.5, 0)),
-        Draft(f"{USER}/b.md", content="- mountain\n", vector=vector(1, 0, 0)),
-    ])  # fmt: skip
+    client.put(
+        [
+            Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(-1, 0.5, 0)),
+            Draft(f"{USER}/b.md", content="- mountain\n", vector=vector(1, 0, 0)),
+        ]
+    )
     reply = client.recall("harbour", vector=vector(1, 0, 0), fusion=Rrf(), no_touch=True)
     assert [one.parts.semantic for one in reply.results] == pytest.approx([0.5, 0.5])
 
@@ -436,10 +446,12 @@ def test_equal_texts_are_recalled_once(client: MessageClient) -> None:
 
 def test_an_identifier_is_found_by_words_alone(client: MessageClient) -> None:
     """Behaviour 28."""
-    client.put([
-        Draft(f"{USER}/a.md", content="- error E4711 means empty\n", vector=vector(0, 1, 0)),
-        Draft(f"{USER}/b.md", content="- near in meaning\n", vector=vector(1, 0, 0)),
-    ])  # fmt: skip
+    client.put(
+        [
+            Draft(f"{USER}/a.md", content="- error E4711 means empty\n", vector=vector(0, 1, 0)),
+            Draft(f"{USER}/b.md", content="- near in meaning\n", vector=vector(1, 0, 0)),
+        ]
+    )
     reply = client.recall("E4711", vector=vector(1, 0, 0), no_touch=True)
     assert contents(reply) == ["error E4711 means empty"]
 

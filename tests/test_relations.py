@@ -17,14 +17,14 @@ from trees import LARGE, asked, build, room, sampled, shapes, terms_of
 from viking_kernels import find as kernel
 from viking_kernels import walk
 
+from vikingd.answer.find import find
 from vikingd.client import Draft, Levels, Method
 from vikingd.client.messages import MessageClient
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain.model import MAX_RELATIONS, ContextType, FindQuery, Match, Prepared
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.model import MAX_RELATIONS, ContextType, FindQuery, Match, Prepared
+from vikingd.models.embed.provider import EmbedSettings
 from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext
-from vikingd.retrieve.find import find
 
 TOP = "viking://resources/r"
 HUB = f"{TOP}/hub.md"
@@ -246,9 +246,18 @@ def test_rows_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
             method, 0.0, alpha, 1, 1, False, walk.Limits(k, 1, 10**6, 1), keeps_words=True
         )
         return kernel.find(
-            snapshot.tree, snapshot.vectors, numbers, means, asked(query), scope, terms,
-            np.zeros(0, np.uint8), np.zeros(0, np.int32), plan, scratch,
-        )  # fmt: skip
+            snapshot.tree,
+            snapshot.vectors,
+            numbers,
+            means,
+            asked(query),
+            scope,
+            terms,
+            np.zeros(0, np.uint8),
+            np.zeros(0, np.int32),
+            plan,
+            scratch,
+        )
 
     whole = ask(kernel.EXACT, 10**4)
     kernel.forget(snapshot.tree.texts, scope, terms, scratch)
@@ -261,9 +270,16 @@ def test_rows_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
     for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
         found = ask(method, 1)
         scores = kernel.score_rows(
-            rows, snapshot.tree, snapshot.vectors, numbers, means, asked(query), scope,
-            found.weights, scratch,
-        )  # fmt: skip
+            rows,
+            snapshot.tree,
+            snapshot.vectors,
+            numbers,
+            means,
+            asked(query),
+            scope,
+            found.weights,
+            scratch,
+        )
         kernel.forget(snapshot.tree.texts, scope, terms, scratch)
         assert not scratch.lexical.any()
         assert not scratch.titles.any()

@@ -14,22 +14,22 @@ from typing import Any
 import pytest
 from reader_helpers import serving as on_store
 
+from vikingd.answer.forget import ForgetQuery, chosen, forgetting
 from vikingd.client import ClientError, Draft, Passage, RecallPath
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain.model import Entry
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.entries import shown
 from vikingd.memory.model import Salience
 from vikingd.memory.same import normalized
-from vikingd.model import Entry
+from vikingd.models.embed.provider import EmbedSettings
 from vikingd.pb.memories_pb2 import (
     REMEMBER_OUTCOME_ADDED,
     REMEMBER_OUTCOME_REINFORCED,
     RememberResponse,
 )
-from vikingd.retrieve.forget import ForgetQuery, chosen, forgetting
 
 USER = "viking://user/memories"
 LAMP = "viking://projects/lamp/memories"
@@ -566,9 +566,10 @@ def test_forgetting_what_is_old_leaves_what_is_said_again_and_misses_nothing_tha
         }
         assert (moving.id in forgotten) == (moving.id not in there)
         assert again.result().id in there or (
-            old.id in forgotten and again.result().id == old.id
+            old.id in forgotten
+            and again.result().id == old.id
             and again.result().revision < gone.revision
-        ), turn  # fmt: skip
+        ), turn
         assert not (again.result().id in forgotten and again.result().outcome == REINFORCED)
 
 
@@ -633,7 +634,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("forget", (), {"below_salience": float("nan")}, "below_salience"),
     ("forget", (), {"below_salience": 0.5, "project": "a/b"}, "scope.project"),
     ("forget", (), {"below_salience": 0.5, "now": datetime(1, 1, 2, tzinfo=UTC)}, "now"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("call", "args", "fields", "field"), WRONG, ids=range(len(WRONG)))
@@ -641,11 +642,13 @@ def test_a_bad_request_is_refused_by_its_field(
     client: MessageClient, call: str, args: tuple[Any, ...], fields: dict[str, Any], field: str
 ) -> None:
     """And changes nothing."""
-    client.put([
-        Draft(f"{USER}/kept.md", content="- kept\n"),
-        Draft(f"{USER}/directory.md/x.md", content="- x\n"),
-        Draft(f"{USER}/open.md", content="```\nnever closed\n"),
-    ])  # fmt: skip
+    client.put(
+        [
+            Draft(f"{USER}/kept.md", content="- kept\n"),
+            Draft(f"{USER}/directory.md/x.md", content="- x\n"),
+            Draft(f"{USER}/open.md", content="```\nnever closed\n"),
+        ]
+    )
     revision = client.stats().revision
     assert refused(getattr(client, call), *args, **fields)[1] == [field]
     assert client.stats().revision == revision
@@ -890,8 +893,9 @@ def step(
     """One call, and what a dict comes to by it."""
     uri = draw.choice(NAMES)
     there = files.get(uri, {})
-    match draw.choice(["remember", "remember", "remember", "reinforce", "forget", "hand", "move",
-                       "delete"]):  # fmt: skip
+    match draw.choice(
+        ["remember", "remember", "remember", "reinforce", "forget", "hand", "move", "delete"]
+    ):
         case "remember":
             text = draw.choice(WORDINGS)
             reply = client.remember(text, uri=uri)

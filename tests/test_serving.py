@@ -20,12 +20,12 @@ import pytest
 from grpc._cython import cygrpc
 from test_metrics import running
 
-from vikingd import descriptors, server
 from vikingd.client import Client, Draft
-from vikingd.private import keep_private
-from vikingd.retrieve import warm
-from vikingd.scrape import Endpoint
-from vikingd.scratch import scratch
+from vikingd.daemon import server, warm
+from vikingd.system import descriptors
+from vikingd.system.private_files import keep_private
+from vikingd.system.scratch import scratch
+from vikingd.telemetry.scrape import Endpoint
 
 
 def mode(path: Path) -> int:
@@ -70,8 +70,9 @@ def test_links_out_of_the_directory_are_left_alone(tmp_path: Path) -> None:
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
     """An endpoint with one figure."""
-    with closing(Endpoint(lambda accept: ("text/plain", f"figure {accept}".encode()),
-                          "127.0.0.1", 0)) as made:  # fmt: skip
+    with closing(
+        Endpoint(lambda accept: ("text/plain", f"figure {accept}".encode()), "127.0.0.1", 0)
+    ) as made:
         yield made
 
 
@@ -88,9 +89,17 @@ def status(endpoint: Endpoint, path: str = "/metrics", **headers: str) -> int:
 
 @pytest.mark.parametrize(
     ("host", "code"),
-    [("127.0.0.1", 200), ("localhost:9716", 200), ("[::1]:9716", 200), ("127.8.8.8", 200),
-     ("example.org", 421), ("127.0.0.1.example.org", 421), ("[::1", 421), ("10.0.0.1", 421)],
-)  # fmt: skip
+    [
+        ("127.0.0.1", 200),
+        ("localhost:9716", 200),
+        ("[::1]:9716", 200),
+        ("127.8.8.8", 200),
+        ("example.org", 421),
+        ("127.0.0.1.example.org", 421),
+        ("[::1", 421),
+        ("10.0.0.1", 421),
+    ],
+)
 def test_metrics_are_for_this_machine_alone(endpoint: Endpoint, host: str, code: int) -> None:
     """A page of another host can't read them through a browser here (DNS rebinding)."""
     assert status(endpoint, Host=host) == code
@@ -129,7 +138,7 @@ def test_an_endless_head_is_broken_off(endpoint: Endpoint) -> None:
 def test_the_limit_of_open_files_is_raised() -> None:
     """To what the process may have; connections leave some of them to the index."""
     code = (
-        "import resource, vikingd.descriptors as d;"
+        "import resource, vikingd.system.descriptors as d;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 2000));"
         "print(d.raise_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )
@@ -141,11 +150,20 @@ def test_the_limit_of_open_files_is_raised() -> None:
 
 def test_idle_connections_leave_descriptors_to_compactions(tmp_path: Path) -> None:
     """Those beyond the bound are closed at once, and the daemon works on."""
-    serve = f"{sys.executable} -m vikingd.server serve --listen 127.0.0.1:0 --provider none"
-    with subprocess.Popen(
-        ["sh", "-c", f"ulimit -n 400; exec {serve} --config {os.devnull} --path {tmp_path / 's'}"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    ) as daemon, ExitStack() as stack:  # fmt: skip
+    serve = f"{sys.executable} -m vikingd.daemon.server serve --listen 127.0.0.1:0 --provider none"
+    with (
+        subprocess.Popen(
+            [
+                "sh",
+                "-c",
+                f"ulimit -n 400; exec {serve} --config {os.devnull} --path {tmp_path / 's'}",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as daemon,
+        ExitStack() as stack,
+    ):
         stack.callback(daemon.terminate)
         assert daemon.stdout is not None
         address = daemon.stdout.readline().split()[-1]
@@ -167,7 +185,7 @@ def test_scratch_of_a_killed_process_is_deleted(
     """
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     leave = (
-        "import os; from vikingd.scratch import scratch\n"
+        "import os; from vikingd.system.scratch import scratch\n"
         "with scratch('warm') as path: print(path.parent, flush=True); os._exit(1)"
     )
     dead, new = (
@@ -211,7 +229,7 @@ def test_no_value_makes_a_line_of_the_log_long() -> None:
     """Neither of our own logger nor of a library's, nor the traceback of an error."""
     code = (
         "import logging, structlog\n"
-        "from vikingd.server import _configure_logs\n"
+        "from vikingd.daemon.server import _configure_logs\n"
         "_configure_logs('info')\n"
         "long = 'x' * 1_000_000\n"
         "structlog.stdlib.get_logger('vikingd.wire').info(long, value=long, of=[long])\n"

@@ -27,8 +27,8 @@ from store_helpers import (
     vectors,
 )
 
-from vikingd.errors import AlreadyExists, InvalidField, NotFound, VikingError
-from vikingd.model import (
+from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound, VikingError
+from vikingd.domain.model import (
     Committed,
     Context,
     Draft,
@@ -39,8 +39,8 @@ from vikingd.model import (
     Remove,
     Text,
 )
+from vikingd.domain.uri import ROOT
 from vikingd.store import Store
-from vikingd.uri import ROOT
 
 
 @pytest.fixture
@@ -63,16 +63,35 @@ def test_put_makes_the_directories_above(store: Store) -> None:
 def test_get_returns_what_was_put(store: Store) -> None:
     """Every field comes back, the passages without their vectors."""
     draft = Draft(
-        GUIDE, abstract="一篇", overview="long", content="α\nβ", title="Guide", time=77,
-        metadata={"lang": "中文", "n": [1, None, 2.5]}, passages=(Passage("A > B", 2, 3, ONE),),
-    )  # fmt: skip
+        GUIDE,
+        abstract="一篇",
+        overview="long",
+        content="α\nβ",
+        title="Guide",
+        time=77,
+        metadata={"lang": "中文", "n": [1, None, 2.5]},
+        passages=(Passage("A > B", 2, 3, ONE),),
+    )
     put(store, prepared(draft))
     context = store.get(GUIDE)
     assert context.created_at == context.updated_at > 0
     assert context == Context(
-        GUIDE, False, "一篇", "Guide", draft.metadata, 77, context.created_at, context.updated_at,
-        0, 0, draft.content_hash(), 2, "long", "α\nβ", (Passage("A > B", 2, 3),),
-    )  # fmt: skip
+        GUIDE,
+        False,
+        "一篇",
+        "Guide",
+        draft.metadata,
+        77,
+        context.created_at,
+        context.updated_at,
+        0,
+        0,
+        draft.content_hash(),
+        2,
+        "long",
+        "α\nβ",
+        (Passage("A > B", 2, 3),),
+    )
 
 
 def test_put_again_changes_nothing(store: Store) -> None:

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from store_helpers import Mirror, directory, file, scanned, vector
 
-from vikingd.errors import (
+from vikingd.domain.errors import (
     AlreadyExists,
     InvalidField,
     NotFound,
     RevisionDiffers,
     VikingError,
 )
+from vikingd.domain.model import Committed, Draft
+from vikingd.domain.uri import ROOT, ancestors, is_within
 from vikingd.ingest.masks import Masked
-from vikingd.model import Committed, Draft
 from vikingd.store import Store
-from vikingd.uri import ROOT, ancestors, is_within
 
 TOPS = ("viking://resources", "viking://user/memories")
 # "!" and "." come before "/": names that begin alike stand between a directory and what is in it.
@@ -118,9 +118,12 @@ class Operations(RuleBasedStateMachine):
         elif name == "content" and tree[uri] is not None:
             self.tree = {**tree, uri: content or ""}
         draft = Draft(
-            uri, content=content or "", metadata={"a": content}, update_mask=[name],
+            uri,
+            content=content or "",
+            metadata={"a": content},
+            update_mask=[name],
             expected_revision=None if ahead is None else revision + ahead,
-        )  # fmt: skip
+        )
         self.agree(self.store.put([Masked.of(draft)]), error)
 
     @rule(uris=st.lists(anywhere, min_size=1, max_size=3), allow=st.booleans())

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from store_helpers import DOCS, GUIDE, ONE, TWO, Mirror, file, opened, put, scanned, text_ids, uris
 
-from vikingd.errors import (
+from vikingd.domain.errors import (
     Corrupt,
     InvalidField,
     NotFound,
@@ -23,10 +23,10 @@ from vikingd.errors import (
     StoreMismatch,
     TooLarge,
 )
-from vikingd.model import Context, Filled, Passage, Remove
-from vikingd.room import UNBOUNDED, Room
+from vikingd.domain.model import Context, Filled, Passage, Remove
+from vikingd.domain.reply_budget import UNBOUNDED, Room
+from vikingd.domain.uri import ROOT
 from vikingd.store import Store, StoreCounts, page_token, schema
-from vikingd.uri import ROOT
 
 
 @pytest.fixture
@@ -267,7 +267,8 @@ def test_a_second_opener_is_refused(tmp_path: Path) -> None:
     """In this process and in another one, until the first has closed; the directory is private."""
     path = tmp_path / "new" / "store"
     script = (
-        "import sys, pathlib; from vikingd.store import Store; from vikingd.errors import *\n"
+        "import sys, pathlib; from vikingd.store import Store\n"
+        "from vikingd.domain.errors import *\n"
         "try: Store(pathlib.Path(sys.argv[1]), model='m', dimension=2)\n"
         "except StoreInUse as error: print(error)"
     )

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from vikingd.domain.model import MAX_DIMENSION
+from vikingd.domain.uri import MAX_BYTES
 from vikingd.index.where import MAX_CLAUSES
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES
 from vikingd.ingest.passages import MAX_SECTION_BYTES
-from vikingd.model import MAX_DIMENSION
-from vikingd.uri import MAX_BYTES
 from vikingd.wire.limits import BUDGETS, MAX_REASON_BYTES, TABLE
 
 GENERATE = Path(__file__).parents[1] / "proto" / "generate.py"

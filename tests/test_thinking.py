@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd import uri as uris
 from vikingd.client import (
     ClientError,
     ContextType,
@@ -27,6 +26,7 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
+from vikingd.domain import uri as uris
 from vikingd.pb.retrieval_pb2 import (
     RERANK_STATUS_DONE,
     RERANK_STATUS_FAILED,
@@ -99,15 +99,18 @@ def started() -> Iterator[House]:
                     Draft(f"{TOP}/kitchen/pan.md", content="The pan hangs by the tea."),
                     Draft(f"{TOP}/kitchen/blank.md", vector=vector(1, 0)),
                     Draft(f"{TOP}/shed", is_directory=True, abstract="The shed"),
-                    Draft(f"{TOP}/shed/spade.md", content="Two spades are in the shed.",
-                          metadata={"sharp": True}),
+                    Draft(
+                        f"{TOP}/shed/spade.md",
+                        content="Two spades are in the shed.",
+                        metadata={"sharp": True},
+                    ),
                     Draft(f"{TOP}/shed/box", is_directory=True, abstract="A box in the shed"),
                     Draft(f"{TOP}/shed/box/nail.md", content="Nails of all kinds."),
                     Draft(f"{TOP}/shed/box/bag", is_directory=True, abstract="A bag in the box"),
                     Draft(f"{TOP}/shed/box/bag/screw.md", content="Screws of brass."),
                     Draft("viking://user/memories/tea.md", content="She likes green tea."),
                 ]
-            )  # fmt: skip
+            )
             yield House(client, reranker)
 
 
@@ -135,8 +138,14 @@ def test_start_points_are_read_first_then_the_children_of_each_round(house: Hous
     reply = house.think()
     starts, *rounds = house.documents()
     assert {"The house", "All there is"} <= set(starts)
-    directories = {"All there is", "The house", "The kitchen and its tea", "The shed",
-                   "A box in the shed", "A bag in the box"}  # fmt: skip
+    directories = {
+        "All there is",
+        "The house",
+        "The kitchen and its tea",
+        "The shed",
+        "A box in the shed",
+        "A bag in the box",
+    }
     assert set(starts) <= directories
     assert "Tea stands on the shelf." in rounds[0]
     read = [text for call in house.documents() for text in call]
@@ -230,17 +239,26 @@ def broken(call: int, how: Callable[[Request], Reply]) -> Callable[[Request], Re
 FAULTS: dict[str, Callable[[Request], Reply]] = {
     "nothing": lambda _: Reply({"results": []}),
     "one too few": lambda r: Reply(
-        {"results": [{"index": i, "relevance_score": 0.5}
-                     for i in range(len(r.json["documents"]) - 1)]}
+        {
+            "results": [
+                {"index": i, "relevance_score": 0.5} for i in range(len(r.json["documents"]) - 1)
+            ]
+        }
     ),
     "NaN": lambda r: Reply(
-        json.dumps({"results": [{"index": i, "relevance_score": float("nan")}
-                                for i in range(len(r.json["documents"]))]}).encode()
+        json.dumps(
+            {
+                "results": [
+                    {"index": i, "relevance_score": float("nan")}
+                    for i in range(len(r.json["documents"]))
+                ]
+            }
+        ).encode()
     ),
     "an error": lambda _: Reply({"error": "no"}, status=500),
     "a reset": lambda _: Reply(reset=True),
     "half an answer": lambda _: Reply({"results": ["x" * 100]}, cut=20),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("call", [0, 1, 2])
@@ -397,10 +415,12 @@ def test_what_quick_finds_is_read_though_each_stands_deep_in_a_directory_of_its_
 def test_an_abstract_of_blanks_is_not_sent(house: House) -> None:
     """It says no more than none."""
     blank = "viking://resources/blank"
-    house.client.put([
-        Draft(blank, is_directory=True, abstract=" \n "),
-        Draft(f"{blank}/tea.md", content="White tea."),
-    ])  # fmt: skip
+    house.client.put(
+        [
+            Draft(blank, is_directory=True, abstract=" \n "),
+            Draft(f"{blank}/tea.md", content="White tea."),
+        ]
+    )
     house.think(target_uri=blank)
     assert house.documents() == [["White tea."]]
     house.client.delete(blank)
@@ -423,14 +443,16 @@ def test_all_directories_opened_in_a_round_are_counted(house: House) -> None:
 def test_the_walk_goes_on_while_something_deeper_could_be_better(house: House) -> None:
     """What is below a child may score more than any child, if the child scores well itself."""
     top = "viking://resources/stairs"
-    house.client.put([
-        Draft(top, is_directory=True, abstract="Stairs"),
-        Draft(f"{top}/note.md", content="Tea on the stairs."),
-        *(Draft(f"{top}/{i}", is_directory=True, abstract=f"Tea {i}") for i in range(3)),
-        Draft(f"{top}/hall", is_directory=True, abstract="A hall"),
-        Draft(f"{top}/hall/room", is_directory=True, abstract="A room"),
-        Draft(f"{top}/hall/room/cup.md", content="A cup."),
-    ])  # fmt: skip
+    house.client.put(
+        [
+            Draft(top, is_directory=True, abstract="Stairs"),
+            Draft(f"{top}/note.md", content="Tea on the stairs."),
+            *(Draft(f"{top}/{i}", is_directory=True, abstract=f"Tea {i}") for i in range(3)),
+            Draft(f"{top}/hall", is_directory=True, abstract="A hall"),
+            Draft(f"{top}/hall/room", is_directory=True, abstract="A room"),
+            Draft(f"{top}/hall/room/cup.md", content="A cup."),
+        ]
+    )
     house.reranker.answer = told(
         {"Stairs": 0.6, "Tea on the stairs.": 1, "A room": 1, "A cup.": 1}, 0.1
     )
@@ -459,15 +481,18 @@ def test_ties_are_by_uri_and_a_score_of_nothing_is_no_result(house: House) -> No
 def test_a_root_without_a_text_counts_for_nothing(house: House) -> None:
     """As without a reranker."""
     top = "viking://resources/bare"
-    house.client.put([
-        Draft(f"{top}/a", is_directory=True, abstract="Tea"),
-        Draft(f"{top}/a/tea.md", content="Tea of the day."),
-    ])  # fmt: skip
+    house.client.put(
+        [
+            Draft(f"{top}/a", is_directory=True, abstract="Tea"),
+            Draft(f"{top}/a/tea.md", content="Tea of the day."),
+        ]
+    )
     house.reranker.answer = told({"Tea": 0.8}, 0.4)
     reply = house.think(target_uri=top, alpha=0.5, levels=Levels.BOTH)
     assert scored(reply) == {
-        f"{top}/a": pytest.approx(0.8), f"{top}/a/tea.md": pytest.approx(0.6),
-    }  # fmt: skip
+        f"{top}/a": pytest.approx(0.8),
+        f"{top}/a/tea.md": pytest.approx(0.6),
+    }
     house.client.delete(top)
 
 
@@ -476,12 +501,16 @@ def test_what_does_not_fit_into_a_round_is_left_out_but_never_what_quick_found(
 ) -> None:
     """However much better the rest scores by itself: at alpha 0 its directory alone counts."""
     top = "viking://resources/drawers"
-    house.client.put([
-        Draft(top, is_directory=True, abstract="Where tea and spades are in the house"),
-        *(Draft(f"{top}/{i}", is_directory=True, abstract=f"where tea, spades, house {i}")
-          for i in range(120)),
-        Draft(f"{top}/z.md", content="Nothing of the sort."),
-    ])  # fmt: skip
+    house.client.put(
+        [
+            Draft(top, is_directory=True, abstract="Where tea and spades are in the house"),
+            *(
+                Draft(f"{top}/{i}", is_directory=True, abstract=f"where tea, spades, house {i}")
+                for i in range(120)
+            ),
+            Draft(f"{top}/z.md", content="Nothing of the sort."),
+        ]
+    )
     reply = house.think(target_uri=top, alpha=0.0)
     assert [*scored(reply)] == [f"{top}/z.md"]
     first, second = reply.rerank.rounds[:2]
@@ -494,12 +523,14 @@ def test_three_rounds_of_eight_directories_are_the_most(house: House) -> None:
     """After the start points, which are all opened in the first."""
     top = "viking://resources/tower"
     floors = [f"{top}/{'/'.join(str(i) for i in range(n + 1))}" for n in range(6)]
-    house.client.put([
-        *(Draft(uri, is_directory=True, abstract=f"Floor {n}") for n, uri in enumerate(floors)),
-        *(Draft(f"{top}/x{i}/y", is_directory=True, abstract=f"Cell {i}") for i in range(20)),
-        *(Draft(f"{top}/x{i}", is_directory=True, abstract=f"Row {i}") for i in range(20)),
-        *(Draft(f"{top}/tea{i}", is_directory=True, abstract=f"Tea {i}") for i in range(3)),
-    ])  # fmt: skip
+    house.client.put(
+        [
+            *(Draft(uri, is_directory=True, abstract=f"Floor {n}") for n, uri in enumerate(floors)),
+            *(Draft(f"{top}/x{i}/y", is_directory=True, abstract=f"Cell {i}") for i in range(20)),
+            *(Draft(f"{top}/x{i}", is_directory=True, abstract=f"Row {i}") for i in range(20)),
+            *(Draft(f"{top}/tea{i}", is_directory=True, abstract=f"Tea {i}") for i in range(3)),
+        ]
+    )
     house.reranker.answer = told({f"Floor {n}": 0.9 for n in range(6)})
     reply = house.think(target_uri=top, levels=Levels.DIRECTORIES, limit=100, trace=True)
     assert [one.round for one in reply.rerank.rounds] == [0, 1, 2, 3]

@@ -75,10 +75,12 @@ def test_of_two_alike_the_one_that_is_called_so_comes_first():
     world = World(3)
     same = np.eye(16)[1]
     text = [(1, "status codes status codes", same.astype("<f4").tobytes())]
-    world.commit([
-        world.put("viking://x", False, text, "Coffee"),
-        world.put("viking://y", False, text, "Status codes"),
-    ])  # fmt: skip
+    world.commit(
+        [
+            world.put("viking://x", False, text, "Coffee"),
+            world.put("viking://y", False, text, "Status codes"),
+        ]
+    )
     query = naive.Query(same - world.prior[1], 1, {"status": 1.0, "code": 1.0})
     row = world.snapshot.find("viking://y")
     assert row is not None

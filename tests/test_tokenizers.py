@@ -24,13 +24,39 @@ from vikingd.client.messages import MessageClient
 from vikingd.context import tokenizers
 from vikingd.context.tokenizers import BUNDLED, configure, known, names, open_tokenizer
 from vikingd.ctl.demo import serving
-from vikingd.errors import InvalidField
-from vikingd.text import approximate_tokens
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.text import approximate_tokens
 
 some = settings(max_examples=300, deadline=None, print_blob=True)
-PIECES = ["the ", "Word", "'s", "'LL", "1234", "\n\n", "  ", "\t", "中文", "句子。", "！", "🎉",
-          "👨‍👩‍👧", "e\u0301", "\u0301", "//", "{}", "<|endoftext|>", "<|im_start|>", "\u3000",
-          "한국", "ａ", "\r\n", "aB", "_", "\0", "\ufdfa"]  # fmt: skip
+PIECES = [
+    "the ",
+    "Word",
+    "'s",
+    "'LL",
+    "1234",
+    "\n\n",
+    "  ",
+    "\t",
+    "中文",
+    "句子。",
+    "！",
+    "🎉",
+    "👨‍👩‍👧",
+    "e\u0301",
+    "\u0301",
+    "//",
+    "{}",
+    "<|endoftext|>",
+    "<|im_start|>",
+    "\u3000",
+    "한국",
+    "ａ",
+    "\r\n",
+    "aB",
+    "_",
+    "\0",
+    "\ufdfa",
+]
 # What a later Unicode has assigned is a letter for one tokenizer and not yet for the other.
 ASSIGNED = st.characters(exclude_categories=["Cs", "Cn"])
 texts = st.lists(st.sampled_from(PIECES) | st.text(ASSIGNED, max_size=3), max_size=20).map("".join)
@@ -340,10 +366,23 @@ def test_a_daemon_does_not_start_with_a_tokenizer_that_it_cannot_open(
         path.write_text("{}")
     monkeypatch.setenv("VIKINGD_CONTEXT__TOKENIZERS__MINE", f"hf:{path}")
     done = subprocess.run(
-        [sys.executable, "-m", "vikingd.server", "serve", "--provider", "none", "--listen",
-         "127.0.0.1:0", "--path", os.fspath(tmp_path / "store")],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "vikingd.daemon.server",
+            "serve",
+            "--provider",
+            "none",
+            "--listen",
+            "127.0.0.1:0",
+            "--path",
+            os.fspath(tmp_path / "store"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 2
     assert f"context.tokenizers.mine: cannot read '{path}'" in done.stderr
     assert "Traceback" not in done.stderr

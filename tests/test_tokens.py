@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from vikingd.domain.model import IndexedText
+from vikingd.domain.text import script_of
 from vikingd.index import tokens
 from vikingd.index.tokens import encode, heading_of, query_terms, term_hash, terms
-from vikingd.model import IndexedText
-from vikingd.text import script_of
 
 ALPHABET = "aBé1_./-:@+# '’的用中カナ한ー・，ﬁＡ²\u0301\n"
 texts = st.text(ALPHABET, max_size=40) | st.text(max_size=20)
@@ -109,10 +109,27 @@ def test_spelling_variants_of_one_text_have_the_same_terms_and_script(text: str)
 @pytest.mark.parametrize(
     "hostile",
     [
-        "a", "é", "a.", "é.", "a'", "_", "/", "aB", "a1", "中", "中a", ":/", "C++", "ー",
-        "\ufdfa", "\u1100\u1161\u11a8", " é", "a" * 63 + "/", "\ud800",
+        "a",
+        "é",
+        "a.",
+        "é.",
+        "a'",
+        "_",
+        "/",
+        "aB",
+        "a1",
+        "中",
+        "中a",
+        ":/",
+        "C++",
+        "ー",
+        "\ufdfa",
+        "\u1100\u1161\u11a8",
+        " é",
+        "a" * 63 + "/",
+        "\ud800",
     ],
-)  # fmt: skip
+)
 def test_time_is_linear_in_hostile_text(hostile: str) -> None:
     """30,000 characters of anything take a fraction of a second, where a square takes minutes."""
     text = "é" + hostile * (30_000 // len(hostile))
@@ -210,10 +227,31 @@ def test_query_terms_go_together(text: str) -> None:
 
 
 IDENTIFIERS = [
-    "E4102", "FastAPI", "HTTPException", "getName", "snake_case", "__init__", "README.md", "main.c",
-    "a.py", "1.md", "asyncio.sleep", "std::vector", "main.py:42", "src/a/b", "/etc/passwd", "HTTP",
-    "https://x.org/a", "EACCES", "RFC-7231", "HTTP_404", "v1.2", "utf8", "me@x.org", "dérivéeÀ.txt",
-]  # fmt: skip
+    "E4102",
+    "FastAPI",
+    "HTTPException",
+    "getName",
+    "snake_case",
+    "__init__",
+    "README.md",
+    "main.c",
+    "a.py",
+    "1.md",
+    "asyncio.sleep",
+    "std::vector",
+    "main.py:42",
+    "src/a/b",
+    "/etc/passwd",
+    "HTTP",
+    "https://x.org/a",
+    "EACCES",
+    "RFC-7231",
+    "HTTP_404",
+    "v1.2",
+    "utf8",
+    "me@x.org",
+    "dérivéeÀ.txt",
+]
 
 
 @pytest.mark.parametrize("identifier", IDENTIFIERS)
@@ -228,13 +266,47 @@ def test_an_identifier_alone_is_told(identifier: str, form: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "fastapi", "Hello", "How do I", "2024", "3.14", "10:30", "2024-05-01", "24/7", "2nd",
-        "e.g.", "i.e", "U.S.", "a.m.", "well-known", "covid-19", "and/or", "I", "A", "I'M", "Note:",
-        "IT", "HELP ME PLEASE", "10am", "US-based", "URLs", "C++", "", "*", "的", "错误E4102",
-        "E4102错误", "FastAPI tutorial", "what is E4102", "a_b=1", "_", "x/y", "don't",
-        "X" * 65, "ab." * 30 + "c",
+        "fastapi",
+        "Hello",
+        "How do I",
+        "2024",
+        "3.14",
+        "10:30",
+        "2024-05-01",
+        "24/7",
+        "2nd",
+        "e.g.",
+        "i.e",
+        "U.S.",
+        "a.m.",
+        "well-known",
+        "covid-19",
+        "and/or",
+        "I",
+        "A",
+        "I'M",
+        "Note:",
+        "IT",
+        "HELP ME PLEASE",
+        "10am",
+        "US-based",
+        "URLs",
+        "C++",
+        "",
+        "*",
+        "的",
+        "错误E4102",
+        "E4102错误",
+        "FastAPI tutorial",
+        "what is E4102",
+        "a_b=1",
+        "_",
+        "x/y",
+        "don't",
+        "X" * 65,
+        "ab." * 30 + "c",
     ],
-)  # fmt: skip
+)
 def test_other_words_are_no_identifiers(query: str) -> None:
     """Words, numbers, abbreviations and mixed queries are not looked up as identifiers."""
     assert query_terms(query).identifiers == ()
@@ -249,8 +321,9 @@ def test_several_identifiers_are_told_once_each_in_order() -> None:
 
 def test_a_heading_counts_three_times() -> None:
     """Whether it stands before a passage or before an abstract; without one nothing does."""
-    passage = IndexedText(1, 1, 1, "Tea > Green\nwater and leaves", b"", True, "Tea > Green", 0,
-                          "water and leaves")  # fmt: skip
+    passage = IndexedText(
+        1, 1, 1, "Tea > Green\nwater and leaves", b"", True, "Tea > Green", 0, "water and leaves"
+    )
     abstract = IndexedText(2, 0, 1, "Tea\nAll about it", b"", True)
     bare = IndexedText(3, 1, 1, "water", b"", True, "", 0, "water")
     assert heading_of(passage, "") == "Tea > Green\n"

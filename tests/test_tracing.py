@@ -90,9 +90,15 @@ def collecting() -> Iterator[Collector]:
 def tracing_to(url: str, **more: str) -> dict[str, str]:
     """The environment of a daemon whose spans go there."""
     own = {k: "" for k in os.environ if k.startswith("OTEL_")}
-    return own | {
-        "VIKINGD_TRACING": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": url, "no_proxy": "127.0.0.1",
-    } | more  # fmt: skip
+    return (
+        own
+        | {
+            "VIKINGD_TRACING": "true",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": url,
+            "no_proxy": "127.0.0.1",
+        }
+        | more
+    )
 
 
 @contextmanager
@@ -133,8 +139,9 @@ def channel(
             VIKINGD_EMBEDDING__RETRIES="0",
         )
     with running(store, "--provider", "openai", **environment) as daemon:
-        daemon.client.put([Draft(f"{ROOT}/{n}.md", content=f"harbour {n}", vector=vector(1, n))
-                           for n in range(3)])  # fmt: skip
+        daemon.client.put(
+            [Draft(f"{ROOT}/{n}.md", content=f"harbour {n}", vector=vector(1, n)) for n in range(3)]
+        )
         with grpc.insecure_channel(daemon.address) as made:
             yield made
 
@@ -154,9 +161,11 @@ def as_grpc(method: str, code: grpc.StatusCode) -> dict[str, Any]:
     """What the conventions for RPC demand of a span."""
     service, rpc = method.split("/")
     return {
-        "rpc.system": "grpc", "rpc.service": service, "rpc.method": rpc,
+        "rpc.system": "grpc",
+        "rpc.service": service,
+        "rpc.method": rpc,
         "rpc.grpc.status_code": code.value[0],
-    }  # fmt: skip
+    }
 
 
 FIND = retrieval_pb2.FindRequest(query="harbour", vector=vector(1, 0))
@@ -289,9 +298,11 @@ def test_a_dead_collector_is_of_no_consequence(port: Callable[[], Any], tmp_path
     """Finds are answered as ever, more than the buffer holds, and the stop is clean and in time."""
     with port() as number:
         environment = tracing_to(
-            f"http://127.0.0.1:{number}", OTEL_BSP_SCHEDULE_DELAY="20",
-            OTEL_BSP_MAX_QUEUE_SIZE="64", OTEL_BSP_MAX_EXPORT_BATCH_SIZE="32",
-        )  # fmt: skip
+            f"http://127.0.0.1:{number}",
+            OTEL_BSP_SCHEDULE_DELAY="20",
+            OTEL_BSP_MAX_QUEUE_SIZE="64",
+            OTEL_BSP_MAX_EXPORT_BATCH_SIZE="32",
+        )
         with running(tmp_path / "store", "--provider", "none", **environment) as daemon:
             slowest = 0.0
             for _ in range(100):
@@ -306,13 +317,31 @@ def test_a_dead_collector_is_of_no_consequence(port: Callable[[], Any], tmp_path
 @contextmanager
 def without_the_packages(store: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """A daemon of an install without the extra."""
-    code = "import sys; sys.modules['opentelemetry'] = None; import vikingd.server as s; s.main()"
+    code = (
+        "import sys; sys.modules['opentelemetry'] = None; "
+        "import vikingd.daemon.server as s; s.main()"
+    )
     own = {k: v for k, v in os.environ.items() if not k.startswith(("VIKINGD_", "OTEL_"))}
     daemon = subprocess.Popen(
-        [sys.executable, "-c", code, "serve", "--listen", "127.0.0.1:0", "--path", str(store),
-         "--provider", "none", "--config", os.devnull],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own | environment,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            code,
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--path",
+            str(store),
+            "--provider",
+            "none",
+            "--config",
+            os.devnull,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=own | environment,
+    )
     try:
         yield daemon
     finally:
@@ -345,11 +374,26 @@ def test_without_the_packages_the_start_is_refused_with_the_install_line(tmp_pat
 def test_an_exporter_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """The start ends with one line that names it."""
     done = subprocess.run(
-        [sys.executable, "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0", "--path",
-         str(tmp_path / "store"), "--provider", "none", "--config", os.devnull],
+        [
+            sys.executable,
+            "-m",
+            "vikingd.daemon.server",
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--path",
+            str(tmp_path / "store"),
+            "--provider",
+            "none",
+            "--config",
+            os.devnull,
+        ],
         env={**os.environ, "VIKINGD_TRACING": "1", "OTEL_TRACES_EXPORTER": "pigeon"},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 2
     assert done.stderr == (
         "vikingd: tracing: no exporter pigeon is installed; vikingd[otel] has otlp and console "

@@ -14,12 +14,12 @@ from unittest.mock import Mock
 import pytest
 from patience import SECONDS, eventually
 
-from vikingd.embed.provider import EmbedSettings
+from vikingd.domain.errors import DeadlinePassed, RevisionNotReached, Stopping
+from vikingd.domain.model import Change, Draft
 from vikingd.engine import Engine, EngineSettings
-from vikingd.errors import DeadlinePassed, RevisionNotReached, Stopping
 from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
-from vikingd.model import Change, Draft
+from vikingd.models.embed.provider import EmbedSettings
 from vikingd.store.store import Store
 from vikingd.wire.calls import Deadline, Threads, revision_reached, vectors_there
 
@@ -56,8 +56,9 @@ def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
     """It may come at any moment of their asking, while hundreds wait for what never comes."""
 
     async def main() -> None:
-        others = [asyncio.create_task(revision_reached(engine, FAR, within(None)))
-                  for _ in range(200)]  # fmt: skip
+        others = [
+            asyncio.create_task(revision_reached(engine, FAR, within(None))) for _ in range(200)
+        ]
         await asyncio.sleep(0)
         for i in range(300):
             after = engine.snapshot.revision + 1

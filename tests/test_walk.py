@@ -112,9 +112,18 @@ def test_opening_a_directory(shape, weights, k):
             above = float(s.scratch.directories[4, s.dir_at(directory.id)])
             at = (below if directory is s.top else b, share, above)
             got = walks.open_directory(
-                s.dir_at(directory.id), row, weights, s.tree, s.vectors, s.compared, s.scope, True,
-                NONE, s.scratch, best,
-            )  # fmt: skip
+                s.dir_at(directory.id),
+                row,
+                weights,
+                s.tree,
+                s.vectors,
+                s.compared,
+                s.scope,
+                True,
+                NONE,
+                s.scratch,
+                best,
+            )
             changed, own, texts = naive.open_directory(directory, owns, at, s.titles(), top, k)
             assert got[1:] == (pytest.approx(own, abs=1e-6), texts if fresh else 0)
             finals = naive.finals_in(directory, s.own_in(directory), at, s.titles())
@@ -127,8 +136,9 @@ def test_opening_a_directory(shape, weights, k):
 
 
 @few
-@given(shapes, weights_of, st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans(),
-       st.booleans())  # fmt: skip
+@given(
+    shapes, weights_of, st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans(), st.booleans()
+)
 @example(LARGE, (0.5, 0.2, 0.2), 3, 1, False, False)
 @example(LARGE, (0.5, 0.2, 0.2), 3, 1, False, True)
 @example(Shape(824773, (1, 25), 0, "latin", False), (0.0, 1.0, 0.2), 1, 1, False, False)
@@ -155,9 +165,19 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         error = rng.choice(bounds, s.scope.base_texts).astype(np.float32)
         vectors, best = s.vectors._replace(error=error), walks.none_yet(k)
         count = walks.open_all(
-            s.size, weights, s.tree, vectors, s.snapshot.numbers, s.compared, s.scope, False,
-            not coded, allowed, s.scratch, best,
-        )  # fmt: skip
+            s.size,
+            weights,
+            s.tree,
+            vectors,
+            s.snapshot.numbers,
+            s.compared,
+            s.scope,
+            False,
+            not coded,
+            allowed,
+            s.scratch,
+            best,
+        )
         for row in s.dir_row.values() if coded else ():  # some were passed over
             s.score(row, vectors, exact=False)
         value, off = s.scratch.own.astype(float)
@@ -233,9 +253,19 @@ def test_the_best_are_found_where_most_directories_are_passed_over():
         s.scratch.own[:] = np.nan
         best = walks.none_yet(1)
         walks.open_all(
-            s.size, (0.5, 0.5, 0.2), s.tree, s.vectors, s.snapshot.numbers, s.compared, s.scope,
-            False, False, NONE, s.scratch, best,
-        )  # fmt: skip
+            s.size,
+            (0.5, 0.5, 0.2),
+            s.tree,
+            s.vectors,
+            s.snapshot.numbers,
+            s.compared,
+            s.scope,
+            False,
+            False,
+            NONE,
+            s.scratch,
+            best,
+        )
         found = s.scratch.candidates[: best.candidates[0]].tolist()
         most = max(finals.values())
         best_found = max((finals[key] for key in finals if s.file_at(key) in found), default=0.0)
@@ -246,8 +276,14 @@ def test_the_best_are_found_where_most_directories_are_passed_over():
 
 
 @few
-@given(shapes, st.sampled_from([0.0, 0.3, 0.5]), st.integers(1, 4), st.integers(1, 3),
-       st.integers(1, 3), st.integers(1, 9))  # fmt: skip
+@given(
+    shapes,
+    st.sampled_from([0.0, 0.3, 0.5]),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 9),
+)
 @example(LARGE, 0.5, 3, 2, 2, 9)
 def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
     """The same directories in the same order, and the same reason to stop."""
@@ -270,10 +306,20 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
     starts = [*sorted(nodes)[-2:], s.dir_at(s.top.id)]
     best = walks.none_yet(k)
     opened, rounds, stop, texts = walks.best_first(
-        np.array(starts, np.int32), s.size, weights, s.tree, s.vectors, s.snapshot.numbers,
-        s.compared, s.scope, False, NONE, s.scratch, best,
+        np.array(starts, np.int32),
+        s.size,
+        weights,
+        s.tree,
+        s.vectors,
+        s.snapshot.numbers,
+        s.compared,
+        s.scope,
+        False,
+        NONE,
+        s.scratch,
+        best,
         walks.Limits(k, in_round, patience, most),
-    )  # fmt: skip
+    )
     assert texts == 0
     wanted = naive.best_first(starts, nodes, weight, (k, in_round, patience, most))
     assert (s.scratch.opened[:opened].tolist(), rounds, stop) == wanted
@@ -294,9 +340,20 @@ def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
     weights, best = (weight, weight, 0.1), walks.none_yet(k)
     start = np.array([s.dir_at(s.top.id)], np.int32)
     opened, _, _, texts = walks.best_first(
-        start, s.size, weights, s.tree, s.vectors, s.snapshot.numbers, s.compared, s.scope, False,
-        NONE, s.scratch, best, walks.Limits(k, 2, 10**6, 3),
-    )  # fmt: skip
+        start,
+        s.size,
+        weights,
+        s.tree,
+        s.vectors,
+        s.snapshot.numbers,
+        s.compared,
+        s.scope,
+        False,
+        NONE,
+        s.scratch,
+        best,
+        walks.Limits(k, 2, 10**6, 3),
+    )
     order = s.scratch.opened[:opened].tolist()
     seen = [d for d in walk(s.top) if s.dir_at(d.id) in order]
     assert len(seen) == opened <= 3

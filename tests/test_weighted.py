@@ -15,9 +15,11 @@ NOWHERE = np.zeros(0, np.int32)
 
 @settings(max_examples=40, deadline=None, print_blob=True)
 @given(
-    shapes, st.sampled_from([1, 4, 1000]), st.booleans(),
+    shapes,
+    st.sampled_from([1, 4, 1000]),
+    st.booleans(),
     st.sampled_from([(1.0, 0.0), (0.0, 1.0), (0.7, 0.3), (2.0, 5.0)]),
-)  # fmt: skip
+)
 @example(LARGE, 5, True, (0.5, 0.5))
 @example(LARGE, 20, False, (1.0, 0.0))
 def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
@@ -31,8 +33,9 @@ def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
     allowed = (world.rng.random(size) < 0.6).astype(np.uint8 if filtered else bool)
     files = {
         scopes.row_at(at, scope.file_low, scope.file_high, scope.base_files)
-        for at in range(size) if not filtered or allowed[at]
-    }  # fmt: skip
+        for at in range(size)
+        if not filtered or allowed[at]
+    }
     able = {
         text for text, file in zip(ids, tree.texts.file.tolist(), strict=False) if file in files
     }
@@ -42,9 +45,19 @@ def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
     compared = asked(query)._replace(use_dense=query.vector is not None, use_lexical=False)
     scratch = room(snapshot)
     rows, scores, parts = weighted_top(
-        tree, snapshot.vectors, snapshot.numbers, means, compared, scope,
-        terms_of(snapshot, query), allowed, NOWHERE, weights, k, scratch,
-    )  # fmt: skip
+        tree,
+        snapshot.vectors,
+        snapshot.numbers,
+        means,
+        compared,
+        scope,
+        terms_of(snapshot, query),
+        allowed,
+        NOWHERE,
+        weights,
+        k,
+        scratch,
+    )
     wanted = naive.weighted_top(top, query, means.mean.astype(np.float64), weights, able, 10**6)
     plain = {text: one for text, *one in wanted}
     assert not scratch.lexical.any()
@@ -66,9 +79,19 @@ def test_proposals_stand_for_the_whole_base():
 
     def look(near, k):
         return weighted_top(
-            tree, snapshot.vectors, snapshot.numbers, means, every, scope,
-            terms_of(snapshot, query), np.zeros(0, np.uint8), near, (1.0, 0.0), k, room(snapshot),
-        )[0].tolist()  # fmt: skip
+            tree,
+            snapshot.vectors,
+            snapshot.numbers,
+            means,
+            every,
+            scope,
+            terms_of(snapshot, query),
+            np.zeros(0, np.uint8),
+            near,
+            (1.0, 0.0),
+            k,
+            room(snapshot),
+        )[0].tolist()
 
     best = look(NOWHERE, 10**4)
     base = [row for row in best if row < scope.base_texts]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vikingd.errors import Corrupt, InvalidField
+from vikingd.domain.errors import Corrupt, InvalidField
 from vikingd.index.columns import Columns
 from vikingd.index.where import MAX_PATH, parse
 
@@ -77,8 +77,14 @@ def naive_compare(value: Any, op: str, operand: Any) -> bool:
         return False
     if op == "$eq":
         return bool(value == operand)
-    return bool({"$gt": value > operand, "$gte": value >= operand,
-                 "$lt": value < operand, "$lte": value <= operand}[op])  # fmt: skip
+    return bool(
+        {
+            "$gt": value > operand,
+            "$gte": value >= operand,
+            "$lt": value < operand,
+            "$lte": value <= operand,
+        }[op]
+    )
 
 
 def naive_kind(value: Any) -> type:

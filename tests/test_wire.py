@@ -34,10 +34,9 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 from patience import eventually
 
-from vikingd import errors
-from vikingd.errors import InvalidField, VikingError
-from vikingd.ingest.prepare import prepare
-from vikingd.model import (
+from vikingd.domain import errors
+from vikingd.domain.errors import InvalidField, VikingError
+from vikingd.domain.model import (
     Context,
     ContextType,
     FindQuery,
@@ -54,6 +53,7 @@ from vikingd.model import (
     TracedMean,
     seconds_of,
 )
+from vikingd.ingest.prepare import prepare
 from vikingd.pb import (
     contexts_pb2,
     contexts_pb2_grpc,
@@ -61,11 +61,11 @@ from vikingd.pb import (
     retrieval_pb2,
     retrieval_pb2_grpc,
 )
-from vikingd.wire import decode, encode
 from vikingd.wire.calls import Deadline
 from vikingd.wire.errors import CODES, code_of, status_of
 from vikingd.wire.intake import fault_in
 from vikingd.wire.limits import guards
+from vikingd.wire.messages import decode, encode
 from vikingd.wire.preparing import INLINE_SIZE, SMALL_SIZE, Slices
 
 FILE = "viking://resources/a.md"
@@ -500,11 +500,16 @@ def test_context_is_sent_whole() -> None:
 def match(uri: str, kind: ContextType, score: float = 0.5) -> Match:
     """A match with all its parts."""
     return Match(
-        uri, kind, True, 2, "abstract", score,
+        uri,
+        kind,
+        True,
+        2,
+        "abstract",
+        score,
         (Relation("viking://resources/r", "ra", "why"),),
         (MatchedPassage("A > B", "text", 3, 7, 0.25),),
         ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-    )  # fmt: skip
+    )
 
 
 def test_find_response_has_three_buckets_and_their_total() -> None:
@@ -542,13 +547,24 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
     assert found.relations[0].reason == "why"
     passage = found.passages[0]
     assert (passage.section, passage.text, passage.start, passage.end, passage.score) == (
-        "A > B", "text", 3, 7, 0.25,
-    )  # fmt: skip
+        "A > B",
+        "text",
+        3,
+        7,
+        0.25,
+    )
     parts = [(field.name, value) for field, value in found.parts.ListFields()]
     assert parts == [
-        ("dense", 0.1), ("lexical", 0.2), ("dense_weight", 0.3), ("own", 0.4), ("smoothed", 0.5),
-        ("parent", 0.6), ("parent_weight", 0.7), ("final", 0.9), ("title", 0.8),
-    ]  # fmt: skip
+        ("dense", 0.1),
+        ("lexical", 0.2),
+        ("dense_weight", 0.3),
+        ("own", 0.4),
+        ("smoothed", 0.5),
+        ("parent", 0.6),
+        ("parent_weight", 0.7),
+        ("final", 0.9),
+        ("title", 0.8),
+    ]
 
 
 def test_a_stage_that_is_gone_through_again_is_told_once() -> None:
@@ -561,11 +577,25 @@ def test_trace_is_sent_whole() -> None:
     """Every field of the trace arrives under its name."""
     parts = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     trace = FindTrace(
-        Method.BEST_FIRST, 1, 2, 3, 4, 5, ("term",), "latin",
-        (TracedMean("han", 6, "viking://", True),), 0.5, 0.25, 7,
-        (TracedDirectory("viking://resources", parts, 1, True, 8),), 9, 10, "done", True,
+        Method.BEST_FIRST,
+        1,
+        2,
+        3,
+        4,
+        5,
+        ("term",),
+        "latin",
+        (TracedMean("han", 6, "viking://", True),),
+        0.5,
+        0.25,
+        7,
+        (TracedDirectory("viking://resources", parts, 1, True, 8),),
+        9,
+        10,
+        "done",
+        True,
         1.5,
-    )  # fmt: skip
+    )
     result = FindResult((), 1, Method.BEST_FIRST, (), (), trace)
     data, *_ = encode.find_response(result, Stage("embed", 0, 0))
     reply = retrieval_pb2.FindResponse.FromString(data)
@@ -724,10 +754,22 @@ def running(store: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[str
     """A daemon and its address; it is ended by SIGTERM and must then have ended well."""
     outside = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
     daemon = subprocess.Popen(
-        [sys.executable, "-m", "vikingd.server", "serve", "--listen", "127.0.0.1:0",
-         "--path", str(store), "--config", os.devnull],
-        env=outside | settings, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "vikingd.daemon.server",
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--path",
+            str(store),
+            "--config",
+            os.devnull,
+        ],
+        env=outside | settings,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert daemon.stdout is not None
         line = daemon.stdout.readline()
@@ -872,9 +914,11 @@ def test_a_fault_of_one_query_of_a_batch_names_it(channel: grpc.Channel) -> None
     good = retrieval_pb2.FindRequest(query="x")
     for bad, field in (
         (retrieval_pb2.FindRequest(query="x", limit=5000), "limit"),
-        (retrieval_pb2.FindRequest(query="x", target_uri="viking://resources/batch2/a.md"),
-         "target_uri"),
-    ):  # fmt: skip
+        (
+            retrieval_pb2.FindRequest(query="x", target_uri="viking://resources/batch2/a.md"),
+            "target_uri",
+        ),
+    ):
         request = retrieval_pb2.BatchFindRequest(requests=[good, good, good, bad, good])
         with pytest.raises(grpc.RpcError) as refused:
             retrieval.BatchFind(request)
@@ -966,8 +1010,11 @@ def test_daemon_holds_its_store_and_drains_at_the_end(tmp_path: Path) -> None:
     with running(tmp_path, **settings) as (daemon, address):
         second = subprocess.run(
             [*daemon.args, "--provider", "none"],  # type: ignore[misc]
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert second.returncode == 1
         assert "vikingd: " in second.stderr
         assert "Traceback" not in second.stderr

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from viking_kernels import wire
 
-from vikingd.errors import InvalidField
+from vikingd.domain.errors import InvalidField
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.wire.intake import fault_in
 from vikingd.wire.limits import BUDGETS, TABLE, Guard, Most, guards
@@ -20,11 +20,16 @@ from vikingd.wire.limits import BUDGETS, TABLE, Guard, Most, guards
 GUARDS = {
     kind: Guard(kind.DESCRIPTOR)
     for kind in (
-        contexts_pb2.PutRequest, contexts_pb2.DeleteRequest, retrieval_pb2.BatchFindRequest,
-        retrieval_pb2.RetrieveRequest, retrieval_pb2.BuildContextRequest,
-        retrieval_pb2.SearchRequest, memories_pb2.ForgetRequest, memories_pb2.RecallRequest,
+        contexts_pb2.PutRequest,
+        contexts_pb2.DeleteRequest,
+        retrieval_pb2.BatchFindRequest,
+        retrieval_pb2.RetrieveRequest,
+        retrieval_pb2.BuildContextRequest,
+        retrieval_pb2.SearchRequest,
+        memories_pb2.ForgetRequest,
+        memories_pb2.RecallRequest,
     )
-}  # fmt: skip
+}
 KINDS = st.sampled_from(list(GUARDS))
 
 
@@ -53,9 +58,10 @@ NUMBERS = st.one_of(
     st.integers(1, 20), st.sampled_from([0, 100, 1 << 20, (1 << 29) - 1, 1 << 29, (1 << 32) - 1])
 )
 VARINTS = st.one_of(
-    st.integers(0, 300).map(varint), st.integers(0, (1 << 64) - 1).map(varint),
+    st.integers(0, 300).map(varint),
+    st.integers(0, (1 << 64) - 1).map(varint),
     st.sampled_from([b"\x80\x00", b"\xff" * 9 + b"\x01", b"\xff" * 9 + b"\x02", b"\xff" * 10]),
-)  # fmt: skip
+)
 
 
 def fields(below: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
@@ -202,8 +208,12 @@ EMPTY = b"\x0a\x00" * MANY
         ("Retrieval/BatchFind", EMPTY, "requests", "more than 256"),
         ("Retrieval/BatchFind", nested(1, 8, 1, 2, 6, within=EMPTY), "requests", "bytes of"),
         ("Retrieval/BatchFind", nested(1, 8, 1, 2, 6, within=EMPTY[:70_000]), "requests", "32,768"),
-        ("Retrieval/BatchFind", nested(1, 4, within=b"\1" * MANY), "requests[0].context_types",
-         "more than 100"),
+        (
+            "Retrieval/BatchFind",
+            nested(1, 4, within=b"\1" * MANY),
+            "requests[0].context_types",
+            "more than 100",
+        ),
         ("Retrieval/Find", field(4, b"\1" * MANY), "context_types", "more than 100"),
         ("Retrieval/Find", b"\x20\x01" * MANY, "context_types", "more than 100"),
         ("Retrieval/Find", field(2, bytes(65_540)), "vector", "65,540 bytes, at most 65,536"),
@@ -219,7 +229,7 @@ EMPTY = b"\x0a\x00" * MANY
         ("Memories/Reinforce", field(1, b"\1" * MANY), "ids", "more than 1,000"),
         ("Memories/Forget", b"\x08\1" * MANY, "ids", "more than 1,000"),
     ],
-)  # fmt: skip
+)
 def test_very_much_is_refused_by_its_field(method: str, data: bytes, name: str, says: str) -> None:
     """Two megabytes of small elements cost what a scan costs."""
     with pytest.raises(InvalidField) as caught:

@@ -17,12 +17,12 @@ from viking_kernels import walk as walks
 from viking_kernels.arrays import FILES, SCRIPTS, Asked, Means, Numbers, Scope, Scratch, Terms
 from viking_kernels.arrays import Query as Compared
 
-from vikingd import uri as uris
+from vikingd.domain import uri as uris
+from vikingd.domain.model import Change, Filled, IndexedText, Relation, Remove, Upsert
+from vikingd.domain.text import HAN, LATIN, NONE, script_of
 from vikingd.index import tokens
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot
-from vikingd.model import Change, Filled, IndexedText, Relation, Remove, Upsert
-from vikingd.text import HAN, LATIN, NONE, script_of
 
 DIMENSION = 16
 NAMES = ("a", "a!", "b", "b.md", "E4102.md", "7", "更新")
@@ -163,10 +163,17 @@ class World:
                 self.pending[text_id] = plain[-1]
             indexed.append(
                 IndexedText(
-                    text_id, ordinal, script, text, vector, embeddable,
-                    self.stamp(uri), text_id, text,
+                    text_id,
+                    ordinal,
+                    script,
+                    text,
+                    vector,
+                    embeddable,
+                    self.stamp(uri),
+                    text_id,
+                    text,
                 )
-            )  # fmt: skip
+            )
         if isinstance(node, Directory):
             parent.directories[name] = node
             node.abstract = plain[0] if plain else None
@@ -374,10 +381,18 @@ def search(
     )
     scratch = room(snapshot) if scratch is None else scratch
     found = kernel.find(
-        snapshot.tree, snapshot.vectors, numbers, mean, asked(query), scope,
-        terms_of(snapshot, query), np.array(allowed, np.uint8), np.array(near, np.int32), plan,
+        snapshot.tree,
+        snapshot.vectors,
+        numbers,
+        mean,
+        asked(query),
+        scope,
+        terms_of(snapshot, query),
+        np.array(allowed, np.uint8),
+        np.array(near, np.int32),
+        plan,
         scratch,
-    )  # fmt: skip
+    )
     assert not scratch.lexical.any()
     assert not scratch.titles.any()
     assert not scratch.dir_tf.any()

@@ -21,12 +21,12 @@ from pydantic_settings import (
 )
 
 from vikingd.context.tokenizers import check_configured
-from vikingd.intent.settings import PlannerSettings
+from vikingd.domain.model import MAX_DIMENSION
 from vikingd.memory import routes
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Routes
-from vikingd.model import MAX_DIMENSION
-from vikingd.rerank.settings import BackendSettings, check_backend, check_backends
+from vikingd.models.intent.settings import PlannerSettings
+from vikingd.models.rerank.settings import BackendSettings, check_backend, check_backends
 
 PREFIX = "VIKINGD_"
 FILE_VARIABLE = "VIKINGD_CONFIG"
@@ -191,7 +191,7 @@ class Recall(_Section):
 
 
 class RerankBackend(_Section):
-    """One reranker; see vikingd.rerank.settings.BackendSettings."""
+    """One reranker; see vikingd.models.rerank.settings.BackendSettings."""
 
     kind: Literal["http", "volcengine", "onnx"]
     scripts: tuple[str, ...] = ()  # of the queries that it is for; none: all others

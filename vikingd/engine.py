@@ -19,12 +19,7 @@ from threading import Condition
 import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
 
-from vikingd.embed.kept import KeptQueries
-from vikingd.embed.prior import prior_means
-from vikingd.embed.provider import EmbedSettings, Provider, open_provider
-from vikingd.embed.query import QueryEmbedder
-from vikingd.embed.worker import BacklogWorker
-from vikingd.errors import (
+from vikingd.domain.errors import (
     Corrupt,
     DiskFull,
     EmbedderFailed,
@@ -33,6 +28,7 @@ from vikingd.errors import (
     RevisionNotReached,
     Stopping,
 )
+from vikingd.domain.model import Backlog, Change, Committed, Once, Prepared, Upsert
 from vikingd.index.base import Manifest, manifest_of
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot
@@ -40,13 +36,17 @@ from vikingd.index.verify import Comparison
 from vikingd.ingest.masks import Masked
 from vikingd.memory.accesses import Accesses
 from vikingd.memory.model import Rewrite
-from vikingd.metrics import Metrics
-from vikingd.model import Backlog, Change, Committed, Once, Prepared, Upsert
+from vikingd.models.embed.kept import KeptQueries
+from vikingd.models.embed.prior import prior_means
+from vikingd.models.embed.provider import EmbedSettings, Provider, open_provider
+from vikingd.models.embed.query import QueryEmbedder
+from vikingd.models.embed.worker import BacklogWorker
 from vikingd.store.backup import Backup
 from vikingd.store.faults import damaged
 from vikingd.store.identity import Point
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
+from vikingd.telemetry.metrics import Metrics
 
 _INDEX = "index"  # directory of the bases, in that of the store
 _FEED = 2000
@@ -210,9 +210,12 @@ class Engine:
                 )
                 if settings.embedding.keep_queries:
                     self._kept_queries = KeptQueries(
-                        settings.path, self.query_embedder, model, dimension,
+                        settings.path,
+                        self.query_embedder,
+                        model,
+                        dimension,
                         read_only=settings.reader,
-                    )  # fmt: skip
+                    )
                 self._warm(progress)
                 if isinstance(self.store, Store):
                     self._worker = BacklogWorker(settings.embedding, self.store, dimension)
@@ -536,10 +539,20 @@ class Engine:
             worker.reused if worker is not None else 0,
         )
         return EngineStats(
-            self.store.revision, counts.directories, counts.files, counts.texts, counts.vectors,
-            counts.relations, counts.bytes, str(self.settings.path), self._started_at,
-            self.settings.reader, embedder, self._index.state(), self._problem(),
-        )  # fmt: skip
+            self.store.revision,
+            counts.directories,
+            counts.files,
+            counts.texts,
+            counts.vectors,
+            counts.relations,
+            counts.bytes,
+            str(self.settings.path),
+            self._started_at,
+            self.settings.reader,
+            embedder,
+            self._index.state(),
+            self._problem(),
+        )
 
     def _problem(self) -> str:
         """Why writes are refused; "" while they are not."""
@@ -571,9 +584,13 @@ class Engine:
                         f"{uri} is not as it was written" for uri in self.store.altered(_NAMED)
                     ]
                     return VerifyReport(
-                        not problems, comparison.contexts, comparison.texts,
-                        comparison.vectors, tuple(problems), snapshot.revision,
-                    )  # fmt: skip
+                        not problems,
+                        comparison.contexts,
+                        comparison.texts,
+                        comparison.vectors,
+                        tuple(problems),
+                        snapshot.revision,
+                    )
             time.sleep(_PAUSE_TO_MEET)
         raise RevisionNotReached(
             "index and store never stood at the same revision for all the writes; ask again"

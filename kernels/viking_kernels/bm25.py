@@ -180,9 +180,19 @@ def score_scope(
         lengths[position] = numbers.counts[numbers.slot[row], OWN_LENGTH]
     for i in range(count):
         dir_gains += _score_term(
-            i, ranges[i, 0], ranges[i, 1], gains[i] / ideal, average, all_alive, tree, numbers,
-            scope, tail_inside, terms, scratch,
-        )  # fmt: skip
+            i,
+            ranges[i, 0],
+            ranges[i, 1],
+            gains[i] / ideal,
+            average,
+            all_alive,
+            tree,
+            numbers,
+            scope,
+            tail_inside,
+            terms,
+            scratch,
+        )
     for d in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         scratch.dir_lexical[d] = np.float32(scratch.dir_lexical[d] / dir_gains)
     return looked_at, ideal
@@ -201,9 +211,19 @@ def _all_alive(texts: Texts, alive: int, scope: Scope, tail_inside: U8) -> bool:
 
 @inlined
 def _score_term(
-    term: int, first: int, last: int, gain: float, average: float, all_alive: bool, tree: Tree,
-    numbers: Numbers, scope: Scope, tail_inside: U8, terms: Terms, scratch: Scratch,
-) -> float:  # fmt: skip
+    term: int,
+    first: int,
+    last: int,
+    gain: float,
+    average: float,
+    all_alive: bool,
+    tree: Tree,
+    numbers: Numbers,
+    scope: Scope,
+    tail_inside: U8,
+    terms: Terms,
+    scratch: Scratch,
+) -> float:
     """Adds a term to the scores of texts and directories; its share of the directories' ideal.
 
     `gain` is its share of the texts' ideal.

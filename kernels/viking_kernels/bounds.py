@@ -21,9 +21,13 @@ _SHORT = 0.02  # what of a mean lies across the axis is no longer: it is bounded
 
 @njit
 def bound_scores(
-    texts: Texts, vectors: Vectors, query: Query, weights: tuple[float, float], scope: Scope,
+    texts: Texts,
+    vectors: Vectors,
+    query: Query,
+    weights: tuple[float, float],
+    scope: Scope,
     scratch: Scratch,
-) -> None:  # fmt: skip
+) -> None:
     """Fills scratch.coded[0] with the most that v * dense + w * lexical of base texts can be.
 
     Of the scope's, living or dead. Where words can't be compared it is (v + w) * dense; without a
@@ -54,9 +58,17 @@ def bound_scores(
 
 @inlined
 def _bound_run(
-    low: int, high: int, script: int, vectors: Vectors, query: Query, weights: tuple[float, float],
-    direction: CodedDirection, factors: I8, scope: Scope, scratch: Scratch,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    script: int,
+    vectors: Vectors,
+    query: Query,
+    weights: tuple[float, float],
+    direction: CodedDirection,
+    factors: I8,
+    scope: Scope,
+    scratch: Scratch,
+) -> None:
     """Texts [low, high) of one script.
 
     |x - m'|^2 = 1 + |m'|^2 - 2 m' . x.

@@ -126,9 +126,18 @@ def prepare(asked: Asked, means: Means) -> Query:
             total += np.float64(means.mean[script, j]) * np.float64(direction[j])
         dots[script] = total
     return Query(
-        asked.use_dense and there, asked.use_lexical, asked.script, direction, code, bias, step,
-        error, means, dots, np.empty(dimension, np.float32),
-    )  # fmt: skip
+        asked.use_dense and there,
+        asked.use_lexical,
+        asked.script,
+        direction,
+        code,
+        bias,
+        step,
+        error,
+        means,
+        dots,
+        np.empty(dimension, np.float32),
+    )
 
 
 def _plain_products(codes: I8, row: int, a: I8, a_row: int, b: I8, b_row: int) -> tuple[int, int]:
@@ -209,11 +218,15 @@ def against(query: Query, script: int) -> Against:
     length, error = means.length[script], means.error[script]
     # fp32 sums of some hundred products, |x| = 1 and the arithmetic hold to about 1e-6.
     return Against(
-        np.float32(query.step), np.float32(query.mean_dot[script]),
-        np.float32(2.0 * means.step[script]), np.float32(1.0 + length * length),
-        np.float32(query.error + 2e-6), np.float32(1.0 + query.error),
-        np.float32(2.0 * error + 4e-6), np.float32(2.0 * (length + error)),
-    )  # fmt: skip
+        np.float32(query.step),
+        np.float32(query.mean_dot[script]),
+        np.float32(2.0 * means.step[script]),
+        np.float32(1.0 + length * length),
+        np.float32(query.error + 2e-6),
+        np.float32(1.0 + query.error),
+        np.float32(2.0 * error + 4e-6),
+        np.float32(2.0 * (length + error)),
+    )
 
 
 @ieee

@@ -86,17 +86,28 @@ class Found(NamedTuple):
 def scratch(directories: int, files: int, texts: int) -> Scratch:
     """Room for the scores of so many rows."""
     return Scratch(
-        np.zeros(texts, np.float32), np.zeros(files, np.float32), np.empty((2, texts), np.float32),
-        np.empty((2, BLOCK), np.int32), np.empty(directories, np.float32),
-        np.zeros(directories, np.float32), np.empty(directories + 1, np.int32),
-        np.empty((5, directories), np.float32), np.empty(directories, np.float32),
+        np.zeros(texts, np.float32),
+        np.zeros(files, np.float32),
+        np.empty((2, texts), np.float32),
+        np.empty((2, BLOCK), np.int32),
+        np.empty(directories, np.float32),
+        np.zeros(directories, np.float32),
+        np.empty(directories + 1, np.int32),
+        np.empty((5, directories), np.float32),
+        np.empty(directories, np.float32),
         np.empty(directories, np.uint8),
-        np.empty(MAX_DEPTH, np.int32), np.empty((2, files), np.float32),
-        np.empty(files, np.int32), np.empty(directories, np.uint8),
-        np.empty(directories, np.uint8), np.empty(files, np.int32),
-        np.empty(directories, np.uint8), np.empty(directories, np.int32),
-        np.empty(directories, np.int32), np.empty(files, np.int32), np.empty(files, np.float32),
-    )  # fmt: skip
+        np.empty(MAX_DEPTH, np.int32),
+        np.empty((2, files), np.float32),
+        np.empty(files, np.int32),
+        np.empty(directories, np.uint8),
+        np.empty(directories, np.uint8),
+        np.empty(files, np.int32),
+        np.empty(directories, np.uint8),
+        np.empty(directories, np.int32),
+        np.empty(directories, np.int32),
+        np.empty(files, np.int32),
+        np.empty(files, np.float32),
+    )
 
 
 @njit
@@ -182,9 +193,19 @@ def find(
         texts += more
     else:
         texts += walk.open_all(
-            d, weights, tree, vectors, numbers, query, scope, exact, plan.all_files, allowed,
-            scratch, best,
-        )  # fmt: skip
+            d,
+            weights,
+            tree,
+            vectors,
+            numbers,
+            query,
+            scope,
+            exact,
+            plan.all_files,
+            allowed,
+            scratch,
+            best,
+        )
     candidates = _candidates(best, plan.threshold, scratch)
     if walks:
         candidates = _with_proposed(candidates, near, tree, scope, allowed, scratch)
@@ -207,15 +228,36 @@ def find(
     passage_own = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):
         best_passages(
-            trio[kept[i], 0], tree, vectors, query, scratch, scope, passages[i], passage_own[i],
-        )  # fmt: skip
+            trio[kept[i], 0],
+            tree,
+            vectors,
+            query,
+            scratch,
+            scope,
+            passages[i],
+            passage_own[i],
+        )
     if not plan.keeps_words:
         _forget(tree.texts, scope, terms, ranges, scratch)
     return Found(
-        trio[kept, 0], parts[kept], best_text[kept], passages, passage_own,
-        scratch.directories[:, :d], starts, scratch.opened[:opened].copy(), lift, icc, gate,
-        weights, sample_files, texts, trio.shape[0], rounds, stop,
-    )  # fmt: skip
+        trio[kept, 0],
+        parts[kept],
+        best_text[kept],
+        passages,
+        passage_own,
+        scratch.directories[:, :d],
+        starts,
+        scratch.opened[:opened].copy(),
+        lift,
+        icc,
+        gate,
+        weights,
+        sample_files,
+        texts,
+        trio.shape[0],
+        rounds,
+        stop,
+    )
 
 
 @njit

@@ -66,9 +66,17 @@ def is_allowed(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
 
 @inlined
 def _add_up(
-    text: I32, tf: U16, length: I32, at: int, last: int, weight: float,
-    norm: tuple[float, float], rows: tuple[int, int], scores: F32, gained: F32,
-) -> int:  # fmt: skip
+    text: I32,
+    tf: U16,
+    length: I32,
+    at: int,
+    last: int,
+    weight: float,
+    norm: tuple[float, float],
+    rows: tuple[int, int],
+    scores: F32,
+    gained: F32,
+) -> int:
     """Adds what postings [at, last) gain to `scores`, up to the first of a text that is not in it.
 
     Args:
@@ -186,10 +194,17 @@ def keyword_top(
     gained = np.empty(POSTINGS, np.float32)
     for i in order:
         _add_up(
-            terms.tail_text, terms.tail_tf, texts.length, terms.tail_from[i],
-            terms.tail_from[i + 1], np.float32(shares[i]), norms,
-            (scope.base_texts, texts.died.shape[0]), tail, gained,
-        )  # fmt: skip
+            terms.tail_text,
+            terms.tail_tf,
+            texts.length,
+            terms.tail_from[i],
+            terms.tail_from[i + 1],
+            np.float32(shares[i]),
+            norms,
+            (scope.base_texts, texts.died.shape[0]),
+            tail,
+            gained,
+        )
     for i in range(tail.shape[0]):
         if tail[i] > 0 and is_allowed(scope.base_texts + i, texts, allowed, scope):
             count = keep_best(rows, scores, count, scope.base_texts + i, tail[i])
@@ -213,9 +228,17 @@ def keyword_top(
                 added = j + 1
                 here = _skip(text, at[i], ends[i], start)
                 at[i] = _add_up(
-                    text, terms.base_tf, texts.length, here, ends[i], np.float32(shares[i]), norms,
-                    (start, start + size), window, gained,
-                )  # fmt: skip
+                    text,
+                    terms.base_tf,
+                    texts.length,
+                    here,
+                    ends[i],
+                    np.float32(shares[i]),
+                    norms,
+                    (start, start + size),
+                    window,
+                    gained,
+                )
                 seen += at[i] - here
         for first in range(0, size if seen > 0 else 0, GROUP):
             mask = above(window, first, _WINDOW, np.float32(max(least - rest[added], 0.0)))
@@ -232,9 +255,16 @@ def keyword_top(
                     if at[i] < ends[i] and text[at[i]] == row:
                         weight = np.float32(shares[i])
                         gains(
-                            text, terms.base_tf, texts.length, at[i], 1, weight, norms[0],
-                            norms[1], gained,
-                        )  # fmt: skip
+                            text,
+                            terms.base_tf,
+                            texts.length,
+                            at[i],
+                            1,
+                            weight,
+                            norms[0],
+                            norms[1],
+                            gained,
+                        )
                         score = np.float32(score + gained[0])
                 if (
                     score >= least

@@ -194,9 +194,13 @@ def root_weight(numbers: Numbers, scope: Scope, parent_weight: float) -> float:
 
 @njit
 def propagate(
-    parents: I32, scope: Scope, count: int, parent_weight: float, below_root: float,
+    parents: I32,
+    scope: Scope,
+    count: int,
+    parent_weight: float,
+    below_root: float,
     scratch: Scratch,
-) -> None:  # fmt: skip
+) -> None:
     """Fills scratch.directories[4] with the final scores of directories, parents before children.
 
     Of `count` positions. directories[3] are the own ones, negative outside the scope; final(root) =
@@ -218,9 +222,14 @@ def propagate(
 
 @njit
 def settle(
-    row: int, weights: tuple[float, float, float], directories: Directories, numbers: Numbers,
-    query: Query, scope: Scope, scratch: Scratch,
-) -> None:  # fmt: skip
+    row: int,
+    weights: tuple[float, float, float],
+    directories: Directories,
+    numbers: Numbers,
+    query: Query,
+    scope: Scope,
+    scratch: Scratch,
+) -> None:
     """Makes the scores of a directory of the scope, and of those above it, exact.
 
     `weights` are b, b below the scope's root, c.

@@ -94,7 +94,10 @@ def code_direction(direction: F32, axis: F32, dimension: int, factors: I8) -> Co
     off = np.sqrt(missing)
     spread = min(1.0, _SPREADS / np.sqrt(max(dimension - 1.0, 1.0)))
     return CodedDirection(
-        np.float32(along), np.float32(step), np.int32(15 * total),
-        np.float32(spread * np.sqrt(square) + off), np.float32(off + _ROUNDING * np.sqrt(whole)),
+        np.float32(along),
+        np.float32(step),
+        np.int32(15 * total),
+        np.float32(spread * np.sqrt(square) + off),
+        np.float32(off + _ROUNDING * np.sqrt(whole)),
         np.float32(np.sqrt(square)),
-    )  # fmt: skip
+    )

@@ -56,9 +56,17 @@ def _trailing_zeros(typingctx: Any, mask: Any) -> Any:
 
 @intrinsic
 def _gains(
-    typingctx: Any, text: Any, tf: Any, length: Any, at: Any, count: Any, weight: Any, level: Any,
-    slope: Any, out: Any,
-) -> Any:  # fmt: skip
+    typingctx: Any,
+    text: Any,
+    tf: Any,
+    length: Any,
+    at: Any,
+    count: Any,
+    weight: Any,
+    level: Any,
+    slope: Any,
+    out: Any,
+) -> Any:
     """out[i] = weight * tf / (tf + level + slope * length) of posting at + i, i < count.
 
     One function wherever it is called from, not inlined: so that equal postings have equal gains
@@ -79,8 +87,12 @@ def _gains(
         arrays = [context.make_array(sig.args[i])(context, builder, args[i]) for i in (0, 1, 2, 8)]
         rows, often, lengths, told = (array.data for array in arrays)
         operands = [
-            builder.gep(rows, [args[3]]), builder.gep(often, [args[3]]), lengths, *args[4:8], told,
-        ]  # fmt: skip
+            builder.gep(rows, [args[3]]),
+            builder.gep(often, [args[3]]),
+            lengths,
+            *args[4:8],
+            told,
+        ]
         kind = ir.FunctionType(ir.VoidType(), [operand.type for operand in operands])
         function = cgutils.get_or_insert_function(builder.module, kind, "viking_gains")
         if function.is_declaration:
@@ -112,8 +124,15 @@ def _write_gains(function: Any) -> None:
     start = _splat(builder, builder.ptrtoint(lengths, _I64), POSTINGS)
     places = builder.inttoptr(builder.add(start, offsets), vector(_I32.as_pointer(), POSTINGS))
     name = f"llvm.masked.gather.v{POSTINGS}i32.v{POSTINGS}p0"
-    long = call(builder, name, whole, places, ir.Constant(_I32, 4), there,
-                 ir.Constant(whole, [0] * POSTINGS))  # fmt: skip
+    long = call(
+        builder,
+        name,
+        whole,
+        places,
+        ir.Constant(_I32, 4),
+        there,
+        ir.Constant(whole, [0] * POSTINGS),
+    )
     tf = builder.uitofp(load(often, vector(_I16, POSTINGS), 2), real)
     weights, levels, slopes = (_splat(builder, one, POSTINGS) for one in (weight, level, slope))
     norm = builder.fadd(levels, builder.fmul(slopes, builder.sitofp(long, real)))

@@ -146,9 +146,14 @@ _INSTRUCTIONS = {
 
 
 def _sums_over(
-    builder: Any, name: str, length: Any, step: int, kind: Any, count: int,
+    builder: Any,
+    name: str,
+    length: Any,
+    step: int,
+    kind: Any,
+    count: int,
     body: Callable[[Any, Sequence[Any]], Sequence[Any]],
-) -> Sequence[Any]:  # fmt: skip
+) -> Sequence[Any]:
     """What comes of `body` (index, sums so far: new sums) for 0, step, ... below a length."""
     zero = _every(kind, 0)
     before = builder.block

@@ -101,9 +101,16 @@ def run_end(scripts: U8, start: int, high: int, most: int) -> int:
 
 @ieee
 def _score_run(
-    low: int, high: int, to: int, script: int, tree: Tree, vectors: Vectors, query: Query,
-    scope: Scope, scratch: Scratch,
-) -> None:  # fmt: skip
+    low: int,
+    high: int,
+    to: int,
+    script: int,
+    tree: Tree,
+    vectors: Vectors,
+    query: Query,
+    scope: Scope,
+    scratch: Scratch,
+) -> None:
     score, bound = scratch.coded[0, to:], scratch.coded[1, to:]
     lexical = scratch.lexical[low - scope.text_low :]
     count = high - low
@@ -134,9 +141,15 @@ def _score_run(
 
 @njit
 def _score_vectors(
-    low: int, high: int, to: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope,
+    low: int,
+    high: int,
+    to: int,
+    tree: Tree,
+    vectors: Vectors,
+    query: Query,
+    scope: Scope,
     scratch: Scratch,
-) -> None:  # fmt: skip
+) -> None:
     """Scores the base texts [low, high) whose codes tell too little from their vectors."""
     for row in range(low, high):
         at = to + row - low
@@ -185,9 +198,14 @@ def _own_from_vector(
 
 @inlined
 def own_of_file(
-    file: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, coded: bool,
+    file: int,
+    tree: Tree,
+    vectors: Vectors,
+    query: Query,
+    scope: Scope,
+    coded: bool,
     scratch: Scratch,
-) -> tuple[float, float, int, int]:  # fmt: skip
+) -> tuple[float, float, int, int]:
     """(best own score of a file's texts, largest bound, row of the best text, texts).
 
     From fp32 vectors, which are off by nothing, or from codes: those of the base's texts right in
@@ -231,9 +249,15 @@ def own_of_file(
 
 @inlined
 def best_passages(
-    file: int, tree: Tree, vectors: Vectors, query: Query, scratch: Scratch, scope: Scope,
-    rows: I32, scores: F32,
-) -> None:  # fmt: skip
+    file: int,
+    tree: Tree,
+    vectors: Vectors,
+    query: Query,
+    scratch: Scratch,
+    scope: Scope,
+    rows: I32,
+    scores: F32,
+) -> None:
     """Fills `rows` and `scores` ([n]) with a file's best passages, best first, -1 for none.
 
     Only own scores above 0 count, of equal ones the first. That of the best text stands in

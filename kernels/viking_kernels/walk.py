@@ -80,9 +80,14 @@ def code_directory(
 
 @inlined
 def score_files(
-    directory: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, exact: bool,
+    directory: int,
+    tree: Tree,
+    vectors: Vectors,
+    query: Query,
+    scope: Scope,
+    exact: bool,
     scratch: Scratch,
-) -> int:  # fmt: skip
+) -> int:
     """Fills scratch.own and .best for the files right in a directory; how many texts they have.
 
     Unless `exact` from codes, whose scores `code_directory` has just left in scratch.coded.
@@ -133,9 +138,14 @@ def _score_range(directory: int, tree: Tree, scope: Scope, scratch: Scratch) -> 
 
 @inlined
 def offer_files(
-    directory: int, weights: tuple[float, float, float], tree: Tree, scope: Scope, allowed: U8,
-    scratch: Scratch, best: Best,
-) -> tuple[bool, float]:  # fmt: skip
+    directory: int,
+    weights: tuple[float, float, float],
+    tree: Tree,
+    scope: Scope,
+    allowed: U8,
+    scratch: Scratch,
+    best: Best,
+) -> tuple[bool, float]:
     """Gives a directory's files their final scores and offers them to the best.
 
     A convex combination is off by no more than the worst of its parts; the parent is exact.
@@ -190,9 +200,18 @@ def offer_files(
 
 @inlined
 def open_directory(
-    position: int, row: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
-    query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch, best: Best,
-) -> tuple[bool, float, int]:  # fmt: skip
+    position: int,
+    row: int,
+    weights: tuple[float, float, float],
+    tree: Tree,
+    vectors: Vectors,
+    query: Query,
+    scope: Scope,
+    exact: bool,
+    allowed: U8,
+    scratch: Scratch,
+    best: Best,
+) -> tuple[bool, float, int]:
     """Scores the files right in a directory and offers them: (changed, best own score, texts).
 
     `weights` are b, b below the scope's root, c. Sampled directories have their own scores; for
@@ -211,10 +230,19 @@ def open_directory(
 
 @njit
 def open_all(
-    count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
-    numbers: Numbers, query: Query, scope: Scope, exact: bool, every: bool, allowed: U8,
-    scratch: Scratch, best: Best,
-) -> int:  # fmt: skip
+    count: int,
+    weights: tuple[float, float, float],
+    tree: Tree,
+    vectors: Vectors,
+    numbers: Numbers,
+    query: Query,
+    scope: Scope,
+    exact: bool,
+    every: bool,
+    allowed: U8,
+    scratch: Scratch,
+    best: Best,
+) -> int:
     """Opens the directories of the scope (`count` positions); returns how many texts there are.
 
     Unless `exact`, or `every` one is to be opened, those are passed over in which no file can be
@@ -292,9 +320,13 @@ def reach_all(
 
 @inlined
 def _reach_of_sampled(
-    row: int, position: int, weights: tuple[float, float, float], tree: Tree, scope: Scope,
+    row: int,
+    position: int,
+    weights: tuple[float, float, float],
+    tree: Tree,
+    scope: Scope,
     scratch: Scratch,
-) -> float:  # fmt: skip
+) -> float:
     """The most that the final score of a file of a directory can be, from scratch.own."""
     own = title = np.float32(0)
     count = list_files(row, scratch.unchanged[position] == 1, tree, scope, scratch.listed)
@@ -311,9 +343,14 @@ def _reach_of_sampled(
 
 @inlined
 def _reach(
-    row: int, position: int, weights: tuple[float, float, float], off: bool, tree: Tree,
-    scope: Scope, scratch: Scratch,
-) -> float:  # fmt: skip
+    row: int,
+    position: int,
+    weights: tuple[float, float, float],
+    off: bool,
+    tree: Tree,
+    scope: Scope,
+    scratch: Scratch,
+) -> float:
     """The most that the final score of a file of a base directory can be, from scratch.coded.
 
     With `off` that is of the directory's texts alone, from `score_codes`: own scores, and how far
@@ -404,10 +441,20 @@ def _queue_once(row: int, scope: Scope, queue: I32, waiting: int, seen: U8, fina
 
 @inlined
 def best_first(
-    starts: I32, count: int, weights: tuple[float, float, float], tree: Tree, vectors: Vectors,
-    numbers: Numbers, query: Query, scope: Scope, exact: bool, allowed: U8, scratch: Scratch,
-    best: Best, limits: Limits,
-) -> tuple[int, int, int, int]:  # fmt: skip
+    starts: I32,
+    count: int,
+    weights: tuple[float, float, float],
+    tree: Tree,
+    vectors: Vectors,
+    numbers: Numbers,
+    query: Query,
+    scope: Scope,
+    exact: bool,
+    allowed: U8,
+    scratch: Scratch,
+    best: Best,
+    limits: Limits,
+) -> tuple[int, int, int, int]:
     """Opens directories by final score, best first.
 
     A directory is queued when its parent is opened or when it is a start point; each is opened

@@ -113,9 +113,17 @@ def weighted_top(
 
 @njit
 def _best_of_base(
-    weights: tuple[float, float], tree: Tree, vectors: Vectors, query: Query, scope: Scope,
-    allowed: U8, rows: I32, scores: F32, count: int, scratch: Scratch,
-) -> int:  # fmt: skip
+    weights: tuple[float, float],
+    tree: Tree,
+    vectors: Vectors,
+    query: Query,
+    scope: Scope,
+    allowed: U8,
+    rows: I32,
+    scores: F32,
+    count: int,
+    scratch: Scratch,
+) -> int:
     """Takes the best of the scope's base texts in; how many there are then.
 
     Those that may be the best by int4 codes say, from fp32, what the k-th best has at least. Every
@@ -177,9 +185,14 @@ def _counts(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
 
 @inlined
 def _score(
-    row: int, weights: tuple[float, float], tree: Tree, vectors: Vectors, query: Query,
-    scope: Scope, scratch: Scratch,
-) -> tuple[float, float, float]:  # fmt: skip
+    row: int,
+    weights: tuple[float, float],
+    tree: Tree,
+    vectors: Vectors,
+    query: Query,
+    scope: Scope,
+    scratch: Scratch,
+) -> tuple[float, float, float]:
     """(score, dense, lexical) of a living text from its fp32 vector."""
     dense = lexical = 0.0
     if query.use_dense:
@@ -193,9 +206,14 @@ def _score(
 
 @inlined
 def _most_by_code(
-    row: int, weights: tuple[float, float], tree: Tree, vectors: Vectors, query: Query,
-    scope: Scope, scratch: Scratch,
-) -> float:  # fmt: skip
+    row: int,
+    weights: tuple[float, float],
+    tree: Tree,
+    vectors: Vectors,
+    query: Query,
+    scope: Scope,
+    scratch: Scratch,
+) -> float:
     """The most that the score of a base text can be, from its int8 code; see `bound_scores`."""
     script = np.int64(tree.texts.script[row])
     parts = parts_of_code(

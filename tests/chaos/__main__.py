@@ -33,13 +33,22 @@ SHARES = {kills.KIND: 6, power.KIND: 3, damage.KIND: 6, files.KIND: 3, disk.KIND
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("command", nargs="?", choices=["run", "table"], default="run",
-                        help="table: what one request does to others, as Markdown")  # fmt: skip
+    parser.add_argument(
+        "command",
+        nargs="?",
+        choices=["run", "table"],
+        default="run",
+        help="table: what one request does to others, as Markdown",
+    )
     parser.add_argument("--minutes", type=float, default=1.0, help="how long, all kinds together")
     parser.add_argument("--seed", type=int, default=1, help="of all dice")
-    parser.add_argument("--only", action="append", metavar="KIND",
-                        help=f"one of {', '.join(KINDS)}; may be repeated; of a table, what the "
-                        "names of its rows contain")  # fmt: skip
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="KIND",
+        help=f"one of {', '.join(KINDS)}; may be repeated; of a table, what the "
+        "names of its rows contain",
+    )
     parser.add_argument("--first", type=int, default=0, help="number of the first step")
     parser.add_argument("--steps", type=int, default=0, help="at most so many steps of a kind")
     parser.add_argument("--keep-going", action="store_true", help="go on after a failure")

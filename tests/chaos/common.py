@@ -95,5 +95,6 @@ class Run:
         print(
             f"\nWRONG {kind}, --seed {self.seed}, step {name}, kept in {directory}, logs in "
             f"{self.nursery.logs}\n{message}\n",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
+            file=sys.stderr,
+            flush=True,
+        )

@@ -46,8 +46,11 @@ class Nursery:
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("nursery.py"))],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         self.logs = Path(tempfile.mkdtemp(prefix="vikingd-chaos-logs-"))
         self._running: set[int] = set()
         self._started: queue.Queue[int] = queue.Queue()
@@ -148,13 +151,31 @@ class Daemon:
         self._nursery = nursery
         name = f"{store.parent.name}-{store.name}-{next(_numbers):06d}"
         self.out, self.err = nursery.logs / f"{name}.out", nursery.logs / f"{name}.err"
-        arguments = ["serve", "--path", str(store), "--config", os.devnull, "--provider", "none",
-                     "--listen", "127.0.0.1:0", "--log-level", "info", *options]  # fmt: skip
+        arguments = [
+            "serve",
+            "--path",
+            str(store),
+            "--config",
+            os.devnull,
+            "--provider",
+            "none",
+            "--listen",
+            "127.0.0.1:0",
+            "--log-level",
+            "info",
+            *options,
+        ]
         self.started = time.monotonic()
-        self.pid = nursery.start({
-            "arguments": arguments, "environment": environment, "out": str(self.out),
-            "err": str(self.err), "fresh": fresh, "address_space": address_space,
-        })  # fmt: skip
+        self.pid = nursery.start(
+            {
+                "arguments": arguments,
+                "environment": environment,
+                "out": str(self.out),
+                "err": str(self.err),
+                "fresh": fresh,
+                "address_space": address_space,
+            }
+        )
         self._killed = False
         self._address = ""
 

@@ -128,10 +128,16 @@ def harm(case: Case, dice: random.Random) -> None:
     names = files_of(case.store)
     base = [n for n in names if n.count("/") > 1 and not n.endswith("manifest.json")]
     groups = [
-        (15, [DATABASE[0]]), (15, [DATABASE[1]]), (4, [DATABASE[2]]), (2, ["lock", "ports"]),
-        (7, ["index/CURRENT"]), (10, [n for n in names if n.endswith("manifest.json")]),
-        (4, [n for n in base if "ivf" in n]), (6, [n for n in base if "_columns" in n]), (40, base),
-    ]  # fmt: skip
+        (15, [DATABASE[0]]),
+        (15, [DATABASE[1]]),
+        (4, [DATABASE[2]]),
+        (2, ["lock", "ports"]),
+        (7, ["index/CURRENT"]),
+        (10, [n for n in names if n.endswith("manifest.json")]),
+        (4, [n for n in base if "ivf" in n]),
+        (6, [n for n in base if "_columns" in n]),
+        (40, base),
+    ]
     weights = [weight for weight, _ in groups]
     while True:
         (group,) = dice.choices([members for _, members in groups], weights)
@@ -193,11 +199,18 @@ def whole(case: Case, dice: random.Random) -> str:
         if by and (by / "index").exists():
             shutil.copytree(by / "index", store / "index")
 
-    what = dice.choice((
-        "store.sqlite3 and its log deleted", "store.sqlite3 and its log, older copies put back",
-        "store.sqlite3 and its log of another store", "index deleted", "index of another store",
-        "index, older copy put back", "CURRENT elsewhere", "index beside older store.sqlite3",
-    ))  # fmt: skip
+    what = dice.choice(
+        (
+            "store.sqlite3 and its log deleted",
+            "store.sqlite3 and its log, older copies put back",
+            "store.sqlite3 and its log of another store",
+            "index deleted",
+            "index of another store",
+            "index, older copy put back",
+            "CURRENT elsewhere",
+            "index beside older store.sqlite3",
+        )
+    )
     match what:
         case "store.sqlite3 and its log deleted":
             replace_database(None)

@@ -47,14 +47,34 @@ def run(run: Run) -> None:
     directory = run.directory / "disk"
     directory.mkdir()
     minutes = (run.until - time.monotonic()) / 60
-    again = [sys.executable, "-m", "chaos", "--only", KIND, "--seed", str(run.seed), "--json",
-             "--minutes", str(minutes), "--first", str(run.first), "--steps", str(run.steps),
-             "--directory", str(directory), *["--keep-going"] * run.keep_going]  # fmt: skip
+    again = [
+        sys.executable,
+        "-m",
+        "chaos",
+        "--only",
+        KIND,
+        "--seed",
+        str(run.seed),
+        "--json",
+        "--minutes",
+        str(minutes),
+        "--first",
+        str(run.first),
+        "--steps",
+        str(run.steps),
+        "--directory",
+        str(directory),
+        *["--keep-going"] * run.keep_going,
+    ]
     script = f'mount -t tmpfs -o size={_SIZE}m tmpfs "$0" && exec "$@"'
     done = subprocess.run(
-        [*_ALONE, "sh", "-c", script, str(directory), *again], cwd=Path(__file__).parents[1],
-        env=os.environ | {_INSIDE: "1"}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [*_ALONE, "sh", "-c", script, str(directory), *again],
+        cwd=Path(__file__).parents[1],
+        env=os.environ | {_INSIDE: "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     try:
         said = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):

@@ -47,9 +47,12 @@ def batch(run: Run, number: int, directory: Path) -> None:
     dice = run.dice(KIND, number)
     directory.mkdir()
     daemon = Daemon(
-        run.nursery, directory / "store", "--log-level", "warning",
+        run.nursery,
+        directory / "store",
+        "--log-level",
+        "warning",
         VIKINGD_INDEX__COMPACT_MIN="300",
-    )  # fmt: skip
+    )
     run.count(KIND, "starts")
     with daemon.client() as client:
         light.prepare(client)

@@ -100,9 +100,12 @@ def reembed(run: Run, number: int, directory: Path) -> None:
     directory.mkdir()
     endpoint = Endpoint()
     environment = {
-        **SMALL, "OPENAI_API_KEY": "none", "VIKINGD_EMBEDDING__OPENAI_BASE_URL": endpoint.url,
-        "VIKINGD_EMBEDDING__DIMENSION": str(worlds.DIMENSION), "NO_PROXY": "127.0.0.1",
-    }  # fmt: skip
+        **SMALL,
+        "OPENAI_API_KEY": "none",
+        "VIKINGD_EMBEDDING__OPENAI_BASE_URL": endpoint.url,
+        "VIKINGD_EMBEDDING__DIMENSION": str(worlds.DIMENSION),
+        "NO_PROXY": "127.0.0.1",
+    }
     try:
         for life in range(6):
             if time.monotonic() > run.until:

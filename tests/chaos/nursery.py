@@ -39,11 +39,11 @@ def become_daemon(order: dict[str, Any]) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_AS, (order["address_space"],) * 2)
     sys.argv = ["vikingd", *order["arguments"]]
     if order["fresh"]:
-        code = "from vikingd.start import vikingd; vikingd()"
+        code = "from vikingd.daemon.start import vikingd; vikingd()"
         os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv[1:]])
     code = 1
     try:
-        from vikingd.server import main
+        from vikingd.daemon.server import main
 
         main()
     except SystemExit as end:
@@ -59,8 +59,10 @@ def load() -> None:
     """Loads all that a start would load, and every kernel."""
     import openai  # noqa: F401
 
-    from vikingd import serving  # noqa: F401
-    from vikingd.retrieve import warm
+    from vikingd.daemon import (
+        serving,  # noqa: F401
+        warm,
+    )
 
     warm.compile_kernels(lambda _: None)
     warm.load_find()

@@ -191,9 +191,20 @@ def syncs(run: Run) -> None:
             client.put([Draft("viking://resources/sync.md", content="first")])
             log = directory / "strace"
             tracer = subprocess.Popen(
-                [strace, "-f", "-y", "-e", "trace=fsync,fdatasync", "-o", log, "-p",
-                 str(daemon.pid)], stderr=subprocess.PIPE, text=True,
-            )  # fmt: skip
+                [
+                    strace,
+                    "-f",
+                    "-y",
+                    "-e",
+                    "trace=fsync,fdatasync",
+                    "-o",
+                    log,
+                    "-p",
+                    str(daemon.pid),
+                ],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
             assert tracer.stderr is not None
             attached = "attached" in tracer.stderr.readline()
             if not attached:

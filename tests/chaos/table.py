@@ -124,10 +124,8 @@ def empties(size: int) -> dict[str, tuple[str, bytes]]:
         "Put": (f"{CONTEXTS}/Put", many),
         "BatchFind": (f"{RETRIEVAL}/BatchFind", many),
         "filter": (f"{RETRIEVAL}/Find", inside(1, b"x") + inside(8, inside(1, entry))),
-        "session": (
-            f"{RETRIEVAL}/Search", inside(1, b"x") + inside(2, b"\x12\x00" * (size // 2))
-        ),
-    }  # fmt: skip
+        "session": (f"{RETRIEVAL}/Search", inside(1, b"x") + inside(2, b"\x12\x00" * (size // 2))),
+    }
 
 
 def empty_elements(what: str, size: int, times: int = 1) -> Send:
@@ -147,9 +145,11 @@ def boosts(row: Row) -> Iterator[None]:
     fill(row, 20_000, metadata={"n": 1, "lang": "en", "tags": tags})
     clauses = {"$or": [{"tags": {"$in": [f"no{i}"]}} for i in range(244)]}
     request = requests.retrieve(
-        "lantern", mode=Mode.KEYWORD, top_k=10,
+        "lantern",
+        mode=Mode.KEYWORD,
+        top_k=10,
         boosts=[Boost(1.5, where=clauses) for _ in range(24)],
-    )  # fmt: skip
+    )
     data = request.SerializeToString()
     row.replies.append(f"{len(data) / MIB:.2f} MiB")
     yield
@@ -160,10 +160,12 @@ def fill(row: Row, count: int, **fields: Any) -> None:
     """Writes files, 1,000 in a batch, 200 in a directory."""
     with MessageClient(row.daemon.address, GUARD) as client:
         for at in range(0, count, 1000):
-            client.put([
-                Draft(f"{ROOT}/{n // 200}/{n}.md", content=f"lantern word{n}", **fields)
-                for n in range(at, min(at + 1000, count))
-            ])  # fmt: skip
+            client.put(
+                [
+                    Draft(f"{ROOT}/{n // 200}/{n}.md", content=f"lantern word{n}", **fields)
+                    for n in range(at, min(at + 1000, count))
+                ]
+            )
 
 
 def refused_requests(size: int) -> list[tuple[str, bytes]]:
@@ -307,8 +309,10 @@ def light_client(address: str, *names: str) -> Iterator[dict[str, list[float]]]:
     process = subprocess.Popen(
         [sys.executable, "-m", "chaos.light", address, str(GUARD), *names],
         cwd=Path(__file__).parents[1],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     process.stdout.readline()
     waits: dict[str, list[float]] = {}
@@ -335,9 +339,7 @@ def watched(daemon: Daemon, stop: threading.Event, most: list[int]) -> None:
 
 def measure(nursery: Nursery, directory: Path, name: str, send: Send) -> str:
     """One row of the table."""
-    daemon = Daemon(
-        nursery, directory / "store", address_space=ADDRESS_SPACE, fresh=True
-    )  # fmt: skip
+    daemon = Daemon(nursery, directory / "store", address_space=ADDRESS_SPACE, fresh=True)
     row = Row(name, daemon, directory)
     kinds = ["find", "get", *(["put"] if any(part in name for part in WRITES) else [])]
     with daemon.client() as client:

@@ -21,23 +21,88 @@ HEAVY = {"Optimize", "Verify", "Reembed"}
 """RPCs that are sent rarely."""
 
 URIS = (
-    "viking://resources/fuzz/a.md", "viking://resources/fuzz/d/b.md", "viking://resources/fuzz",
-    "viking://resources/fuzz/d", "viking://user/memories/preferences.md", "viking://",
-    "viking://resources", "viking://resources/none.md", "viking://projects/p/memories/n.md",
-    "viking://a//b", "http://x", "viking://resources/\u202e\x1b[2J.md", "viking://" + "d/" * 80,
-)  # fmt: skip
+    "viking://resources/fuzz/a.md",
+    "viking://resources/fuzz/d/b.md",
+    "viking://resources/fuzz",
+    "viking://resources/fuzz/d",
+    "viking://user/memories/preferences.md",
+    "viking://",
+    "viking://resources",
+    "viking://resources/none.md",
+    "viking://projects/p/memories/n.md",
+    "viking://a//b",
+    "http://x",
+    "viking://resources/\u202e\x1b[2J.md",
+    "viking://" + "d/" * 80,
+)
 STRINGS = (
-    "", "harbour", "the harbour light", "港口的灯", "\x00", "\ud7ff", "a" * 2000, "o200k_base",
-    "approx", "hf:/dev/null", "hf:/nonexistent", "UTC", "Europe/Berlin", "../../etc/passwd",
+    "",
+    "harbour",
+    "the harbour light",
+    "港口的灯",
+    "\x00",
+    "\ud7ff",
+    "a" * 2000,
+    "o200k_base",
+    "approx",
+    "hf:/dev/null",
+    "hf:/nonexistent",
+    "UTC",
+    "Europe/Berlin",
+    "../../etc/passwd",
     "journal",
-    "preferences", "salience", "- item\n- item\n", "# h\n\ntext\n", "viking://resources/fuzz/a.md",
-    "\u202eabc", "%s%n{}", "'; drop table contexts; --", "yesterday",
-)  # fmt: skip
-NUMBERS = (0, 1, 2, 3, 7, 10, 100, 1000, 1001, 4096, 65535, 2**31 - 1, 2**32 - 1, 2**40, 2**53 + 1,
-           2**63 - 1, 2**64 - 1, -1, -(2**31), -(2**63))  # fmt: skip
+    "preferences",
+    "salience",
+    "- item\n- item\n",
+    "# h\n\ntext\n",
+    "viking://resources/fuzz/a.md",
+    "\u202eabc",
+    "%s%n{}",
+    "'; drop table contexts; --",
+    "yesterday",
+)
+NUMBERS = (
+    0,
+    1,
+    2,
+    3,
+    7,
+    10,
+    100,
+    1000,
+    1001,
+    4096,
+    65535,
+    2**31 - 1,
+    2**32 - 1,
+    2**40,
+    2**53 + 1,
+    2**63 - 1,
+    2**64 - 1,
+    -1,
+    -(2**31),
+    -(2**63),
+)
 FLOATS = (0.0, -0.0, 0.5, 1.0, -1.0, 2.0, 1e-300, 1e300, float("inf"), float("-inf"), float("nan"))
-OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$and", "$or",
-             "$not", "n", "lang", "a.b", "", "$x")  # fmt: skip
+OPERATORS = (
+    "$eq",
+    "$ne",
+    "$gt",
+    "$gte",
+    "$lt",
+    "$lte",
+    "$in",
+    "$nin",
+    "$exists",
+    "$and",
+    "$or",
+    "$not",
+    "n",
+    "lang",
+    "a.b",
+    "",
+    "$x",
+)
 
 
 def methods() -> dict[str, type[Message]]:
@@ -57,15 +122,31 @@ def corpus() -> dict[str, list[Message]]:
     where = requests.struct({"$or": [{"n": {"$gte": 3}}, {"lang": {"$in": ["en", "zh"]}}]})
     find = requests.find("harbour light", limit=5)
     full = retrieval_pb2.FindRequest(
-        query="harbour", vector=worlds.vector(1), target_uri="viking://resources", limit=20,
-        context_types=[1, 2, 3], levels=3, score_threshold=0.1, where=where, alpha=0.5, trace=True,
-        method=2, max_directories=8,
-    )  # fmt: skip
+        query="harbour",
+        vector=worlds.vector(1),
+        target_uri="viking://resources",
+        limit=20,
+        context_types=[1, 2, 3],
+        levels=3,
+        score_threshold=0.1,
+        where=where,
+        alpha=0.5,
+        trace=True,
+        method=2,
+        max_directories=8,
+    )
     retrieve = retrieval_pb2.RetrieveRequest(
-        query="harbour", vector=worlds.vector(2), where=where, top_k=10, include=[1, 2, 3],
-        diversity=0.3, boosts=[retrieval_pb2.Boost(uri_prefix=URIS[2], where=where, factor=2)],
-        optional_clauses=["lang"], debug=True, rrf=retrieval_pb2.Rrf(k=60, vector_weight=1),
-    )  # fmt: skip
+        query="harbour",
+        vector=worlds.vector(2),
+        where=where,
+        top_k=10,
+        include=[1, 2, 3],
+        diversity=0.3,
+        boosts=[retrieval_pb2.Boost(uri_prefix=URIS[2], where=where, factor=2)],
+        optional_clauses=["lang"],
+        debug=True,
+        rrf=retrieval_pb2.Rrf(k=60, vector_weight=1),
+    )
     session = retrieval_pb2.SearchSession(
         summary="boats", messages=[retrieval_pb2.SessionMessage(role="user", content="tea?")]
     )
@@ -73,11 +154,15 @@ def corpus() -> dict[str, list[Message]]:
     when = timestamp_pb2.Timestamp(seconds=1_700_000_000)
     content = "# Head\n\n- one harbour\n- two lights\n\nText of a passage.\n"
     put = ContextInput(
-        uri=URIS[0], abstract="boats", overview="harbour", content=content, title="Boats",
+        uri=URIS[0],
+        abstract="boats",
+        overview="harbour",
+        content=content,
+        title="Boats",
         time=when,
         metadata=requests.struct({"n": 1, "lang": "en", "tags": ["a", {"b": None}]}),
         passages=[contexts_pb2.Passage(section="Head", start=0, end=9, vector=worlds.vector(3))],
-    )  # fmt: skip
+    )
     return {
         "Find": [find, full],
         "BatchFind": [requests.batch_find([find, full, find])],
@@ -101,8 +186,15 @@ def corpus() -> dict[str, list[Message]]:
         "Link": [contexts_pb2.LinkRequest(uri=URIS[0], other_uri=URIS[1], reason="because")],
         "Unlink": [contexts_pb2.UnlinkRequest(uri=URIS[0], other_uri=URIS[1])],
         "Recall": [
-            memories_pb2.RecallRequest(query="what tea", scope=scope, max_tokens=200, now=when,
-                                       time_zone="UTC", no_touch=True, profile="salience"),
+            memories_pb2.RecallRequest(
+                query="what tea",
+                scope=scope,
+                max_tokens=200,
+                now=when,
+                time_zone="UTC",
+                no_touch=True,
+                profile="salience",
+            ),
             memories_pb2.RecallRequest(query="yesterday", top_k=5),
         ],
         "Remember": [
@@ -118,7 +210,7 @@ def corpus() -> dict[str, list[Message]]:
         "Verify": [admin_pb2.VerifyRequest()],
         "Optimize": [admin_pb2.OptimizeRequest()],
         "Reembed": [admin_pb2.ReembedRequest(target_uri=URIS[2])],
-    }  # fmt: skip
+    }
 
 
 def hostile_texts(text: Callable[[], str]) -> Iterator[tuple[str, str, bytes]]:
@@ -209,9 +301,10 @@ def _scalar(field: FieldDescriptor, dice: random.Random) -> Any:
     if field.type in (kinds.TYPE_DOUBLE, kinds.TYPE_FLOAT):
         return dice.choice(FLOATS)
     low, high = {
-        kinds.TYPE_INT32: (-(2**31), 2**31), kinds.TYPE_UINT32: (0, 2**32),
+        kinds.TYPE_INT32: (-(2**31), 2**31),
+        kinds.TYPE_UINT32: (0, 2**32),
         kinds.TYPE_UINT64: (0, 2**64),
-    }.get(field.type, (-(2**63), 2**63))  # fmt: skip
+    }.get(field.type, (-(2**63), 2**63))
     return dice.choice([n for n in NUMBERS if low <= n < high])
 
 
@@ -230,11 +323,15 @@ def _random_value(dice: random.Random, depth: int) -> struct_pb2.Value:
     if roll < 0.45 and depth < 6:
         values = [_random_value(dice, depth + 1) for _ in range(dice.choice((0, 1, 3, 20)))]
         return struct_pb2.Value(list_value=struct_pb2.ListValue(values=values))
-    return dice.choice((
-        struct_pb2.Value(number_value=dice.choice((*FLOATS, 2.0**60, 3.0))),
-        struct_pb2.Value(string_value=dice.choice(STRINGS)), struct_pb2.Value(bool_value=True),
-        struct_pb2.Value(null_value=struct_pb2.NULL_VALUE), struct_pb2.Value(),
-    ))  # fmt: skip
+    return dice.choice(
+        (
+            struct_pb2.Value(number_value=dice.choice((*FLOATS, 2.0**60, 3.0))),
+            struct_pb2.Value(string_value=dice.choice(STRINGS)),
+            struct_pb2.Value(bool_value=True),
+            struct_pb2.Value(null_value=struct_pb2.NULL_VALUE),
+            struct_pb2.Value(),
+        )
+    )
 
 
 def varint(number: int) -> bytes:
@@ -310,9 +407,20 @@ def _many(data: bytearray, dice: random.Random) -> None:
 
 
 MUTATIONS: tuple[Callable[[bytearray, random.Random], None], ...] = (
-    _flip, _flip, _flip, _insert, _cut, _drop, _double, _twice, _nest, _length, _unknown, _float,
+    _flip,
+    _flip,
+    _flip,
+    _insert,
+    _cut,
+    _drop,
+    _double,
+    _twice,
+    _nest,
+    _length,
+    _unknown,
+    _float,
     _many,
-)  # fmt: skip
+)
 
 
 class Requests:

@@ -96,10 +96,7 @@ from vikingd.client.status import (
 )
 from vikingd.client.sync import Client
 from vikingd.client.values import vector_bytes
-from vikingd.ingest.files import Unreadable
-from vikingd.memory.model import Remembered as RememberOutcome
-from vikingd.memory.model import SalienceParts
-from vikingd.model import (
+from vikingd.domain.model import (
     ContextType,
     Draft,
     Entry,
@@ -114,7 +111,7 @@ from vikingd.model import (
     TracedDirectory,
     TracedMean,
 )
-from vikingd.query import (
+from vikingd.domain.query import (
     Boost,
     CitationStyle,
     ContextOrder,
@@ -132,6 +129,9 @@ from vikingd.query import (
     TypedQuery,
     WeightedSum,
 )
+from vikingd.ingest.files import Unreadable
+from vikingd.memory.model import Remembered as RememberOutcome
+from vikingd.memory.model import SalienceParts
 
 __all__ = [
     "DEFAULT_ADDRESS",

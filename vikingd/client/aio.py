@@ -45,9 +45,14 @@ class AsyncClient(AsyncConnection):
         def run() -> ImportSummary:
             with MessageClient(self.address, self.timeout, retries=self.retries) as messages:
                 return import_path(
-                    messages, path, uri,
-                    delete=delete, dry_run=dry_run, progress=advance, cancelled=cancelled,
-                )  # fmt: skip
+                    messages,
+                    path,
+                    uri,
+                    delete=delete,
+                    dry_run=dry_run,
+                    progress=advance,
+                    cancelled=cancelled,
+                )
 
         running = asyncio.ensure_future(asyncio.to_thread(run))
         try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from vikingd.model import ContextType, PutOutcome, Relation
+from vikingd.domain.model import ContextType, PutOutcome, Relation
 
 
 @dataclass(frozen=True, slots=True)

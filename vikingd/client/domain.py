@@ -5,8 +5,8 @@ from __future__ import annotations
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from vikingd.domain.model import Context, Entry, Passage, Relation
 from vikingd.ingest.records import as_sent
-from vikingd.model import Context, Entry, Passage, Relation
 from vikingd.pb import contexts_pb2
 
 
@@ -43,9 +43,12 @@ def context_of(message: contexts_pb2.Context) -> Context:
 def entry_of(message: contexts_pb2.MemoryState) -> Entry:
     """What is known of a memory."""
     return Entry(
-        message.id, message.reinforcement, message.access_count,
-        micros(message.time), micros(message.created_at),
-    )  # fmt: skip
+        message.id,
+        message.reinforcement,
+        message.access_count,
+        micros(message.time),
+        micros(message.created_at),
+    )
 
 
 def micros(time: Timestamp) -> int:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import grpc
 
-from vikingd import errors
-from vikingd import uri as uris
 from vikingd.client.errors import FieldViolation, InvalidField
 from vikingd.client.importing import Importer, ImportSummary, Item
 from vikingd.client.messages import MessageClient
+from vikingd.domain import errors
+from vikingd.domain import uri as uris
 from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.jsonl import is_jsonl, read_jsonl
 

@@ -13,21 +13,21 @@ from typing import TypeAlias
 
 import grpc
 
-from vikingd import uri as uris
 from vikingd.client.domain import entry_of, micros
 from vikingd.client.errors import ClientError
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.client.removing import MAX_DELETES, delete_in_parts
 from vikingd.client.requests import context_input
+from vikingd.domain import uri as uris
+from vikingd.domain.model import Draft, Entry, Linked
+from vikingd.domain.text import without_layout
 from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import fault
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
 from vikingd.ingest.records import stands
-from vikingd.model import Draft, Entry, Linked
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutResponse
-from vikingd.text import without_layout
 
 MAX_COUNT = 100  # the daemon takes more; small ones keep reading and writing side by side
 MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes

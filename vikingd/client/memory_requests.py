@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vikingd.client.values import moment, set_fusion, vector_bytes
+from vikingd.domain.query import RecallPath, Rrf, WeightedSum
 from vikingd.pb import memories_pb2
-from vikingd.query import RecallPath, Rrf, WeightedSum
 
 if TYPE_CHECKING:
     from vikingd.client.values import Vector

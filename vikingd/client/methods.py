@@ -60,9 +60,12 @@ class _Described(ABC, Generic[P]):
     """A descriptor that becomes a method of the class through which it is reached."""
 
     def __init__(
-        self, build: Callable[P, Any], rpc: Callable[[Stubs], Any], convert: Callable[[Any], Any],
+        self,
+        build: Callable[P, Any],
+        rpc: Callable[[Stubs], Any],
+        convert: Callable[[Any], Any],
         retried: bool | If,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.build = sendable()(build)
         self.rpc = rpc
         self.convert = convert
@@ -273,29 +276,37 @@ class Methods(ABC):
     )
     # Without a name, a memory that is said again is reinforced.
     remember = Method(
-        memory_requests.remember, lambda to: to.memories.Remember, replies.remember,
+        memory_requests.remember,
+        lambda to: to.memories.Remember,
+        replies.remember,
         retried=_NAMED,
-    )  # fmt: skip
+    )
     reinforce = Method(
-        memory_requests.reinforce, lambda to: to.memories.Reinforce, replies.reinforce,
+        memory_requests.reinforce,
+        lambda to: to.memories.Reinforce,
+        replies.reinforce,
         retried=_NAMED,
-    )  # fmt: skip
+    )
     # What is gone already is NOT_FOUND: here, in move and unlink.
     forget = Method(
         memory_requests.forget, lambda to: to.memories.Forget, replies.forget, retried=False
     )
     # What was written already has another revision than is expected.
     put = Method(
-        requests.put, lambda to: to.contexts.Put, replies.put,
+        requests.put,
+        lambda to: to.contexts.Put,
+        replies.put,
         retried=If(
             "without an expected_revision",
             lambda request: not any(c.HasField("expected_revision") for c in request.contexts),
         ),
-    )  # fmt: skip
+    )
     delete = Method(
-        requests.delete, lambda to: to.contexts.Delete, replies.delete,
+        requests.delete,
+        lambda to: to.contexts.Delete,
+        replies.delete,
         retried=If("with allow_missing", lambda request: bool(request.allow_missing)),
-    )  # fmt: skip
+    )
     move = Method(requests.move, lambda to: to.contexts.Move, replies.move, retried=False)
     get = Method(requests.get, lambda to: to.contexts.Get, replies.get, retried=True)
     list = Pages(requests.list_, lambda to: to.contexts.List)

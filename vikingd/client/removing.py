@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from vikingd import uri as uris
 from vikingd.client.errors import TooLarge
 from vikingd.client.messages import MessageClient
+from vikingd.domain import uri as uris
 from vikingd.pb.contexts_pb2 import DeleteResponse
 
 MAX_DELETES = 1000

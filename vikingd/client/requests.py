@@ -10,9 +10,8 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from vikingd.client.errors import sendable
 from vikingd.client.session import Session
 from vikingd.client.values import set_fusion, struct, timestamp, vector_bytes
-from vikingd.model import DEFAULT_LIMIT, ContextType, Draft, Entry, Levels, Method
-from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
-from vikingd.query import (
+from vikingd.domain.model import DEFAULT_LIMIT, ContextType, Draft, Entry, Levels, Method
+from vikingd.domain.query import (
     Boost,
     CitationStyle,
     ContextOrder,
@@ -23,6 +22,7 @@ from vikingd.query import (
     SearchSession,
     WeightedSum,
 )
+from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 
 if TYPE_CHECKING:
     from vikingd.client.values import Vector

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from vikingd.memory.model import Remembered as RememberOutcome
-from vikingd.memory.model import SalienceParts
-from vikingd.model import ContextType, FindTrace, Relation, RerankStatus, ScoreParts
-from vikingd.query import (
+from vikingd.domain.model import ContextType, FindTrace, Relation, RerankStatus, ScoreParts
+from vikingd.domain.query import (
     ItemDebug,
     Outcome,
     QueryPlan,
     RecallPath,
     TypedQuery,
 )
+from vikingd.memory.model import Remembered as RememberOutcome
+from vikingd.memory.model import SalienceParts
 
 Timings: TypeAlias = dict[str, float]
 """Seconds by stage, in order."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from vikingd.query import SessionMessage
+from vikingd.domain.query import SessionMessage
 
 ROLES = ("user", "assistant", "system", "tool")
 

@@ -12,7 +12,7 @@ from unicodedata import category
 
 from vikingd.context.cut import LEFT_OUT
 from vikingd.context.parts import Part, Place, Segment
-from vikingd.text import common_section
+from vikingd.domain.text import common_section
 
 _UNSEEN_GAP = 2  # Code points between two passages that can only be a space or a blank line.
 

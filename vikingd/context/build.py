@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vikingd import pace
 from vikingd.context.assemble import Citation, Cited, Order, Style, assemble
 from vikingd.context.cut import cut
 from vikingd.context.parts import (
@@ -38,9 +37,10 @@ from vikingd.context.parts import (
     Reason,
 )
 from vikingd.context.tokenizers import DEFAULT, open_tokenizer
-from vikingd.errors import InvalidField
-from vikingd.room import UNBOUNDED, size_of
-from vikingd.text import approximate_tokens
+from vikingd.domain import pace
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.reply_budget import UNBOUNDED, size_of
+from vikingd.domain.text import approximate_tokens
 
 LISTED = 5
 """Sources that are named before any is shown more fully."""
@@ -178,9 +178,17 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
 def _rank(piece: Piece) -> tuple[float | str, ...]:
     """Best first; what differs in anything has an order."""
     return (
-        -piece.score, piece.uri, piece.start, piece.end, piece.section, piece.text,
-        piece.abstract, piece.overview, piece.content is not None, piece.content or "",
-    )  # fmt: skip
+        -piece.score,
+        piece.uri,
+        piece.start,
+        piece.end,
+        piece.section,
+        piece.text,
+        piece.abstract,
+        piece.overview,
+        piece.content is not None,
+        piece.content or "",
+    )
 
 
 def _budget(plan: Plan) -> int:

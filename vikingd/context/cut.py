@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import regex
 
-from vikingd.text import SENTENCE_END, WIDE_CHARS
+from vikingd.domain.text import SENTENCE_END, WIDE_CHARS
 
 LEFT_OUT = "…"
 """Stands where something of the source is missing."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from vikingd import pace
 from vikingd.context.cut import LEFT_OUT, cut, sentences
-from vikingd.text import approximate_tokens, one_line
+from vikingd.domain import pace
+from vikingd.domain.text import approximate_tokens, one_line
 
 MIN_REPEATED = 8
 """Approximate tokens of a sentence that is left out where it stands already; shorter ones may be

@@ -17,8 +17,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from vikingd.errors import InvalidField
-from vikingd.text import approximate_tokens
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.text import approximate_tokens
 
 DEFAULT = "o200k_base"
 BUNDLED = ("o200k_base", "cl100k_base", "qwen3", "llama3")

@@ -13,7 +13,7 @@ import grpc
 
 from vikingd.client import ClientError
 from vikingd.client.messages import MessageClient
-from vikingd.errors import StoreDamaged
+from vikingd.domain.errors import StoreDamaged
 from vikingd.store.backup import Label, checked
 
 _NAME = "vikingd-{}.backup"

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 
-from vikingd import server
+from vikingd.daemon import server
 
 _STDIN = 0
 

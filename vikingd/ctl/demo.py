@@ -19,16 +19,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from vikingd import uri as uris
 from vikingd.client import DEFAULT_TIMEOUT, ClientError
 from vikingd.client.importing import Importer
 from vikingd.ctl import render
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.session import AsJson, Common, Session, console, failures_told, opened
 from vikingd.ctl.trace import reason
+from vikingd.domain import uri as uris
 from vikingd.ingest.files import read_tree
 from vikingd.pb.retrieval_pb2 import BatchFindResponse, FindResponse
-from vikingd.scratch import scratch
+from vikingd.system.scratch import scratch
 
 QUESTIONS = (
     ("Which foods is the user allergic to?", "a memory"),
@@ -38,8 +38,17 @@ QUESTIONS = (
     ("怎么从 PDF 里提取表格？", "asked in Chinese, answered in English"),
 )
 
-_SERVER_MODULES = ("faiss", "grpc_health", "grpc_reflection", "numba", "numpy",
-                   "prometheus_client", "pydantic_settings", "Stemmer", "structlog")  # fmt: skip
+_SERVER_MODULES = (
+    "faiss",
+    "grpc_health",
+    "grpc_reflection",
+    "numba",
+    "numpy",
+    "prometheus_client",
+    "pydantic_settings",
+    "Stemmer",
+    "structlog",
+)
 _SERVING = re.compile(r"vikingd \S+ serving on (\S+)")
 _EVENT = re.compile(r'\bevent=(?:"((?:[^"\\]|\\.)*)"|(\S+))')
 _GO_ON = """
@@ -124,13 +133,29 @@ def serving(*options: str, quiet: bool) -> Iterator[str]:
             "SERVER_NOT_INSTALLED",
         )
     with scratch("demo") as store:
-        command = [sys.executable, "-P", "-m", "vikingd.ctl.daemon", "serve", "--path", str(store),
-                   "--listen", "127.0.0.1:0", "--config", os.devnull, *options]  # fmt: skip
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "vikingd.ctl.daemon",
+            "serve",
+            "--path",
+            str(store),
+            "--listen",
+            "127.0.0.1:0",
+            "--config",
+            os.devnull,
+            *options,
+        ]
         # Ctrl-C reaches this process alone, which then ends the daemon in good order.
         daemon = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, start_new_session=True,
-        )  # fmt: skip
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         try:
             yield _address(daemon, quiet=quiet)
         finally:

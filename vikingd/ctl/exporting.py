@@ -15,15 +15,15 @@ from typing import Any, BinaryIO
 
 import grpc
 
-from vikingd import uri as uris
 from vikingd.client import ClientError
 from vikingd.client.domain import context_of
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.terminal import escaped_json
-from vikingd.errors import InvalidField
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Context
 from vikingd.ingest.records import SIDECAR, has_file, line_of, sidecar_line_of
-from vikingd.model import Context
 
 IN_FLIGHT = 8
 

@@ -17,7 +17,7 @@ from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.render import snippet
 from vikingd.ctl.session import INTERRUPTED, OTHER, Session
 from vikingd.ctl.terminal import clean
-from vikingd.errors import InvalidField
+from vikingd.domain.errors import InvalidField
 from vikingd.ingest.files import SKIPPED_DIRECTORIES
 from vikingd.ingest.jsonl import is_jsonl
 

@@ -128,6 +128,8 @@ def wait_for_vectors(session: Session) -> None:
     if not embedder.backlog:
         session.note(f"the vectors are there after {time.monotonic() - started:.1f} s more")
         return
-    session.note(f"{embedder.backlog:,} texts have no vector yet, the embedder fails: "
-                 f"{embedder.last_error}", "yellow")  # fmt: skip
+    session.note(
+        f"{embedder.backlog:,} texts have no vector yet, the embedder fails: {embedder.last_error}",
+        "yellow",
+    )
     session.note("the daemon tries again by itself; until then these are found by their words")

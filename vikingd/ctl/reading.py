@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import RenderableType
 
-from vikingd import uri as uris
 from vikingd.client import ContextType, Levels, Method, SearchMode
 from vikingd.ctl import render
 from vikingd.ctl.session import Session
 from vikingd.ctl.trace import trace_tree
+from vikingd.domain import uri as uris
 from vikingd.pb.contexts_pb2 import ListResponse, TreeResponse
 
 

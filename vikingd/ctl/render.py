@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from vikingd import uri as uris
 from vikingd.ctl.progress import time_left
+from vikingd.domain import uri as uris
 from vikingd.pb.admin_pb2 import AnswerStats, CallStats, Distribution, StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
 from vikingd.pb.retrieval_pb2 import (
@@ -63,8 +63,12 @@ def find_table(reply: FindResponse | SearchResponse) -> Table:
     for rank, match in enumerate(by_score(reply), 1):
         kind = type_name(match.context_type)
         name = Text(match.uri + ("" if match.is_leaf else "/"), "bold", overflow="fold")
-        table.add_row(str(rank), f"{match.score:.3f}", Text(kind, TYPE_STYLES.get(kind, "")),
-                      Group(name, _matched(match)))  # fmt: skip
+        table.add_row(
+            str(rank),
+            f"{match.score:.3f}",
+            Text(kind, TYPE_STYLES.get(kind, "")),
+            Group(name, _matched(match)),
+        )
     return table
 
 
@@ -156,8 +160,10 @@ def context_details(context: Context) -> Group:
         "updated": f"{local_time(context.updated_at)} (revision {context.revision})",
         "used": f"reinforced {context.reinforcement} times, read {context.access_count} times",
         "content": f"{len(context.content)} characters in {len(context.passages)} passages "
-                   "(--content prints it)" if context.content else "",
-    }  # fmt: skip
+        "(--content prints it)"
+        if context.content
+        else "",
+    }
     parts: list[RenderableType] = [Text(context.uri, "bold", overflow="fold"), fields(rows)]
     for heading, text in (("abstract", context.abstract), ("overview", context.overview)):
         if text:
@@ -180,54 +186,68 @@ def stats_table(stats: StatsResponse) -> Table:
     left = time_left(embedder.backlog_characters, embedder.characters_per_second)
     rows = {
         "daemon": f"vikingd {stats.version}, since {local_time(stats.started_at)}"
-                  + (", a reader" if stats.reader else ""),
+        + (", a reader" if stats.reader else ""),
         "store": f"{stats.store_path} ({size(stats.store_bytes)})",
         "refusing": f"writes: {stats.problem}" if stats.problem else "",
         "revision": f"{stats.revision:,}",
         "contexts": f"{stats.directories:,} directories, {stats.files:,} files, "
-                    f"{stats.relations:,} links",
+        f"{stats.relations:,} links",
         "texts": f"{stats.texts:,}, {stats.vectors:,} with a vector, {embedder.backlog:,} waiting"
-                 + (f", {left:,.0f} s left" if left is not None and embedder.backlog else ""),
+        + (f", {left:,.0f} s left" if left is not None and embedder.backlog else ""),
         "embedder": f"{embedder.provider} {embedder.model}, "
-                    f"{embedder.dimension or 'not yet known'} dimensions",
+        f"{embedder.dimension or 'not yet known'} dimensions",
         "embedded": f"{embedder.embedded:,} texts; {embedder.query_cache_hits:,} of {asked:,} "
-                    "queries from the cache"
-                    + (f", the others {took(embedder.query_seconds)}"
-                       if embedder.query_seconds.count else ""),
+        "queries from the cache"
+        + (f", the others {took(embedder.query_seconds)}" if embedder.query_seconds.count else ""),
         "stalled": embedder.stalled,
-        "failing": embedder.last_error + (f"; next attempt {local_time(embedder.retry_at)}"
-                                          if embedder.HasField("retry_at") else ""),
+        "failing": embedder.last_error
+        + (
+            f"; next attempt {local_time(embedder.retry_at)}"
+            if embedder.HasField("retry_at")
+            else ""
+        ),
         "index": f"generation {index.generation}, {index.base_texts:,} texts in the base "
-                 f"(revision {index.base_revision:,}, {size(index.bytes_on_disk)}), "
-                 f"{index.tail_texts:,} in the tail, {index.dead_texts:,} dead"
-                 + (", compacting" if index.compacting else ""),
+        f"(revision {index.base_revision:,}, {size(index.bytes_on_disk)}), "
+        f"{index.tail_texts:,} in the tail, {index.dead_texts:,} dead"
+        + (", compacting" if index.compacting else ""),
         "compactions": f"{index.compaction_seconds.count:,}, {took(index.compaction_seconds)}"
-                       if index.compaction_seconds.count else "",
+        if index.compaction_seconds.count
+        else "",
         "rebuilt": index.rebuilt,
         "problem": index.problem,
-        "queues": ", ".join(f"{queue.waiting:,} {queue.queue} calls wait, {queue.refused:,} were "
-                            "refused" for queue in stats.queues if queue.waiting or queue.refused),
+        "queues": ", ".join(
+            f"{queue.waiting:,} {queue.queue} calls wait, {queue.refused:,} were refused"
+            for queue in stats.queues
+            if queue.waiting or queue.refused
+        ),
         "calls": "\n".join(map(_calls_line, stats.calls)),
         "answers": "\n".join(line for answers in stats.answers for line in _answer_lines(answers)),
         "plans": _counts(stats.plans),
         "reranks": _counts(stats.reranks),
-        "models": "\n".join(f"{model.role} {model.name} {_counts(model.outcomes)}, "
-                            f"{took(model.seconds)}" for model in stats.models),
-    }  # fmt: skip
+        "models": "\n".join(
+            f"{model.role} {model.name} {_counts(model.outcomes)}, {took(model.seconds)}"
+            for model in stats.models
+        ),
+    }
     return fields(rows)
 
 
 def _calls_line(calls: CallStats) -> str:
     faults = [f"{n:,} {code}" for code, n in sorted(calls.codes.items()) if code != "OK"]
-    return (f"{calls.rpc} {calls.seconds.count:,}" + (f" ({', '.join(faults)})" if faults else "")
-            + f", {took(calls.seconds)}")  # fmt: skip
+    return (
+        f"{calls.rpc} {calls.seconds.count:,}"
+        + (f" ({', '.join(faults)})" if faults else "")
+        + f", {took(calls.seconds)}"
+    )
 
 
 def _answer_lines(answers: AnswerStats) -> Iterator[str]:
     count, top_score = answers.results.count, answers.top_score
-    yield (f"{answers.rpc} {count:,} ({_counts(answers.methods)}), {answers.empty:,} empty, "
-           f"{answers.degraded:,} degraded, {mean(answers.results):.1f} results each"
-           + (f", top score {mean(top_score):.3f}" if top_score.count else ""))  # fmt: skip
+    yield (
+        f"{answers.rpc} {count:,} ({_counts(answers.methods)}), {answers.empty:,} empty, "
+        f"{answers.degraded:,} degraded, {mean(answers.results):.1f} results each"
+        + (f", top score {mean(top_score):.3f}" if top_score.count else "")
+    )
     stages = (f"{s.stage} {duration(mean(s.seconds))}" for s in answers.stages)
     yield f"  {' · '.join(stages)}"
 
@@ -258,8 +278,10 @@ def duration(seconds: float) -> str:
 
 def verify_lines(report: VerifyResponse) -> Text:
     """Whether index and store agree, and where not."""
-    compared = (f"{report.contexts:,} contexts, {report.texts:,} texts, {report.vectors:,} vectors "
-                f"at revision {report.revision}")  # fmt: skip
+    compared = (
+        f"{report.contexts:,} contexts, {report.texts:,} texts, {report.vectors:,} vectors "
+        f"at revision {report.revision}"
+    )
     if report.ok:
         return Text.assemble(("ok", "bold green"), f": index and store agree in {compared}")
     lines = Text.assemble(("not ok", "bold red"), f": of {compared}")

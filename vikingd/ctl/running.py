@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from vikingd import uri as uris
 from vikingd.ctl import render
 from vikingd.ctl.session import OTHER, Session
 from vikingd.ctl.writing import Yes
+from vikingd.domain import uri as uris
 
 
 def stats(session: Session) -> None:

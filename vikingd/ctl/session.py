@@ -237,8 +237,11 @@ def _explain(error: ClientError, address: str) -> list[Text]:
     elif not error.reason and error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
         message, hint = f"{address} gave no answer in time", "--timeout SECONDS waits longer"
     lines = [Text.assemble(("error: ", "bold red"), message)]
-    lines += [Text(f"  {v.field}: {v.description}") for v in error.field_violations
-              if v.field not in message]  # fmt: skip
+    lines += [
+        Text(f"  {v.field}: {v.description}")
+        for v in error.field_violations
+        if v.field not in message
+    ]
     if hint:
         lines.append(Text(hint, "dim"))
     return lines

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rich.text import Text
 from rich.tree import Tree
 
-from vikingd import uri as uris
 from vikingd.ctl.render import add_by_uri, by_score, timings_line, type_name
+from vikingd.domain import uri as uris
 from vikingd.pb.retrieval_pb2 import (
     FindResponse,
     FindTrace,
@@ -72,8 +72,10 @@ def search_tree(query: str, reply: SearchResponse) -> Tree:
         for hit in result.hits:
             hits.add(Text(f"{_n(hit.score)}  {hit.uri}", overflow="fold"))
         found.add(timings_line(result.timings))
-    merged = tree.add(f"merge: {reply.total} of {sum(len(r.hits) for r in reply.query_results)}, "
-                      "each once, with its best score")  # fmt: skip
+    merged = tree.add(
+        f"merge: {reply.total} of {sum(len(r.hits) for r in reply.query_results)}, "
+        "each once, with its best score"
+    )
     for match in by_score(reply):
         below = merged.add(Text(f"{_n(match.score)}  {match.uri}", "bold", overflow="fold"))
         if match.HasField("parts"):
@@ -101,11 +103,16 @@ def add_rerank(tree: Tree, rerank: Rerank) -> None:
     node = tree.add(Text(about, "yellow" if status == "failed" else "", overflow="fold"))
     for one in rerank.rounds:
         what = f"round {one.round}: {one.opened:,} opened" if one.round else "start points"
-        rest = {"known from before": one.cached, "without an abstract": one.without_abstract,
-                "left out": one.left_out}  # fmt: skip
+        rest = {
+            "known from before": one.cached,
+            "without an abstract": one.without_abstract,
+            "left out": one.left_out,
+        }
         counts = "".join(f", {count:,} {name}" for name, count in rest.items() if count)
-        node.add(f"{what}; {one.documents:,} abstracts read{counts}; "
-                 f"{one.duration.seconds * 1e3 + one.duration.nanos / 1e6:.1f} ms")  # fmt: skip
+        node.add(
+            f"{what}; {one.documents:,} abstracts read{counts}; "
+            f"{one.duration.seconds * 1e3 + one.duration.nanos / 1e6:.1f} ms"
+        )
 
 
 def typed(query: TypedQuery) -> str:
@@ -115,18 +122,24 @@ def typed(query: TypedQuery) -> str:
 
 def _add_walk(tree: Tree, trace: FindTrace) -> None:
     """The scope, the query, the means, the gate and the directories, and why it stopped."""
-    tree.add(f"scope: {trace.scope_directories:,} directories, {trace.scope_files:,} files, "
-             f"{trace.scope_texts:,} texts; {trace.scored_texts:,} scored, "
-             f"{trace.rescored:,} of them again in fp32")  # fmt: skip
+    tree.add(
+        f"scope: {trace.scope_directories:,} directories, {trace.scope_files:,} files, "
+        f"{trace.scope_texts:,} texts; {trace.scored_texts:,} scored, "
+        f"{trace.rescored:,} of them again in fp32"
+    )
     tree.add(_query(trace))
     if trace.lexical_lift > 1:
-        tree.add(f"words: few of the query's are in any text, so their scores are raised by "
-                 f"{trace.lexical_lift:.2f}")  # fmt: skip
+        tree.add(
+            f"words: few of the query's are in any text, so their scores are raised by "
+            f"{trace.lexical_lift:.2f}"
+        )
     for mean in trace.means:
         prior = ", mixed with the model's prior" if mean.with_prior else ""
         tree.add(f"mean {mean.script}: of {mean.vectors:,} vectors below {mean.uri}{prior}")
-    tree.add(f"icc {trace.icc:.3f} over a sample of {trace.sample_files:,} files gives gate "
-             f"{trace.gate:.2f}: {_gate_says(trace.gate)}")  # fmt: skip
+    tree.add(
+        f"icc {trace.icc:.3f} over a sample of {trace.sample_files:,} files gives gate "
+        f"{trace.gate:.2f}: {_gate_says(trace.gate)}"
+    )
     if trace.directories:
         _add_directories(tree, trace)
     if trace.stop_reason:
@@ -151,15 +164,19 @@ def _clauses(parts: ScoreParts, uri: str, *, identifiers: bool) -> Iterator[str]
     elif parts.dense == 0:
         yield f"It has the query's words ({_n(parts.lexical)}), which makes {own}"
     else:
-        yield (f"Its meaning is close to the query's ({_n(parts.dense)}) and it has the query's "
-               f"words ({_n(parts.lexical)}), which makes {own}")  # fmt: skip
+        yield (
+            f"Its meaning is close to the query's ({_n(parts.dense)}) and it has the query's "
+            f"words ({_n(parts.lexical)}), which makes {own}"
+        )
     if abs(parts.smoothed - parts.own) >= _VISIBLE:
         moved = "raise" if parts.smoothed > parts.own else "lower"
         yield f"its neighbours {moved} that to {_n(parts.smoothed)}"
     untitled = (1 - b) * parts.smoothed + b * parts.parent
     if abs(untitled - parts.smoothed) >= _VISIBLE:
-        yield (f"and the directory above, {uris.parent(uri)}, counts for {b:.0%} with its "
-               f"{_n(parts.parent)}: {_n(untitled)}")  # fmt: skip
+        yield (
+            f"and the directory above, {uris.parent(uri)}, counts for {b:.0%} with its "
+            f"{_n(parts.parent)}: {_n(untitled)}"
+        )
     if parts.title >= _VISIBLE:
         yield f"and the words of its title add {_n(parts.title)}: {_n(parts.final)}"
 

@@ -59,9 +59,15 @@ def put(
             "nothing to write: --file FILE (- is stdin), --content TEXT, --directory or a field"
         )
     draft = Draft(
-        uri, directory, abstract or "", overview or "", content or "", title or "", metadata or {},
+        uri,
+        directory,
+        abstract or "",
+        overview or "",
+        content or "",
+        title or "",
+        metadata or {},
         update_mask=None if is_whole else given,
-    )  # fmt: skip
+    )
     reply = session.client.put([draft])
     outcome = PutOutcome.Name(reply.outcomes[0]).removeprefix("PUT_OUTCOME_").lower()
     session.show(reply, Text(f"{outcome} {uri} at revision {reply.revision}"))

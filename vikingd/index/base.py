@@ -26,7 +26,7 @@ from viking_kernels.quantize import int4_room
 from viking_kernels.rotation import rotated_size
 from viking_kernels.simd import padded
 
-from vikingd.errors import Corrupt
+from vikingd.domain.errors import Corrupt
 from vikingd.index import bounds, ivf, rows, tokens
 from vikingd.index.columns import Columns
 from vikingd.index.files import (
@@ -37,7 +37,7 @@ from vikingd.index.files import (
     record_of,
     write_array,
 )
-from vikingd.sealed import replace_durably, seal, sync, unseal
+from vikingd.system.sealed_files import replace_durably, seal, sync, unseal
 
 FORMAT = 6
 _MANIFEST = "manifest.json"
@@ -171,15 +171,32 @@ def empty(dimension: int) -> Base:
         "uri_key": np.array([tokens.term_hash("viking://")], np.uint64),
         "uri_row": np.zeros(1, np.int32),
     }
-    kinds = {"dir_names": np.uint8, "file_names": np.uint8, "dir_abstracts": np.uint8,
-             "file_abstracts": np.uint8, "text_shown": np.uint8, "text_start": np.int32,
-             "file_dir": np.int32,
-             "file_id": np.int64, "text_file": np.int32, "text_dir": np.int32,
-             "text_script": np.uint8, "text_length": np.int32, "text_id": np.int64,
-             "text_ordinal": np.int32, "text_has_vector": np.uint8, "text_embeddable": np.uint8,
-             "scale": np.float32, "error": np.float32, "term_key": np.uint64,
-             "posting_text": np.int32, "posting_tf": np.uint16, "mean_count": np.int64,
-             "mean_scale": np.float32, "mean_square": np.float32}  # fmt: skip
+    kinds = {
+        "dir_names": np.uint8,
+        "file_names": np.uint8,
+        "dir_abstracts": np.uint8,
+        "file_abstracts": np.uint8,
+        "text_shown": np.uint8,
+        "text_start": np.int32,
+        "file_dir": np.int32,
+        "file_id": np.int64,
+        "text_file": np.int32,
+        "text_dir": np.int32,
+        "text_script": np.uint8,
+        "text_length": np.int32,
+        "text_id": np.int64,
+        "text_ordinal": np.int32,
+        "text_has_vector": np.uint8,
+        "text_embeddable": np.uint8,
+        "scale": np.float32,
+        "error": np.float32,
+        "term_key": np.uint64,
+        "posting_text": np.int32,
+        "posting_tf": np.uint16,
+        "mean_count": np.int64,
+        "mean_scale": np.float32,
+        "mean_square": np.float32,
+    }
     for name, kind in kinds.items():
         arrays[name] = np.zeros(0, kind)
     return Base(**arrays)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from viking_kernels.arrays import NEVER, SCRIPTS
 
-from vikingd.errors import Corrupt
+from vikingd.domain.errors import Corrupt
 from vikingd.index import rows
 
 if TYPE_CHECKING:
@@ -48,16 +48,37 @@ def _check_shapes(base: Base, like: Base) -> None:
     terms, postings = len(base.term_key), len(base.posting_text)
     means = len(base.mean_count)
     lengths = {
-        "dir_files": directories + 1, "dir_texts": directories + 1, "dir_name_at": directories + 1,
-        "dir_abstract_at": directories + 1, "file_name_at": files + 1,
-        "file_abstract_at": files + 1, "text_shown_at": texts + 1, "term_at": terms + 1,
-        "counts": directories, "uri_key": directories + files, "uri_row": directories + files,
+        "dir_files": directories + 1,
+        "dir_texts": directories + 1,
+        "dir_name_at": directories + 1,
+        "dir_abstract_at": directories + 1,
+        "file_name_at": files + 1,
+        "file_abstract_at": files + 1,
+        "text_shown_at": texts + 1,
+        "term_at": terms + 1,
+        "counts": directories,
+        "uri_key": directories + files,
+        "uri_row": directories + files,
         "int4_axis": len(like.int4_axis),
-    }  # fmt: skip
-    plain = {"dir": directories, "file": files, "text": texts, "term": terms,
-             "posting": postings, "mean": means}  # fmt: skip
-    of_texts = ("codes", "raw", "scale", "error", "int4_codes", "int4_scale", "int4_error",
-                "int4_along")  # fmt: skip
+    }
+    plain = {
+        "dir": directories,
+        "file": files,
+        "text": texts,
+        "term": terms,
+        "posting": postings,
+        "mean": means,
+    }
+    of_texts = (
+        "codes",
+        "raw",
+        "scale",
+        "error",
+        "int4_codes",
+        "int4_scale",
+        "int4_error",
+        "int4_along",
+    )
     lengths |= dict.fromkeys(of_texts, texts) | {"mean": means, "mean_slot": directories}
     strings = ("dir_names", "dir_abstracts", "file_names", "file_abstracts", "text_shown")
     for spec in fields(base):

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vikingd import pace
-from vikingd.errors import Corrupt
+from vikingd.domain import pace
+from vikingd.domain.errors import Corrupt
 from vikingd.index.where import NO_VALUE, ORDER, Filter, NoValue, Value, flattened
 
 NEWEST: Final = 2**63 - 2

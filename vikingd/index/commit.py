@@ -13,11 +13,11 @@ from viking_kernels.arrays import DIRECTORIES, FILES, I32, NEVER
 from viking_kernels.postings import grouped, merged
 from viking_kernels.quantize import int4_room, quantize_int4, quantize_rows
 
-from vikingd import uri as uris
-from vikingd.errors import Corrupt
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import Corrupt
+from vikingd.domain.model import AllLinks, Filled, IndexedText, Linked, Unlinked, Upsert
 from vikingd.index import postings, tokens
 from vikingd.index.rows import grown
-from vikingd.model import AllLinks, Filled, IndexedText, Linked, Unlinked, Upsert
 
 if TYPE_CHECKING:
     from vikingd.index.generation import Generation
@@ -140,10 +140,11 @@ class Commit:
             self.titles += [(key, row, len(keys)) for key in keys]
         self.unposted.append(
             tokens.parts(
-                text.text, uris.name(change.uri) if first else "",
+                text.text,
+                uris.name(change.uri) if first else "",
                 tokens.heading_of(text, change.abstract),
             )
-        )  # fmt: skip
+        )
         self.characters += len(text.text)
         c["text_file"][row] = -1 if change.is_directory else number
         c["text_dir"][row] = number if change.is_directory else c["file_dir"][number]
@@ -329,9 +330,14 @@ class Commit:
         above = kernels.Above(parents, g.slot)
         kernels.count_nodes(above, g.counts, np.array(self.nodes, np.int32).reshape(-1, 3))
         texts = np.column_stack(
-            [text_dirs, text_signs, c["text_script"][text_rows], c["text_length"][text_rows],
-             c["text_file"][text_rows] >= 0]
-        ).astype(np.int32)  # fmt: skip
+            [
+                text_dirs,
+                text_signs,
+                c["text_script"][text_rows],
+                c["text_length"][text_rows],
+                c["text_file"][text_rows] >= 0,
+            ]
+        ).astype(np.int32)
         kernels.count_texts(above, g.counts, texts)
         self._sum_vectors(above, vector_rows, vector_dirs)
 

@@ -12,9 +12,9 @@ import numpy as np
 from viking_kernels import compact
 from viking_kernels.arrays import I32, I64, U8
 
+from vikingd.domain.model import IndexedText
+from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
 from vikingd.index.base import Base
-from vikingd.model import IndexedText
-from vikingd.room import MESSAGE, UNBOUNDED, Room, size_of
 
 _CHUNK = 1 << 20
 

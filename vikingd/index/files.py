@@ -17,13 +17,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vikingd.errors import Corrupt
+from vikingd.domain.errors import Corrupt
 
 _LARGE = 16 << 20
 _LATER = frozenset(
-    ("raw", "codes", "int4_codes", "posting_text", "posting_tf", "text_shown", "dir_abstracts",
-     "file_abstracts", "mean", "mean_sum", "mean_code")
-)  # fmt: skip
+    (
+        "raw",
+        "codes",
+        "int4_codes",
+        "posting_text",
+        "posting_tf",
+        "text_shown",
+        "dir_abstracts",
+        "file_abstracts",
+        "mean",
+        "mean_sum",
+        "mean_code",
+    )
+)
 """What may be checked in the background: values, and rows whose bounds are checked at once."""
 
 _CHUNK = 1 << 20

@@ -25,7 +25,8 @@ from viking_kernels.arrays import (
     Vectors,
 )
 
-from vikingd import uri as uris
+from vikingd.domain import uri as uris
+from vikingd.domain.model import Change, Filled, Linked, Remove, Unlinked, Upsert
 from vikingd.index import postings, rows
 from vikingd.index.base import Stored
 from vikingd.index.commit import Commit
@@ -34,7 +35,6 @@ from vikingd.index.reuse import ReusedRows
 from vikingd.index.rows import grown
 from vikingd.index.snapshot import Links, Names, Snapshot
 from vikingd.index.vocabulary import Vocabulary
-from vikingd.model import Change, Filled, Linked, Remove, Unlinked, Upsert
 
 _Array = npt.NDArray[Any]
 
@@ -179,38 +179,78 @@ class Generation:
         # snapshot must not see yet, and lead on from there.
         tree = Tree(
             Directories(
-                c["dir_parent"][:dirs], base.dir_end, base.dir_files, base.dir_texts,
-                c["dir_died"][:dirs], c["dir_first"][:dirs], c["dir_tail"][:dirs],
-                self.dir_older, c["dir_key"][:dirs],
+                c["dir_parent"][:dirs],
+                base.dir_end,
+                base.dir_files,
+                base.dir_texts,
+                c["dir_died"][:dirs],
+                c["dir_first"][:dirs],
+                c["dir_tail"][:dirs],
+                self.dir_older,
+                c["dir_key"][:dirs],
             ),
             Files(
-                c["file_dir"][:files], c["file_next"], c["file_previous"],
-                c["file_died"][:files], base.file_texts, c["file_tail"][:files],
+                c["file_dir"][:files],
+                c["file_next"],
+                c["file_previous"],
+                c["file_died"][:files],
+                base.file_texts,
+                c["file_tail"][:files],
             ),
             Texts(
-                c["text_file"][:texts], c["text_dir"][:texts], c["text_script"][:texts],
-                c["text_length"][:texts], c["text_ordinal"][:texts], c["text_died"][:texts],
+                c["text_file"][:texts],
+                c["text_dir"][:texts],
+                c["text_script"][:texts],
+                c["text_length"][:texts],
+                c["text_ordinal"][:texts],
+                c["text_died"][:texts],
                 self.text_older,
             ),
-        )  # fmt: skip
+        )
         vectors = Vectors(
-            base.codes, base.scale, base.error, base.raw, self.tail_codes[:tail],
-            self.tail_scale[:tail], self.tail_error[:tail], self.tail_raw[:tail],
-            c["vector_at"][:texts], base.int4,
-        )  # fmt: skip
+            base.codes,
+            base.scale,
+            base.error,
+            base.raw,
+            self.tail_codes[:tail],
+            self.tail_scale[:tail],
+            self.tail_error[:tail],
+            self.tail_raw[:tail],
+            c["vector_at"][:texts],
+            base.int4,
+        )
         numbers = Numbers(
-            self.slot, self.counts[: self.slots.end], self.mean_slot[: self.slots.end],
-            self.mean_count[: self.means.end], base.mean, base.mean_code, base.mean_scale,
+            self.slot,
+            self.counts[: self.slots.end],
+            self.mean_slot[: self.slots.end],
+            self.mean_count[: self.means.end],
+            base.mean,
+            base.mean_code,
+            base.mean_scale,
             base.mean_square,
             self.tail_mean[: self.means.end - len(base.mean_count)],
-        )  # fmt: skip
+        )
         return Snapshot(
-            self.revision, self.number, tree, vectors, numbers, c["dir_type"][:dirs],
-            c["dir_id"][:dirs], c["file_id"][:files], c["text_id"][:texts],
-            c["text_ordinal"][:texts], c["text_embeddable"][:texts], self.names, self.contents,
-            self.links, self.postings,
-            self.dir_columns, self.file_columns, self.prior, self.inverted_file,
-        )  # fmt: skip
+            self.revision,
+            self.number,
+            tree,
+            vectors,
+            numbers,
+            c["dir_type"][:dirs],
+            c["dir_id"][:dirs],
+            c["file_id"][:files],
+            c["text_id"][:texts],
+            c["text_ordinal"][:texts],
+            c["text_embeddable"][:texts],
+            self.names,
+            self.contents,
+            self.links,
+            self.postings,
+            self.dir_columns,
+            self.file_columns,
+            self.prior,
+            self.inverted_file,
+        )
 
     def _directory_uri(self, row: int) -> str:
         parts: list[str] = []

@@ -15,7 +15,8 @@ from viking_kernels.arrays import F32
 from viking_kernels.quantize import int4_room
 from viking_kernels.simd import padded
 
-from vikingd.errors import Corrupt, DiskFull
+from vikingd.domain.errors import Corrupt, DiskFull
+from vikingd.domain.model import Change, Filled, Upsert
 from vikingd.index import base as bases
 from vikingd.index import ivf
 from vikingd.index.columns import Columns
@@ -24,8 +25,7 @@ from vikingd.index.files import Files
 from vikingd.index.generation import Generation
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.vocabulary import Vocabulary
-from vikingd.model import Change, Filled, Upsert
-from vikingd.priority import let_finds_go_first
+from vikingd.system.priority import let_finds_go_first
 
 ChangesSince = Callable[[int], tuple[Sequence[Change], int]]
 """What leads from a revision to the present one, and which that is."""
@@ -192,9 +192,11 @@ class Index:
         self._files = stored.files
         if stored.files is not None:
             self._checking = threading.Thread(
-                target=self._check_files, args=(self._generation, stored.files),
-                name="index-check", daemon=True,
-            )  # fmt: skip
+                target=self._check_files,
+                args=(self._generation, stored.files),
+                name="index-check",
+                daemon=True,
+            )
             self._checking.start()
         return True
 
@@ -270,11 +272,14 @@ class Index:
         texts = len(base.text_dir)
         wide = bases.empty(dimension)
         base = replace(
-            base, codes=np.zeros((texts, padded(dimension)), np.int8),
-            raw=np.zeros((texts, dimension), np.float32), mean=wide.mean, mean_sum=wide.mean_sum,
+            base,
+            codes=np.zeros((texts, padded(dimension)), np.int8),
+            raw=np.zeros((texts, dimension), np.float32),
+            mean=wide.mean,
+            mean_sum=wide.mean_sum,
             mean_code=wide.mean_code,
             **bases.int4_arrays(int4_room(texts, wide.int4_axis)),
-        )  # fmt: skip
+        )
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
         manifest = bases.Manifest(snapshot.generation, snapshot.revision, dimension, self._model)
         wider = self._over(bases.Stored(base, dirs, files, manifest, None))
@@ -330,9 +335,12 @@ class Index:
             self._since = []
             snapshot = self._generation.snapshot
         manifest = bases.Manifest(
-            snapshot.generation + 1, snapshot.revision, snapshot.dimension, self._model,
+            snapshot.generation + 1,
+            snapshot.revision,
+            snapshot.dimension,
+            self._model,
             *self._origin,
-        )  # fmt: skip
+        )
         stored = self._folded(snapshot, manifest)
         path = bases.save(self._root, stored, self._room(stored.base))
         loaded = bases.load(self._root)
@@ -389,9 +397,16 @@ class Index:
         """The index in numbers."""
         g = self._generation
         return IndexState(
-            g.number, g.base_revision, len(g.base.text_dir), g.tail_texts, g.dead_texts,
-            self._worker is not None, self._bytes, self._problem, self.rebuilt,
-        )  # fmt: skip
+            g.number,
+            g.base_revision,
+            len(g.base.text_dir),
+            g.tail_texts,
+            g.dead_texts,
+            self._worker is not None,
+            self._bytes,
+            self._problem,
+            self.rebuilt,
+        )
 
     def close(self) -> None:
         """Waits for a running compaction; no other one begins."""

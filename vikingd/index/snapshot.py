@@ -28,13 +28,13 @@ from viking_kernels.bm25 import postings
 from viking_kernels.dense import code_means
 from viking_kernels.postings import of_terms
 
-from vikingd import uri as uris
+from vikingd.domain import uri as uris
+from vikingd.domain.model import ContextType, Linked
 from vikingd.index import tokens
 from vikingd.index.base import Base
 from vikingd.index.columns import Columns
 from vikingd.index.contents import Contents, Strings
 from vikingd.index.postings import EMPTY, Levels
-from vikingd.model import ContextType, Linked
 
 Links = Mapping[int, Mapping[int, str]]
 """The reason of each link by both of its ends, directory d as d, file f as -1 - f.
@@ -206,8 +206,10 @@ class Snapshot:
         if known is None:
             mean, sources = self._means(root)
             known = self._scopes[root] = (
-                self._ranges(root), code_means(mean, self.base.int4_axis), sources,
-            )  # fmt: skip
+                self._ranges(root),
+                code_means(mean, self.base.int4_axis),
+                sources,
+            )
         return known
 
     def _ranges(self, root: int) -> Scope:
@@ -217,8 +219,16 @@ class Snapshot:
             return Scope(root, 0, 0, 0, 0, 0, 0, *sizes)
         end = int(base.dir_end[root])
         files, texts = base.dir_files, base.dir_texts
-        return Scope(root, root, end, int(files[root]), int(files[end]),
-                     int(texts[root]), int(texts[end]), *sizes)  # fmt: skip
+        return Scope(
+            root,
+            root,
+            end,
+            int(files[root]),
+            int(files[end]),
+            int(texts[root]),
+            int(texts[end]),
+            *sizes,
+        )
 
     def _means(self, root: int) -> tuple[F32, tuple[Mean, ...]]:
         numbers = self.numbers
@@ -261,8 +271,9 @@ class Snapshot:
             tail = np.zeros(len(keys) + 1, np.int64), _NO_TEXTS, _NO_COUNTS
         else:
             tail = of_terms(keys, self.tail_postings)
-        return Terms(keys, weights, base.term_key, base.term_at, base.posting_text,
-                     base.posting_tf, *tail)  # fmt: skip
+        return Terms(
+            keys, weights, base.term_key, base.term_at, base.posting_text, base.posting_tf, *tail
+        )
 
     def has_term(self, key: int, scope: Scope) -> bool:
         """Whether a living text of the scope has a term."""

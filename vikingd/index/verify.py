@@ -11,12 +11,12 @@ from viking_kernels.postings import MAX_COUNT
 from viking_kernels.quantize import from_int4
 from viking_kernels.rotation import rotate
 
-from vikingd import uri as uris
+from vikingd.domain import uri as uris
+from vikingd.domain.model import Linked, Upsert
 from vikingd.index import tokens
 from vikingd.index.base import Base
 from vikingd.index.compact import compacted
 from vikingd.index.snapshot import Snapshot
-from vikingd.model import Linked, Upsert
 
 MAX_PROBLEMS = 100
 
@@ -88,9 +88,10 @@ class Comparison:
             if snapshot.contents.passage(at)[:3] != shown:
                 self._problem(f"{context.uri}: text {text.text_id} is another passage in the index")
             hashes, tf, length = tokens.encode(
-                text.text, uris.name(context.uri) if i == 0 else "",
+                text.text,
+                uris.name(context.uri) if i == 0 else "",
                 tokens.heading_of(text, context.abstract),
-            )  # fmt: skip
+            )
             words = np.uint64(0)
             with np.errstate(over="ignore"):
                 words = (hashes * tf.astype(np.uint64)).sum(dtype=np.uint64)

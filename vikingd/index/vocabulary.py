@@ -31,9 +31,13 @@ class Vocabulary:
     def _clear(self) -> None:
         self._count = 0
         self._words = kernels.Words(
-            np.full(2, -1, np.int32), np.empty(1, np.uint64), np.zeros(1, np.int64),
-            np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.uint64),
-        )  # fmt: skip
+            np.full(2, -1, np.int32),
+            np.empty(1, np.uint64),
+            np.zeros(1, np.int64),
+            np.empty(0, np.uint8),
+            np.zeros(1, np.int64),
+            np.empty(0, np.uint64),
+        )
 
     def hashes(self, texts: Sequence[Sequence[str]]) -> tuple[U64, I64]:
         """The hashes of the terms of texts, each given as its `tokens.parts`.

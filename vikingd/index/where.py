@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from vikingd.errors import InvalidField
+from vikingd.domain.errors import InvalidField
 
 MAX_DEPTH = 16
 MAX_CLAUSES = 256

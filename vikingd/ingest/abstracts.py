@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from vikingd.domain.text import SENTENCE_END, approximate_tokens, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, comment_mark, kind_of
-from vikingd.text import SENTENCE_END, approximate_tokens, one_line
 
 MAX_ABSTRACT = 400
 """Characters of an abstract that is derived from the text."""

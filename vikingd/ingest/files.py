@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from vikingd import uri as uris
-from vikingd.errors import InvalidField
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Draft, Linked
 from vikingd.ingest.abstracts import (
     MAX_ABSTRACT,
     derive_abstract,
@@ -33,7 +34,6 @@ from vikingd.ingest.records import (
     restored,
     with_mark,
 )
-from vikingd.model import Draft, Linked
 
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 """Left out with all that is hidden."""

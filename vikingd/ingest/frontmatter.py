@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
+from vikingd.domain.text import one_line
 from vikingd.ingest.limits import check_metadata
-from vikingd.text import one_line
 
 MAX_CHARS = 16_384
 """A longer block is content."""

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vikingd import uri as uris
-from vikingd.errors import InvalidField
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Draft, Linked
 from vikingd.ingest.files import Unreadable, printable
 from vikingd.ingest.prepare import check
 from vikingd.ingest.records import (
@@ -22,7 +23,6 @@ from vikingd.ingest.records import (
     parse,
     restored,
 )
-from vikingd.model import Draft, Linked
 
 _NAMES = ("directories.jsonl", "documents.jsonl")
 _FIELDS = ("uri", "text", "title", "abstract", "time")

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from vikingd.errors import InvalidField
+from vikingd.domain.errors import InvalidField
 
 MAX_METADATA_BYTES = 64 << 10
 MAX_METADATA_DEPTH = 32

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
-from vikingd.text import SECTION_SEPARATOR, one_line
+from vikingd.domain.text import SECTION_SEPARATOR, one_line
 
 MAX_HEADING = 120
 """Characters of a heading that a section path takes."""

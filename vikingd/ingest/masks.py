@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vikingd import uri as uris
-from vikingd.errors import InvalidField
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Context, ContextType, Draft, Passage, Prepared
 from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import check_passages, prepare
 from vikingd.ingest.written import as_put
-from vikingd.model import Context, ContextType, Draft, Passage, Prepared
 
 FIELDS = ("title", "abstract", "overview", "content", "passages", "metadata", "vector", "time")
 """The names that an update mask may have, beside "*"."""

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import reduce
 
+from vikingd.domain.model import Passage
+from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, SENTENCE_END, common_section
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.markdown import MAX_HEADING, Block
-from vikingd.model import Passage
-from vikingd.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, SENTENCE_END, common_section
 
 MAX_PASSAGES = 4096
 MAX_SECTION_BYTES = 1024
@@ -77,7 +77,7 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
 
 
 class TokenCount:
-    """vikingd.text.approximate_tokens of any range of one content, without reading it again."""
+    """The approximate tokens of any range of one content, without reading it again."""
 
     def __init__(self, content: str) -> None:
         self.content = content

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from vikingd import uri as uris
-from vikingd.errors import InvalidField
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import ContextType, Draft, Passage, Prepared, Text
+from vikingd.domain.text import script_of, text_to_index
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES, derive_abstract, stated_abstract
 from vikingd.ingest.limits import check_metadata, check_text
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES, split
-from vikingd.model import ContextType, Draft, Passage, Prepared, Text
-from vikingd.text import script_of, text_to_index
 
 MAX_ABSTRACT_BYTES = 8 << 10
 MAX_OVERVIEW_BYTES = 64 << 10

@@ -20,15 +20,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from vikingd import uri as uris
-from vikingd.errors import InvalidField
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Context, ContextType, Draft, Entry, Linked, Passage
+from vikingd.domain.text import without_layout
 from vikingd.ingest.abstracts import derive_title, stated_abstract
 from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.limits import MAX_EXACT
 from vikingd.ingest.passages import split
-from vikingd.model import Context, ContextType, Draft, Entry, Linked, Passage
-from vikingd.text import without_layout
 
 SIDECAR = ".vikingd.jsonl"
 """The file at the top of an exported directory that has the records of all that is in it."""
@@ -39,9 +39,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_NUMBER = (1 << 63) - 1
 _DIGITS = 16  # of a fingerprint: enough to tell the memories of one file apart
 
-_FORM = {"uri": str, "path": str, "sha256": str, "text": str, "title": str, "abstract": str,
-         "overview": str, "metadata": dict, "time": str, "passages": list, "memories": list,
-         "relations": list}  # fmt: skip
+_FORM = {
+    "uri": str,
+    "path": str,
+    "sha256": str,
+    "text": str,
+    "title": str,
+    "abstract": str,
+    "overview": str,
+    "metadata": dict,
+    "time": str,
+    "passages": list,
+    "memories": list,
+    "relations": list,
+}
 _PASSAGE = {"section": str, "start": int, "end": int}
 _MEMORY = {"sha256": str, "reinforcement": int, "access_count": int, "time": str, "created_at": str}
 _RELATION = {"to": str, "reason": str}
@@ -189,9 +200,14 @@ def restored(draft: Draft, record: Record) -> Draft:
         time = time if draft.time is None else draft.time
         metadata, passages = {**metadata, **own}, draft.passages
     return replace(
-        draft, title=title, abstract=abstract, overview=record.overview, metadata=metadata,
-        time=time, passages=_with_memories(draft.uri, content, passages, record.memories),
-    )  # fmt: skip
+        draft,
+        title=title,
+        abstract=abstract,
+        overview=record.overview,
+        metadata=metadata,
+        time=time,
+        passages=_with_memories(draft.uri, content, passages, record.memories),
+    )
 
 
 def with_mark(content: str, record: Record) -> str:
@@ -266,9 +282,16 @@ def _iso(time: int) -> str:
 def _kept(context: Context) -> dict[str, Any]:
     """What both forms have."""
     draft = Draft(
-        context.uri, context.is_directory, "", context.overview, context.content, context.title,
-        context.metadata, context.passages, time=context.time,
-    )  # fmt: skip
+        context.uri,
+        context.is_directory,
+        "",
+        context.overview,
+        context.content,
+        context.title,
+        context.metadata,
+        context.passages,
+        time=context.time,
+    )
     # One that the daemon made of the content goes on following it.
     is_stated = context.is_directory or not stands(draft, context.content_hash, context.time)
     kept: dict[str, Any] = {
@@ -383,9 +406,12 @@ def _items(
 
 def _entry(memory: Mapping[str, Any], at: str) -> Entry:
     return Entry(
-        0, memory.get("reinforcement", 0), memory.get("access_count", 0),
-        _time(memory, "time", at), _time(memory, "created_at", at),
-    )  # fmt: skip
+        0,
+        memory.get("reinforcement", 0),
+        memory.get("access_count", 0),
+        _time(memory, "time", at),
+        _time(memory, "created_at", at),
+    )
 
 
 def _time(record: Mapping[str, Any], key: str, at: str = "") -> int | None:

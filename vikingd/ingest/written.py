@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from vikingd.model import Context, Draft, Passage
+from vikingd.domain.model import Context, Draft, Passage
 
 
 def as_put(stored: Context) -> Draft:
@@ -26,9 +26,16 @@ def is_as_written(stored: Context) -> bool:
 def _all_given(stored: Context) -> Draft:
     passages = [replace(passage, entry=None) for passage in stored.passages] or None
     return Draft(
-        stored.uri, stored.is_directory, stored.abstract, stored.overview, stored.content,
-        stored.title, stored.metadata, passages, time=stored.time,
-    )  # fmt: skip
+        stored.uri,
+        stored.is_directory,
+        stored.abstract,
+        stored.overview,
+        stored.content,
+        stored.title,
+        stored.metadata,
+        passages,
+        time=stored.time,
+    )
 
 
 def _with_its_hash(stored: Context) -> Iterator[Draft]:

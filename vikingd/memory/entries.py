@@ -14,13 +14,13 @@ from itertools import accumulate
 from textwrap import dedent
 from typing import NamedTuple
 
-from vikingd.errors import InvalidField
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Passage
+from vikingd.domain.text import SECTION_SEPARATOR, approximate_tokens, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.markdown import MAX_HEADING, Part
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, MEANING, split
-from vikingd.model import Passage
-from vikingd.text import SECTION_SEPARATOR, approximate_tokens, one_line
 
 _EOL = re.compile(r"\r\n?|\n")
 _BLANK = re.compile(r"[ \t]*(?:\r\n?|\n|\Z)")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from vikingd import uri as uris
-from vikingd.errors import NotFound
-from vikingd.model import Entry, Prepared, Stage
-from vikingd.query import RecallPath, Rrf, WeightedSum
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import NotFound
+from vikingd.domain.model import Entry, Prepared, Stage
+from vikingd.domain.query import RecallPath, Rrf, WeightedSum
 
 GLOBAL_ROOTS = ("viking://user/memories", "viking://agent/memories")
 """Where memories are that belong to no project; the user's first."""

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from vikingd import uri as uris
-from vikingd.errors import InvalidField
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.passages import MEANING
@@ -18,7 +19,6 @@ from vikingd.memory import entries
 from vikingd.memory.entries import Written
 from vikingd.memory.model import MemoryFile, Remembered, Rewritten, StoredEntry
 from vikingd.memory.same import differs, normalized
-from vikingd.model import MAX_COUNTER, Draft, Entry, Passage, Prepared
 
 F32 = npt.NDArray[np.float32]
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
@@ -115,8 +115,10 @@ class Remembering:
         waiting = sum(1 for one in stored if one.ordinal and not one.vector)
         if not waiting or not len(self._vector):
             return ()
-        return (f"of {waiting:,} entries of the file, which have no vector yet, the wordings alone "
-                "were compared",)  # fmt: skip
+        return (
+            f"of {waiting:,} entries of the file, which have no vector yet, the wordings alone "
+            "were compared",
+        )
 
     def _met(self, stored: Sequence[StoredEntry]) -> tuple[StoredEntry | None, tuple[str, float]]:
         """The entry that says the same, and the wording and the cosine of the nearest one."""

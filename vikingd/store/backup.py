@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from vikingd.errors import DiskFull, StoreDamaged
+from vikingd.domain.errors import DiskFull, StoreDamaged
 from vikingd.store.faults import quick_check
 from vikingd.store.schema import MIGRATIONS, connect
 

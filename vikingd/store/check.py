@@ -10,10 +10,10 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from vikingd.errors import StoreDamaged
-from vikingd.priority import let_finds_go_first
+from vikingd.domain.errors import StoreDamaged
 from vikingd.store.faults import damaged, quick_check, undecodable_rows
 from vikingd.store.schema import connect
+from vikingd.system.priority import let_finds_go_first
 
 _log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from vikingd.domain.model import MAX_COUNTER, ContextType, Entry, Prepared, Upsert
+from vikingd.domain.text import without_layout
+from vikingd.domain.uri import context_type
 from vikingd.memory.model import StoredEntry, check_there
-from vikingd.model import MAX_COUNTER, ContextType, Entry, Prepared, Upsert
-from vikingd.text import without_layout
-from vikingd.uri import context_type
 
 _HOLDERS = """
 SELECT entries.id, uri FROM entries

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from vikingd.errors import DiskFull, StoreDamaged, StoreFailed
+from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed
 
 REMEDY = (
     "stop the daemon and bring a backup back with `vikingd restore BACKUP --path DIR --replace`; "

@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from vikingd import sealed
-from vikingd.errors import StoreDamaged
+from vikingd.domain.errors import StoreDamaged
 from vikingd.store.schema import DATABASE, connect, transaction
+from vikingd.system import sealed_files as sealed
 
 MARK = "mark"
 _EPOCHS = "history.epochs"
@@ -99,9 +99,10 @@ class History(NamedTuple):
             else:
                 found = "the database has another history"
             raise went_back(
-                path, f"{path / name} tells of revision {point.revision} of store "
+                path,
+                f"{path / name} tells of revision {point.revision} of store "
                 f"{point.store} (epoch {point.epoch}), but {found}",
-            )  # fmt: skip
+            )
 
 
 def went_back(path: Path, found: str) -> StoreDamaged:

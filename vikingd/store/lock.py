@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vikingd.errors import StoreInUse
+from vikingd.domain.errors import StoreInUse
 
 
 @contextmanager

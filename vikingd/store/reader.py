@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from vikingd.errors import StoreMismatch
+from vikingd.domain.errors import StoreMismatch
 from vikingd.store import identity
 from vikingd.store.faults import failing
 from vikingd.store.identity import History, Point

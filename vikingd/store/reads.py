@@ -13,10 +13,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vikingd.errors import Corrupt, InvalidField, NotFound, Stopping, StoreDamaged, TooLarge
-from vikingd.ingest.written import is_as_written
-from vikingd.memory.model import MemoryFile, StoredEntry
-from vikingd.model import (
+from vikingd.domain.errors import Corrupt, InvalidField, NotFound, Stopping, StoreDamaged, TooLarge
+from vikingd.domain.model import (
     AllLinks,
     Backlog,
     Change,
@@ -30,7 +28,10 @@ from vikingd.model import (
     Upsert,
     Waiting,
 )
-from vikingd.room import Room, size_of
+from vikingd.domain.reply_budget import Room, size_of
+from vikingd.domain.uri import ROOT, subtree_bounds
+from vikingd.ingest.written import is_as_written
+from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.store.backlog import backlog_size, made_vectors, waiting_texts
 from vikingd.store.backup import Backup, copied
 from vikingd.store.faults import REMEDY, failing
@@ -43,7 +44,6 @@ from vikingd.store.rows import (
     vector_bytes,
 )
 from vikingd.store.schema import connect
-from vikingd.uri import ROOT, subtree_bounds
 
 
 class StoreCounts(NamedTuple):
@@ -373,9 +373,13 @@ class Reads:
             return list(_until(map(_context, rows), fits))
 
     def tree(
-        self, uri: str, depth: int, after: str, limit: int,
+        self,
+        uri: str,
+        depth: int,
+        after: str,
+        limit: int,
         fits: Callable[[Context], bool] = _always,
-    ) -> list[Context]:  # fmt: skip
+    ) -> list[Context]:
         """A subtree by URI, the top first, `depth` levels below it (0: all of them).
 
         `after` and `fits` are as in `children`.

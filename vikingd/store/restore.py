@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from vikingd.errors import StoreDamaged, StoreMismatch
+from vikingd.domain.errors import StoreDamaged, StoreMismatch
 from vikingd.store.backup import CHUNK, Label, checked
 from vikingd.store.identity import MARK, adopt_restored
 from vikingd.store.lock import held

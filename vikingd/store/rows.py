@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from vikingd.domain.model import Entry, IndexedText, Linked, Upsert
+from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
-from vikingd.model import Entry, IndexedText, Linked, Upsert
 from vikingd.store.faults import damaged
-from vikingd.text import text_to_index
 
 _CHUNK = 64  # contexts in memory at a time; each may have 2 MiB of content
 
@@ -102,18 +102,30 @@ def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upse
             text = text_of(stored, title, section, passage if ordinal else abstract)
             texts[context_id].append(
                 IndexedText(
-                    text_id, ordinal, script, text, vector or b"", bool(embeddable),
-                    section, start, passage,
+                    text_id,
+                    ordinal,
+                    script,
+                    text,
+                    vector or b"",
+                    bool(embeddable),
+                    section,
+                    start,
+                    passage,
                 )
-            )  # fmt: skip
+            )
         for context_id in chunk:
             _, uri, is_directory, metadata, title, abstract, _ = contexts[context_id]
             if not type(uri) is type(title) is type(abstract) is str:
                 raise damaged(f"context {context_id} ({uri}) has a value of the wrong type")
             yield Upsert(
-                context_id, uri, bool(is_directory), title, abstract, metadata_of(metadata, uri),
+                context_id,
+                uri,
+                bool(is_directory),
+                title,
+                abstract,
+                metadata_of(metadata, uri),
                 tuple(texts[context_id]),
-            )  # fmt: skip
+            )
 
 
 def links(db: sqlite3.Connection, context_ids: Sequence[int] | None = None) -> list[Linked]:

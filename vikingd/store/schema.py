@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from vikingd.errors import StoreMismatch
+from vikingd.domain.errors import StoreMismatch
 from vikingd.store.faults import damaged
 
 DATABASE = "store.sqlite3"
@@ -132,9 +132,12 @@ def connect(path: Path, *, read_only: bool = False, immutable: bool = False) -> 
     """
     db = sqlite3.connect(
         f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}{'&immutable=1' * immutable}",
-        uri=True, isolation_level=None, check_same_thread=False, timeout=10,
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=10,
         cached_statements=256,
-    )  # fmt: skip
+    )
     if not read_only:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from vikingd.errors import DiskFull, StoreDamaged, StoreMismatch, TooLarge
+from vikingd.domain.errors import DiskFull, StoreDamaged, StoreMismatch, TooLarge
+from vikingd.domain.model import Change, Committed, Once, Prepared
+from vikingd.domain.uri import ROOT
 from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite
-from vikingd.model import Change, Committed, Once, Prepared
 from vikingd.store import identity
 from vikingd.store.backup import remove_leftovers
 from vikingd.store.check import Check
@@ -31,7 +32,6 @@ from vikingd.store.schema import DATABASE, connect, migrate, transaction
 from vikingd.store.subtree import CHARACTERS
 from vikingd.store.transaction import EMPTY_DIRECTORY
 from vikingd.store.writer import CLEAN, OnCommit, Writer
-from vikingd.uri import ROOT
 
 MAX_PUT = 65_536
 """Contexts, passages and long texts that one call writes, see subtree.CHARACTERS."""
@@ -122,9 +122,15 @@ class Store(Reads):
             self._resources = stack.pop_all()
 
     def _open(
-        self, model: str, dimension: int | None, reserve: Reserve, stack: ExitStack,
-        known: History | None, *, reembed: bool,
-    ) -> None:  # fmt: skip
+        self,
+        model: str,
+        dimension: int | None,
+        reserve: Reserve,
+        stack: ExitStack,
+        known: History | None,
+        *,
+        reembed: bool,
+    ) -> None:
         db = self._db = connect(self._database)
         stack.callback(db.close)
         migrate(db)
@@ -243,9 +249,10 @@ class Store(Reads):
                     f"{len(contexts):,} contexts with {size - len(contexts):,} passages and long "
                     f"texts, one call writes at most {MAX_PUT:,} of these together: send fewer "
                     "contexts at a time",
-                    contexts=str(len(contexts)), limit=str(MAX_PUT),
+                    contexts=str(len(contexts)),
+                    limit=str(MAX_PUT),
                 )
-            )  # fmt: skip
+            )
             return refused
         return self._writer.submit(lambda work: work.put(contexts), len(contexts), uris, size)
 
@@ -405,8 +412,11 @@ def _adopt(
     if not state:
         statements.append((_ROOT_ROW, (ROOT, EMPTY_DIRECTORY, time.time_ns() // 1000)))
         state = {
-            "store.revision": 1, "store.forgotten": 0, "store.linked": 0, "store.model": model,
-        }  # fmt: skip
+            "store.revision": 1,
+            "store.forgotten": 0,
+            "store.linked": 0,
+            "store.model": model,
+        }
     _check_state(state)
     revision: int = state["store.revision"]
     old_model, old_dimension = state["store.model"], state.get("store.dimension")

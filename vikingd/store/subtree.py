@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from vikingd.errors import TooLarge
-from vikingd.uri import subtree_bounds
+from vikingd.domain.errors import TooLarge
+from vikingd.domain.uri import subtree_bounds
 
 # Two searches of the index: with OR between them SQLite would walk through all of it.
 SUBTREE = """contexts.id IN (
@@ -67,8 +67,9 @@ def check_size(db: sqlite3.Connection, uris: Sequence[str], what: str, most: int
             f"{uris[0] if len(uris) == 1 else f'{len(uris):,} subtrees'} have {contexts:,} contexts"
             f"{more}, one call {what} at most {most:,} of these together: name their parts, one "
             "call after the other",
-            contexts=str(contexts), limit=str(most),
-        )  # fmt: skip
+            contexts=str(contexts),
+            limit=str(most),
+        )
 
 
 def vectors_in(db: sqlite3.Connection, uri: str, after: str) -> tuple[list[tuple[int, int]], str]:

@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from itertools import chain, count
 from typing import Any, NamedTuple
 
-from vikingd.errors import AlreadyExists, InvalidField, NotFound, RevisionDiffers
-from vikingd.ingest.masks import Masked
-from vikingd.memory.model import Rewrite, StoredEntry
-from vikingd.model import (
+from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound, RevisionDiffers
+from vikingd.domain.model import (
     MAX_COUNTER,
     Change,
     Committed,
@@ -28,6 +26,10 @@ from vikingd.model import (
     Unlinked,
     Upsert,
 )
+from vikingd.domain.text import text_to_index
+from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse
+from vikingd.ingest.masks import Masked
+from vikingd.memory.model import Rewrite, StoredEntry
 from vikingd.store.backlog import outdate
 from vikingd.store.entries import assigned, holders_of, reinforced, stand_already
 from vikingd.store.reads import read_context
@@ -41,8 +43,6 @@ from vikingd.store.subtree import (
     check_size,
     vectors_in,
 )
-from vikingd.text import text_to_index
-from vikingd.uri import ROOT, context_type, is_within, parent, parse
 
 _INSERT_CONTEXTS = """
 INSERT INTO contexts (title, abstract, overview, content, metadata, content_hash, time, updated_at,
@@ -546,9 +546,15 @@ class Transaction:
         context_id = next(self._ids.contexts)
         time = self._now if draft.time is None else draft.time
         self._contexts.append(
-            (*self._values(context, time), context_id, draft.uri, parent_id, draft.is_directory,
-             self._now)
-        )  # fmt: skip
+            (
+                *self._values(context, time),
+                context_id,
+                draft.uri,
+                parent_id,
+                draft.is_directory,
+                self._now,
+            )
+        )
         self._known[draft.uri] = _Stored(
             context_id, draft.is_directory, context.content_hash, time, self.revision
         )
@@ -585,8 +591,17 @@ class Transaction:
         metadata = "{}"
         if draft.metadata:
             metadata = json.dumps(dict(draft.metadata), ensure_ascii=False, separators=(",", ":"))
-        return (draft.title, context.abstract, draft.overview, draft.content, metadata,
-                context.content_hash, time, self._now, self.revision)  # fmt: skip
+        return (
+            draft.title,
+            context.abstract,
+            draft.overview,
+            draft.content,
+            metadata,
+            context.content_hash,
+            time,
+            self._now,
+            self.revision,
+        )
 
     def _write_texts(
         self, context: Prepared, context_id: int, before: Upsert | None, in_place: int = 0
@@ -607,20 +622,42 @@ class Transaction:
             piece = passage if text.ordinal else context.abstract
             made = text_to_index(draft.title, text.section, piece)
             self._texts.append(
-                (text_id, context_id, text.ordinal, text.section, text.start, text.end, text.script,
-                 embeddable, self.revision if vector else None,
-                 None if made == text.text else text.text, vector or None)
-            )  # fmt: skip
+                (
+                    text_id,
+                    context_id,
+                    text.ordinal,
+                    text.section,
+                    text.start,
+                    text.end,
+                    text.script,
+                    embeddable,
+                    self.revision if vector else None,
+                    None if made == text.text else text.text,
+                    vector or None,
+                )
+            )
             texts.append(
                 IndexedText(
-                    text_id, text.ordinal, text.script, text.text, vector, embeddable,
-                    text.section, text.start, passage,
+                    text_id,
+                    text.ordinal,
+                    text.script,
+                    text.text,
+                    vector,
+                    embeddable,
+                    text.section,
+                    text.start,
+                    passage,
                 )
-            )  # fmt: skip
+            )
         upsert = Upsert(
-            context_id, draft.uri, draft.is_directory, draft.title, context.abstract,
-            draft.metadata, tuple(texts),
-        )  # fmt: skip
+            context_id,
+            draft.uri,
+            draft.is_directory,
+            draft.title,
+            context.abstract,
+            draft.metadata,
+            tuple(texts),
+        )
         self._emit(upsert)
         return upsert
 
@@ -638,9 +675,15 @@ class Transaction:
             self._db.executemany("DELETE FROM entries WHERE text_id = ?", [(i,) for i in ended])
         for text_id, entry in entries:
             self._entries.append(
-                (entry.id or next(self._ids.entries), text_id, entry.reinforcement,
-                 entry.access_count, entry.time, entry.created_at)
-            )  # fmt: skip
+                (
+                    entry.id or next(self._ids.entries),
+                    text_id,
+                    entry.reinforcement,
+                    entry.access_count,
+                    entry.time,
+                    entry.created_at,
+                )
+            )
 
 
 def _holds_memories(draft: Draft) -> bool:
@@ -656,8 +699,12 @@ def _unchanged_texts(context: Prepared, before: Upsert) -> int:
         piece = context.draft.content[new.start : new.end] if new.ordinal else context.abstract
         shown = old.passage if old.ordinal else before.abstract
         if (new.ordinal, new.section, new.start, new.text, piece) != (
-            old.ordinal, old.section, old.start, old.text, shown
-        ) or (new.vector and new.vector != old.vector):  # fmt: skip
+            old.ordinal,
+            old.section,
+            old.start,
+            old.text,
+            shown,
+        ) or (new.vector and new.vector != old.vector):
             break
         same += 1
     return same

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from queue import Empty, Queue, SimpleQueue
 
-from vikingd.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
-from vikingd.model import Change, Committed
-from vikingd.priority import let_finds_go_first
+from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
+from vikingd.domain.model import Change, Committed
 from vikingd.store.reserve import Reserve
 from vikingd.store.schema import transaction
 from vikingd.store.transaction import Ids, Transaction
+from vikingd.system.priority import let_finds_go_first
 
 Operation = Callable[[Transaction], Committed]
 OnCommit = Callable[[list[Change], int], None]
@@ -77,9 +77,14 @@ class Writer:
     """
 
     def __init__(
-        self, db: sqlite3.Connection, *, revision: int, dimension: int | None, reserve: Reserve,
+        self,
+        db: sqlite3.Connection,
+        *,
+        revision: int,
+        dimension: int | None,
+        reserve: Reserve,
         explain: Explain,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._db = db
         self._reserve = reserve
         self._explain = explain
@@ -273,9 +278,10 @@ class Writer:
                 work.insert_rows()
                 if work.touched:
                     state = {
-                        "store.revision": work.revision, "store.dimension": work.dimension,
+                        "store.revision": work.revision,
+                        "store.dimension": work.dimension,
                         CLEAN: 0,
-                    }  # fmt: skip
+                    }
                     if work.linked:
                         state["store.linked"] = work.revision
                     self._db.executemany(

@@ -11,14 +11,14 @@ import grpc
 import structlog
 from google.protobuf.message import Message
 
-from vikingd.errors import VikingError
-from vikingd.metrics import Metrics
+from vikingd.domain.errors import VikingError
+from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.errors import code_of, status_of
 from vikingd.wire.intake import INLINE_BYTES, Intake, parsed
 from vikingd.wire.streams import guarded_stream
 
 if TYPE_CHECKING:
-    from vikingd.tracing import Tracing
+    from vikingd.telemetry.tracing import Tracing
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 

@@ -13,10 +13,10 @@ from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 import grpc
 from google.protobuf.message import Message
 
+from vikingd.domain.errors import DeadlinePassed, Overloaded
+from vikingd.domain.model import Gathered
 from vikingd.engine import Engine
-from vikingd.errors import DeadlinePassed, Overloaded
-from vikingd.model import Gathered
-from vikingd.priority import let_finds_go_first
+from vikingd.system.priority import let_finds_go_first
 from vikingd.wire.queues import Queues, Runner
 
 _P = ParamSpec("_P")
@@ -85,8 +85,9 @@ class Pool(ThreadPoolExecutor):
             raise Overloaded(
                 f"{self._taken:,} calls wait for the threads of {self._name}, at most "
                 f"{self._most:,} may: repeat the call after {_RETRY_AFTER:g} s",
-                _RETRY_AFTER, queue=self._name,
-            )  # fmt: skip
+                _RETRY_AFTER,
+                queue=self._name,
+            )
         self._taken += 1
         try:
             yield

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from vikingd.domain.errors import EmbedderFailed, EmbedderRefused, EmbedderTimedOut
 from vikingd.engine import Engine
-from vikingd.errors import EmbedderFailed, EmbedderRefused, EmbedderTimedOut
 from vikingd.wire.calls import Deadline, Threads, on
-from vikingd.wire.decode import Vector
+from vikingd.wire.messages.decode import Vector
 
 SHORT = 200
 """Characters of a typed question; a longer text takes the embedder several times as long."""

@@ -20,7 +20,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
-from vikingd import errors
+from vikingd.domain import errors
 
 DOMAIN = "viking.retrieval.v1"
 """Of ErrorInfo: with the reason it names an error among those of all services."""

@@ -14,8 +14,8 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from vikingd.errors import InvalidField, Overloaded, VikingError
-from vikingd.heap import trim
+from vikingd.domain.errors import InvalidField, Overloaded, VikingError
+from vikingd.system.heap import trim
 from vikingd.wire.limits import DAMAGED, Guard, guards
 
 INLINE_BYTES = 64 << 10

@@ -10,8 +10,10 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from viking_kernels import wire as kernel
 
-from vikingd import uri as uris
-from vikingd.errors import InvalidField
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import MAX_DIMENSION
+from vikingd.domain.query import MAX_BOOSTS
 from vikingd.index.where import MAX_CLAUSES, MAX_PATH
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES
 from vikingd.ingest.limits import MAX_METADATA_BYTES
@@ -19,9 +21,7 @@ from vikingd.ingest.markdown import MAX_HEADING
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES
 from vikingd.ingest.prepare import MAX_ABSTRACT_BYTES, MAX_CONTENT_BYTES, MAX_OVERVIEW_BYTES
 from vikingd.memory.entries import MAX_TEXT_CHARACTERS
-from vikingd.model import MAX_DIMENSION
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
-from vikingd.query import MAX_BOOSTS
 
 MAX_QUERY_BYTES = 16 << 10
 MAX_BATCH = 1000
@@ -174,12 +174,16 @@ _FILES = (admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2)
 
 _BYTES = 2  # wire type
 _WIRE = {  # wire types; of all other types of fields 0, varints
-    FieldDescriptor.TYPE_DOUBLE: 1, FieldDescriptor.TYPE_FIXED64: 1,
-    FieldDescriptor.TYPE_SFIXED64: 1, FieldDescriptor.TYPE_FLOAT: 5,
-    FieldDescriptor.TYPE_FIXED32: 5, FieldDescriptor.TYPE_SFIXED32: 5,
-    FieldDescriptor.TYPE_STRING: _BYTES, FieldDescriptor.TYPE_BYTES: _BYTES,
+    FieldDescriptor.TYPE_DOUBLE: 1,
+    FieldDescriptor.TYPE_FIXED64: 1,
+    FieldDescriptor.TYPE_SFIXED64: 1,
+    FieldDescriptor.TYPE_FLOAT: 5,
+    FieldDescriptor.TYPE_FIXED32: 5,
+    FieldDescriptor.TYPE_SFIXED32: 5,
+    FieldDescriptor.TYPE_STRING: _BYTES,
+    FieldDescriptor.TYPE_BYTES: _BYTES,
     FieldDescriptor.TYPE_MESSAGE: _BYTES,
-}  # fmt: skip
+}
 _PACKED = {0: kernel.VARINT, 1: 8, 5: 4}  # by wire type
 
 

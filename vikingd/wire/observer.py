@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vikingd.metrics import Metrics
-from vikingd.model import Stage, seconds_of
+from vikingd.domain.model import Stage, seconds_of
+from vikingd.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from vikingd.tracing import Tracing
+    from vikingd.telemetry.tracing import Tracing
 
 
 class Observer:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vikingd.errors import Overloaded
+from vikingd.domain.errors import Overloaded
+from vikingd.domain.model import Prepared
 from vikingd.ingest import prepare
 from vikingd.ingest.masks import Masked
-from vikingd.model import Prepared
 from vikingd.pb import contexts_pb2
-from vikingd.wire import decode
 from vikingd.wire.calls import Deadline, Pool, Threads, on
+from vikingd.wire.messages import decode
 
 INLINE_SIZE = 4 << 10
 """Of a put, see `decode.put_size`; what is no larger is gone through on the event loop."""

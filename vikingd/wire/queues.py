@@ -16,10 +16,10 @@ from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import copy_context
 from typing import ParamSpec, Protocol, TypeVar
 
-from vikingd import pace
-from vikingd.errors import DeadlinePassed, Overloaded
-from vikingd.heap import collect_and_trim
-from vikingd.priority import let_finds_go_first
+from vikingd.domain import pace
+from vikingd.domain.errors import DeadlinePassed, Overloaded
+from vikingd.system.heap import collect_and_trim
+from vikingd.system.priority import let_finds_go_first
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -139,10 +139,18 @@ class Lane:
     """
 
     def __init__(
-        self, name: str, *, threads: int, slots: int, of_caller: int, at_once: int, crowded: int,
+        self,
+        name: str,
+        *,
+        threads: int,
+        slots: int,
+        of_caller: int,
+        at_once: int,
+        crowded: int,
         waiting: int,
-        initializer: Callable[[], None] | None = None, on_idle: Callable[[], None] | None = None,
-    ) -> None:  # fmt: skip
+        initializer: Callable[[], None] | None = None,
+        on_idle: Callable[[], None] | None = None,
+    ) -> None:
         self.name = name
         self.pool = ThreadPoolExecutor(threads, name, initializer)
         self.refused = 0
@@ -396,14 +404,25 @@ class Queues:
 
     def __init__(self) -> None:
         self.light = Lane(
-            "light", threads=LIGHT_THREADS, slots=_LIGHT_SLOTS, of_caller=_LIGHT_SLOTS // _SHARE,
-            at_once=LIGHT_THREADS, crowded=LIGHT_THREADS, waiting=_LIGHT_WAITING,
-        )  # fmt: skip
+            "light",
+            threads=LIGHT_THREADS,
+            slots=_LIGHT_SLOTS,
+            of_caller=_LIGHT_SLOTS // _SHARE,
+            at_once=LIGHT_THREADS,
+            crowded=LIGHT_THREADS,
+            waiting=_LIGHT_WAITING,
+        )
         self.heavy = Lane(
-            "heavy", threads=_HEAVY_SLOTS, slots=_HEAVY_SLOTS, of_caller=_HEAVY_SLOTS // _SHARE,
-            at_once=HEAVY_THREADS, crowded=1, waiting=_HEAVY_WAITING,
-            initializer=let_finds_go_first, on_idle=collect_and_trim,
-        )  # fmt: skip
+            "heavy",
+            threads=_HEAVY_SLOTS,
+            slots=_HEAVY_SLOTS,
+            of_caller=_HEAVY_SLOTS // _SHARE,
+            at_once=HEAVY_THREADS,
+            crowded=1,
+            waiting=_HEAVY_WAITING,
+            initializer=let_finds_go_first,
+            on_idle=collect_and_trim,
+        )
 
     def runner(self, call: Caller, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
         """Runs the pieces of one call, of a heavy one in a slot that it holds throughout."""

@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 import structlog
 
-from vikingd.errors import InvalidField
-from vikingd.metrics import Metrics
+from vikingd.domain.errors import InvalidField
+from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.errors import code_of, status_of
 
 _log = structlog.stdlib.get_logger("vikingd.wire")
@@ -48,8 +48,13 @@ def guarded_stream(method: str, handler: Any, metrics: Metrics) -> Any:
             metrics.called(name, code.name, seconds)
             if code is not grpc.StatusCode.OK:
                 log = _log.exception if code is grpc.StatusCode.INTERNAL else _log.info
-                log("call failed", method=name, code=code.name, ms=round(seconds * 1e3, 1),
-                    error=str(error or ""))  # fmt: skip
+                log(
+                    "call failed",
+                    method=name,
+                    code=code.name,
+                    ms=round(seconds * 1e3, 1),
+                    error=str(error or ""),
+                )
         if error is not None:
             await context.abort_with_status(status_of(error))
 

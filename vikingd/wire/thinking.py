@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vikingd.model import FindResult, Rerank, RerankStatus, Stage, seconds_of
-from vikingd.rerank.backends import RerankFailed
-from vikingd.rerank.rerankers import Rerankers
-from vikingd.retrieve.find import Search
-from vikingd.retrieve.thinking import Walk
+from vikingd.answer.find import Search
+from vikingd.answer.thinking import Walk
+from vikingd.domain.model import FindResult, Rerank, RerankStatus, Stage, seconds_of
+from vikingd.models.rerank.backends import RerankFailed
+from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.wire.calls import Deadline
 from vikingd.wire.queues import Runner
 

@@ -1,0 +1,190 @@
+"""Recall without a search: known files that a query names, and the journal of days."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from time import perf_counter
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from vikingd.context.cut import cut
+from vikingd.context.tokenizers import open_tokenizer
+from vikingd.domain import pace
+from vikingd.domain.model import Entry, Stage
+from vikingd.domain.query import RecallPath
+from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
+from vikingd.engine import Engine
+from vikingd.memory.model import Memory, RecallQuery, RecallResult
+from vikingd.memory.routes import Days, Routes, candidates, days_of
+
+_JOURNAL = re.compile(r".*/journal/([0-9]{4}-[0-9]{2}-[0-9]{2})\.md", re.DOTALL)
+_HEADING = re.compile(r"#{1,6}(?:[ \t].*)?")
+
+
+class _Read(NamedTuple):
+    """What was read without a search, and why; the files may have been too long."""
+
+    memories: list[Memory]
+    reason: str
+
+
+class Known:
+    """What a query names: a known file, or days of the journal.
+
+    Args:
+        engine: holds the store.
+        query: checked.
+        routes: which words name which files.
+    """
+
+    def __init__(self, engine: Engine, query: RecallQuery, routes: Routes) -> None:
+        self._engine = engine
+        self._query = query
+        self.most_bytes = UNBOUNDED
+        without = query.without
+        self._matched = None if RecallPath.FAST in without else routes.match(query.text)
+        self._days = None if RecallPath.TIMELINE in without else days_of(query.text, _today(query))
+
+    @property
+    def is_light(self) -> bool:
+        """Whether it names nothing, so that there is nothing to read."""
+        return self._matched is None and self._days is None
+
+    def answer(self) -> RecallResult | str:
+        """The answer of the fast path or the timeline; else why neither has one."""
+        started, query = perf_counter(), self._query
+        revision = self._engine.snapshot.revision
+        reasons = []
+        for path, look in ((RecallPath.FAST, self._fast), (RecallPath.TIMELINE, self._timeline)):
+            found = "switched off" if path in query.without else look()
+            if isinstance(found, _Read):
+                return RecallResult(
+                    tuple(found.memories),
+                    path,
+                    found.reason,
+                    query.max_tokens,
+                    open_tokenizer(query.tokenizer).approximate,
+                    revision,
+                    0,
+                    (Stage("read", started, perf_counter()),),
+                )
+            if found:
+                reasons.append(f"{path.name.lower()}: {found}")
+        return "; ".join(reasons)
+
+    def _fast(self) -> _Read | str:
+        if self._matched is None:
+            return ""
+        (route, trigger), query = self._matched, self._query
+        places = candidates(
+            route, with_global=query.scope.with_global, project=query.scope.project or None
+        )
+        for uri in places:
+            memory = self._whole(uri, query.max_tokens)
+            if memory is not None:
+                reason = f"{trigger!r} names {uri}"
+                if not memory.content:
+                    return _Read(
+                        [], f"{reason}, of which nothing fits into {query.max_tokens} tokens"
+                    )
+                return _Read([memory], reason + (", cut to the budget" if memory.truncated else ""))
+        return f"{trigger!r} names {route.name}, and there is no such file in the scope"
+
+    def _timeline(self) -> _Read | str:
+        days, query = self._days, self._query
+        if days is None:
+            return ""
+        files = self._journal(days)
+        spoken = f"{days.words!r} means {days.first}" + (
+            f" to {days.last}" if days.last != days.first else ""
+        )
+        if not files:
+            return f"{spoken}, and there is no journal of that time in the scope"
+        memories: list[Memory] = []
+        left, passed, room = query.max_tokens, 0, Room(self.most_bytes)
+        for uri in files:
+            pace.step()
+            memory = self._whole(uri, left)
+            if memory is None:  # gone meanwhile
+                continue
+            if not room.take(MESSAGE + size_of(memory.content)):
+                left_out = len(files) - len(memories)
+                return _Read(
+                    memories,
+                    f"{spoken}; {left_out} of {len(files)} days left out: the reply has no room "
+                    "for more, see limits.max_reply_bytes",
+                )
+            if query.skip_oversize and memory.truncated:
+                passed += 1
+                continue
+            if memory.content:
+                memories.append(memory)
+                left -= memory.token_count
+            if memory.truncated:
+                passed = len(files) - len(memories)
+                break
+        end = f"; {passed} of {len(files)} days left out for the budget" if passed else ""
+        return _Read(memories, spoken + end)
+
+    def _journal(self, days: Days) -> list[str]:
+        """The journal's files of some days, newest first; of one day in the order of the scope."""
+        store, found = self._engine.store, list[str]()
+        for root in self._query.scope.roots():
+            low, high = (f"{root}/journal/{day}.md" for day in (days.first, days.last))
+            found.extend(uri for uri in store.files_between(low, high) if _day_of(uri))
+        return sorted(found, key=lambda uri: _day_of(uri) or date.min, reverse=True)
+
+    def _whole(self, uri: str, budget: int) -> Memory | None:
+        """A file within a budget, cut where it is longer; None where there is no such file."""
+        file = self._engine.store.memory_file(uri)
+        if file is None:
+            return None
+        tokenizer = open_tokenizer(self._query.tokenizer)
+        content = file.content or file.abstract
+        used = tokenizer.count(content)
+        truncated = used > budget
+        if truncated:
+
+            def fits(text: str, mark: str) -> bool:
+                pace.step()
+                return tokenizer.count(text + mark) <= budget
+
+            kept, mark = cut(content, fits)
+            kept = _without_headings_at_end(kept)
+            content = kept + mark if kept.strip() else ""
+            used = tokenizer.count(content)
+        reinforcement = sum(stored.entry.reinforcement for stored in file.entries)
+        accesses = sum(stored.entry.access_count for stored in file.entries)
+        entry = Entry(0, reinforcement, accesses, file.time)
+        return Memory(uri, content, 1.0, used, entry, truncated=truncated)
+
+
+def _without_headings_at_end(text: str) -> str:
+    """A heading without anything below it says nothing."""
+    lines = text.split("\n")
+    while lines and (not lines[-1].strip() or _HEADING.fullmatch(lines[-1])):
+        lines.pop()
+    return "\n".join(lines).rstrip()
+
+
+def _day_of(uri: str) -> date | None:
+    """The day of a journal's file; None of any other."""
+    named = _JOURNAL.fullmatch(uri)
+    try:
+        return date.fromisoformat(named[1]) if named else None
+    except ValueError:
+        return None
+
+
+def _today(query: RecallQuery) -> date:
+    seconds = query.now // 1_000_000
+    return datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(query.time_zone)).date()
+
+
+def nothing(engine: Engine, query: RecallQuery, why: str) -> RecallResult:
+    """The answer where no path has one and a search is switched off."""
+    reason = "; ".join(filter(None, (why, "hybrid: switched off")))
+    approximate = open_tokenizer(query.tokenizer).approximate
+    revision = engine.snapshot.revision
+    return RecallResult((), None, reason, query.max_tokens, approximate, revision, 0, ())

@@ -1,0 +1,76 @@
+"""Relations of results: of the linked contexts in the scope those that the query scores best."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+from viking_kernels.arrays import F64, I32, Scope
+from viking_kernels.scope import tail_directories
+
+from vikingd.domain.model import MAX_RELATIONS, Relation
+from vikingd.index.snapshot import Snapshot
+
+Relations = dict[int, tuple[Relation, ...]]
+"""Of rows: directory d as d, file f as -1 - f."""
+
+
+def relations(
+    snapshot: Snapshot, scope: Scope, rows: Sequence[int], score: Callable[[I32], F64]
+) -> Relations:
+    """Of each row that has some the `MAX_RELATIONS` best in the scope, by score, then by URI.
+
+    Args:
+        rows: directory d as d, file f as -1 - f.
+        score: final scores of rows of the scope, each of which it is given once.
+    """
+    links = {row: reasons for row in rows if (reasons := snapshot.links.get(row)) is not None}
+    if not links:
+        return {}
+    ends: I32 = np.fromiter(chain.from_iterable(links.values()), np.int32)
+    owner = np.repeat(np.arange(len(links)), [len(reasons) for reasons in links.values()])
+    shown = _in_scope(snapshot, scope, ends)
+    ends, owner = ends[shown], owner[shown]
+    once: I32
+    once, place = np.unique(ends, return_inverse=True)
+    scores = score(once)[place]
+    bounds = np.searchsorted(owner, np.arange(len(links) + 1)).tolist()
+    return {
+        row: tuple(
+            Relation(uri, snapshot.abstract(end), links[row][end])
+            for uri, end in _best(snapshot, ends[low:high], scores[low:high])
+        )
+        for row, (low, high) in zip(links, pairwise(bounds), strict=True)
+    }
+
+
+def _in_scope(snapshot: Snapshot, scope: Scope, ends: I32) -> npt.NDArray[np.bool_]:
+    """Which of some rows are in the scope; one that is gone or has moved is a dead row."""
+    directories, files = snapshot.tree.directories, snapshot.tree.files
+    is_file = ends < 0
+    file = -1 - ends[is_file]
+    directory = ends.copy()
+    directory[is_file] = files.directory[file]
+    inside = (directory >= scope.dir_low) & (directory < scope.dir_high)
+    in_tail = directory >= scope.base_dirs
+    if in_tail.any():
+        tail = tail_directories(directories, scope)
+        inside[in_tail] = tail[directory[in_tail] - scope.base_dirs]
+    alive = directories.died[directory] > snapshot.revision
+    alive[is_file] = files.died[file] > snapshot.revision
+    return inside & alive
+
+
+def _best(snapshot: Snapshot, ends: I32, scores: F64) -> list[tuple[str, int]]:
+    """(URI, row) of those to show, in their order."""
+    if len(ends) > MAX_RELATIONS:
+        kept = scores >= -np.partition(-scores, MAX_RELATIONS - 1)[MAX_RELATIONS - 1]
+        ends, scores = ends[kept], scores[kept]
+    named = (
+        (-score, snapshot.uri(end), end)
+        for end, score in zip(ends.tolist(), scores.tolist(), strict=True)
+    )
+    return [(uri, end) for _, uri, end in heapq.nsmallest(MAX_RELATIONS, named)]

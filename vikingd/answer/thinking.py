@@ -1,0 +1,281 @@
+"""THINKING: a walk in which a reranker scores the abstracts, several directories a round.
+
+    final(child) = (1 - b) * rerank(abstract of the child) + b * final(parent)
+
+with the b of QUICK. Where too many directories are above the start points to be read, the nearest
+that is stands for a parent that is not.
+
+The walk calls nobody: whoever drives it takes `documents()` to a reranker and brings the scores
+with `take`, until there are no more documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vikingd.answer.find import Search
+from vikingd.answer.query_scope import keep_scratch, take_scratch
+from vikingd.answer.scores import Row, Scores
+from vikingd.domain.model import (
+    MAX_THINKING_LIMIT,
+    FindResult,
+    FindTrace,
+    Levels,
+    Match,
+    Rerank,
+    RerankRound,
+    RerankStatus,
+    ScoreParts,
+    Stage,
+    TracedDirectory,
+)
+from vikingd.domain.reply_budget import Room
+from vikingd.models.rerank.rerankers import Reranked
+
+GLOBAL_SEARCH_TOPK = 3
+"""Start points besides the scope's root and the directories of what QUICK finds."""
+
+IN_ROUND = 8
+"""Directories opened in a round; the first opens all start points."""
+
+MAX_ROUNDS = 3
+
+MAX_DOCUMENTS = MAX_THINKING_LIMIT
+"""Contexts scored in one round: all of QUICK's results have room in one, and most servers take as
+many documents in one request. There is one start point more where each of 100 results stands in a
+directory of its own."""
+
+_EXHAUSTED = "every directory that the walk came to was opened"
+_LIMIT = f"{MAX_ROUNDS} rounds, which are the most"
+_OUT_OF_REACH = "nothing below the directories left could be better"
+
+
+@dataclass(slots=True)
+class _Node:
+    """What the walk has scored; `rerank` is None where meaning and words have to do."""
+
+    own: float
+    parent: float  # its final score
+    weight: float  # b
+    rerank: float | None
+
+    @property
+    def final(self) -> float:
+        score = self.own if self.rerank is None else self.rerank
+        return (1.0 - self.weight) * score + self.weight * self.parent
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What is scored next, parents before their children."""
+
+    number: int
+    rows: tuple[Row, ...]
+    abstracts: tuple[str, ...]
+    opened: int
+    left_out: int
+
+
+class Walk:
+    """The walk of one search.
+
+    Start points are the scope's root, the best directories of the scope, those of what QUICK finds,
+    and all above them. Of the children that a round opens, what QUICK finds is scored first, then
+    the others by their scores in QUICK, as long as there is room.
+
+    Attributes:
+        plain: QUICK's answer, which stands where the reranker fails.
+    """
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._snapshot = search.snapshot
+        scratch = take_scratch(search.snapshot)
+        self.plain, scored = search.scored_answer(scratch, whole=True)
+        self._scores = Scores(search, scored, scratch)
+        keep_scratch(scratch)
+        self._found = frozenset(self._scores.chosen)
+        self._root: Row = search.scope.root
+        self._nodes: dict[Row, _Node] = {}
+        self._queue: list[Row] = []
+        self._opened: dict[Row, int] = {}  # directory to round
+        self._rounds: list[RerankRound] = []
+        self._stages: list[Stage] = []
+        self._stopped = ""
+        self._starts = frozenset(self._start_points())
+        # A parent has a lower number than its child.
+        self._now: _Round | None = self._round(0, sorted(self._starts), 0, 0)
+
+    def documents(self) -> list[str]:
+        """The abstracts to be scored next, none of them empty; []: the walk is over."""
+        while self._now is not None:
+            if documents := [text for text in self._now.abstracts if text]:
+                return documents
+            self._score(self._now, ())
+        return []
+
+    def take(self, reranked: Reranked, stage: Stage) -> None:
+        """Goes on to the next round with the scores of `documents()`; `stage` made them."""
+        now = self._now
+        assert now is not None
+        empty = sum(not text for text in now.abstracts)
+        self._stages.append(stage)
+        self._rounds.append(
+            RerankRound(
+                now.number,
+                now.opened,
+                reranked.asked,
+                reranked.cached,
+                empty,
+                now.left_out,
+                stage.ended - stage.started,
+            )
+        )
+        self._score(now, reranked.scores)
+
+    @property
+    def was_read(self) -> bool:
+        """Whether the reranker has scored anything."""
+        return bool(self._rounds)
+
+    def failed(self, reason: str, model: str) -> FindResult:
+        """QUICK's answer, which says why it is that."""
+        return replace(
+            self.plain,
+            stages=(*self.plain.stages, *self._stages),
+            degraded=(*self.plain.degraded, f"{reason}: scored by meaning and words"),
+            rerank=Rerank(RerankStatus.FAILED, reason, model, tuple(self._rounds)),
+        )
+
+    def answer(self, model: str) -> FindResult:
+        """What the reranker likes best."""
+        query, nodes = self._search.query, self._nodes
+        threshold = query.score_threshold or 0.0
+        rows = [row for row in nodes if self._is_wanted(row) and nodes[row].final > threshold]
+        rows.sort(key=lambda row: (-nodes[row].final, self._snapshot.uri(row)))
+        rows = rows[: query.limit]
+        room = Room(self._search.most_bytes)
+        matches = self._search.matches_of(rows, room)
+        return replace(
+            self.plain,
+            matches=tuple(map(self._rescored, matches, rows)),
+            stages=(*self.plain.stages, *self._stages),
+            trace=self.plain.trace and self._trace(self.plain.trace),
+            rerank=Rerank(RerankStatus.DONE, "", model, tuple(self._rounds)),
+            left_out=room.left_out,
+            shortened=room.shortened,
+        )
+
+    def _is_wanted(self, row: Row) -> bool:
+        """Whether it may be a result."""
+        levels = self._search.query.levels
+        if row < 0:
+            return levels != Levels.DIRECTORIES
+        return levels != Levels.FILES and row != self._root and self._scores.allows(row)
+
+    def _rescored(self, match: Match, row: Row) -> Match:
+        parts = match.parts and self._parts(match.parts, row)
+        return replace(match, score=self._nodes[row].final, parts=parts)
+
+    def _parts(self, plain: ScoreParts, row: Row) -> ScoreParts:
+        node = self._nodes[row]
+        return replace(
+            plain,
+            smoothed=plain.own,
+            parent=node.parent,
+            parent_weight=node.weight,
+            title=0.0,
+            final=node.final,
+            rerank=node.rerank,
+        )
+
+    def _start_points(self) -> set[Row]:
+        """Where it begins, and what is above that as far as there is room."""
+        best = self._scores.best_directories(GLOBAL_SEARCH_TOPK)
+        holding = [self._parent(row) for row in self._scores.chosen]
+        starts = {self._root, *holding}
+        for start in dict.fromkeys((*best, *holding)):
+            above = {start}
+            while start != self._root:
+                start = self._parent(start)
+                above.add(start)
+            if len(starts | above) <= MAX_DOCUMENTS:
+                starts |= above
+        return starts
+
+    def _parent(self, row: Row) -> Row:
+        tree = self._snapshot.tree
+        return int(tree.directories.parent[row] if row >= 0 else tree.files.directory[-1 - row])
+
+    def _round(self, number: int, rows: Sequence[Row], opened: int, left_out: int) -> _Round:
+        abstracts = tuple(self._snapshot.abstract(row).strip() for row in rows)
+        return _Round(number, tuple(rows), abstracts, opened, left_out)
+
+    def _score(self, now: _Round, scores: Sequence[float]) -> None:
+        """Scores the round's contexts and opens the next directories."""
+        given = iter(scores)
+        for row, abstract in zip(now.rows, now.abstracts, strict=True):
+            above, weight = 0.0, 0.0
+            if row != self._root:
+                parent = self._parent(row)
+                while parent not in self._nodes:
+                    parent = self._parent(parent)
+                above, weight = self._nodes[parent].final, self._scores.weight(parent)
+            rerank = next(given) if abstract else None
+            self._nodes[row] = _Node(self._scores.of(row), above, weight, rerank)
+            if row >= 0:
+                self._queue.append(row)
+        self._now = self._next(now.number + 1)
+
+    def _next(self, number: int) -> _Round | None:
+        """The children of the best directories that wait; None: the walk is over."""
+        before = len(self._opened)
+        while not (stopped := self._reason_to_stop(number)):
+            self._queue.sort(key=lambda row: (-self._nodes[row].final, row))
+            count = len(self._queue) if number == 1 else IN_ROUND
+            opened, self._queue = self._queue[:count], self._queue[count:]
+            self._opened |= dict.fromkeys(opened, number)
+            files = self._search.query.levels != Levels.DIRECTORIES
+            children, there_are = self._scores.children(
+                opened, MAX_DOCUMENTS, files=files, known=self._nodes, first=self._found
+            )
+            if children:
+                left_out = there_are - len(children)
+                return self._round(number, children, len(self._opened) - before, left_out)
+        self._stopped = stopped
+        return None
+
+    def _reason_to_stop(self, number: int) -> str:
+        if not self._queue:
+            return _EXHAUSTED
+        if number > MAX_ROUNDS:
+            return _LIMIT
+        limit, weight = self._search.query.limit, self._scores.greatest_weight
+        finals = [node.final for row, node in self._nodes.items() if self._is_wanted(row)]
+        best = max(self._nodes[row].final for row in self._queue)
+        # What is opened in the last round is so many levels below what waits now.
+        reach = 1.0 - weight ** (MAX_ROUNDS + 1 - number) * (1.0 - best)
+        if len(finals) >= limit and sorted(finals)[-limit] > reach:
+            return _OUT_OF_REACH
+        return ""
+
+    def _trace(self, plain: FindTrace) -> FindTrace:
+        files = self._snapshot.files_by_directory()
+        directories = tuple(
+            TracedDirectory(
+                self._snapshot.directory_uri(row),
+                self._parts(self._scores.directory_parts(row), row),
+                number,
+                row in self._starts,
+                int(files[row]),
+            )
+            for row, number in self._opened.items()
+        )
+        return replace(
+            plain,
+            directories=directories,
+            opened=len(directories),
+            rounds=max(self._opened.values(), default=0),
+            stop_reason=self._stopped,
+        )

@@ -1,0 +1,136 @@
+"""Why a find answered as it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from viking_kernels import find as kernel
+from viking_kernels import walk
+from viking_kernels.arrays import Scope, Terms
+from viking_kernels.scope import place, row_at
+
+from vikingd.domain.model import (
+    FindTrace,
+    Method,
+    ScoreParts,
+    TracedDirectory,
+    TracedMean,
+)
+from vikingd.domain.text import SCRIPTS
+from vikingd.index.snapshot import Mean, Snapshot
+
+MAX_TRACED = 512
+_STOPPED = {
+    walk.CONVERGED: "the best results did not change for three rounds",
+    walk.EXHAUSTED: "every directory was opened",
+    walk.LIMIT: "the most directories allowed were opened",
+    walk.OUT_OF_REACH: "no directory left could hold anything better",
+}
+
+OWN, FINAL = 3, 8
+"""Columns of the parts of a score."""
+
+
+class Chosen(NamedTuple):
+    """A result of which nothing is read yet; `parts` is a row of Found.parts."""
+
+    score: float
+    row: int  # directory d as d, file f as -1 - f
+    level: int
+    passages: list[tuple[int, float]]  # (row of a text, its own score), best first
+    parts: npt.NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Scored:
+    """A scope scored for a query, with the results chosen from it."""
+
+    method: Method
+    scope: Scope
+    terms: tuple[str, ...]
+    script: int
+    identifiers: bool
+    means: tuple[Mean, ...]
+    found: kernel.Found
+    chosen: tuple[Chosen, ...]
+    directories: int
+    files: int
+    texts: int
+    in_round: int
+    postings: Terms
+
+
+def directory_parts(
+    snapshot: Snapshot, scope: Scope, found: kernel.Found, row: int
+) -> npt.NDArray[np.float64]:
+    """[9] the parts of a directory's score, as hierarchy.parts_of_files gives them for files."""
+    scores = found.directories[:, _position(row, scope)].astype(np.float64)
+    parts = np.zeros(9)
+    parts[:4] = scores[:4]
+    parts[4] = scores[3]
+    parts[8] = scores[4]
+    if row != scope.root:
+        parent = int(snapshot.tree.directories.parent[row])
+        parts[5] = found.directories[4, _position(parent, scope)]
+        parts[6] = found.weights[0]
+        if parent == scope.root:
+            parts[6] = found.weights[1]
+    return parts
+
+
+def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
+    """The trace of a find: its scope, its means, its gate, its directories, why it stopped."""
+    found, scope = scored.found, scored.scope
+    walked = scored.method is Method.BEST_FIRST
+    if walked:
+        shown = found.opened[:MAX_TRACED].tolist()
+    else:
+        eligible = np.flatnonzero(found.directories[3] >= 0)
+        order = np.argsort(-found.directories[4][eligible], kind="stable")
+        shown = eligible[order][:MAX_TRACED].tolist()
+    starts = set(found.start_points.tolist())
+    files = snapshot.files_by_directory()
+    directories = []
+    for i, position in enumerate(shown):
+        row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+        parts = directory_parts(snapshot, scope, found, row)
+        directories.append(
+            TracedDirectory(
+                snapshot.directory_uri(row),
+                ScoreParts(*parts.tolist()),
+                i // scored.in_round + 1 if walked else 0,
+                position in starts,
+                int(files[row]),
+            )
+        )
+    means = tuple(
+        TracedMean(SCRIPTS[m.script], m.vectors, snapshot.directory_uri(m.directory), m.with_prior)
+        for m in scored.means
+    )
+    return FindTrace(
+        scored.method,
+        scored.directories,
+        scored.files,
+        scored.texts,
+        found.scored_texts,
+        found.rescored,
+        scored.terms,
+        SCRIPTS[scored.script],
+        means,
+        found.icc,
+        found.gate,
+        found.sample_files,
+        tuple(directories),
+        len(found.opened),
+        found.rounds,
+        _STOPPED[found.stop] if walked else "every file of the scope was scored",
+        scored.identifiers,
+        found.lift,
+    )
+
+
+def _position(row: int, scope: Scope) -> int:
+    return place(row, scope.dir_low, scope.dir_high, scope.base_dirs)

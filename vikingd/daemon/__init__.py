@@ -1,0 +1,1 @@
+"""The daemon: command line, configuration, start, warm-up, stop."""

@@ -1,0 +1,284 @@
+"""Warming up: every kernel is compiled, or loaded from its cache, before the first question."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from viking_kernels import find as kernel
+from viking_kernels import flat, walk, weighted, wire
+from viking_kernels._jit import (
+    CACHE_DIRECTORY,
+    compiled,
+    compiling,
+    is_compiled,
+    keep_cache,
+    mark_compiled,
+    why_not_kept,
+)
+from viking_kernels.arrays import (
+    SCRIPTS,
+    Asked,
+    Means,
+    Numbers,
+    Scope,
+    Scratch,
+    Terms,
+    Tree,
+    Vectors,
+)
+from viking_kernels.dense import prepare
+from viking_kernels.fusion import rrf
+from viking_kernels.postings import of_terms
+from viking_kernels.salience import rank
+from viking_kernels.scope import place, row_at, tail_directories
+
+from vikingd.domain.model import Change, Filled, IndexedText, Remove, Upsert
+from vikingd.domain.text import LATIN
+from vikingd.index.index import Index, IndexSettings
+from vikingd.index.snapshot import Snapshot
+from vikingd.index.tokens import query_terms
+from vikingd.system.scratch import scratch
+
+_DIMENSION = 8
+_NOTHING = np.zeros(0, np.uint8)
+_NO_ROWS = np.zeros(0, np.int32)
+
+
+_SAY_EVERY = 5.0  # seconds
+_KERNELS = 36  # about so many are compiled
+
+_GC_THRESHOLD = 50_000  # the compiler makes many small objects, and few cycles
+_PR_SET_PDEATHSIG = 1
+_COMPILE = "from vikingd.daemon.warm import compile_{0}; compile_{0}()"
+BESIDE = tuple((sys.executable, "-P", "-c", _COMPILE.format(group)) for group in ("find", "others"))
+"""The commands of the processes that compile; -P: nothing of the working directory is run."""
+
+
+def compile_kernels(progress: Callable[[str], None]) -> None:
+    """Compiles every kernel, unless that was done before, in processes of their own.
+
+    numba compiles on one core and holds the GIL. What other processes compile, this one loads.
+    Where the cache can't be written this process compiles all of it itself.
+    """
+    keep_cache()
+    if is_compiled():
+        return
+    progress("compiling kernels for this processor, once: about half a minute on two idle cores")
+    try:
+        with compiling():
+            if is_compiled() or _compile_beside(progress):
+                return
+    except OSError as error:
+        progress(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
+    progress("this process compiles the kernels that are missing, which takes longer")
+    load_find()
+    take_through()
+
+
+def _compile_beside(progress: Callable[[str], None]) -> bool:
+    """Whether all kernels are in the cache, by one process for each group."""
+    began = time.monotonic()
+    # The end of this process ends them.
+    running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in BESIDE]
+    for process in running:
+        while process.returncode is None:
+            try:
+                process.wait(_SAY_EVERY)
+            except subprocess.TimeoutExpired:
+                seconds = time.monotonic() - began
+                progress(f"compiling kernels: {compiled()} of {_KERNELS} after {seconds:.0f} s")
+    if any(process.returncode for process in running):
+        return False
+    mark_compiled()
+    progress(f"compiled {compiled()} kernels in {time.monotonic() - began:.0f} s")
+    return True
+
+
+def compile_find() -> None:
+    """Compiles what a find runs, which takes as long as all others together."""
+    with _child(), _index() as index:
+        _scan()
+        _find(index.snapshot)
+        _beside_find(index.snapshot)
+
+
+def compile_others() -> None:
+    """Compiles what writes run, then what retrievals run."""
+    with _child():
+        take_through(searching=False)
+        with _index() as index:
+            _retrieve(index.snapshot)
+
+
+@contextmanager
+def _child() -> Iterator[None]:
+    """A process that compiles ends with the one that began it, and leaves no directory behind.
+
+    Raises:
+        SystemExit: its parent ended, or the cache can't be written.
+    """
+    parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; it reaches the parent too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it ended before that
+        sys.exit(1)
+    gc.set_threshold(_GC_THRESHOLD)
+    yield
+    if error := why_not_kept():
+        sys.exit(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
+
+
+def load_find() -> None:
+    """Loads what a find runs from the cache; not what retrievals and writes do besides."""
+    _scan()
+    snapshot = _new_index(Path(os.devnull)).snapshot  # what is only looked at is never written
+    _find(snapshot)
+    _beside_find(snapshot)
+
+
+def take_through(*, searching: bool = True) -> None:
+    """Takes a small tree through everything that a real one meets: writes, finds, compaction."""
+    with _index() as index:
+        # Each compaction brings the state that a kernel's other half needs: rows in the base,
+        # rows in the tail, late vectors, dead rows.
+        for revision, changes in enumerate(_commits(), 1):
+            index.apply(changes, revision)
+            if searching:
+                _search(index.snapshot)
+            index.compact()
+        if searching:
+            _search(index.snapshot)
+
+
+@contextmanager
+def _index() -> Iterator[Index]:
+    """An empty one, gone afterwards."""
+    with scratch("warm") as path:
+        index = _new_index(path)
+        yield index
+        index.close()
+
+
+def _new_index(path: Path) -> Index:
+    return Index(path, "warm", np.zeros((SCRIPTS, _DIMENSION), np.float32), IndexSettings())
+
+
+def _commits() -> Iterator[list[Change]]:
+    root = "viking://resources"
+    yield [_directory(1, root), _directory(2, f"{root}/a"), _file(3, f"{root}/a/1", b"")]
+    vector = np.eye(_DIMENSION, dtype="<f4")
+    yield [_file(4, f"{root}/a/2", vector[0].tobytes()), Filled(3, vector[1].tobytes())]
+    yield [_file(5, f"{root}/a/3", vector[2].tobytes()), Remove(f"{root}/a/1")]
+
+
+def _directory(number: int, uri: str) -> Upsert:
+    return Upsert(number, uri, True, "", "", {}, (_text(number, b""),))
+
+
+def _file(number: int, uri: str, vector: bytes) -> Upsert:
+    return Upsert(number, uri, False, "number", "", {"number": number}, (_text(number, vector),))
+
+
+def _text(number: int, vector: bytes) -> IndexedText:
+    return IndexedText(number, 1, LATIN, f"a word and the number {number}", vector, True)
+
+
+class _Case(NamedTuple):
+    """What the kernels of a find are given."""
+
+    tree: Tree
+    vectors: Vectors
+    numbers: Numbers
+    means: Means
+    asked: Asked
+    scope: Scope
+    terms: Terms
+    scratch: Scratch
+
+
+def _case(snapshot: Snapshot) -> _Case:
+    scope, means, _ = snapshot.scope(0)
+    words = query_terms("word number")
+    tree = snapshot.tree
+    return _Case(
+        tree,
+        snapshot.vectors,
+        snapshot.numbers,
+        means,
+        Asked(np.ones(_DIMENSION, np.float32), LATIN, True, True),
+        scope,
+        snapshot.terms(words.hashes, words.weights),
+        kernel.scratch(len(tree.directories.died), len(tree.files.died), len(tree.texts.died)),
+    )
+
+
+def _scan() -> None:
+    """The scan of a request, of an empty one."""
+    path = np.zeros((2, wire.MAX_DEPTH + 1), np.int32)
+    table, budgets = np.full((1, 1, wire.COLUMNS), wire.NONE, np.int64), np.ones(2, np.int64)
+    wire.scan(np.frombuffer(b"\x08\0", np.uint8), table, budgets, path)
+
+
+def _search(snapshot: Snapshot) -> None:
+    """One of each, over a whole tree: of a small one."""
+    _find(snapshot)
+    _beside_find(snapshot)
+    _retrieve(snapshot)
+
+
+def _find(snapshot: Snapshot) -> None:
+    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
+    for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
+        plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
+        kernel.find(
+            tree, vectors, numbers, means, asked, scope, terms, _NOTHING, _NO_ROWS, plan, scratch
+        )
+
+
+def _beside_find(snapshot: Snapshot) -> None:
+    """What is asked of rows beside the find itself, from Python."""
+    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
+    snapshot.has_term(int(terms.key[0]), scope)
+    of_terms(terms.key, snapshot.tail_postings)
+    place(row_at(0, 0, 1, 1), 0, 1, 1)
+    kernel.score_rows(
+        _NO_ROWS, tree, vectors, numbers, means, asked, scope, (0.0, 0.0, 0.0), scratch
+    )
+    tail_directories(tree.directories, scope)
+    kernel.forget(tree.texts, scope, terms, scratch)
+
+
+def _retrieve(snapshot: Snapshot) -> None:
+    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
+    inside = tail_directories(tree.directories, scope)
+    counts = snapshot.counts(0)
+    rows, _ = flat.keyword_top(tree.texts, counts, scope, inside, terms, _NOTHING, 1)
+    weighted.weighted_top(
+        tree,
+        vectors,
+        numbers,
+        means,
+        asked,
+        scope,
+        terms,
+        _NOTHING,
+        _NO_ROWS,
+        (1.0, 0.0),
+        1,
+        scratch,
+    )
+    rrf(rows, np.array([len(rows)]), np.ones(1), 60.0)
+    rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
+    prepare(asked, means)

@@ -1,0 +1,1 @@
+"""The domain: contexts, queries, answers, errors. No wire, no database, no kernels."""

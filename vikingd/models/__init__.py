@@ -1,0 +1,1 @@
+"""Models: embedders, planners, rerankers, and their shared HTTP and file handling."""

@@ -1,0 +1,241 @@
+"""The child process in which documents are embedded."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any
+
+from vikingd.domain.errors import EmbedderFailed
+from vikingd.models.embed.limiter import LONGEST
+from vikingd.models.embed.provider import (
+    EmbedderBroke,
+    EmbedderUnreachable,
+    EmbedSettings,
+    Vectors,
+    open_provider,
+)
+from vikingd.system.priority import work_in_background
+
+LOCAL_DEPTH = 2
+"""Groups in the child at a time: it embeds one while the vectors of the other are written."""
+
+_LOCAL_LIMIT = 3600.0
+"""Seconds; with a tenth of a processor, a group of long texts takes minutes."""
+_LOOK = 1.0  # seconds between two looks whether the child has had its time
+_PR_SET_PDEATHSIG = 1
+
+Reply = Vectors | EmbedderFailed
+
+
+class DocumentEmbedder:
+    """A provider in a child process that yields the processor to everybody else.
+
+    The child starts with the first texts, and again after it died, or was killed for giving no
+    answer in time: an hour for a local provider, what all attempts may take for a remote one. It
+    dies with the thread that started it, so one thread makes all calls; `kill` may come from any.
+
+    Attributes:
+        depth: groups of texts that the child works on at a time.
+        is_remote: whether an endpoint does the work.
+        is_ready: whether the child has loaded its provider.
+    """
+
+    def __init__(self, settings: EmbedSettings) -> None:
+        self._settings = settings
+        self.is_remote = settings.provider == "openai"
+        self.depth = settings.openai_requests if self.is_remote else LOCAL_DEPTH
+        attempts = settings.retries + 1
+        remote_limit = attempts * (settings.timeout + LONGEST) + LONGEST
+        self._limit = remote_limit if self.is_remote else _LOCAL_LIMIT
+        self._lock = threading.Lock()
+        self._process: SpawnProcess | None = None
+        self._connection: Connection | None = None
+        self._killed = False
+        self._heard = 0.0  # when the child answered last, or began to have something to do
+        self._in_work = 0
+        self.is_ready = False
+
+    @property
+    def pid(self) -> int | None:
+        """Of the child; None while there is none."""
+        process = self._process
+        return process.pid if process else None
+
+    def processor_seconds(self) -> float:
+        """Return the processor time that the child had; 0 while there is none."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        user, system = fields[11], fields[12]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def send(self, number: int, texts: Sequence[str]) -> None:
+        """Give a group of texts to the child; `receive` tells of it by its number.
+
+        Raises:
+            EmbedderBroke: the child died; all groups in it are lost.
+            EmbedderUnreachable: it was stopped, or died while it loaded.
+        """
+        connection = self._connection or self._start()
+        if not self._in_work:
+            self._heard = time.monotonic()
+        try:
+            connection.send((number, list(texts)))
+        except OSError as error:
+            raise self._ended(error) from error
+        self._in_work += 1
+
+    def receive(self, timeout: float) -> tuple[int, Reply] | None:
+        """Return the number of a group, and its unit vectors (n, dimension) or why there are none.
+
+        None: the child has no answer within `timeout` seconds.
+
+        Raises:
+            EmbedderBroke: the child died or gave no answer in time; all groups in it are lost.
+            EmbedderUnreachable: the child can't load its provider.
+        """
+        connection = self._connection
+        assert connection is not None
+        try:
+            if not connection.poll(timeout):
+                if time.monotonic() - self._heard > self._limit:
+                    raise TimeoutError(f"did not answer within {self._limit:g} s")
+                return None
+            message = connection.recv()
+        except (EOFError, OSError) as error:
+            raise self._ended(error) from error
+        self._heard = time.monotonic()
+        if not self.is_ready:
+            if message is not None:
+                self._reap()
+                raise EmbedderUnreachable(message)
+            self.is_ready = True
+            return None
+        self._in_work -= 1
+        answered: tuple[int, Reply] = message
+        return answered
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return unit vectors (n, dimension), while the child has nothing else to do.
+
+        Raises:
+            EmbedderBroke: the child died or gave no answer in time, or the provider broke down.
+            EmbedderUnreachable: the child can't load its provider, or that refuses all texts.
+            EmbedderFailed: the provider failed.
+        """
+        self.send(0, texts)
+        while (answer := self.receive(min(_LOOK, self._limit))) is None:
+            pass
+        _, reply = answer
+        if isinstance(reply, EmbedderFailed):
+            raise reply
+        return reply
+
+    def kill(self) -> None:
+        """Ends the child at once and for good; a call in progress fails."""
+        with self._lock:
+            self._killed = True
+            if self._process:
+                self._process.kill()
+
+    def close(self) -> None:
+        """Ends the child; for the thread that made the calls."""
+        self.kill()
+        if self._process:
+            self._reap()
+
+    def _start(self) -> Connection:
+        context = get_context("spawn")
+        connection, childs_end = context.Pipe()
+        process = context.Process(
+            target=_serve,
+            args=(childs_end, self._settings, self.depth),
+            name="vikingd-embed",
+            daemon=True,
+        )
+        with self._lock:
+            if self._killed:
+                raise EmbedderUnreachable("the embedding process was stopped")
+            process.start()
+            self._process, self._connection = process, connection
+        childs_end.close()  # otherwise the child's death would not end a recv
+        self._in_work = 0
+        return connection
+
+    def _ended(self, error: Exception) -> EmbedderFailed:
+        """Reap the child; return the error that says how it ended."""
+        how = str(error) if isinstance(error, TimeoutError) else "died"
+        was_ready, ended = self.is_ready, self._reap()
+        if was_ready:
+            return EmbedderBroke(f"the embedding process {how} ({ended})")
+        return EmbedderUnreachable(f"the embedding process {how} while it started ({ended})")
+
+    def _reap(self) -> str:
+        """Ends what is left of the child and says how it ended."""
+        process, connection = self._process, self._connection
+        assert process is not None
+        assert connection is not None
+        process.join(1)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        ended = f"exit code {process.exitcode}"
+        with self._lock:
+            self._process = self._connection = None
+            self.is_ready = False
+            process.close()
+        connection.close()
+        return ended
+
+
+def _serve(connection: Connection, settings: EmbedSettings, depth: int) -> None:
+    """The child: a failure or None once it has loaded, then a reply to each group of texts.
+
+    Several groups are in work at a time, so that no thread of the provider waits at the end of one.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    _die_with_parent()
+    work_in_background()
+    sending = threading.Lock()
+
+    def answer(number: int, texts: list[str]) -> None:
+        try:
+            reply: Reply = provider.embed_documents(texts)
+        except EmbedderFailed as error:
+            reply = error
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)  # as it would in the main thread
+        with sending, contextlib.suppress(OSError):  # the parent is gone
+            connection.send((number, reply))
+
+    with contextlib.suppress(EOFError, OSError):  # the parent is gone
+        try:
+            provider = open_provider(settings)
+        except EmbedderFailed as error:
+            connection.send(str(error))
+            return
+        connection.send(None)
+        with ThreadPoolExecutor(depth, "group") as groups:
+            while True:
+                message: tuple[int, Any] = connection.recv()
+                groups.submit(answer, *message)
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

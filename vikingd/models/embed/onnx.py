@@ -1,0 +1,206 @@
+"""A model of the user's choice on this machine: any directory with an ONNX model of texts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vikingd.domain.errors import EmbedderFailed
+from vikingd.models.embed.described import Description, describe
+from vikingd.models.embed.provider import (
+    MAX_DOCUMENT_CHARS,
+    MAX_QUERY_CHARS,
+    PROBE,
+    EmbedSettings,
+    Vectors,
+    clean,
+    unit_rows,
+)
+from vikingd.models.embed.weights import file_digest, weights_digest
+from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel
+
+_TOKENS = 512  # where neither the settings nor the directory say it
+_AUTO = "auto"
+_POOLED = "sentence_embedding"
+_OF_TOKENS = ("last_hidden_state", "token_embeddings")
+_TOKEN_AXES = 3  # batch, tokens, numbers
+_POOLED_AXES = 2  # batch, numbers
+
+
+class OnnxModel:
+    """A model computed by ONNX Runtime.
+
+    One text is computed by one thread, and `threads` documents at a time: a batch of several texts
+    would need padding, and its arrays would leave the processor's caches.
+
+    Raises:
+        EmbedderFailed: the model can't be used; the message names the setting.
+    """
+
+    name = "onnx"
+
+    def __init__(self, settings: EmbedSettings) -> None:
+        self._path = Path(settings.onnx_path).expanduser()
+        with _explained("onnx_path"):
+            self._model = OnnxDirectory(self._path, threads=1, keep_memory=False)
+            described = describe(self._path)
+            self._output, self._pooling = _choose_output(self._model, settings.pooling, described)
+        self._prefixes = (
+            described.query_prefix if settings.query_prefix == _AUTO else settings.query_prefix,
+            described.document_prefix
+            if settings.document_prefix == _AUTO
+            else settings.document_prefix,
+        )
+        self._max_tokens = _max_tokens(settings.max_tokens, described)
+        with _explained("max_tokens"):
+            self._model.tokenizer.no_padding()
+            _truncate(self._model.tokenizer, self._max_tokens)
+        self._pool = ThreadPoolExecutor(
+            settings.computing_threads, thread_name_prefix="vikingd-onnx"
+        )
+        with _explained("onnx_path"):
+            made = len(self._raw(self._prefixes[1] + PROBE))
+        if settings.dimension > made:
+            raise EmbedderFailed(
+                f"embedding.dimension: {settings.dimension} is more than the {made} numbers that "
+                f"the model in {self._path} makes; 0 takes all of them"
+            )
+        self.dimension: int = settings.dimension or made
+        with _explained("onnx_path"):
+            self.embed_query(PROBE)
+
+    @cached_property
+    def model(self) -> str:
+        """Name, pooling, dimension, and a hash of all that changes the vectors of documents.
+
+        A large model is hashed at the first use.
+        """
+        with _explained("onnx_path"):
+            made_of = [
+                weights_digest(self._model.model),
+                file_digest(self._model.tokenizer_file),
+                self._output,
+                self._prefixes[1],
+                self._max_tokens,
+            ]
+        digest = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
+        pooling = self._pooling or "pooled"
+        return f"onnx/{self._path.resolve().name}/{pooling}/{self.dimension}/{digest}"
+
+    def embed_query(self, text: str) -> Vectors:
+        """A unit vector (dimension,)."""
+        return self._unit(self._prefixes[0] + clean(text, MAX_QUERY_CHARS))
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors (n, dimension)."""
+        prefixed = [self._prefixes[1] + clean(text, MAX_DOCUMENT_CHARS) for text in texts]
+        rows = list(self._pool.map(self._unit, prefixed))
+        return np.array(rows, np.float32).reshape(len(rows), self.dimension)
+
+    def close(self) -> None:
+        """Ends its threads."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _unit(self, text: str) -> Vectors:
+        row = self._raw(text)[: self.dimension]
+        return unit_rows(row.reshape(1, -1), 1, self.dimension).reshape(-1)
+
+    def _raw(self, text: str) -> NDArray[np.float32]:
+        """The model's vector of a text, of any length."""
+        encoded = self._model.tokenizer.encode(text)
+        if not encoded.ids:
+            raise EmbedderFailed("the embedder onnx fails: the text has no token of its model")
+        try:
+            made = self._model.run(self._output, [encoded])
+        except UnusableModel as error:
+            raise EmbedderFailed(f"the embedder onnx fails: {error}") from error
+        wanted = _TOKEN_AXES if self._pooling else _POOLED_AXES
+        if made.ndim != wanted or made.shape[0] != 1 or not made.size:
+            raise EmbedderFailed(
+                f"the output {self._output!r} of {self._model.model} has the shape {made.shape} "
+                f"for one text of {len(encoded.ids)} tokens: it holds no embeddings"
+            )
+        of_text = np.asarray(made[0], np.float32)
+        if self._pooling == "mean":
+            return np.asarray(of_text.mean(axis=0))
+        if self._pooling == "cls":
+            return np.asarray(of_text[0])
+        if self._pooling == "last":
+            return np.asarray(of_text[-1])
+        return of_text
+
+
+@contextmanager
+def _explained(setting: str) -> Iterator[None]:
+    """Failures inside name the setting that has to be changed."""
+    try:
+        yield
+    except (EmbedderFailed, UnusableModel, OSError) as error:
+        raise EmbedderFailed(f"embedding.{setting}: {error}") from error
+
+
+def _choose_output(model: OnnxDirectory, pooling: str, described: Description) -> tuple[str, str]:
+    """The output to take, and how its tokens are pooled; "" where the model has done it.
+
+    Raises:
+        EmbedderFailed: the pooling is unknown, or no output goes with it.
+    """
+    axes = {name: len(shape) for name, shape in model.outputs.items()}
+    alone = next(iter(axes)) if len(axes) == 1 else ""
+    if pooling == _AUTO:
+        for name in (_POOLED, alone):
+            if axes.get(name) == _POOLED_AXES:
+                return name, ""
+    of_tokens = next((n for n in (*_OF_TOKENS, alone) if axes.get(n) == _TOKEN_AXES), "")
+    if not of_tokens:
+        shapes = ", ".join(f"{name} {shape}" for name, shape in model.outputs.items())
+        pooled = _POOLED_AXES in (axes.get(_POOLED), axes.get(alone))
+        raise EmbedderFailed(
+            f"no output of {model.model} is known to hold the vectors of tokens, (batch, tokens, "
+            f"numbers): it has {shapes}" + ("; leave embedding.pooling at auto" if pooled else "")
+        )
+    if described.further_modules:
+        raise EmbedderFailed(
+            f"modules.json names {described.further_modules}, which the graph does not hold: "
+            "export the model with an output sentence_embedding"
+        )
+    if pooling != _AUTO:
+        return of_tokens, pooling
+    if not described.pooling:
+        said = described.unknown_pooling
+        raise EmbedderFailed(
+            (f"its configuration asks for the pooling {said}" if said else "nothing in it says how")
+            + " to make one vector of those of the tokens: set embedding.pooling to mean, cls or "
+            "last, as the model's documentation says"
+        )
+    return of_tokens, described.pooling
+
+
+def _max_tokens(wanted: int, described: Description) -> int:
+    if described.positions and wanted > described.positions:
+        raise EmbedderFailed(
+            f"embedding.max_tokens: {wanted} is more than the {described.positions} tokens that "
+            "the model can read by its config.json; 0 takes what the directory says"
+        )
+    return wanted or described.max_tokens or _TOKENS
+
+
+def _truncate(tokenizer: Any, tokens: int) -> None:
+    """Cuts texts to so many tokens.
+
+    Raises:
+        EmbedderFailed: the tokenizer's own tokens leave no room for a text, and it may cut nothing.
+    """
+    tokenizer.enable_truncation(tokens)
+    encoded = tokenizer.encode(PROBE)
+    if len(encoded.ids) > tokens or all(encoded.special_tokens_mask):
+        raise EmbedderFailed(f"{tokens} leaves no room for a text; 0 takes the directory's limit")

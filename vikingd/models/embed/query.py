@@ -1,0 +1,187 @@
+"""Query vectors: cached, computed once for equal queries in flight, with a circuit breaker."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+
+from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
+from vikingd.models.embed.provider import (
+    MAX_QUERY_CHARS,
+    PROBE,
+    EmbedderBroke,
+    EmbedderUnreachable,
+    Provider,
+    Vectors,
+    clean,
+)
+
+MIN_BACKOFF = 1.0
+MAX_BACKOFF = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class QueryEmbedder:
+    """Embeds queries through a provider; safe to call from several threads.
+
+    While no query can be embedded it fails at once for a back-off time (1 s, doubling to 30 s), so
+    that a dead endpoint does not cost each query its time-out; then one query tries, and the
+    others go on failing at once until that one has its answer. A query that fails where the probe
+    does not fails alone.
+
+    Args:
+        provider: makes the vectors.
+        size: of the cache, in queries; 0: none.
+        took: is told the seconds that each query took the provider, also of one that failed.
+
+    Attributes:
+        cached_since: vectors that were put into the cache since the start.
+        hits: queries answered without the provider, from the cache or with another in flight.
+        misses: queries given to the provider.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        size: int = 4096,
+        took: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        self._provider = provider
+        self._took = took
+        self._size = size
+        self._lock = threading.Lock()
+        self._cache: OrderedDict[str, Vectors] = OrderedDict()
+        self._in_flight: dict[str, Future[Vectors]] = {}
+        self._failure = ""
+        self._kind = EmbedderFailed
+        self._backoff = 0.0
+        self._retry_at = 0.0
+        self.cached_since = 0
+        self.hits = 0
+        self.misses = 0
+
+    @property
+    def last_error(self) -> str:
+        """Why no query can be embedded; "" if the last one could, or only it could not."""
+        return self._failure
+
+    def cached(self, text: str) -> Vectors | None:
+        """The vector if it is in the cache; never blocks on the provider."""
+        with self._lock:
+            return self._look_up(clean(text, MAX_QUERY_CHARS))
+
+    def entries(self) -> dict[str, Vectors]:
+        """Return the cache, the least recently used query first."""
+        with self._lock:
+            return dict(self._cache)
+
+    def restore(self, entries: Mapping[str, Vectors]) -> None:
+        """Put read-only vectors into the cache, as `entries` gave them."""
+        with self._lock:
+            self._cache.update(entries)
+            self._shrink()
+
+    def embed(self, text: str) -> Vectors:
+        """The unit vector of a query, read-only.
+
+        Raises:
+            EmbedderFailed: the provider failed, just now or within the back-off time.
+        """
+        # What the provider would cut off must not fill the cache.
+        text = clean(text, MAX_QUERY_CHARS)
+        with self._lock:
+            vector = self._look_up(text)
+            if vector is not None:
+                return vector
+            future = self._in_flight.get(text)
+            first = future is None
+            if future is None:
+                self._admit()
+                future = self._in_flight[text] = Future()
+                self.misses += 1
+            else:
+                self.hits += 1
+        if first:
+            self._resolve(text, future)
+        error = future.exception()
+        if error is not None:
+            # A new one: threads must not share a traceback.
+            raise _kind(error)(str(error)) from error
+        return future.result()
+
+    def _look_up(self, text: str) -> Vectors | None:
+        vector = self._cache.get(text)
+        if vector is not None:
+            self._cache.move_to_end(text)
+            self.hits += 1
+        return vector
+
+    def _shrink(self) -> None:
+        while len(self._cache) > self._size:
+            self._cache.popitem(last=False)
+
+    def _admit(self) -> None:
+        if not self._backoff:
+            return
+        if time.monotonic() < self._retry_at:
+            raise self._kind(self._failure)
+        self._retry_at = float("inf")  # this query tries; until it knows, no other does
+
+    def _resolve(self, text: str, future: Future[Vectors]) -> None:
+        started = time.perf_counter()
+        try:
+            try:
+                vector = self._provider.embed_query(text)
+            finally:
+                self._took(time.perf_counter() - started)
+        except BaseException as error:
+            failure = self._failure_of_all(error)
+            with self._lock:
+                if failure is None:
+                    self._failure, self._backoff = "", 0.0
+                else:
+                    self._fail(failure)
+                del self._in_flight[text]
+            future.set_exception(error)
+            if not isinstance(error, EmbedderFailed):
+                raise
+            return
+        vector.flags.writeable = False
+        with self._lock:
+            self._failure, self._backoff = "", 0.0
+            self._cache[text] = vector
+            self.cached_since += 1
+            self._shrink()
+            del self._in_flight[text]
+        future.set_result(vector)
+
+    def _failure_of_all(self, error: BaseException) -> BaseException | None:
+        """What keeps all queries from being embedded; None if it was this one alone."""
+        of_all = isinstance(error, EmbedderUnreachable | EmbedderBroke)
+        if of_all or not isinstance(error, Exception):
+            return error
+        try:
+            self._provider.embed_query(PROBE)
+        except Exception as failure:
+            return failure
+        return None
+
+    def _fail(self, failure: BaseException) -> None:
+        # Queries that were in flight together and fail together are one failure.
+        if not self._backoff or self._retry_at == float("inf"):
+            self._backoff = min(max(2 * self._backoff, MIN_BACKOFF), MAX_BACKOFF)
+            self._retry_at = time.monotonic() + self._backoff
+        if not self._failure:  # the first of a row of failures
+            _log.warning("the embedder fails: %s", failure)
+        self._failure = str(failure) or type(failure).__name__
+        self._kind = _kind(failure)
+
+
+def _kind(error: BaseException) -> type[EmbedderFailed]:
+    """The error for the caller."""
+    return EmbedderRefused if isinstance(error, EmbedderRefused) else EmbedderFailed

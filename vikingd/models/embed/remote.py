@@ -1,0 +1,224 @@
+"""Any endpoint that speaks OpenAI's embeddings protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+
+import httpx
+import numpy as np
+import openai
+from numpy.typing import NDArray
+
+from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
+from vikingd.domain.text import one_line
+from vikingd.models.bounded_http import BoundedClient
+from vikingd.models.embed.limiter import Limiter
+from vikingd.models.embed.provider import (
+    MAX_DOCUMENT_CHARS,
+    MAX_QUERY_CHARS,
+    EmbedderBroke,
+    EmbedderDenied,
+    EmbedderUnreachable,
+    EmbedSettings,
+    Vectors,
+    clean,
+    unit_rows,
+)
+from vikingd.models.masking import masked, url_secrets
+
+_OPENAI_URL = "https://api.openai.com/v1"
+_QUOTED_CHARS = 500  # of what an endpoint says about a refusal
+_REPLY_BYTES = 1 << 20
+_REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each of the most numbers that a vector may have
+
+_DENIED = {401, 403, 404}  # for all texts: a wrong key, model or path
+_LATER = {408, 429}  # for all texts, until some time has passed
+
+_T = TypeVar("_T")
+
+
+class OpenAIEndpoint:
+    """A client of one model at one endpoint; the client itself retries with back-off.
+
+    Building it makes no call, so a daemon can start while the endpoint is down.
+    """
+
+    name = "openai"
+
+    def __init__(self, settings: EmbedSettings) -> None:
+        if not settings.openai_model:
+            raise EmbedderFailed(
+                "the embedder openai needs a model: set VIKINGD_EMBEDDING__OPENAI_MODEL"
+            )
+        key = os.environ.get(settings.openai_key_env, "").strip()
+        if not key and not settings.openai_base_url:
+            raise EmbedderFailed(
+                f"the embedder openai needs a key: set {settings.openai_key_env}, or the base URL "
+                "of an endpoint that needs none with VIKINGD_EMBEDDING__OPENAI_BASE_URL"
+            )
+        self.model = f"openai/{settings.openai_model}"
+        self._settings = settings
+        self._dimension = settings.dimension or None
+        try:
+            url = httpx.URL(settings.openai_base_url or _OPENAI_URL)
+        except httpx.InvalidURL:  # which may quote a password
+            raise EmbedderFailed("the base URL of the embedder openai is no URL") from None
+        self._secrets = [key, *url_secrets(str(url))]
+        self._where = f"the embeddings endpoint {url.copy_with(userinfo=b'', query=None)}"
+        self._client = openai.AsyncOpenAI(
+            api_key=key or "none",
+            base_url=str(url.copy_with(userinfo=b"")),  # httpx logs the URLs of requests
+            timeout=None,  # the HTTP client has one
+            max_retries=settings.retries,
+            http_client=BoundedClient(
+                _REPLY_BYTES + settings.batch_size * _REPLY_BYTES_A_TEXT,
+                settings.timeout,
+                event_hooks={"response": [self._heard]},
+                auth=(url.username, url.password) if url.userinfo else None,
+            ),
+        )
+        # Only asyncio can end a request wherever it is.
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._limiter = Limiter(settings.openai_requests)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="embeddings", daemon=True
+        )
+        self._thread.start()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def dimension(self) -> int:
+        """As configured, else as the endpoint's first answer had it; asks it if need be."""
+        if self._dimension is None:
+            self._embed(["dimension"])
+        assert self._dimension is not None
+        return self._dimension
+
+    def embed_query(self, text: str) -> Vectors:
+        """A unit vector (dimension,)."""
+        return self._embed([clean(text, MAX_QUERY_CHARS)]).reshape(-1)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors (n, dimension), by requests of at most `batch_size` texts.
+
+        At most `openai_requests` of them are in flight at a time, of all calls together.
+        """
+        if not texts:
+            return np.empty((0, self.dimension), np.float32)
+        size = self._settings.batch_size
+        cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
+        parts = [cleaned[i : i + size] for i in range(0, len(cleaned), size)]
+        answers = self._run(self._in_turn, parts)
+        return np.concatenate(
+            [self._rows(answer, part) for answer, part in zip(answers, parts, strict=True)]
+        )
+
+    def close(self) -> None:
+        """Ends connections and thread; calls that still wait for an answer fail."""
+        with self._lock:
+            self._closed = True  # what is asked of the loop from now on would never be done
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._runner.run(self._client.close())
+        self._runner.close()
+
+    def _embed(self, texts: list[str]) -> Vectors:
+        return self._rows(self._run(self._request, texts), texts)
+
+    def _rows(self, answer: Any, texts: list[str]) -> Vectors:
+        vectors = _vectors(answer, len(texts))
+        rows = unit_rows(vectors, len(texts), self._dimension or vectors.shape[-1])
+        self._dimension = rows.shape[1]
+        return rows
+
+    def _run(self, ask: Callable[[_T], Coroutine[Any, Any, Any]], what: _T) -> Any:
+        """Ask on the thread of the connections, and wait for what it comes to."""
+        with self._lock:
+            if self._closed:
+                raise EmbedderUnreachable("the embedder openai is closed")
+            answer = asyncio.run_coroutine_threadsafe(ask(what), self._loop)
+        try:
+            return answer.result()
+        except CancelledError:
+            raise EmbedderUnreachable("the embedder openai was closed") from None
+
+    async def _heard(self, response: httpx.Response) -> None:
+        self._limiter.heard(response.status_code, response.headers)
+
+    async def _in_turn(self, parts: list[list[str]]) -> list[Any]:
+        """The responses to requests for documents, in order; all are over when one fails."""
+
+        async def ask(part: list[str]) -> Any:
+            async with self._limiter:
+                return await self._request(part)
+
+        answers = await asyncio.gather(*map(ask, parts), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return answers
+
+    async def _request(self, texts: list[str]) -> Any:
+        asked: dict[str, Any] = {}
+        if self._settings.dimension:
+            asked["dimensions"] = self._settings.dimension
+        try:
+            return await self._client.embeddings.create(
+                model=self._settings.openai_model, input=texts, encoding_format="float", **asked
+            )
+        except openai.APITimeoutError as error:
+            raise EmbedderBroke(
+                f"{self._where} did not answer within {self._settings.timeout:g} s"
+            ) from error
+        except openai.APIConnectionError as error:
+            cause = error.__cause__ or error
+            reason = self._quoted(str(cause) or type(cause).__name__)
+            raise EmbedderBroke(f"{self._where} can't be reached: {reason}") from None
+        except openai.APIStatusError as error:
+            status = error.status_code
+            said = self._quoted(error.response.text)
+            failed = _failure_of_status(status)
+            raise failed(f"{self._where} answered {status}{said and ': '}{said}") from None
+        except Exception as error:  # the client does not expect all that an answer may hold
+            reason = self._quoted(str(error) or type(error).__name__)
+            raise EmbedderBroke(f"{self._where} speaks another protocol: {reason}") from None
+
+    def _quoted(self, text: str) -> str:
+        # Masked before it is cut, or a part of a key might stay.
+        return one_line(masked(text, self._secrets))[:_QUOTED_CHARS]
+
+
+def _failure_of_status(status: int) -> type[EmbedderFailed]:
+    if status in _DENIED:
+        return EmbedderDenied
+    if status < 400 or status in _LATER:
+        return EmbedderUnreachable
+    return EmbedderBroke if status >= 500 else EmbedderRefused
+
+
+def _vectors(response: Any, count: int) -> NDArray[np.float64]:
+    """The numbers (count, n) of a response, in the order of the request.
+
+    The client does not check what it received: anything may stand in a field.
+    """
+    data = getattr(response, "data", None)
+    if not isinstance(data, list):
+        raise EmbedderBroke("the embeddings endpoint's answer has no list of embeddings")
+    if len(data) != count:
+        raise EmbedderFailed(f"the endpoint returned {len(data)} embeddings for {count} texts")
+    try:
+        by_index = {getattr(item, "index", None): item for item in data}
+        rows = [by_index[i].embedding for i in range(count)]
+        vectors = np.array(rows, dtype=np.float64)
+    except (KeyError, AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise EmbedderFailed("the endpoint returned embeddings that can't be read") from error
+    if vectors.ndim != 2:
+        raise EmbedderFailed("the endpoint returned embeddings that are not lists of numbers")
+    return vectors

@@ -1,0 +1,466 @@
+"""Documents get their vectors in the background, from a backlog, through a child process."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from vikingd.domain.errors import EmbedderFailed
+from vikingd.domain.model import Waiting
+from vikingd.models.embed.child import DocumentEmbedder, Reply
+from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable, EmbedSettings
+from vikingd.models.embed.speed import Speed
+
+MIN_BACKOFF = 1.0
+MAX_BACKOFF = 60.0
+MAX_GROUP_CHARS = 32_000
+"""Groups of long texts are smaller, so that each takes about as long and is soon on disk."""
+MAX_FIRST_CHARS = 8000
+"""Of a group that begins while the child has nothing to do: its vectors are there sooner."""
+STALL = 30.0
+"""Seconds without a new vector after which the reason is told."""
+MAX_WRITE = 1000
+"""Vectors; where so many wait to be written, none is added to them."""
+RECENT_BYTES = 16 << 20
+"""Vectors kept in memory, for texts that are deleted and written again."""
+
+_LOOK = 0.25  # seconds between two looks for new texts while the child works
+
+_log = logging.getLogger(__name__)
+
+
+class Store(Protocol):
+    """The backlog and the vectors of texts, durable."""
+
+    def backlog(self, limit: int, first: Sequence[int]) -> list[Waiting]:
+        """Return waiting texts in the order in which they shall be done, `first` ones first."""
+
+    def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the vectors that were made of texts with these digests."""
+
+    def fill(
+        self, vectors: Sequence[tuple[int, bytes]], digests: Mapping[int, bytes]
+    ) -> Future[Any]:
+        """Make the vectors of texts durable, by id, with the digests of the texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """The worker in numbers.
+
+    Attributes:
+        embedded: texts since the start that got their vector.
+        reused: those of them that got the vector of an equal text.
+        last_error: why the last attempt failed; "" if it did not.
+        skipped: how many texts are skipped, and why the last of them is; "" if none is.
+        retry_at: microseconds since the epoch; None while it is not waiting to try again.
+        busy: a group is being embedded or written.
+        rate: work done in a second, see `Backlog`; 0 while it is not known.
+        stalled: why no vector has come for long, although texts wait; "" otherwise.
+    """
+
+    embedded: int
+    reused: int
+    last_error: str
+    skipped: str
+    retry_at: int | None
+    busy: bool
+    rate: float
+    stalled: str
+
+
+@dataclass(slots=True)
+class _Group:
+    """Waiting texts that are done together.
+
+    Attributes:
+        items: all of them.
+        vectors: those that are known, by digest.
+        texts: by digest, the texts that have to be embedded, each once.
+    """
+
+    items: list[Waiting]
+    vectors: dict[bytes, bytes]
+    texts: dict[bytes, str] = field(default_factory=dict)
+
+
+class BacklogWorker:
+    """A thread that fills a backlog of texts with vectors, group by group, as long as it runs.
+
+    While it writes the vectors of one group, the child embeds the next ones. Equal texts are
+    embedded once. A failing provider leaves the backlog as it is and is tried again with back-off
+    (1 s, doubling to 60 s). A text that fails where others don't is skipped until the worker is
+    built anew; one with which the provider breaks down, or the child dies, only if it does so
+    twice.
+
+    Args:
+        settings: of the provider in the child process.
+        store: has the texts and takes the vectors.
+        dimension: that every vector must have.
+    """
+
+    def __init__(self, settings: EmbedSettings, store: Store, dimension: int) -> None:
+        self._group_size = settings.batch_size
+        self._store = store
+        self._dimension = dimension
+        self._embedder = DocumentEmbedder(settings)
+        self._thread = threading.Thread(target=self._run, name="backlog", daemon=True)
+        self._woken = threading.Event()
+        self._stopping = threading.Event()
+        self._asked: Counter[int] = Counter()
+        self._asking = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._flight: dict[int, _Group] = {}
+        self._failed: list[tuple[_Group, EmbedderFailed]] = []
+        self._unwritten: _Group | None = None
+        self._recent: OrderedDict[bytes, bytes] = OrderedDict()
+        self._recent_most = RECENT_BYTES // (4 * dimension)
+        self._speed = Speed()
+        self._skipped: dict[int, str] = {}
+        self._failure = ""
+        self._retry_at: int | None = None
+        self._embedded = self._reused = 0
+        self._progress_at, self._processor = 0.0, 0.0
+        self._stalled = ""
+
+    def start(self) -> None:
+        """Starts the thread; the child starts with the first text."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Says that there may be new texts; returns at once."""
+        self._woken.set()
+
+    @contextlib.contextmanager
+    def asked_for(self, text_ids: Sequence[int]) -> Iterator[None]:
+        """Within it somebody waits for the vectors of these texts, which are made before others."""
+        with self._asking:
+            self._asked.update(text_ids)
+        try:
+            yield
+        finally:
+            with self._asking:
+                self._asked.subtract(text_ids)
+                self._asked = +self._asked  # without those that nobody waits for any more
+
+    def stop(self) -> None:
+        """Stops within 2 s; what is being embedded stays in the backlog."""
+        self._stopping.set()
+        self._woken.set()
+        self._embedder.kill()
+        if self._thread.is_alive():
+            self._thread.join(1.5)
+
+    def state(self) -> WorkerState:
+        """How it is now."""
+        return WorkerState(
+            self._embedded,
+            self._reused,
+            self._failure,
+            self._skipped_text(),
+            self._retry_at,
+            self._busy,
+            self._speed.rate(time.monotonic()),
+            self._stalled,
+        )
+
+    @property
+    def _busy(self) -> bool:
+        return bool(self._flight or self._failed or self._unwritten)
+
+    def _skipped_text(self) -> str:
+        # The worker's thread adds to it: a copy is made at once, a list of its items need not be.
+        skipped = self._skipped.copy()
+        if not skipped:
+            return ""
+        text_id, reason = next(reversed(skipped.items()))
+        return f"{len(skipped)} skipped until the next start, last text {text_id}: {reason}"
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            self._embedder.close()
+
+    def _work(self) -> None:
+        backoff = MIN_BACKOFF
+        while not self._stopping.is_set():
+            self._woken.clear()  # before the look at the backlog, so that no wake is lost
+            before = self._embedded
+            try:
+                worked = self._step()
+            except BaseException as error:
+                if self._stopping.is_set():
+                    return
+                self._failed.clear()
+                self._unwritten = None
+                self._failure = str(error) or type(error).__name__
+                self._retry_at = time.time_ns() // 1000 + int(backoff * 1e6)
+                _log.warning("embedding failed, next try in %g s: %s", backoff, self._failure)
+                self._stopping.wait(backoff)
+                backoff = min(2 * backoff, MAX_BACKOFF)
+                self._rest()
+                continue
+            if self._embedded > before or not worked:
+                backoff = MIN_BACKOFF
+                self._failure = ""
+                self._retry_at = None
+            if not worked:
+                self._woken.wait()
+                self._rest()
+
+    def _rest(self) -> None:
+        """Start a new measurement of progress, after a time without work."""
+        now = time.monotonic()
+        self._speed.begin(now)
+        self._progress_at, self._processor = now, self._embedder.processor_seconds()
+        self._stalled = ""
+
+    def _step(self) -> bool:
+        """Does the next piece of work; False if there is none."""
+        self._top_up()
+        if not self._flight:
+            return self._recover() if self._failed else False
+        try:
+            answer = self._embedder.receive(_LOOK)
+        except EmbedderUnreachable:
+            self._flight.clear()
+            raise
+        except EmbedderBroke as error:
+            self._lose(error)
+            return True
+        if answer is None:
+            self._look_for_a_stall()
+            return True
+        number, reply = answer
+        group = self._flight.pop(number)
+        try:
+            group.vectors |= self._vectors_of(list(group.texts), reply)
+        except EmbedderFailed as error:
+            self._failed.append((group, error))
+            return True
+        self._unwritten = group
+        self._remember(group)
+        self._top_up()  # before the write, so that the child has something to do meanwhile
+        self._keep(group)
+        return True
+
+    def _top_up(self) -> None:
+        """Gives the child its next groups. While one has failed it gets none."""
+        while len(self._flight) < self._embedder.depth and not self._failed:
+            group = self._next()
+            if group is None:
+                return
+            if not group.texts:
+                if self._unwritten is None:
+                    self._keep(group)
+                    continue
+                self._unwritten.items += group.items
+                self._unwritten.vectors |= group.vectors
+                if len(self._unwritten.items) > MAX_WRITE:
+                    return
+                continue
+            if not self._flight and self._unwritten is None:
+                self._rest()
+            number = next(self._numbers)
+            try:
+                self._embedder.send(number, list(group.texts.values()))
+            except EmbedderBroke as error:
+                self._failed.append((group, error))
+                self._lose(error)
+            except EmbedderUnreachable:
+                self._flight.clear()
+                raise
+            else:
+                self._flight[number] = group
+
+    def _next(self) -> _Group | None:
+        """The next texts of the backlog, as many as make a group; None if nothing waits.
+
+        A text that equals one in work waits for the vector of that.
+        """
+        groups = [*self._flight.values(), *([self._unwritten] if self._unwritten else [])]
+        in_work = {item.text_id for group in groups for item in group.items}
+        digests = {digest for group in self._flight.values() for digest in group.texts}
+        with self._asking:
+            asked = list(self._asked)
+        limit = self._group_size + len(in_work) + len(self._skipped)
+        items = [
+            item
+            for item in self._store.backlog(limit, asked)
+            if not (item.text_id in in_work or item.text_id in self._skipped)
+            and item.digest not in digests
+        ]
+        if not items:
+            return None
+        known = self._known(list({item.digest for item in items[: self._group_size]}))
+        return self._cut(items[: self._group_size], known)
+
+    def _known(self, digests: list[bytes]) -> dict[bytes, bytes]:
+        """The vectors that are made already."""
+        recent = {digest: self._recent[digest] for digest in digests if digest in self._recent}
+        others = [digest for digest in digests if digest not in recent]
+        stored = self._store.made_vectors(others) if others else {}
+        # A damaged one is not copied.
+        size = 4 * self._dimension
+        return recent | {d: v for d, v in stored.items() if type(v) is bytes and len(v) == size}
+
+    def _cut(self, waiting: list[Waiting], known: dict[bytes, bytes]) -> _Group:
+        """The first texts, at least one, whose characters that are to be embedded are not many."""
+        group, chars = _Group([], known), 0
+        most = MAX_GROUP_CHARS if self._flight or self._unwritten else MAX_FIRST_CHARS
+        for item in waiting:
+            if item.digest not in known and item.digest not in group.texts:
+                chars += len(item.text)
+                if group.items and chars > most:
+                    break
+                group.texts[item.digest] = item.text
+            group.items.append(item)
+        return group
+
+    def _vectors_of(self, digests: list[bytes], reply: Reply) -> dict[bytes, bytes]:
+        """The vectors of a reply, by digest.
+
+        Raises:
+            EmbedderFailed: there are none, or they have another dimension.
+        """
+        if isinstance(reply, EmbedderFailed):
+            raise reply
+        if reply.shape != (len(digests), self._dimension):
+            raise EmbedderUnreachable(
+                f"the embedder makes vectors of {reply.shape[1]} numbers, the store has "
+                f"{self._dimension}"
+            )
+        rows = np.asarray(reply, dtype="<f4")
+        return {digest: row.tobytes() for digest, row in zip(digests, rows, strict=True)}
+
+    def _remember(self, group: _Group) -> None:
+        """Keeps the new vectors for a while: they need not be made again if writing fails."""
+        self._recent.update((digest, group.vectors[digest]) for digest in group.texts)
+        while len(self._recent) > self._recent_most:
+            self._recent.popitem(last=False)
+
+    def _keep(self, group: _Group) -> None:
+        """Writes the vectors of a group, all of which are known."""
+        self._unwritten = group
+        self._store.fill(
+            [(item.text_id, group.vectors[item.digest]) for item in group.items],
+            {item.text_id: item.digest for item in group.items},
+        ).result()
+        self._unwritten = None
+        self._embedded += len(group.items)
+        self._reused += len(group.items) - len(group.texts)
+        self._progress_at = time.monotonic()
+        self._processor = self._embedder.processor_seconds()
+        self._stalled = ""
+        self._speed.add(self._progress_at, sum(item.cost for item in group.items))
+
+    # Failures
+
+    def _lose(self, error: EmbedderBroke) -> None:
+        """Takes back all that was in the child, which is no more."""
+        self._failed += [(group, error) for group in self._flight.values()]
+        self._flight.clear()
+
+    def _recover(self) -> bool:
+        """Tries again what failed, now that nothing else is in work."""
+        failed = self._failed.copy()
+        for _, error in failed:
+            if isinstance(error, EmbedderUnreachable):
+                raise error
+        self._ask_probe(failed[0][1])
+        for group, error in failed:
+            # When the child dies, each group in it is suspect.
+            if len(failed) > 1 and isinstance(error, EmbedderBroke):
+                self._do_together(group)
+            else:
+                self._do_singly(group, error)
+        self._failed.clear()
+        return True
+
+    def _do_together(self, group: _Group) -> None:
+        try:
+            self._embed_and_keep(group)
+        except EmbedderFailed as error:
+            self._ask_probe(error)
+            self._do_singly(group, error)
+
+    def _do_singly(self, group: _Group, error: EmbedderFailed) -> None:
+        _log.warning("a group of %d texts failed, trying them singly: %s", len(group.items), error)
+        for item in group.items:
+            single = _Group([item], dict(group.vectors))
+            if item.digest not in group.vectors:
+                single.texts[item.digest] = item.text
+            if not self._do_alone(single, last=False):
+                self._do_alone(single, last=True)
+            group.vectors |= single.vectors
+
+    def _do_alone(self, group: _Group, last: bool) -> bool:
+        """False if it is to be tried once more: a breakdown, or want of memory, may be chance."""
+        try:
+            self._embed_and_keep(group)
+        except EmbedderFailed as error:
+            self._ask_probe(error)
+            if isinstance(error, EmbedderBroke) and not last:
+                return False
+            (item,) = group.items
+            self._skipped[item.text_id] = str(error)
+            _log.warning("text %d can't be embedded, skipped: %s", item.text_id, error)
+        return True
+
+    def _embed_and_keep(self, group: _Group) -> None:
+        if group.texts:
+            reply = self._embedder.embed(list(group.texts.values()))
+            group.vectors |= self._vectors_of(list(group.texts), reply)
+            self._remember(group)
+        self._keep(group)
+
+    def _ask_probe(self, error: EmbedderFailed) -> None:
+        """Returns if it was the texts; raises if others fare no better."""
+        if isinstance(error, EmbedderUnreachable) or self._stopping.is_set():
+            raise error
+        self._embedder.embed([PROBE])
+
+    # Progress
+
+    def _look_for_a_stall(self) -> None:
+        """Says once in the log why no vector comes, if none has come for long."""
+        now = time.monotonic()
+        if not self._embedder.is_ready:
+            self._speed.begin(now)
+        idle = now - self._progress_at
+        if idle < STALL:
+            return
+        had = self._embedder.processor_seconds() - self._processor
+        is_new = not self._stalled
+        self._stalled = why_stalled(
+            idle, had, is_ready=self._embedder.is_ready, is_remote=self._embedder.is_remote
+        )
+        if is_new:
+            _log.warning("texts wait, but no vector comes: %s", self._stalled)
+
+
+def why_stalled(idle: float, had: float, *, is_ready: bool, is_remote: bool) -> str:
+    """Return why no vector has come for `idle` seconds.
+
+    `had` is the processor time, in seconds, that the child had meanwhile.
+    """
+    since = f"for {idle:.0f} s"
+    if is_remote and is_ready:
+        return f"the embeddings endpoint has not answered {since}"
+    doing = "has finished no text" if is_ready else "has been loading its model"
+    doing = f"the embedding process {doing} {since}"
+    share = f"{had / idle:.0%} of a processor"
+    if had < idle / 2:
+        return f"{doing}: it had {share}, others keep the machine busy"
+    return f"{doing}, with {share}"

@@ -1,0 +1,136 @@
+"""Any endpoint that speaks OpenAI's chat protocol."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import openai
+
+from vikingd.models.bounded_http import BoundedClient, TooLarge
+from vikingd.models.intent.answer import read_json
+from vikingd.models.intent.faults import CallFailed, Garbage, Refused
+from vikingd.models.intent.prompt import RESPONSE_FORMAT, SYSTEM
+from vikingd.models.intent.settings import PlannerSettings
+
+MAX_ANSWER_BYTES = 64 << 10
+MAX_BODY_BYTES = 1 << 20  # some models send all their thoughts along
+MAX_TOKENS = 2048
+DEFAULT_WAIT = 0.2
+"""Seconds before an endpoint that doesn't say when is asked again."""
+
+_OPENAI_URL = "https://api.openai.com/v1"
+_NOT_UNDERSTOOD = (400, 404, 422)
+_OPTIONS = ("temperature", "response_format")
+"""What not every model takes; without them it may answer all the same."""
+
+
+class ChatEndpoint:
+    """A client of one model at one endpoint; building it makes no call.
+
+    Raises:
+        ValueError: it can't be asked; the message says what to set.
+    """
+
+    def __init__(self, settings: PlannerSettings) -> None:
+        self._client = openai.AsyncOpenAI(
+            api_key=settings.key(),
+            base_url=settings.base_url or _OPENAI_URL,
+            timeout=settings.timeout,
+            max_retries=0,
+            http_client=BoundedClient(MAX_BODY_BYTES),
+        )
+        # Looking this up loads modules, for longer than a plan may have.
+        self._completions = self._client.chat.completions.with_raw_response
+        # OpenAI's own models know the newer name alone, other servers often the older one alone.
+        bound = "max_tokens" if settings.base_url else "max_completion_tokens"
+        self._fixed: dict[str, Any] = {"model": settings.model, bound: MAX_TOKENS}
+        self._options: dict[str, Any] = {"temperature": 0, "response_format": RESPONSE_FORMAT}
+
+    async def ask(self, text: str) -> str:
+        """What the model answers to the prompt with this user message.
+
+        What the endpoint does not understand (a JSON schema, a temperature) is left out and, if
+        that helps, left out from then on.
+
+        Raises:
+            CallFailed: there is no answer.
+            Refused: the model does not want to answer.
+            Garbage: there is something else than an answer, or half of one.
+        """
+        options = dict(self._options)
+        while True:
+            try:
+                body = await self._post(text, options)
+            except openai.APIStatusError as error:
+                status = error.status_code
+                name = error.param if error.param in _OPTIONS else "response_format"
+                if status in _NOT_UNDERSTOOD and name in options:
+                    del options[name]
+                    continue
+                pause = wait = None
+                if status == 429 or status >= 500:
+                    pause = _retry_after(error.response.headers)
+                    wait = DEFAULT_WAIT if pause is None else pause
+                raise CallFailed(f"the model's endpoint answered {status}", wait, pause) from error
+            except TooLarge:
+                raise Garbage("too long") from None
+            except Exception as error:  # the client lets faults of its transport through
+                kind = type(error.__cause__ or error).__name__
+                raise CallFailed(
+                    f"the model's endpoint could not be reached ({kind})", DEFAULT_WAIT
+                ) from error
+            self._options = options
+            return _content(body)
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        await self._client.close()
+
+    async def _post(self, text: str, options: Mapping[str, Any]) -> bytes:
+        response = await self._completions.create(
+            messages=[{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}],
+            **self._fixed,
+            **options,
+        )
+        body: bytes = response.content
+        return body
+
+
+def _content(body: bytes) -> str:
+    """The answer's text in a chat completion.
+
+    The client checks nothing of what it receives, so this does.
+    """
+    completion = read_json(body.decode("utf-8", "replace"))
+    choices = completion.get("choices") if isinstance(completion, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise Garbage("not a chat completion")
+    if message.get("refusal") or choice.get("finish_reason") == "content_filter":
+        raise Refused("the model refused")
+    if choice.get("finish_reason") == "length":
+        raise Garbage("cut off")
+    content = message.get("content")
+    if not isinstance(content, str) or not content.strip():
+        raise Garbage("empty")
+    if len(content.encode("utf-8", "replace")) > MAX_ANSWER_BYTES:
+        raise Garbage("too long")
+    return content
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, by Retry-After as a number or as a date; None if it is neither."""
+    said = headers.get("retry-after", "")
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
+        except (TypeError, ValueError):  # no date, or one without a zone
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None

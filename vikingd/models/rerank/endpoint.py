@@ -1,0 +1,149 @@
+"""A reranker behind HTTP, in any of the known forms."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import math
+import time
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+from itertools import chain
+
+import httpx
+
+from vikingd.domain.text import one_line
+from vikingd.models.masking import masked, url_secrets
+from vikingd.models.rerank.backends import Overloaded, RerankFailed
+from vikingd.models.rerank.forms import FORMS
+from vikingd.models.rerank.settings import BackendSettings, secret
+from vikingd.models.rerank.signing import Credentials, Signed
+
+_IDLE = 30.0  # seconds for which a connection without a request is kept
+_REPLY_BYTES = 1 << 20
+_REPLY_BYTES_A_BYTE = 6  # some servers return the documents too, with each character escaped
+_QUOTED_CHARS = 200  # of what a server says about a refusal
+
+
+class Endpoint:
+    """A client of one model at one server; building it makes no call."""
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._settings = settings
+        self._form = FORMS[settings.form or settings.kind]
+        try:
+            url = httpx.URL(settings.url or self._form.url)
+        except httpx.InvalidURL as error:
+            raise RerankFailed(f"its url can't be used: {error}") from None
+        self._secrets = [*url_secrets(str(url)), *map(secret, _key_variables(settings))]
+        auth: httpx.Auth | None = None
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",  # a small reply must not unpack to a huge one
+            "Content-Type": "application/json",
+        }
+        if settings.kind == "volcengine":
+            keys = secret(settings.access_key_env), secret(settings.secret_key_env)
+            auth = Signed(Credentials(*keys, settings.region, "vikingdb"))
+        elif url.userinfo:
+            auth = httpx.BasicAuth(url.username, url.password)
+        elif settings.key_env:
+            headers["Authorization"] = f"Bearer {secret(settings.key_env)}"
+        if not url.path.endswith("rerank"):
+            url = url.copy_with(path=url.path.rstrip("/") + self._form.path)
+        self._url = url.copy_with(userinfo=b"")
+        here = _is_loopback(url.host)
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._client = httpx.AsyncClient(
+            auth=auth,
+            headers=headers,
+            timeout=None,  # the caller has one for all of a call
+            limits=httpx.Limits(keepalive_expiry=_IDLE),
+            trust_env=not here,  # no proxy to this machine
+            verify=url.scheme == "https" or not here,  # to load certificates takes 0.1 s
+        )
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
+        """By requests of at most `batch` documents, side by side."""
+        size = self._settings.batch or self._form.batch
+        requests = [
+            asyncio.ensure_future(self._request(query, documents[start : start + size]))
+            for start in range(0, len(documents), size)
+        ]
+        try:
+            return list(chain.from_iterable(await asyncio.gather(*requests)))
+        finally:
+            for request in requests:
+                request.cancel()  # with one part missing, the others are of no use
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.aclose()
+
+    async def _request(self, query: str, documents: Sequence[str]) -> list[float]:
+        body = self._form.body(self._settings, query, documents)
+        content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        most = _REPLY_BYTES + _REPLY_BYTES_A_BYTE * len(content)
+        async with self._slots:
+            try:
+                async with self._client.stream("POST", self._url, content=content) as response:
+                    reply = await _read(response, most)
+            except httpx.HTTPError as error:
+                where = f"{self._url.scheme}://{self._url.netloc.decode()}"
+                reason = self._masked(str(error)) or type(error).__name__
+                raise RerankFailed(f"could not be asked at {where}: {reason}") from error
+        if not response.is_success:
+            raise self._refusal(response, reply)
+        try:
+            parsed = json.loads(reply)
+        except (ValueError, RecursionError):
+            raise RerankFailed("answered with something else than JSON") from None
+        try:
+            return self._form.read(parsed, len(documents))
+        except RerankFailed as error:
+            raise RerankFailed(self._masked(str(error))) from None
+
+    def _refusal(self, response: httpx.Response, reply: bytes) -> RerankFailed:
+        # Masked before it is cut, or a part of a key might stay.
+        said = one_line(self._masked(reply.decode("utf-8", "replace"))[: 4 * _QUOTED_CHARS])
+        what = f"answered {response.status_code}" + (f": {said[:_QUOTED_CHARS]}" if said else "")
+        pause = _retry_after(response.headers.get("Retry-After", ""))
+        if response.status_code in (429, 503) and pause is not None:
+            return Overloaded(what, pause)
+        return RerankFailed(what)
+
+    def _masked(self, text: str) -> str:
+        return masked(text, self._secrets)
+
+
+def _key_variables(settings: BackendSettings) -> tuple[str, ...]:
+    return settings.key_env, settings.access_key_env, settings.secret_key_env
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+async def _read(response: httpx.Response, most: int) -> bytes:
+    reply = bytearray()
+    async for part in response.aiter_raw():
+        reply += part
+        if len(reply) > most:
+            raise RerankFailed(f"answered with more than {most} bytes")
+    return bytes(reply)
+
+
+def _retry_after(value: str) -> float | None:
+    """Seconds, from seconds or an HTTP date; None if it is neither."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+        except ValueError:
+            return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None

@@ -1,0 +1,84 @@
+"""A cross-encoder on this machine, by ONNX Runtime."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel
+from vikingd.models.rerank.backends import RerankFailed
+from vikingd.models.rerank.settings import BackendSettings
+
+_BATCH = 16
+_TOKENS = 512  # of query and document together, where the tokenizer does not say
+_PADDING = ("[PAD]", "<pad>")
+
+
+class CrossEncoder:
+    """One model, computed on one thread of its own; query and document are read together.
+
+    Raises:
+        RerankFailed: the files are not there, or are no such model.
+    """
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._batch = settings.batch or _BATCH
+        try:
+            self._model = OnnxDirectory(Path(settings.path).expanduser(), settings.threads)
+            _set_up(self._model.tokenizer)
+        except UnusableModel as error:
+            raise RerankFailed(f"{error} (path names the directory of the model)") from error
+        outputs = list(self._model.outputs)
+        self._output = "logits" if "logits" in outputs else outputs[0]
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="vikingd-rerank")
+
+    async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
+        """Logits; those of a call that nobody waits for any more are not computed to their end."""
+        loop = asyncio.get_running_loop()
+        # Texts of like length together need little padding.
+        order = sorted(range(len(documents)), key=lambda place: len(documents[place]))
+        scores = [0.0] * len(documents)
+        for start in range(0, len(order), self._batch):
+            places = order[start : start + self._batch]
+            texts = [documents[place] for place in places]
+            logits = await loop.run_in_executor(self._worker, self._logits, query, texts)
+            for place, logit in zip(places, logits, strict=True):
+                scores[place] = logit
+        return scores
+
+    async def close(self) -> None:
+        """Waits for what is being computed, and ends the thread."""
+        await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
+
+    def _logits(self, query: str, documents: Sequence[str]) -> list[float]:
+        try:
+            encoded = self._model.tokenizer.encode_batch([(query, text) for text in documents])
+            logits = self._model.run(self._output, encoded)
+        except Exception as error:  # neither library says which it raises
+            raise RerankFailed(f"could not compute: {error}") from error
+        if logits.shape not in ((len(documents),), (len(documents), 1)):
+            raise RerankFailed(
+                f"gave scores of shape {logits.shape} for {len(documents)} documents: "
+                "the model is not one that gives one score to each"
+            )
+        values: list[float] = logits.reshape(-1).tolist()
+        return values
+
+
+def _set_up(tokenizer: Any) -> None:
+    if tokenizer.truncation is None:
+        tokenizer.enable_truncation(_TOKENS)
+    padding = tokenizer.padding or _padding(tokenizer)
+    # To the longest of a batch, whatever the file says.
+    tokenizer.enable_padding(**(padding | {"length": None, "pad_to_multiple_of": None}))
+
+
+def _padding(tokenizer: Any) -> dict[str, Any]:
+    for token in _PADDING:
+        known = tokenizer.token_to_id(token)
+        if known is not None:
+            return {"pad_id": known, "pad_token": token}
+    raise UnusableModel(f"the tokenizer has no token for padding ({' or '.join(_PADDING)})")

@@ -1,0 +1,256 @@
+"""What a request asks: the right backend for a query, its cache, its breaker, and its time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from vikingd.domain.text import SCRIPTS, script_of
+from vikingd.models.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.rerank.backends import DOUBAO, Overloaded, Reranker, RerankFailed, probabilities
+from vikingd.models.rerank.settings import BackendSettings
+
+CACHE_SIZE = 20_000
+MAX_QUERY_CHARS = 2000
+"""What a query says beyond that only costs time, and room for the document."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """Scores of documents.
+
+    Attributes:
+        scores: in [0, 1], in the order of the documents.
+        asked: different documents that the backend was sent now.
+        cached: different documents whose score was known.
+    """
+
+    scores: tuple[float, ...]
+    asked: int
+    cached: int
+
+
+class Rerankers:
+    """Asks the backend that is for a query's script; used from one event loop.
+
+    Args:
+        settings: the backends, in order.
+        took: is told name, "DONE" or "FAILED", and seconds of each call that ended.
+
+    Raises:
+        RerankFailed: a backend can't work here; the message says what to do.
+    """
+
+    def __init__(
+        self,
+        settings: Sequence[BackendSettings],
+        took: Callable[[str, str, float], None] = lambda *_: None,
+    ) -> None:
+        self._backends = [_Backend(place, one) for place, one in enumerate(settings)]
+        self._took = took
+        self._cache: OrderedDict[bytes, float] = OrderedDict()
+        self._running: set[asyncio.Task[list[float]]] = set()
+
+    def named(self, query: str) -> str:
+        """Kind and model of the backend that would be asked, "kind/model"; "" if there is none."""
+        backend = self._chosen(query)
+        return backend.name if backend else ""
+
+    async def rerank(
+        self, query: str, documents: Sequence[str], seconds: float | None, *, chosen_by: str = ""
+    ) -> Reranked:
+        """How well each document answers the query.
+
+        Args:
+            query: the question.
+            documents: none of them empty.
+            seconds: that the call has, if less than the backend's own time-out.
+            chosen_by: the query whose script chooses the backend; "": this one.
+
+        Raises:
+            RerankFailed: there are no scores. No later than 50 ms after `seconds`.
+        """
+        backend = self._chosen(chosen_by or query)
+        if backend is None:
+            raise RerankFailed(f"there is no reranker for a query in {SCRIPTS[script_of(query)]}")
+        query = query[:MAX_QUERY_CHARS]
+        texts = [document[: backend.settings.max_chars] for document in documents]
+        keys = backend.keys(query, texts)
+        known = self._known(keys)
+        unknown = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        new: dict[bytes, float] = {}
+        if unknown:
+            fresh = await self._ask(backend, query, list(unknown.values()), seconds)
+            new = dict(zip(unknown, fresh, strict=True))
+            self._remember(new)
+        scores = known | new
+        return Reranked(tuple(scores[key] for key in keys), len(unknown), len(known))
+
+    async def close(self) -> None:
+        """Ends calls that nobody waits for any more, connections and threads."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        for backend in self._backends:
+            await backend.reranker.close()
+
+    def _chosen(self, query: str) -> _Backend | None:
+        script = SCRIPTS[script_of(query)]
+        others = None
+        for backend in self._backends:
+            if script in backend.settings.scripts:
+                return backend
+            if not backend.settings.scripts and others is None:
+                others = backend
+        return others
+
+    def _known(self, keys: Sequence[bytes]) -> dict[bytes, float]:
+        known = {key: self._cache[key] for key in keys if key in self._cache}
+        for key in known:
+            self._cache.move_to_end(key)
+        return known
+
+    def _remember(self, scores: dict[bytes, float]) -> None:
+        self._cache.update(scores)
+        while len(self._cache) > CACHE_SIZE:
+            self._cache.popitem(last=False)
+
+    async def _ask(
+        self, backend: _Backend, query: str, documents: Sequence[str], seconds: float | None
+    ) -> list[float]:
+        own = backend.settings.timeout
+        limit = own if seconds is None else min(seconds, own)
+        if limit <= 0:
+            raise RerankFailed(f"{backend.name} was not asked: no time is left")
+        tried = backend.admit()
+        started = time.monotonic()
+        task = asyncio.create_task(backend.scores(query, documents))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            # Not asyncio.timeout: that waits until the call has been put away.
+            await asyncio.wait({task}, timeout=limit)
+        except asyncio.CancelledError:
+            task.cancel()
+            backend.breaker.gave_up(tried)
+            raise
+        failure = _failure(task, limit)
+        self._took(backend.name, "FAILED" if failure else "DONE", time.monotonic() - started)
+        if failure is None:
+            backend.succeeded()
+            return task.result()
+        if task.done() or limit >= own:
+            backend.failed(tried, failure)
+        else:  # with so little time, it is not the backend's fault
+            backend.breaker.gave_up(tried)
+        task.cancel()
+        raise RerankFailed(f"{backend.name} {failure}") from failure
+
+    def _ended(self, task: asyncio.Task[list[float]]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # so that none is reported as never retrieved
+
+
+class _Backend:
+    """A backend with what is known of it."""
+
+    def __init__(self, place: int, settings: BackendSettings) -> None:
+        self.settings = settings
+        self.name = _name(settings)
+        self.breaker = Breaker()
+        self._place = place
+        self._scores = settings.scores or ("logit" if settings.kind == "onnx" else "probability")
+        try:
+            self.reranker = _open(settings)
+        except RerankFailed as error:
+            raise RerankFailed(f"the reranker {self.name}: {error}") from error
+
+    def keys(self, query: str, documents: Sequence[str]) -> list[bytes]:
+        """Of the cache, one for each document."""
+        head = hashlib.sha256(f"{self._place} {query}".encode("utf-8", "replace")).digest()
+        return [
+            hashlib.sha256(head + document.encode("utf-8", "replace")).digest()
+            for document in documents
+        ]
+
+    async def scores(self, query: str, documents: Sequence[str]) -> list[float]:
+        """In [0, 1].
+
+        Raises:
+            RerankFailed: there are none; the message is for a sentence that begins with the name.
+        """
+        raw = await self.reranker.rerank(query, documents)
+        return probabilities(raw, self._scores)
+
+    def admit(self) -> bool:
+        """As the breaker's, but by name.
+
+        Raises:
+            RerankFailed: it may not be asked now.
+        """
+        try:
+            return self.breaker.admit()
+        except BreakerOpen as error:
+            raise RerankFailed(f"{self.name} {error}") from None
+
+    def succeeded(self) -> None:
+        """Says so in the log, if it failed before."""
+        if self.breaker.failures:
+            _log.info("the reranker %s works again", self.name)
+        self.breaker.succeeded()
+
+    def failed(self, tried: bool, failure: RerankFailed) -> None:
+        """Says so in the log, if it is the first of a row."""
+        if not self.breaker.failures:
+            _log.warning("the reranker %s fails: it %s", self.name, failure)
+        pause = failure.pause if isinstance(failure, Overloaded) else None
+        self.breaker.failed(tried, str(failure), pause)
+
+
+def _failure(task: asyncio.Task[list[float]], limit: float) -> RerankFailed | None:
+    if not task.done():
+        return RerankFailed(f"did not answer within {limit:g} s")
+    if task.cancelled():
+        return RerankFailed("was closed")
+    error = task.exception()
+    if error is None or isinstance(error, RerankFailed):
+        return error
+    _log.error("a bug in a reranker", exc_info=error)
+    return RerankFailed(f"failed: {type(error).__name__}: {error}")
+
+
+def _open(settings: BackendSettings) -> Reranker:
+    """Builds what the settings name; only its own libraries are imported.
+
+    Raises:
+        RerankFailed: it can't work here; the message says what to do.
+    """
+    if settings.kind == "onnx":
+        try:
+            from vikingd.models.rerank.local import CrossEncoder
+        except ImportError as error:
+            raise RerankFailed(
+                f"{error.name} is not installed; install it with: pip install 'vikingd[onnx]'"
+            ) from None
+        return CrossEncoder(settings)
+    from vikingd.models.rerank.endpoint import Endpoint
+
+    return Endpoint(settings)
+
+
+def _name(settings: BackendSettings) -> str:
+    """What it is called in replies, logs and metrics: "kind/model"."""
+    model = settings.model or {
+        "http": settings.form,
+        "volcengine": DOUBAO,
+        "onnx": settings.path.rstrip("/").rpartition("/")[2],
+    }.get(settings.kind, "")
+    return f"{settings.kind}/{model}"

@@ -1,0 +1,164 @@
+"""What can be set for a reranker, and what of it can't be used."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from vikingd.domain.text import SCRIPTS
+
+FORMS = ("cohere", "jina", "tei", "vllm", "xinference")
+"""Forms of requests and replies that the kind http knows."""
+HOSTED = ("cohere", "jina")
+"""Those of services that have an address of their own and want a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendSettings:
+    """One reranker.
+
+    Attributes:
+        kind: http, volcengine or onnx.
+        scripts: of the queries that it is for, as in vikingd.domain.text.SCRIPTS; none: all others.
+        url: of the server; its form's path is added unless it ends in "rerank". "": the service's.
+        form: what the kind http speaks, one of FORMS.
+        model: as the server calls it; for onnx and tei only a name.
+        model_version: of the model at Volcengine; "": the service's choice.
+        region: that the service Volcengine is asked in.
+        path: directory with model.onnx and tokenizer.json.
+        key_env: the environment variable that holds the key.
+        access_key_env: that with Volcengine's access key.
+        secret_key_env: that with Volcengine's secret key.
+        timeout: seconds of one call.
+        batch: most documents of one request; 0: as many as its form bears.
+        max_chars: of a document; the rest is cut.
+        scores: "probability", as they are, or "logit"; "": its form's.
+        concurrency: most requests at once.
+        threads: that onnx computes with.
+    """
+
+    kind: str
+    scripts: tuple[str, ...] = ()
+    url: str = field(default="", repr=False)  # may hold a password
+    form: str = ""
+    model: str = ""
+    model_version: str = "251028"
+    region: str = "cn-beijing"
+    path: str = ""
+    key_env: str = ""
+    access_key_env: str = ""
+    secret_key_env: str = ""
+    timeout: float = 2.0
+    batch: int = 0
+    max_chars: int = 2000
+    scores: str = ""
+    concurrency: int = 8
+    threads: int = 2
+
+
+_KINDS_OF = {
+    "url": ("http", "volcengine"),
+    "form": ("http",),
+    "model_version": ("volcengine",),
+    "region": ("volcengine",),
+    "path": ("onnx",),
+    "key_env": ("http",),
+    "access_key_env": ("volcengine",),
+    "secret_key_env": ("volcengine",),
+    "concurrency": ("http", "volcengine"),
+    "threads": ("onnx",),
+}
+
+
+def check_backend(settings: BackendSettings) -> None:
+    """Refuses what can't work, before anything is opened.
+
+    Raises:
+        ValueError: naming what is wrong and what to do; never a secret.
+    """
+    for setting in dataclasses.fields(settings):
+        kinds = _KINDS_OF.get(setting.name, (settings.kind,))
+        if settings.kind not in kinds and getattr(settings, setting.name) != setting.default:
+            raise ValueError(f"the kind {settings.kind} takes no {setting.name}")
+    for script in settings.scripts:
+        if script not in SCRIPTS:
+            raise ValueError(f"scripts: {script!r} is not one of {', '.join(SCRIPTS)}")
+    if settings.kind == "http":
+        _check_form(settings)
+    elif settings.kind == "volcengine" and not (
+        settings.access_key_env and settings.secret_key_env
+    ):
+        raise ValueError(
+            "the kind volcengine needs keys: name the environment variables that hold them with "
+            "access_key_env and secret_key_env"
+        )
+    elif settings.kind == "onnx" and not settings.path:
+        raise ValueError(
+            "the kind onnx needs a model: set path to a directory with model.onnx and "
+            "tokenizer.json"
+        )
+    if settings.url:
+        _check_url(settings)
+    for name in ("key_env", "access_key_env", "secret_key_env"):
+        if variable := getattr(settings, name):
+            _check_key(name, variable)
+
+
+def check_backends(backends: Sequence[BackendSettings]) -> None:
+    """Refuses backends of which one would never be asked.
+
+    Raises:
+        ValueError: two are for one script, or for all others.
+    """
+    taken = set()
+    for settings in backends:
+        for script in settings.scripts or ("",):
+            if script in taken:
+                what = f"the script {script!r}" if script else "all other scripts (they name none)"
+                raise ValueError(f"two backends are for {what}: the second would never be asked")
+            taken.add(script)
+
+
+def secret(variable: str) -> str:
+    """What an environment variable holds, without white space around it; "" if it is not set."""
+    return os.environ.get(variable, "").strip() if variable else ""
+
+
+def _check_form(settings: BackendSettings) -> None:
+    if settings.form not in FORMS:
+        raise ValueError(f"the kind http needs a form: one of {', '.join(FORMS)}")
+    hosted = settings.form in HOSTED
+    if hosted and not settings.key_env:
+        raise ValueError(
+            f"the form {settings.form} needs a key: name the environment variable that holds it "
+            "with key_env"
+        )
+    if not hosted and not settings.url:
+        raise ValueError(f"the form {settings.form} needs the server's address: set url")
+    if settings.form != "tei" and not settings.model:
+        raise ValueError(f"the form {settings.form} needs a model: set model")
+
+
+def _check_url(settings: BackendSettings) -> None:
+    try:
+        url = urlsplit(settings.url)
+        usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("url: this is no http:// or https:// address")
+    if url.query or url.fragment:
+        raise ValueError("url: it must end with its path; a key is taken from key_env")
+    if "@" in url.netloc and (settings.key_env or settings.kind == "volcengine"):
+        raise ValueError("url: it holds a password, and there are keys too; leave one of them out")
+
+
+def _check_key(name: str, variable: str) -> None:
+    key = secret(variable)
+    if not key:
+        raise ValueError(f"{name}: the environment variable {variable} is not set")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ValueError(f"{name}: {variable} holds characters that are in no key")

@@ -1,0 +1,1 @@
+"""Services of the operating system: priorities, memory, files, descriptors."""

@@ -1,0 +1,1 @@
+"""Telemetry: metrics for Prometheus and Stats, spans for OpenTelemetry."""

@@ -1,0 +1,110 @@
+"""Running the daemon."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Generator
+from contextlib import closing, suppress
+
+from vikingd import __version__
+from vikingd.domain.errors import Overloaded, Stopping
+from vikingd.engine import Engine
+from vikingd.pb import admin_pb2, admin_pb2_grpc
+from vikingd.telemetry.metrics import Metrics
+from vikingd.wire.calls import Arrivals, CallContext, Deadline, Threads, on
+from vikingd.wire.messages import decode, encode
+
+_AFTER_A_BACKUP = 10.0  # seconds after which a second one is worth another try
+
+
+class Admin(admin_pb2_grpc.AdminServicer):
+    """The service Admin: all of it on threads of its own."""
+
+    def __init__(self, engine: Engine, threads: Threads, metrics: Metrics) -> None:
+        self._engine = engine
+        self._threads = threads
+        self._metrics = metrics
+        self._writes = Arrivals()
+        self._backing_up = False
+
+    async def Stats(
+        self,
+        request: admin_pb2.StatsRequest,  # noqa: ARG002  # it has no fields
+        context: CallContext,
+    ) -> admin_pb2.StatsResponse:
+        """The daemon in numbers."""
+
+        def read() -> admin_pb2.StatsResponse:
+            return encode.stats_response(self._engine.stats(), self._metrics, __version__)
+
+        return await on(self._threads.admin, Deadline(context), read)
+
+    async def Verify(
+        self,
+        request: admin_pb2.VerifyRequest,  # noqa: ARG002  # it has no fields
+        context: CallContext,
+    ) -> admin_pb2.VerifyResponse:
+        """Whether index and store agree."""
+        report = await on(self._threads.admin, Deadline(context), self._engine.verify)
+        return encode.verify_response(report)
+
+    async def Optimize(
+        self,
+        request: admin_pb2.OptimizeRequest,  # noqa: ARG002  # it has no fields
+        context: CallContext,
+    ) -> admin_pb2.OptimizeResponse:
+        """Compacts the index."""
+        generation, base_revision = await on(
+            self._threads.admin, Deadline(context), self._engine.optimize
+        )
+        return admin_pb2.OptimizeResponse(generation=generation, base_revision=base_revision)
+
+    async def Reembed(
+        self, request: admin_pb2.ReembedRequest, context: CallContext
+    ) -> admin_pb2.ReembedResponse:
+        """Embeds again, in parts, so that other writers have their turn between two."""
+        deadline = Deadline(context)
+        uri = decode.target_uri(request.target_uri, "target_uri")
+        texts, last, more = 0, "", True
+        while more:
+            deadline.left()
+            done = await self._writes.of(self._engine.reembed(uri, last))
+            texts, last, more = texts + done.count, done.last, bool(done.last)
+        return admin_pb2.ReembedResponse(texts=texts, revision=done.revision)
+
+    async def Backup(
+        self,
+        request: admin_pb2.BackupRequest,  # noqa: ARG002  # it has no fields
+        context: CallContext,
+    ) -> AsyncIterator[admin_pb2.BackupResponse]:
+        """Copies the store, then sends the copy."""
+        if self._backing_up:
+            raise Overloaded("another backup is being made", retry_after=_AFTER_A_BACKUP)
+        self._backing_up = True
+        deadline, is_over = Deadline(context), threading.Event()
+        pool = self._threads.backup
+        pieces = _pieces(self._engine, deadline, is_over)
+        try:
+            while (piece := await on(pool, deadline, next, pieces, None)) is not None:
+                yield piece
+        finally:
+            is_over.set()
+            # The caller may be gone, so that nothing is awaited here.
+            with suppress(RuntimeError):  # the daemon stops
+                pool.submit(pieces.close).add_done_callback(self._backed_up)
+
+    def _backed_up(self, _: object) -> None:
+        self._backing_up = False
+
+
+def _pieces(
+    engine: Engine, deadline: Deadline, is_over: threading.Event
+) -> Generator[admin_pb2.BackupResponse]:
+    def check() -> None:
+        deadline.left()
+        if is_over.is_set():
+            raise Stopping("the caller is gone")
+
+    with closing(engine.backup(check)) as backup:
+        for data in backup.chunks():
+            yield admin_pb2.BackupResponse(size=backup.size, revision=backup.revision, data=data)

@@ -1,0 +1,1 @@
+"""Messages: requests to the domain, answers to replies; a file for each kind."""

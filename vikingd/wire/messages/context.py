@@ -1,0 +1,136 @@
+"""The request and the reply of BuildContext, to and from the domain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from vikingd.answer.context import ItemRef
+from vikingd.config import Context as Defaults
+from vikingd.context import tokenizers
+from vikingd.context.assemble import Citation, Order
+from vikingd.context.build import BuiltContext, Plan
+from vikingd.domain import pace
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Stage
+from vikingd.domain.reply_budget import MESSAGE, Room, size_of
+from vikingd.pb import retrieval_pb2
+from vikingd.wire.limits import MAX_SEPARATOR
+from vikingd.wire.messages.encode import add_timings
+
+_T = TypeVar("_T")
+_SOURCES = ("items", "uris", "find", "retrieve")
+_CITATIONS = {0: Citation.NUMBERED, 1: Citation.NONE, 2: Citation.NUMBERED, 3: Citation.URI}
+_ORDERS = {0: Order.SCORE, 1: Order.SCORE, 2: Order.TREE}
+
+
+def source_of(request: retrieval_pb2.BuildContextRequest) -> str:
+    """The one field that says what the context is built from."""
+    there = (
+        bool(request.items),
+        bool(request.uris),
+        request.HasField("find"),
+        request.HasField("retrieve"),
+    )
+    given = [name for name, is_there in zip(_SOURCES, there, strict=True) if is_there]
+    if len(given) != 1:
+        raise InvalidField(
+            given[1] if given else "items",
+            f"one of {', '.join(_SOURCES)} is needed, and {len(given)} are given",
+        )
+    return given[0]
+
+
+def items_of(request: retrieval_pb2.BuildContextRequest) -> list[ItemRef]:
+    """The items, or the URIs as items that rank in their order."""
+    named = [_item(item, f"items[{i}]") for i, item in enumerate(request.items)]
+    return named or _in_order(request.uris)
+
+
+def _item(item: retrieval_pb2.ContextItem, field: str) -> ItemRef:
+    if math.isnan(item.score):
+        raise InvalidField(f"{field}.score", "is no number, which has no order")
+    return ItemRef(uris.parse(item.uri, f"{field}.uri"), item.passage, item.score)
+
+
+def _in_order(named: Sequence[str]) -> list[ItemRef]:
+    return [
+        ItemRef(uris.parse(uri, f"uris[{i}]"), 0, float(len(named) - i))
+        for i, uri in enumerate(named)
+    ]
+
+
+def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_bytes: int) -> Plan:
+    """How it is to be built; `build` checks the rest."""
+    separator = request.separator if request.HasField("separator") else "\n\n"
+    if len(separator) > MAX_SEPARATOR:
+        raise InvalidField("separator", f"is longer than {MAX_SEPARATOR} characters")
+    return Plan(
+        max_tokens=request.max_tokens or defaults.max_tokens,
+        reserve_tokens=_reserve(request, defaults),
+        tokenizer=tokenizers.known(request.tokenizer),
+        citation=_of(_CITATIONS, request.citation, "citation"),
+        separator=separator,
+        order=_of(_ORDERS, request.order, "order"),
+        levels=not request.full_text_only,
+        max_bytes=max_bytes,
+    )
+
+
+def _reserve(request: retrieval_pb2.BuildContextRequest, defaults: Defaults) -> int:
+    if request.HasField("reserve_tokens"):
+        return request.reserve_tokens
+    # A budget of the request's own may be smaller than what is reserved of the default one.
+    return 0 if request.max_tokens else defaults.reserve_tokens
+
+
+def _of(known: Mapping[int, _T], number: int, field: str) -> _T:
+    try:
+        return known[number]
+    except KeyError:
+        raise InvalidField(field, f"{number} is none of its values") from None
+
+
+def response_of(
+    built: BuiltContext,
+    revision: int,
+    stages: Sequence[Stage],
+    degraded: Sequence[str],
+    most_bytes: int,
+) -> retrieval_pb2.BuildContextResponse:
+    """The reply, with as many of the dropped pieces as it has room for."""
+    reply = retrieval_pb2.BuildContextResponse(
+        text=built.text,
+        used_tokens=built.used_tokens,
+        budget_tokens=built.budget,
+        approximate=built.approximate,
+        from_items=built.from_items,
+        revision=revision,
+        degraded=degraded,
+    )
+    for cited in built.citations:
+        reply.citations.add(
+            marker=cited.marker,
+            uri=cited.uri,
+            section=cited.section,
+            level=cited.level,
+            start=cited.start,
+            end=cited.end,
+        )
+    if built.is_cut:
+        reply.degraded.append(
+            "the reply has no room for a longer context; let the operator raise "
+            "limits.max_reply_bytes"
+        )
+    room = Room(max(0, most_bytes - reply.ByteSize()))
+    for i, piece in enumerate(built.dropped):
+        pace.step()
+        if not room.take(MESSAGE + size_of(piece.uri) + size_of(piece.section)):
+            left_out = len(built.dropped) - i
+            reply.degraded.append(f"the reply has no room to name {left_out:,} dropped pieces")
+            break
+        reply.dropped.add(uri=piece.uri, section=piece.section, reason=piece.reason)
+    add_timings(reply.timings, stages)
+    return reply

@@ -1,0 +1,403 @@
+"""Requests to the domain: every check of a field that the domain does not make by itself."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterator, Sequence, Sized
+from typing import Any
+
+import numpy as np
+from google.protobuf import struct_pb2, timestamp_pb2
+from numpy.typing import NDArray
+
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import (
+    DEFAULT_LIMIT,
+    MAX_COUNTER,
+    MAX_LIMIT,
+    MAX_THINKING_LIMIT,
+    ContextType,
+    Draft,
+    Entry,
+    FindQuery,
+    Levels,
+    Method,
+    Passage,
+    Prepared,
+)
+from vikingd.domain.query import SearchMode
+from vikingd.ingest import prepare
+from vikingd.ingest.limits import check_number
+from vikingd.ingest.masks import Masked, fields_of
+from vikingd.pb import contexts_pb2, retrieval_pb2
+from vikingd.wire.limits import (
+    MAX_QUERY_BYTES,
+)
+
+MAX_DIRECTORIES = 65_536
+DEFAULT_PAGE = 1000
+MAX_PAGE = 10_000
+
+_LINE, _CELL = 64, 4  # characters of prose that are parsed and cut as fast as one of Markdown's
+_NAMED = 64  # characters of a key in the path of each value below it
+
+Vector = NDArray[np.float32]
+
+
+def find_query(
+    request: retrieval_pb2.FindRequest, dimension: int | None
+) -> tuple[FindQuery, Vector | None]:
+    """The query, and its vector as unit float32 where the request brings one.
+
+    Raises:
+        InvalidField: naming the field as in the proto.
+    """
+    text = query_text(request.query)
+    if not text and not request.vector:
+        raise InvalidField("query", "is empty and there is no vector; one of them is needed")
+    limit = request.limit or DEFAULT_LIMIT
+    if limit > MAX_LIMIT:
+        raise InvalidField("limit", f"is {limit}, at most {MAX_LIMIT} is allowed")
+    if request.max_directories > MAX_DIRECTORIES:
+        raise InvalidField(
+            "max_directories",
+            f"is {request.max_directories}, at most {MAX_DIRECTORIES} is allowed",
+        )
+    thinking = _is_thinking(request, limit)
+    query = FindQuery(
+        text=text,
+        target_uri=target_uri(request.target_uri, "target_uri"),
+        context_types=context_types(request.context_types)
+        if request.context_types
+        else frozenset(),
+        levels=_levels(request.levels) if request.levels else Levels.FILES,
+        limit=limit,
+        score_threshold=(
+            fraction(request.score_threshold, "score_threshold")
+            if request.HasField("score_threshold")
+            else None
+        ),
+        where=json_object(request.where, "where") if request.HasField("where") else None,
+        alpha=fraction(request.alpha, "alpha") if request.HasField("alpha") else None,
+        trace=request.trace,
+        min_revision=request.min_revision,
+        method=_method(request.method) if request.method else Method.AUTO,
+        max_directories=request.max_directories,
+        thinking=thinking,
+    )
+    return query, unit_vector(request.vector, dimension, "vector") if request.vector else None
+
+
+def _is_thinking(request: retrieval_pb2.FindRequest, limit: int) -> bool:
+    mode = int(request.mode)
+    if mode in (0, SearchMode.QUICK):
+        return False
+    if mode != SearchMode.THINKING:
+        raise InvalidField("mode", f"{mode} is not a mode of search")
+    if not request.query.strip():
+        raise InvalidField("query", "is empty: a reranker reads texts")
+    if limit > MAX_THINKING_LIMIT:
+        raise InvalidField("limit", f"is {limit}, in THINKING at most {MAX_THINKING_LIMIT}")
+    for field in ("method", "max_directories"):
+        if getattr(request, field):
+            raise InvalidField(field, "is of QUICK alone: THINKING has a walk of its own")
+    return True
+
+
+def query_text(text: str) -> str:
+    """A question within its limits; "" for one of blanks alone."""
+    if len(text) * 4 > MAX_QUERY_BYTES and len(text.encode()) > MAX_QUERY_BYTES:
+        raise InvalidField("query", f"has more than {MAX_QUERY_BYTES} bytes")
+    if "\0" in text:
+        raise InvalidField("query", "has a NUL character")
+    return "" if text.isspace() else text
+
+
+def find_queries(
+    requests: Sequence[retrieval_pb2.FindRequest], dimension: int | None
+) -> list[tuple[FindQuery, Vector | None]]:
+    """The queries of a batch."""
+    check_any(requests, "requests")
+    out = []
+    for i, request in enumerate(requests):
+        try:
+            out.append(find_query(request, dimension))
+        except InvalidField as error:
+            raise error.below(f"requests[{i}]") from None
+        if out[-1][0].thinking:
+            raise InvalidField(f"requests[{i}].mode", "is THINKING; the finds of a batch are QUICK")
+    return out
+
+
+def target_uri(uri: str, field: str) -> str:
+    """A URI where empty means the root."""
+    return uris.parse(uri, field) if uri else uris.ROOT
+
+
+def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
+    """What to delete."""
+    check_any(request.uris, "uris")
+    if request.HasField("expected_revision") and len(request.uris) > 1:
+        raise InvalidField(
+            "expected_revision", f"is for a single URI, and uris has {len(request.uris)}"
+        )
+    return [uris.parse(uri, f"uris[{i}]") for i, uri in enumerate(request.uris)]
+
+
+def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> Iterator[Draft]:
+    """The contexts of a batch, each checked when its turn comes.
+
+    `dimension` None is taken from the first vector.
+    """
+    check_any(request.contexts, "contexts")
+    for i, context in enumerate(request.contexts):  # before the first look at any of them
+        prepare.check_passage_count(len(context.passages), f"contexts[{i}].passages")
+    seen: dict[str, int] = {}
+    units = _unit_vectors(request, dimension)
+    for i, context in enumerate(request.contexts):
+        try:
+            draft, dimension = _draft(context, dimension, units)
+        except InvalidField as error:
+            raise error.below(f"contexts[{i}]") from None
+        if (first := seen.setdefault(draft.uri, i)) != i:
+            raise InvalidField(f"contexts[{i}].uri", f"{draft.uri} is contexts[{first}] already")
+        yield draft
+
+
+def put_size(request: contexts_pb2.PutRequest) -> int:
+    """About how much will have to be gone through: contents, metadata and passages.
+
+    In characters of a text in few lines: one of many short lines takes a parser far longer.
+    """
+    return sum(
+        _text_size(context.content) + context.metadata.ByteSize() + len(context.passages)
+        for context in request.contexts
+    )
+
+
+def _text_size(text: str) -> int:
+    lines = text.count("\n") + text.count("\r") + 1
+    cells = lines * text.count("|")  # at most: a row has all columns of its table, however short
+    return len(text) + _LINE * lines + _CELL * cells
+
+
+def check_vectors_given(contexts: Sequence[Prepared | Masked]) -> None:
+    """Refuses to wait for vectors that nobody will make."""
+    whole = [context for context in contexts if isinstance(context, Prepared)]
+    if any(text.text and not text.vector for context in whole for text in context.texts):
+        raise InvalidField("wait_for_vectors", "there is no embedder to make the missing vectors")
+
+
+def page(page_size: int, page_token: str, uri: str) -> tuple[int, str]:
+    """(limit, after) for the store.
+
+    Raises:
+        InvalidField: for a page that is too large, or a token not given for a listing of `uri`.
+    """
+    if page_size > MAX_PAGE:
+        raise InvalidField("page_size", f"is {page_size}, at most {MAX_PAGE} is allowed")
+    after = ""
+    if page_token:
+        try:
+            after = base64.urlsafe_b64decode(page_token).decode()
+        except ValueError:  # of base64 and of UTF-8
+            after = ""
+        kind, _, last = after.partition(":")
+        if kind not in ("d", "f") or not uris.is_within(last, uri):
+            raise InvalidField("page_token", "is not one that an earlier page of this listing gave")
+    return page_size or DEFAULT_PAGE, after
+
+
+def json_object(struct: struct_pb2.Struct, field: str) -> dict[str, Any]:
+    """A Struct as JSON; whole numbers become int. Protobuf itself bounds the depth (100 messages).
+
+    Raises:
+        InvalidField: for NaN and infinities, which JSON does not have, and for numbers that may be
+            rounded integers.
+    """
+    return {key: _json(value, f"{field}.{key[:_NAMED]}") for key, value in struct.fields.items()}
+
+
+def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
+    """A vector of the wire, normalised to unit length.
+
+    Raises:
+        InvalidField: when it is not of `dimension` (None: any) finite float32, or is all zeros.
+    """
+    if len(raw) % 4:
+        raise InvalidField(field, f"has {len(raw)} bytes, which are not whole float32 numbers")
+    if dimension is not None and len(raw) != 4 * dimension:
+        raise InvalidField(field, f"has {len(raw) // 4} numbers, the store's have {dimension}")
+    vector = np.frombuffer(raw, dtype="<f4").astype(np.float64)  # so that squares cannot overflow
+    norm = math.sqrt(vector.dot(vector))
+    if not math.isfinite(norm):
+        raise InvalidField(field, "has a number that is not finite")
+    if norm == 0.0:
+        raise InvalidField(field, "is all zeros, which has no direction")
+    return (vector / norm).astype(np.float32)
+
+
+def _unit_vectors(
+    request: contexts_pb2.PutRequest, dimension: int | None
+) -> Iterator[bytes] | None:
+    """All vectors of a batch at unit length, in the order in which `_draft` asks for them.
+
+    None when one of them is faulty: which one is only found when they are looked at one by one.
+    """
+    raw = [
+        vector
+        for context in request.contexts
+        for vector in (*(p.vector for p in context.passages), context.vector)
+        if vector
+    ]
+    size = len(raw[0]) if raw else 0
+    if size % 4 or dimension not in (None, size // 4) or any(len(v) != size for v in raw):
+        return None
+    if not raw:
+        return iter(())
+    vectors = np.frombuffer(b"".join(raw), dtype="<f4").reshape(-1, size // 4)
+    # As float64, so that squares cannot overflow, but never all of the batch at once.
+    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    if not (np.isfinite(norms) & (norms > 0)).all():
+        return None
+    units = np.empty_like(vectors)
+    np.divide(vectors, norms[:, None], out=units, dtype=np.float64, casting="same_kind")
+    joined = units.tobytes()
+    return (joined[at : at + size] for at in range(0, len(joined), size))
+
+
+def _draft(
+    context: contexts_pb2.ContextInput, dimension: int | None, units: Iterator[bytes] | None
+) -> tuple[Draft, int | None]:
+    def unit(raw: bytes, field: str) -> bytes:
+        nonlocal dimension
+        if not raw:
+            return b""
+        if units is not None:
+            dimension = len(raw) // 4
+            return next(units)
+        vector = unit_vector(raw, dimension, field)
+        dimension = len(vector)
+        return vector.astype("<f4", copy=False).tobytes()
+
+    draft = Draft(
+        uri=context.uri,
+        is_directory=context.is_directory,
+        abstract=context.abstract,
+        overview=context.overview,
+        content=context.content,
+        title=context.title,
+        metadata=json_object(context.metadata, "metadata") if context.HasField("metadata") else {},
+        passages=[
+            Passage(
+                p.section,
+                p.start,
+                p.end,
+                unit(p.vector, f"passages[{i}].vector"),
+                _entry(p.memory, f"passages[{i}].memory") if p.HasField("memory") else None,
+            )
+            for i, p in enumerate(context.passages)
+        ]
+        or None,
+        vector=unit(context.vector, "vector"),
+        time=microseconds(context.time, "time") if context.HasField("time") else None,
+        update_mask=_mask(context),
+        expected_revision=expected_revision(context),
+    )
+    return prepare.check(draft, ""), dimension
+
+
+def _mask(context: contexts_pb2.ContextInput) -> frozenset[str] | None:
+    if not context.HasField("update_mask"):
+        return None
+    paths = context.update_mask.paths
+    return fields_of(paths, "update_mask")
+
+
+def expected_revision(
+    message: contexts_pb2.ContextInput | contexts_pb2.MoveRequest | contexts_pb2.DeleteRequest,
+) -> int | None:
+    """The revision that a context must have; None: any."""
+    return message.expected_revision if message.HasField("expected_revision") else None
+
+
+def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:
+    """What is given of a memory; its id is the store's own affair."""
+    for name in ("reinforcement", "access_count"):
+        if (value := getattr(state, name)) > MAX_COUNTER:
+            raise InvalidField(f"{field}.{name}", f"is {value:,}, at most {MAX_COUNTER:,}")
+    return Entry(
+        0,
+        state.reinforcement,
+        state.access_count,
+        microseconds(state.time, f"{field}.time") if state.HasField("time") else None,
+        microseconds(state.created_at, f"{field}.created_at")
+        if state.HasField("created_at")
+        else None,
+    )
+
+
+def microseconds(time: timestamp_pb2.Timestamp, field: str) -> int:
+    """A time in microseconds since the epoch, of the years 1 to 9999."""
+    if not 0 <= time.nanos < 1_000_000_000:
+        raise InvalidField(field, f"has {time.nanos} nanoseconds in the second")
+    micros = time.seconds * 1_000_000 + time.nanos // 1000
+    if not prepare.MIN_TIME <= micros <= prepare.MAX_TIME:
+        raise InvalidField(field, "must lie in the years 1 to 9999")
+    return micros
+
+
+def _json(value: struct_pb2.Value, field: str) -> Any:
+    match value.WhichOneof("kind"):
+        case "string_value":
+            return value.string_value
+        case "number_value":
+            number = value.number_value
+            check_number(number, field)
+            return int(number) if number.is_integer() else number
+        case "bool_value":
+            return value.bool_value
+        case "struct_value":
+            return json_object(value.struct_value, field)
+        case "list_value":
+            items = value.list_value.values
+            return [_json(item, f"{field}[{i}]") for i, item in enumerate(items)]
+        case _:
+            return None
+
+
+def context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
+    """The types by their numbers."""
+    for i, number in enumerate(numbers):
+        if number not in (ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL):
+            raise InvalidField(f"context_types[{i}]", f"{number} is not a type of context")
+    return frozenset(map(ContextType, numbers))
+
+
+def _levels(number: int) -> Levels:
+    try:
+        return Levels(number)
+    except ValueError:
+        raise InvalidField("levels", f"{number} is not one of the levels") from None
+
+
+def _method(number: int) -> Method:
+    try:
+        return Method(number)
+    except ValueError:
+        raise InvalidField("method", f"{number} is not a method") from None
+
+
+def fraction(value: float, field: str) -> float:
+    """A number that must be in [0, 1]."""
+    if not 0.0 <= value <= 1.0:  # so NaN is refused too
+        raise InvalidField(field, f"is {value}, not in [0, 1]")
+    return value
+
+
+def check_any(entries: Sized, field: str) -> None:
+    """Refuses an empty list; the scan of the bytes has refused one that is too long."""
+    if not entries:
+        raise InvalidField(field, "is empty, at least one entry is needed")

@@ -1,0 +1,340 @@
+"""The domain to replies. A find's matches come as bytes where that is possible; see pieces.py."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+from google.protobuf import duration_pb2, timestamp_pb2
+
+from vikingd.domain import pace
+from vikingd.domain import uri as uris
+from vikingd.domain.model import (
+    Context,
+    ContextType,
+    FindResult,
+    FindTrace,
+    Gathered,
+    Match,
+    PutOutcome,
+    Rerank,
+    ScoreParts,
+    Stage,
+    seconds_of,
+)
+from vikingd.domain.reply_budget import Room, cut_notes
+from vikingd.engine import EngineStats, VerifyReport
+from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
+from vikingd.store.reads import page_token
+from vikingd.telemetry.metrics import Distribution, Metrics
+
+PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
+
+
+def find_response(result: FindResult, embed: Stage) -> Gathered:
+    """The whole reply, its results in three buckets; `embed` made the query's vector before."""
+    reply = retrieval_pb2.FindResponse(
+        revision=result.revision,
+        degraded=(*result.degraded, *cut_notes(result.left_out, result.shortened)),
+    )
+    gathered = result.gathered or Gathered(b"", *add_matches(reply, result.matches))
+    reply.total = gathered.total
+    add_timings(reply.timings, (embed, *result.stages))
+    if result.trace is not None:
+        reply.trace.CopyFrom(find_trace(result.trace))
+    if result.rerank is not None:
+        reply.rerank.CopyFrom(rerank(result.rerank))
+    return gathered._replace(data=gathered.data + reply.SerializeToString())
+
+
+def add_matches(
+    reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse, matches: Iterable[Match]
+) -> tuple[int, float]:
+    """Fills the three buckets; (how many there are, the best score)."""
+    buckets = {
+        ContextType.MEMORY: reply.memories,
+        ContextType.RESOURCE: reply.resources,
+        ContextType.SKILL: reply.skills,
+    }
+    top_score = 0.0
+    for match in matches:
+        bucket = buckets.get(match.context_type)
+        if bucket is None:  # a directory above the typed roots: a reply has no place for it
+            continue
+        top_score = max(top_score, match.score)
+        matched = bucket.add(
+            uri=match.uri,
+            context_type=match.context_type,
+            is_leaf=match.is_leaf,
+            level=match.level,
+            abstract=match.abstract,
+            score=match.score,
+        )
+        for relation in match.relations:
+            matched.relations.add(
+                uri=relation.uri, abstract=relation.abstract, reason=relation.reason
+            )
+        for passage in match.passages:
+            matched.passages.add(
+                section=passage.section,
+                text=passage.text,
+                start=passage.start,
+                end=passage.end,
+                score=passage.score,
+            )
+        if match.parts is not None:
+            matched.parts.CopyFrom(_score_parts(match.parts))
+    return len(reply.memories) + len(reply.resources) + len(reply.skills), top_score
+
+
+def rerank(done: Rerank) -> retrieval_pb2.Rerank:
+    """What the reranker did."""
+    message = retrieval_pb2.Rerank(
+        status=done.status,  # type: ignore[arg-type]  # same numbers
+        reason=done.reason,
+        model=done.model,
+    )
+    for one in done.rounds:
+        _set_duration(
+            message.rounds.add(
+                round=one.round,
+                opened=one.opened,
+                documents=one.documents,
+                cached=one.cached,
+                without_abstract=one.without_abstract,
+                left_out=one.left_out,
+            ).duration,
+            one.seconds,
+        )
+    return message
+
+
+def add_timings(to: Any, stages: Iterable[Stage]) -> None:
+    """Says what each stage took, in a field of StageTiming."""
+    for stage, seconds in seconds_of(stages).items():
+        _set_duration(to.add(stage=stage).duration, seconds)
+
+
+def _set_duration(duration: duration_pb2.Duration, seconds: float) -> None:
+    duration.seconds, duration.nanos = divmod(int(seconds * 1e9), 1_000_000_000)
+
+
+def context(found: Context) -> contexts_pb2.Context:
+    """A context; what the store did not read stays empty."""
+    message = contexts_pb2.Context(
+        uri=found.uri,
+        context_type=uris.context_type(found.uri),  # type: ignore[arg-type]  # same numbers
+        is_directory=found.is_directory,
+        abstract=found.abstract,
+        overview=found.overview,
+        content=found.content,
+        title=found.title,
+        time=timestamp(found.time),
+        created_at=timestamp(found.created_at),
+        updated_at=timestamp(found.updated_at),
+        reinforcement=found.reinforcement,
+        access_count=found.access_count,
+        content_hash=found.content_hash,
+        revision=found.revision,
+    )
+    if found.metadata:
+        message.metadata.update(found.metadata)
+    for passage in found.passages:
+        added = message.passages.add(section=passage.section, start=passage.start, end=passage.end)
+        if (entry := passage.entry) is not None:
+            added.memory.CopyFrom(
+                contexts_pb2.MemoryState(
+                    id=entry.id,
+                    reinforcement=entry.reinforcement,
+                    access_count=entry.access_count,
+                    time=timestamp(entry.time or 0),
+                    created_at=timestamp(entry.created_at or 0),
+                )
+            )
+    for relation in found.relations:
+        message.relations.add(uri=relation.uri, abstract=relation.abstract, reason=relation.reason)
+    return message
+
+
+class Page:
+    """A page of a listing that is asked for one context more than the page may have.
+
+    It is cut short where it would not fit into a message that clients take.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.contexts: list[contexts_pb2.Context] = []
+        self.next_page_token = ""
+        self._left = limit
+        self._room = Room(PAGE_BYTES)
+        self._last = ""
+
+    def add(self, one: Context) -> bool:
+        """Adds the next context; False where it begins the next page."""
+        pace.step()
+        message = context(one)
+        fits = self._room.take(message.ByteSize())
+        if not self._left or (not fits and self.contexts):
+            self.next_page_token = base64.urlsafe_b64encode(self._last.encode()).decode()
+            return False
+        self.contexts.append(message)
+        self._left -= 1
+        if not fits:
+            self._room.left = 0  # the first one is alone where it is too large
+        self._last = page_token(one)
+        return True
+
+
+def put_outcomes(outcomes: Iterable[PutOutcome]) -> list[contexts_pb2.PutOutcome.ValueType]:
+    """What was done with each context; the numbers are the same."""
+    return [contexts_pb2.PutOutcome.ValueType(outcome) for outcome in outcomes]
+
+
+def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_pb2.StatsResponse:
+    """The daemon in numbers."""
+    embedder, index = stats.embedder, stats.index
+    response = admin_pb2.StatsResponse(
+        version=version,
+        started_at=timestamp(stats.started_at),
+        revision=stats.revision,
+        directories=stats.directories,
+        files=stats.files,
+        texts=stats.texts,
+        vectors=stats.vectors,
+        relations=stats.relations,
+        store_bytes=stats.store_bytes,
+        store_path=stats.store_path,
+        reader=stats.reader,
+        problem=stats.problem,
+        embedder=admin_pb2.EmbedderStats(
+            provider=embedder.provider,
+            model=embedder.model,
+            dimension=embedder.dimension,
+            backlog=embedder.backlog,
+            embedded=embedder.embedded,
+            last_error=embedder.last_error,
+            retry_at=None if embedder.retry_at is None else timestamp(embedder.retry_at),
+            query_cache_hits=embedder.query_cache_hits,
+            query_cache_misses=embedder.query_cache_misses,
+            query_seconds=_distribution(metrics.query_embedding()),
+            backlog_characters=embedder.backlog_cost,
+            characters_per_second=embedder.rate,
+            stalled=embedder.stalled,
+            reused=embedder.reused,
+        ),
+        index=admin_pb2.IndexStats(
+            generation=index.generation,
+            base_revision=index.base_revision,
+            base_texts=index.base_texts,
+            tail_texts=index.tail_texts,
+            dead_texts=index.dead_texts,
+            compacting=index.compacting,
+            bytes_on_disk=index.bytes_on_disk,
+            problem=index.problem,
+            rebuilt=index.rebuilt,
+            compaction_seconds=_distribution(metrics.compaction()),
+        ),
+    )
+    for rpc, calls in metrics.calls().items():
+        response.calls.add(rpc=rpc, codes=calls.codes, seconds=_distribution(calls.seconds))
+    for rpc, answers in metrics.answers().items():
+        stages = [
+            admin_pb2.StageStats(stage=stage, seconds=_distribution(seconds))
+            for stage, seconds in answers.stages.items()
+        ]
+        response.answers.add(
+            rpc=rpc,
+            methods=answers.methods,
+            empty=answers.empty,
+            degraded=answers.degraded,
+            results=_distribution(answers.results),
+            top_score=_distribution(answers.top_score),
+            stages=stages,
+        )
+    response.plans.update(metrics.plans())
+    response.reranks.update(metrics.reranks())
+    for (role, name), figures in metrics.models().items():
+        response.models.add(
+            role=role,
+            name=name,
+            outcomes=figures.outcomes,
+            seconds=_distribution(figures.seconds),
+        )
+    for queue, (waiting, refused) in metrics.queues().items():
+        response.queues.add(queue=queue, waiting=waiting, refused=refused)
+    return response
+
+
+def verify_response(report: VerifyReport) -> admin_pb2.VerifyResponse:
+    """What was compared and what differs."""
+    return admin_pb2.VerifyResponse(
+        ok=report.ok,
+        contexts=report.contexts,
+        texts=report.texts,
+        vectors=report.vectors,
+        problems=report.problems,
+        revision=report.revision,
+    )
+
+
+def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
+    """A time of the domain."""
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
+
+
+def _distribution(values: Distribution) -> admin_pb2.Distribution:
+    return admin_pb2.Distribution(
+        count=sum(values.counts), sum=values.total, bounds=values.bounds, counts=values.counts
+    )
+
+
+def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
+    return retrieval_pb2.ScoreParts(
+        dense=parts.dense,
+        lexical=parts.lexical,
+        dense_weight=parts.dense_weight,
+        own=parts.own,
+        smoothed=parts.smoothed,
+        parent=parts.parent,
+        parent_weight=parts.parent_weight,
+        title=parts.title,
+        final=parts.final,
+        rerank=parts.rerank,
+    )
+
+
+def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
+    """Why the answer is what it is."""
+    message = retrieval_pb2.FindTrace(
+        method=trace.method,  # type: ignore[arg-type]  # same numbers
+        scope_directories=trace.scope_directories,
+        scope_files=trace.scope_files,
+        scope_texts=trace.scope_texts,
+        scored_texts=trace.scored_texts,
+        rescored=trace.rescored,
+        terms=trace.terms,
+        query_script=trace.query_script,
+        icc=trace.icc,
+        gate=trace.gate,
+        sample_files=trace.sample_files,
+        opened=trace.opened,
+        rounds=trace.rounds,
+        stop_reason=trace.stop_reason,
+        identifiers=trace.identifiers,
+        lexical_lift=trace.lexical_lift,
+    )
+    for mean in trace.means:
+        message.means.add(
+            script=mean.script, vectors=mean.vectors, uri=mean.uri, with_prior=mean.with_prior
+        )
+    for directory in trace.directories:
+        message.directories.add(
+            uri=directory.uri,
+            parts=_score_parts(directory.parts),
+            round=directory.round,
+            start_point=directory.start_point,
+            files=directory.files,
+        )
+    return message

@@ -1,0 +1,362 @@
+"""The messages of Memories, to and from the domain."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from google.protobuf import timestamp_pb2
+from google.protobuf.message import Message
+
+from vikingd.answer.forget import ForgetQuery
+from vikingd.config import Recall as Defaults
+from vikingd.context import tokenizers
+from vikingd.domain import pace
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Committed, ContextType, Once, Stage
+from vikingd.domain.query import RecallPath, Rrf, WeightedSum
+from vikingd.domain.reply_budget import MESSAGE, Room
+from vikingd.engine import Engine
+from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.memory import entries
+from vikingd.memory.model import (
+    RELEVANCE,
+    WEIGHT_TOLERANCE,
+    Memory,
+    MemoryScope,
+    RecallQuery,
+    RecallResult,
+    Salience,
+    project_root,
+)
+from vikingd.memory.remember import Outcome, Remembering
+from vikingd.memory.routes import Routes, candidates
+from vikingd.pb import memories_pb2
+from vikingd.wire.limits import MAX_IDS
+from vikingd.wire.messages import decode
+from vikingd.wire.messages.encode import add_timings, timestamp
+from vikingd.wire.messages.retrieve import fusion_of
+
+MAX_TOKENS = 1_000_000
+MAX_TOP_K = 500
+MAX_BY = 1_000_000
+MIN_HALF_LIFE, MAX_HALF_LIFE = 0.001, 1e6
+JOURNAL = "journal"
+
+_REQUEST_ID = re.compile(r"[ -~]{1,64}")
+_TYPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+# A time zone may shift a day beyond the calendar's ends.
+_MIN_NOW, _MAX_NOW = (int(datetime(y, 1, 1, tzinfo=UTC).timestamp()) * 10**6 for y in (2, 9999))
+_HALVES = WeightedSum(0.5, 0.5)
+
+
+def recall_query(
+    request: memories_pb2.RecallRequest, dimension: int | None, defaults: Defaults
+) -> tuple[RecallQuery, decode.Vector | None]:
+    """The query, and its vector as unit float32 where the request brings one.
+
+    Raises:
+        InvalidField: naming the field as in the proto.
+    """
+    text = decode.query_text(request.query)
+    if not text:
+        raise InvalidField("query", "is empty")
+    max_tokens = request.max_tokens if request.HasField("max_tokens") else defaults.max_tokens
+    if not 1 <= max_tokens <= MAX_TOKENS:
+        raise InvalidField("max_tokens", f"is {max_tokens}, 1 to {MAX_TOKENS:,} are allowed")
+    if request.top_k > MAX_TOP_K:
+        raise InvalidField("top_k", f"is {request.top_k}, at most {MAX_TOP_K} is allowed")
+    query = RecallQuery(
+        text=text,
+        scope=scope_of(request.scope),
+        now=now_of(request.now if request.HasField("now") else None),
+        time_zone=time_zone(request.time_zone),
+        max_tokens=max_tokens,
+        tokenizer=tokenizers.known(request.tokenizer),
+        top_k=request.top_k or defaults.top_k,
+        without=_without(request.without),
+        fusion=_fusion(request),
+        salience=_salience(request, defaults),
+        skip_oversize=request.skip_oversize,
+        no_touch=request.no_touch,
+        min_revision=request.min_revision,
+    )
+    vector = decode.unit_vector(request.vector, dimension, "vector") if request.vector else None
+    return query, vector
+
+
+def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_pb2.RecallResponse:
+    """The reply."""
+    reply = memories_pb2.RecallResponse(
+        results=[_memory(memory) for memory in result.memories],
+        total_tokens=result.total_tokens,
+        budget_remaining=result.budget - result.total_tokens,
+        path=memories_pb2.RecallPath.ValueType(result.path or 0),
+        reason=result.reason,
+        approximate=result.approximate,
+        candidates=result.candidates,
+        revision=result.revision,
+        degraded=result.degraded,
+    )
+    add_timings(reply.timings, stages)
+    return reply
+
+
+def remembering(
+    request: memories_pb2.RememberRequest, engine: Engine, routes: Routes
+) -> Remembering:
+    """What is to be remembered, and in which file; it reads the store where files may differ."""
+    text = entries.check_text(request.text)
+    section = entries.check_section(request.section)
+    now = time.time_ns() // 1000
+    said = decode.microseconds(request.time, "time") if request.HasField("time") else now
+    zone = time_zone(request.time_zone)
+    if request.uri:
+        uri = uris.parse(request.uri)
+        if uris.context_type(uri) is not ContextType.MEMORY or kind_of(uri) is not Kind.MARKDOWN:
+            raise InvalidField("uri", "must be a Markdown file (.md) below a root of memories")
+    else:
+        uri = _file_for(request, engine, routes, said, zone)
+    name = uris.name(uri).rpartition(".")[0]
+    title = name.replace("_", " ").replace("-", " ").capitalize()
+    if uris.name(uris.parent(uri)) == JOURNAL:
+        title = name
+    return Remembering(uri, title, text, section, said, now)
+
+
+def remember_response(
+    remembered: Remembering, outcome: Outcome, revision: int, degraded: Sequence[str]
+) -> memories_pb2.RememberResponse:
+    """The reply."""
+    return memories_pb2.RememberResponse(
+        outcome=memories_pb2.RememberOutcome.ValueType(outcome.did),
+        id=outcome.entry.id,
+        uri=remembered.uri,
+        reinforcement=outcome.entry.reinforcement,
+        met=outcome.met,
+        similarity=outcome.similarity,
+        revision=revision,
+        degraded=[*degraded, *outcome.notes],
+    )
+
+
+def reinforcement(request: memories_pb2.ReinforceRequest) -> tuple[list[int], int]:
+    """(ids, by how much)."""
+    decode.check_any(request.ids, "ids")
+    if request.by > MAX_BY:
+        raise InvalidField("by", f"is {request.by}, at most {MAX_BY:,} is allowed")
+    return list(_once(request.ids)), request.by or 1
+
+
+def reinforce_response(done: Committed) -> memories_pb2.ReinforceResponse:
+    """The reply."""
+    return memories_pb2.ReinforceResponse(
+        revision=done.revision, reinforcements=[entry.reinforcement for entry in done.entries]
+    )
+
+
+def once(
+    request: memories_pb2.RememberRequest | memories_pb2.ReinforceRequest,
+    reply: Callable[[Committed], Message | None],
+) -> Once | None:
+    """How a request counts once, where it has a name; `reply` is None where nothing was done."""
+    if not request.request_id:
+        return None
+    if not _REQUEST_ID.fullmatch(request.request_id):
+        raise InvalidField(
+            "request_id",
+            f"is {request.request_id[:80]!r}; up to 64 printable ASCII characters are allowed",
+        )
+    fields = request.SerializeToString(deterministic=True)
+    digest = hashlib.sha256(request.DESCRIPTOR.full_name.encode() + b"\0" + fields).digest()
+
+    def kept(done: Committed) -> bytes:
+        message = reply(done)
+        return b"" if message is None else message.SerializeToString()
+
+    return Once(request.request_id, digest, kept)
+
+
+def forget_query(request: memories_pb2.ForgetRequest) -> ForgetQuery:
+    """What to forget: ids or criteria."""
+    below = request.below_salience if request.HasField("below_salience") else None
+    if below is not None and not 0 < below <= 1:
+        raise InvalidField("below_salience", f"is {below}, not in (0, 1]")
+    older = request.older_than if request.HasField("older_than") else None
+    if bool(request.ids) == (below is not None or older is not None):
+        raise InvalidField(
+            "ids", "ids or criteria (older_than, below_salience) are needed, not both"
+        )
+    if request.ids and request.HasField("scope"):
+        raise InvalidField("scope", "is for criteria; ids say by themselves what is meant")
+    if len(request.ids) > MAX_IDS:
+        raise InvalidField("ids", f"has {len(request.ids)} entries, at most {MAX_IDS} are allowed")
+    return ForgetQuery(
+        now_of(request.now if request.HasField("now") else None),
+        _once(request.ids),
+        scope_of(request.scope),
+        None if older is None else decode.microseconds(older, "older_than"),
+        below,
+    )
+
+
+def forget_response(
+    forgotten: Sequence[Memory], revision: int, most_bytes: int
+) -> memories_pb2.ForgetResponse:
+    """The reply, with as many memories as it has room for."""
+    reply, room = memories_pb2.ForgetResponse(revision=revision), Room(most_bytes)
+    for memory in forgotten:
+        pace.step()
+        message = _memory(memory)
+        if not room.take(MESSAGE + message.ByteSize()):
+            reply.left_out = len(forgotten) - len(reply.forgotten)
+            break
+        reply.forgotten.append(message)
+    return reply
+
+
+def salience_of(defaults: Defaults) -> Salience:
+    """The weights of the configuration."""
+    return Salience(
+        defaults.semantic,
+        defaults.reinforcement,
+        defaults.recency,
+        defaults.access,
+        defaults.half_life_days,
+    )
+
+
+def scope_of(scope: memories_pb2.MemoryScope) -> MemoryScope:
+    """Whose memories; the global ones where nothing is said."""
+    if "/" in scope.project:
+        raise InvalidField("scope.project", f"{scope.project!r} is no name: it has a slash")
+    if scope.project:
+        uris.parse(project_root(scope.project), "scope.project")
+    with_global = getattr(scope, "global") or not scope.project
+    return MemoryScope(with_global, scope.project)
+
+
+def now_of(now: timestamp_pb2.Timestamp | None) -> int:
+    """The time of the request in microseconds, or that of the clock."""
+    if now is None:
+        return time.time_ns() // 1000
+    micros = decode.microseconds(now, "now")
+    if not _MIN_NOW <= micros < _MAX_NOW:
+        raise InvalidField("now", "must lie in the years 2 to 9998")
+    return micros
+
+
+def time_zone(name: str) -> str:
+    """A zone of the IANA database; "" is UTC."""
+    try:
+        return ZoneInfo(name or "UTC").key
+    except (KeyError, ValueError, OSError):
+        raise InvalidField("time_zone", f"{name!r} is not in the IANA database") from None
+
+
+def _day(micros: int, zone: str) -> str:
+    if not _MIN_NOW <= micros < _MAX_NOW:
+        raise InvalidField("time", "must lie in the years 2 to 9998")
+    said = datetime.fromtimestamp(micros // 1_000_000, UTC)
+    return said.astimezone(ZoneInfo(zone)).date().isoformat()
+
+
+def _file_for(
+    request: memories_pb2.RememberRequest, engine: Engine, routes: Routes, said: int, zone: str
+) -> str:
+    """The file of a kind of memories in a scope."""
+    kind = request.memory_type
+    if not _TYPE.fullmatch(kind):
+        raise InvalidField("memory_type", f"is {kind!r}, a name like preferences is needed")
+    scope = scope_of(request.scope)
+    if scope.project and scope.with_global:
+        raise InvalidField("scope", "must be one: global or a project")
+    route = routes.by_name.get(kind)
+    if route is not None:
+        places = candidates(route, with_global=scope.with_global, project=scope.project or None)
+        snapshot = engine.snapshot
+        there = [uri for uri in places if snapshot.find(uri) is not None]
+        if places:
+            return (there or places)[0]
+    root = project_root(scope.project) if scope.project else "viking://user/memories"
+    return f"{root}/{JOURNAL}/{_day(said, zone)}.md" if kind == JOURNAL else f"{root}/{kind}.md"
+
+
+def _memory(memory: Memory) -> memories_pb2.Memory:
+    entry = memory.entry
+    message = memories_pb2.Memory(
+        id=entry.id,
+        uri=memory.uri,
+        content=memory.content,
+        score=memory.score,
+        memory_type=memory.memory_type,
+        section=memory.section,
+        reinforcement=entry.reinforcement,
+        token_count=memory.token_count,
+        truncated=memory.truncated,
+        access_count=entry.access_count,
+        time=None if entry.time is None else timestamp(entry.time),
+    )
+    if (parts := memory.parts) is not None:
+        message.parts.semantic = parts.semantic
+        message.parts.reinforcement = parts.reinforcement
+        message.parts.recency = parts.recency
+        message.parts.access = parts.access
+    return message
+
+
+def _without(paths: Sequence[int]) -> frozenset[RecallPath]:
+    for i, path in enumerate(paths):
+        if path not in tuple(RecallPath):
+            raise InvalidField(f"without[{i}]", f"{path} is not a path")
+    chosen = frozenset(map(RecallPath, paths))
+    if len(chosen) == len(RecallPath):
+        raise InvalidField("without", "leaves no path")
+    return chosen
+
+
+def _fusion(request: memories_pb2.RecallRequest) -> Rrf | WeightedSum:
+    named = request.WhichOneof("fusion")
+    return _HALVES if named is None else fusion_of(request)
+
+
+def _salience(request: memories_pb2.RecallRequest, defaults: Defaults) -> Salience:
+    salience = salience_of(defaults)
+    if request.profile not in ("", "salience", "relevance"):
+        raise InvalidField("profile", f"{request.profile!r} is neither salience nor relevance")
+    if request.profile == "relevance":
+        salience = replace(RELEVANCE, half_life_days=salience.half_life_days)
+    if request.HasField("weights"):
+        if request.profile:
+            raise InvalidField("weights", "stand in place of a profile, and there is one")
+        own = request.weights
+        given = (own.semantic, own.reinforcement, own.recency, own.access)
+        names = ("semantic", "reinforcement", "recency", "access")
+        for name, weight in zip(names, given, strict=True):
+            decode.fraction(weight, f"weights.{name}")
+        if abs(sum(given) - 1) > WEIGHT_TOLERANCE:
+            raise InvalidField("weights", f"sum to {sum(given):g}, not to 1")
+        salience = Salience(*given, salience.half_life_days)
+    if request.HasField("half_life_days"):
+        days = request.half_life_days
+        if not (math.isfinite(days) and MIN_HALF_LIFE <= days <= MAX_HALF_LIFE):
+            raise InvalidField("half_life_days", f"is {days}, not in [{MIN_HALF_LIFE}, 1,000,000]")
+        salience = replace(salience, half_life_days=days)
+    return salience
+
+
+def _once(ids: Sequence[int]) -> tuple[int, ...]:
+    seen: dict[int, int] = {}
+    for i, one in enumerate(ids):
+        if not 0 < one < 1 << 63:
+            raise InvalidField(f"ids[{i}]", f"{one} is no id of a memory")
+        if seen.setdefault(one, i) != i:
+            raise InvalidField(f"ids[{i}]", f"{one} is ids[{seen[one]}] already")
+    return tuple(ids)

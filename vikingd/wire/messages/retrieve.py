@@ -1,0 +1,249 @@
+"""The request and the reply of Retrieve, to and from the domain."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from vikingd.config import Retrieval as Defaults
+from vikingd.domain import pace
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import Stage
+from vikingd.domain.query import (
+    MAX_BOOST,
+    MAX_TOP_K,
+    RRF_K,
+    Boost,
+    Include,
+    Mode,
+    RetrievedItem,
+    RetrieveQuery,
+    RetrieveResult,
+    Rrf,
+    WeightedSum,
+)
+from vikingd.domain.reply_budget import UNBOUNDED, Room
+from vikingd.pb import memories_pb2, retrieval_pb2
+from vikingd.wire.messages import decode
+from vikingd.wire.messages.encode import add_timings
+
+_AT_ONCE = 16  # contexts whose metadata are read
+_TEXT = frozenset((Include.TEXT,))
+
+
+def query_of(
+    request: retrieval_pb2.RetrieveRequest, dimension: int | None, defaults: Defaults
+) -> tuple[RetrieveQuery, decode.Vector | None]:
+    """The query, and its vector as unit float32 where the request brings one.
+
+    Raises:
+        InvalidField: naming the field as in the proto.
+    """
+    mode = _mode(request.mode)
+    where = decode.json_object(request.where, "where") if request.HasField("where") else None
+    text = decode.query_text(request.query)
+    listing = not text and not request.vector and mode is Mode.KEYWORD and bool(where)
+    if not text and not listing:
+        if not request.vector:
+            raise InvalidField("query", "is empty and there is no vector; one of them is needed")
+        if mode is Mode.KEYWORD:
+            raise InvalidField("query", "is empty; MODE_KEYWORD needs words, or `where` alone")
+    top_k = request.top_k or defaults.top_k
+    if top_k > MAX_TOP_K:
+        raise InvalidField("top_k", f"is {top_k}, at most {MAX_TOP_K} is allowed")
+    if request.page_token and not listing:
+        raise InvalidField("page_token", "is of a listing only: MODE_KEYWORD with `where` alone")
+    target = decode.target_uri(request.target_uri, "target_uri")
+    query = RetrieveQuery(
+        text=text,
+        target_uri=target,
+        context_types=decode.context_types(request.context_types),
+        where=where,
+        top_k=top_k,
+        score_threshold=_threshold(request, defaults),
+        mode=mode,
+        fusion=fusion_of(request),
+        include=_include(request.include) if request.include else _TEXT,
+        group_by_context=request.group_by_context,
+        diversity=decode.fraction(request.diversity, "diversity"),
+        boosts=_boosts(request.boosts),
+        optional_clauses=_optional(request.optional_clauses, where or {}),
+        degrade=request.degrade,
+        debug=request.debug,
+        min_revision=request.min_revision,
+        after=_after(request.page_token, target),
+        listing=listing,
+    )
+    vector = decode.unit_vector(request.vector, dimension, "vector") if request.vector else None
+    return query, vector
+
+
+def response_of(
+    result: RetrieveResult,
+    embed: Stage,
+    metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] | None = None,
+    most_bytes: int = UNBOUNDED,
+) -> retrieval_pb2.RetrieveResponse:
+    """The reply.
+
+    Args:
+        result: of the retrieval.
+        embed: made the query's vector before.
+        metadata_of: reads that of contexts by URI, where it is asked for.
+        most_bytes: of the items with their metadata, about.
+    """
+    reply = retrieval_pb2.RetrieveResponse(
+        outcome=retrieval_pb2.Outcome.ValueType(result.outcome),
+        relaxed_clauses=result.relaxed_clauses,
+        revision=result.revision,
+        degraded=result.degraded,
+    )
+    for item in result.items:
+        pace.step()
+        _add(reply, item)
+    if metadata_of is not None:
+        room = Room(max(0, most_bytes - reply.ByteSize()))
+        _add_metadata(reply, metadata_of, room)
+        if room.left_out:
+            reply.degraded.append(
+                f"the reply has no room for the metadata of {room.left_out:,} items; ask for less, "
+                "or let the operator raise limits.max_reply_bytes"
+            )
+    if result.next_after:
+        reply.next_page_token = base64.urlsafe_b64encode(result.next_after.encode()).decode()
+    add_timings(reply.timings, (embed, *result.stages))
+    return reply
+
+
+def _add_metadata(
+    reply: retrieval_pb2.RetrieveResponse,
+    metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]],
+    room: Room,
+) -> None:
+    """Adds the metadata of items, first to last, as long as there is room."""
+    for start in range(0, len(reply.items), _AT_ONCE):
+        items = reply.items[start : start + _AT_ONCE]
+        found = metadata_of(list(dict.fromkeys(item.uri for item in items))) if room.left else {}
+        for item in items:
+            pace.step()
+            if not room.left:
+                room.left_out += 1
+            elif metadata := found.get(item.uri):
+                item.metadata.update(metadata)
+                if not room.take(item.metadata.ByteSize()):
+                    item.ClearField("metadata")
+                    room.left = 0  # nothing that comes later is shown where this could not be
+                    room.left_out += 1
+
+
+def _add(reply: retrieval_pb2.RetrieveResponse, item: RetrievedItem) -> None:
+    message = reply.items.add(
+        uri=item.uri,
+        passage=item.passage,
+        section=item.section,
+        text=item.text,
+        start=item.start,
+        end=item.end,
+        score=item.score,
+        vector=item.vector,
+    )
+    if item.debug is not None:
+        debug = item.debug
+        message.debug.CopyFrom(
+            retrieval_pb2.ItemDebug(
+                vector_rank=debug.vector_rank,
+                keyword_rank=debug.keyword_rank,
+                dense=debug.dense,
+                lexical=debug.lexical,
+                fused=debug.fused,
+                boost=debug.boost,
+            )
+        )
+
+
+def _mode(number: int) -> Mode:
+    try:
+        return Mode(number) if number else Mode.HYBRID
+    except ValueError:
+        raise InvalidField("mode", f"{number} is not a mode") from None
+
+
+def _threshold(request: retrieval_pb2.RetrieveRequest, defaults: Defaults) -> float | None:
+    if not request.HasField("score_threshold"):
+        return defaults.score_threshold or None
+    if not math.isfinite(request.score_threshold):
+        raise InvalidField("score_threshold", f"is {request.score_threshold}, not a finite number")
+    return request.score_threshold
+
+
+def fusion_of(
+    request: retrieval_pb2.RetrieveRequest | memories_pb2.RecallRequest,
+) -> Rrf | WeightedSum:
+    """How both sides are to be fused, by rank where nothing is said."""
+    if request.HasField("weighted"):
+        weighted = request.weighted
+        both = WeightedSum(
+            _weight(weighted.vector_weight, "weighted.vector_weight"),
+            _weight(weighted.keyword_weight, "weighted.keyword_weight"),
+        )
+        if both.vector_weight + both.keyword_weight == 0:
+            raise InvalidField("weighted", "has no weight above 0")
+        return both
+    rrf = request.rrf
+    by_rank = Rrf(
+        rrf.k or RRF_K,
+        _weight(rrf.vector_weight, "rrf.vector_weight") if rrf.HasField("vector_weight") else 1.0,
+        _weight(rrf.keyword_weight, "rrf.keyword_weight")
+        if rrf.HasField("keyword_weight")
+        else 1.0,
+    )
+    if by_rank.vector_weight + by_rank.keyword_weight == 0:
+        raise InvalidField("rrf", "has no weight above 0")
+    return by_rank
+
+
+def _weight(value: float, field: str) -> float:
+    if not 0 <= value <= MAX_BOOST:  # so NaN is refused too
+        raise InvalidField(field, f"is {value}, not in [0, {MAX_BOOST:g}]")
+    return value
+
+
+def _include(numbers: Sequence[int]) -> frozenset[Include]:
+    for i, number in enumerate(numbers):
+        if number not in tuple(Include):
+            raise InvalidField(f"include[{i}]", f"{number} is nothing that an item can bring")
+    return frozenset(map(Include, numbers))
+
+
+def _boosts(boosts: Sequence[retrieval_pb2.Boost]) -> tuple[Boost, ...]:
+    return tuple(_boost(boost, f"boosts[{i}]") for i, boost in enumerate(boosts))
+
+
+def _boost(boost: retrieval_pb2.Boost, field: str) -> Boost:
+    if bool(boost.uri_prefix) == boost.HasField("where"):
+        raise InvalidField(field, "needs uri_prefix or where, and not both")
+    if not 0 < boost.factor <= MAX_BOOST:
+        raise InvalidField(f"{field}.factor", f"is {boost.factor}, not above 0 and at most 100")
+    if boost.uri_prefix:
+        return Boost(boost.factor, uris.parse(boost.uri_prefix, f"{field}.uri_prefix"))
+    return Boost(boost.factor, where=decode.json_object(boost.where, f"{field}.where"))
+
+
+def _optional(keys: Sequence[str], where: Mapping[str, Any]) -> tuple[str, ...]:
+    for i, key in enumerate(keys):
+        if key not in where:
+            raise InvalidField(f"optional_clauses[{i}]", f"{key!r} is no key at the top of where")
+    return tuple(dict.fromkeys(keys))
+
+
+def _after(token: str, target: str) -> str:
+    try:
+        after = base64.urlsafe_b64decode(token).decode()
+    except ValueError:  # of base64 and of UTF-8
+        after = ""
+    if token and not (after and uris.is_within(after, target)):
+        raise InvalidField("page_token", "is not one that an earlier page of this listing gave")
+    return after
