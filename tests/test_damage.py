@@ -80,19 +80,24 @@ def test_a_row_that_cannot_be_decoded_is_named_and_ends_the_writes(
 
 
 @pytest.mark.parametrize("name", ["store.sqlite3", "store.sqlite3-wal"])
-@pytest.mark.parametrize("replaced", [False, True])
-def test_no_write_into_a_file_that_is_gone_is_acknowledged(
-    tmp_path: Path, name: str, replaced: bool
+@pytest.mark.parametrize("harm", ["deleted", "replaced", "truncated", "emptied"])
+def test_no_write_into_a_lost_or_shortened_file_is_acknowledged(
+    tmp_path: Path, name: str, harm: str
 ) -> None:
-    """The next start would not see it; writes stay refused."""
+    """The next start would not see it. Writes stay refused."""
+    path = tmp_path / name
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one"))
-        content = (tmp_path / name).read_bytes()
-        (tmp_path / name).unlink()
-        if replaced:
-            (tmp_path / name).write_bytes(content)
+        content = path.read_bytes()
+        if harm in ("deleted", "replaced"):
+            path.unlink()
+        if harm == "replaced":
+            path.write_bytes(content)
+        if harm in ("truncated", "emptied"):
+            os.truncate(path, len(content) - 1 if harm == "truncated" else 0)
+        told = "truncated" if harm in ("truncated", "emptied") else "deleted or replaced"
         for _ in range(2):
-            with pytest.raises(StoreDamaged, match=f"{name} was deleted or replaced"):
+            with pytest.raises(StoreDamaged, match=f"{name} was {told}"):
                 put(store, file(f"{DOCS}/new.md", "lost"))
         assert name in store.failure
 

@@ -155,4 +155,5 @@ def start_again(run: Run, case: Case, *, probed: bool) -> str:
 def _copy(store: Path) -> Path:
     copy = store.with_name("damaged")
     shutil.rmtree(copy, ignore_errors=True)
-    return shutil.copytree(store, copy)
+    # A compaction may remove its unfinished base at any time.
+    return shutil.copytree(store, copy, ignore=shutil.ignore_patterns("base-*.tmp"))

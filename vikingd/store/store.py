@@ -136,8 +136,14 @@ class Store(Reads):
         migrate(db)
         revision, dimension, is_clean = _adopt(db, model, dimension, reembed=reembed)
         self._history = self._with_new_epoch(known)
+        self._in_place = InPlace(self._database)
         self._writer = Writer(
-            db, revision=revision, dimension=dimension, reserve=reserve, explain=self._told
+            db,
+            self._in_place,
+            revision=revision,
+            dimension=dimension,
+            reserve=reserve,
+            explain=self._told,
         )
         self._check = None if is_clean else Check(self._database, self._note)
 
@@ -218,12 +224,10 @@ class Store(Reads):
         commit are done, while the next one may be written already. When it
         raises, the store takes no more writes and `failure` says why.
         """
-        in_place = InPlace(self._database)
 
         def marked(changes: list[Change], revision: int) -> None:
-            if name := in_place.missing():
-                error = f"{name} was deleted or replaced while the daemon had it open: {REMEDY}"
-                raise StoreDamaged(error)
+            if problem := self._in_place.problem(with_sizes=False):
+                raise StoreDamaged(f"{problem}: {REMEDY}")
             on_commit(changes, revision)
             if time.monotonic() - self._marked > _BETWEEN_MARKS:
                 self._mark()

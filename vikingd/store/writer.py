@@ -11,13 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from queue import Empty, Queue, SimpleQueue
 
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
 from vikingd.domain.model import Change, Committed
+from vikingd.store.faults import REMEDY
+from vikingd.store.in_place import InPlace
 from vikingd.store.reserve import Reserve
 from vikingd.store.schema import transaction
 from vikingd.store.transaction import Ids, Transaction
@@ -79,6 +81,7 @@ class Writer:
     def __init__(
         self,
         db: sqlite3.Connection,
+        in_place: InPlace,
         *,
         revision: int,
         dimension: int | None,
@@ -86,6 +89,7 @@ class Writer:
         explain: Explain,
     ) -> None:
         self._db = db
+        self._in_place = in_place
         self._reserve = reserve
         self._explain = explain
         self._refusal: VikingError = Corrupt("")
@@ -176,7 +180,7 @@ class Writer:
             StoreFailed, StoreDamaged: nothing of it was written.
         """
         try:
-            with self._writing, transaction(self._db):
+            with self._writing, self._checked_transaction():
                 for sql, values in statements:
                     self._db.execute(sql, values)
         except sqlite3.Error as error:
@@ -272,7 +276,7 @@ class Writer:
                 dimension=self.dimension,
                 now=time.time_ns() // 1000,
             )
-            with self._writing, transaction(self._db):
+            with self._writing, self._checked_transaction():
                 work.look_up(chain.from_iterable(request.uris for request in group))
                 results = [self._attempt(work, request.operation) for request in group]
                 work.insert_rows()
@@ -307,6 +311,27 @@ class Writer:
             self.revision, self.dimension = work.revision, work.dimension
         yield _Written(group, results, work.changes, work.revision if work.touched else 0)
 
+    @contextmanager
+    def _checked_transaction(self) -> Iterator[None]:
+        """Run a transaction if the database's files are whole, before it and right before its end.
+
+        A large transaction writes to the log before it ends, and a longer file hides a gap.
+
+        Raises:
+            StoreDamaged: they are not, and no more writes are taken.
+        """
+        self._check_files()
+        with transaction(self._db):
+            yield
+            self._check_files()
+        self._in_place.remember()
+
+    def _check_files(self) -> None:
+        if problem := self._in_place.problem():
+            error = StoreDamaged(f"{problem}: {REMEDY}")
+            self.refuse(error)
+            raise error
+
     def _needs_room(self, error: BaseException) -> bool:
         return isinstance(self._explain(_NOT_WRITTEN, error), DiskFull)
 
@@ -328,6 +353,7 @@ class Writer:
                     self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 finally:
                     self._db.execute("PRAGMA busy_timeout = 10000")
+                    self._in_place.remember()
             self._reserve.take()
         return self._reserve.is_held
 
