@@ -1,0 +1,123 @@
+"""The pictures of the README: the layers of the daemon, and the trace of one find.
+
+`python -m benchmarks.pictures` writes architecture.svg and trace.svg beside this file. The layers
+come from the import contract in pyproject.toml and the first sentence of each package, the trace
+from a daemon with the demo tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import io
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from benchmarks.daemon import serving, temporary_store
+
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parent
+_QUESTION = "How do we roll back a bad release?"
+_TARGET = "viking://resources"
+_COLUMNS = 110
+_FONT = "font-family='ui-monospace, SFMono-Regular, Menlo, Consolas, monospace'"
+
+_WIDTH, _MARGIN, _GAP, _LINE = 960, 12, 10, 17  # pixels
+_CHARACTER = 7.3  # pixels of one at 12 px
+_FILLS = ("#e8f1fb", "#eaf6ec")
+
+
+def main() -> None:
+    """Write both pictures."""
+    (_HERE / "architecture.svg").write_text(architecture(), encoding="utf-8")
+    (_HERE / "trace.svg").write_text(trace(), encoding="utf-8")
+
+
+def architecture() -> str:
+    """Draw the packages, a row for each layer; each row imports rows below it alone."""
+    rows = [*_layers(), ["viking_kernels"]]
+    y, shapes = _MARGIN, []
+    for number, row in enumerate(rows):
+        width = (_WIDTH - 2 * _MARGIN - _GAP * (len(row) - 1)) / len(row)
+        texts = [_wrapped(_about(name), width) for name in row]
+        height = _LINE * (max(map(len, texts)) + 1) + 2 * _MARGIN
+        for place, (name, lines) in enumerate(zip(row, texts, strict=True)):
+            x = _MARGIN + place * (width + _GAP)
+            shapes.append(
+                f"<rect x='{x:.0f}' y='{y}' width='{width:.0f}' height='{height}' rx='6' "
+                f"fill='{_FILLS[number % 2]}' stroke='#9aa7b4'/>"
+            )
+            shapes.extend(_lines(x + _MARGIN, y + _MARGIN, [name, *lines]))
+        y += height + _GAP
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {_WIDTH} {y}' {_FONT} "
+        "font-size='12'>\n<rect width='100%' height='100%' fill='white'/>\n"
+        + "\n".join(shapes)
+        + "\n</svg>\n"
+    )
+
+
+def _layers() -> list[list[str]]:
+    contracts = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(c["layers"] for c in contracts["contracts"] if c["type"] == "layers")
+    return [[name.strip() for name in layer.split("|")] for layer in layers]
+
+
+def _about(name: str) -> str:
+    """Return the first paragraph of a package's or module's docstring."""
+    base = _ROOT / ("kernels" if name.startswith("viking_") else "") / name.replace(".", "/")
+    path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+    documented = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return documented.partition("\n\n")[0].replace("\n", " ")
+
+
+def _wrapped(text: str, width: float) -> list[str]:
+    return textwrap.wrap(text, int((width - 2 * _MARGIN) / _CHARACTER))
+
+
+def _lines(x: float, y: float, lines: list[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        weight = " font-weight='bold'" if number == 0 else ""
+        at = y + _LINE * (number + 0.75)
+        yield f"<text x='{x:.0f}' y='{at:.0f}'{weight}>{html.escape(line)}</text>"
+
+
+def trace() -> str:
+    """Ask the demo tree and draw the trace of the answer as a terminal shows it."""
+    with temporary_store() as store, serving(store, provider="e5") as server:
+        _vikingctl(server.address, "import", str(_ROOT / "vikingd/demo_tree"), "viking://")
+        shown = _vikingctl(
+            server.address, "find", _QUESTION, "--target", _TARGET, "--limit", "3", "--trace"
+        )
+    console = Console(record=True, width=_COLUMNS, file=io.StringIO())
+    console.print(Text.from_ansi(shown))
+    drawn = console.export_svg(
+        title=f'vikingctl find "{_QUESTION}" --target {_TARGET} --trace', unique_id="trace"
+    )
+    # The fonts of the reader's machine; a picture loads nothing from elsewhere.
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+    return "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n"
+
+
+def _vikingctl(address: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "vikingd.ctl.main", "--address", address, *arguments],
+        env={**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(_COLUMNS)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
