@@ -102,6 +102,32 @@ def test_no_write_into_a_lost_or_shortened_file_is_acknowledged(
         assert name in store.failure
 
 
+def test_a_log_of_another_database_is_refused(tmp_path: Path) -> None:
+    """SQLite would mix the pages of both. The files stay as they are."""
+    killed, other = tmp_path / "killed", tmp_path / "other"
+    with opened(tmp_path / "mine") as store:
+        put(store, file(GUIDE, "one"))
+        shutil.copytree(tmp_path / "mine", killed)
+    with opened(other) as store:
+        put(store, file(f"{DOCS}/other.md", "other"))
+    with opened(killed) as store:
+        assert store.get(GUIDE).content == "one"
+        again = shutil.copytree(killed, tmp_path / "again")
+    shutil.copyfile(other / DATABASE, again / DATABASE)
+    before = {path.name: path.read_bytes() for path in again.iterdir() if path.name != "lock"}
+    for accept_loss in (False, True):
+        with (
+            pytest.raises(StoreDamaged, match=r"sqlite3-wal belongs to another database"),
+            opened(again, accept_loss=accept_loss),
+        ):
+            pass
+    for name in (DATABASE, f"{DATABASE}-wal"):
+        assert (again / name).read_bytes() == before[name]
+    (again / f"{DATABASE}-wal").unlink()
+    with opened(again, accept_loss=True) as store:
+        assert store.get(f"{DOCS}/other.md").content == "other"
+
+
 def test_a_row_that_cannot_be_decoded_is_named_to_a_writer(tmp_path: Path) -> None:
     """A write that meets it is refused as damage too."""
     with opened(tmp_path) as store:

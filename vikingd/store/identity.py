@@ -63,6 +63,14 @@ class History(NamedTuple):
         forgotten = len(self.epochs) >= _KEPT and point.revision <= self.epochs[0][1]
         return self.contains(point) or (point.store == self.store and forgotten)
 
+    def follows(self, earlier: History) -> bool:
+        """Tell a later state of the same history from one of another."""
+        last = earlier.point.epoch
+        known = {epoch for epoch, _ in self.epochs}
+        return earlier.store == self.store and (
+            not last or last in known or len(self.epochs) >= _KEPT
+        )
+
     def why_not(self, point: Point) -> str:
         """Why an index that was written at a point is not one of this store; "" if it is."""
         if point.store != self.store:

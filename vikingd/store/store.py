@@ -398,9 +398,39 @@ def _history(database: Path) -> History | None:
     with closing(connect(database, read_only=True)) as db:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         try:
-            return identity.history_of(db) if version else None
+            known = identity.history_of(db) if version else None
         except (ValueError, TypeError) as error:
             raise damaged("its history cannot be read") from error
+    if known is not None:
+        _check_log(database, known)
+    return known
+
+
+def _check_log(database: Path, known: History) -> None:
+    """Compare the database with the log beside it, which SQLite takes without a look.
+
+    Args:
+        database: the file of the database.
+        known: the history that the database has with its log.
+
+    Raises:
+        StoreDamaged: they are of two stores, or of two histories of one store.
+    """
+    log = database.with_name(f"{database.name}-wal")
+    if not log.exists() or log.stat().st_size == 0:
+        return
+    try:
+        with closing(connect(database, read_only=True, immutable=True)) as db:
+            alone = identity.history_of(db)
+    except (sqlite3.Error, ValueError, TypeError):
+        return  # without its log a database may be torn, or may have no table yet
+    if alone is not None and not known.follows(alone):
+        raise StoreDamaged(
+            f"{log.name} belongs to another database than {database.name}: the log is of store "
+            f"{known.store}, the database of store {alone.store or 'without an id'} or an older "
+            f"copy. Put the right {database.name} back, or move {log.name} away to take "
+            f"{database.name} without it, or {REMEDY}"
+        )
 
 
 def _adopt(
