@@ -102,6 +102,24 @@ def test_no_write_into_a_lost_or_shortened_file_is_acknowledged(
         assert name in store.failure
 
 
+def test_a_creation_that_was_killed_begins_again(tmp_path: Path) -> None:
+    """The first write to a new database leaves a rollback journal behind."""
+    code = (
+        "import os, sqlite3, sys\n"
+        "db = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "db.execute('PRAGMA cache_size = 1'); db.execute('BEGIN IMMEDIATE')\n"
+        "db.execute('CREATE TABLE t (x)')\n"
+        "db.executemany('INSERT INTO t VALUES (zeroblob(9999))', [()] * 99)\n"
+        "os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / DATABASE)], check=False)
+    assert (tmp_path / f"{DATABASE}-journal").stat().st_size
+    assert (tmp_path / DATABASE).stat().st_size
+    with opened(tmp_path) as store:
+        put(store, file(GUIDE, "one"))
+        assert store.get(GUIDE).content == "one"
+
+
 def test_a_log_of_another_database_is_refused(tmp_path: Path) -> None:
     """SQLite would mix the pages of both. The files stay as they are."""
     killed, other = tmp_path / "killed", tmp_path / "other"

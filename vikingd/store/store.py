@@ -393,6 +393,7 @@ def _history(database: Path) -> History | None:
 
     Read-only: SQLite deletes a log that does not fit, which may be that of the right database.
     """
+    _finish_rollback(database)
     if not database.exists() or database.stat().st_size == 0:
         return None
     with closing(connect(database, read_only=True)) as db:
@@ -404,6 +405,17 @@ def _history(database: Path) -> History | None:
     if known is not None:
         _check_log(database, known)
     return known
+
+
+def _finish_rollback(database: Path) -> None:
+    """Take back the first write to a new database, if its process was killed.
+
+    SQLite writes it with a rollback journal, the only time before the log is in use. A read-only
+    connection cannot take it back.
+    """
+    if database.with_name(f"{database.name}-journal").exists():
+        with closing(sqlite3.connect(database)) as db:
+            db.execute("SELECT count(*) FROM sqlite_master")
 
 
 def _check_log(database: Path, known: History) -> None:
