@@ -17,7 +17,8 @@ from typing import Any
 from benchmarks.bench import ranked
 from benchmarks.daemon import import_set, say, serving, temporary_store, wait_for_vectors
 from benchmarks.measure import write
-from benchmarks.recompute import F64, Comparison, Recomputation, compare, read_store
+from benchmarks.recompute import Comparison, Recomputation, compare
+from benchmarks.stored import F64, read_store
 from vikingd.client import Method
 from vikingd.client.messages import MessageClient
 from vikingd.models.embed.provider import EmbedSettings, open_provider

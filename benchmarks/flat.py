@@ -47,7 +47,7 @@ _ALL = np.zeros(0, np.uint8)  # no row is excluded; also an empty tail
 _NONE = np.zeros(0, np.int32)
 
 Search = Callable[[int], Sequence[int]]
-"""Returns the ten best rows of a query, by the number of the query."""
+"""A function from the number of a query to its ten best rows."""
 
 
 def scan_int8(bench: Bench) -> Iterator[Row]:

@@ -67,7 +67,7 @@ def _load(server: Server, tree: Tree) -> None:
         ]:
             client.put(drafts)
             done += len(drafts)
-            say(f"{tree.nodes:,} nodes: {done * ENTRIES:,} memories are in")
+            say(f"{tree.nodes:,} nodes: {done * ENTRIES:,} memories are written")
         client.optimize()
 
 
