@@ -157,7 +157,7 @@ def _compared(
         **shown,
         baseline_recall=reached(others[fastest]) if fastest else None,
         data=bench.data,
-        remark="beside " + ", ".join(f"{o} {t:.3g} ms" for o, t in times.items()),
+        remark=", ".join(f"{other} {taken:.3g} ms" for other, taken in times.items()),
     )
 
 
