@@ -1,1 +1,1 @@
-"""Measurements of a real daemon: how exact, how fast; README.md says how to run them."""
+"""Benchmarks of exactness, quality and speed; README.md explains how to run them."""

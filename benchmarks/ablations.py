@@ -1,7 +1,7 @@
-"""What each part of a find's score is worth: quality with one part after the other left out.
+"""The quality of a find when one part of its score is left out.
 
-`python -m benchmarks.ablations --datasets DIR` takes the store that `python -m benchmarks.quality`
-has kept, recomputes all scores in float64 (see recompute.py), and measures what would be found.
+`python -m benchmarks.ablations --datasets DIR` reads the store of `python -m benchmarks.quality`,
+recomputes all scores in float64 (see recompute.py) and measures the rankings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from benchmarks.data import cache
 from benchmarks.judged import Query, read_queries
 from benchmarks.quality import K, store_name
 from benchmarks.quality_metrics import ndcg, recall
-from benchmarks.recompute import F64, PARTS, Recomputation, Stored, read_store
+from benchmarks.recompute import PARTS, Recomputation
+from benchmarks.stored import F64, Stored, read_store
 from vikingd.models.embed.e5 import E5
 
 Figures = tuple[float, float]
@@ -26,17 +27,21 @@ Figures = tuple[float, float]
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.ablations", description=__doc__)
     parser.add_argument(
-        "--datasets", type=Path, required=True, metavar="DIR", help="with a directory for each set"
+        "--datasets",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="holds one directory for each set",
     )
-    parser.add_argument("--sets", metavar="A,B", help="these only (all)")
-    parser.add_argument("--store", type=Path, metavar="DIR", help="of the benchmark of quality")
+    parser.add_argument("--sets", metavar="A,B", help="select sets (default: all)")
+    parser.add_argument("--store", type=Path, metavar="DIR", help="the store of benchmarks.quality")
     arguments = parser.parse_args()
     store = arguments.store or cache(store_name(arguments.datasets, E5.name))
     if not (store / "store.sqlite3").exists():
-        parser.error("there is no store yet: run benchmarks.quality first")
+        parser.error(f"no store at {store}: run benchmarks.quality first")
     names = sorted(path.parent.name for path in arguments.datasets.glob("*/queries.jsonl"))
     chosen = arguments.sets.split(",") if arguments.sets else names
     stored, embedder = read_store(store), E5(2)

@@ -1,4 +1,4 @@
-"""What the rows of `benchmarks.latency` are measured with: a tree in a store, echo, a loader."""
+"""Tools of the rows of `benchmarks.latency`: a tree in a store, an echo server, a loader."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ QUERIES = 128
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A loaded store, the echo server, and another process from which servers are driven."""
+    """A loaded store, the echo server, and a loader process that sends many calls."""
 
     tree: Tree
-    data: str  # what the tree is made of
+    data: str  # "synthetic", or the name of the collection
     store: Path
     nothing: Server
     loader: Executor
-    seconds: float  # for one measurement
+    seconds: float  # of one measurement
 
     def serving(self) -> AbstractContextManager[Server]:
-        """The daemon on the store."""
+        """Start a daemon on the store."""
         return daemon.serving(self.store)
 
     def row(
         self, name: str, value: float, unit: str, baseline: float | None = None, **more: Any
     ) -> Row:
-        """A row about the tree; `more` are further fields."""
+        """Return a row about the tree; `more` holds further fields of Row."""
         ratio = None if baseline is None else value / baseline
         return Row(name, self.tree.nodes, value, unit, baseline, ratio, data=self.data, **more)
 
 
 def echo_of(nothing: Server, load: Load) -> Load:
-    """Calls to the echo server with requests and replies of the same sizes as a load's."""
+    """Return calls to the echo server with the request and reply sizes of a load."""
     sizes = zip(load.requests, load.replies(), strict=True)
     requests = [echo.request(len(request), len(reply)) for request, reply in sizes]
     return Load(nothing, echo.METHOD, requests)
 
 
 class Questions:
-    """Queries with text and vector, and what METHOD_EXACT answers to them."""
+    """Queries with text and vector, and their results by METHOD_EXACT."""
 
     def __init__(
         self, server: Server, tree: Tree, cosine: float = MEDIUM, target: str = ""
@@ -65,11 +65,11 @@ class Questions:
         self._target = target
 
     def load(self, method: Method) -> Load:
-        """Finds by a method."""
+        """Return finds by a method."""
         return Load(self.server, FIND, [self._request(q, method) for q in self.queries])
 
     def retrievals(self, mode: Mode) -> Load:
-        """The same queries to Retrieve, its ten best passages."""
+        """Return the same queries for Retrieve, with the ten best passages."""
         requests = [
             retrieve_request(q.text, vector=q.vector, target_uri=self._target, mode=mode, top_k=10)
             for q in self.queries
@@ -77,7 +77,7 @@ class Questions:
         return Load(self.server, RETRIEVE, [request.SerializeToString() for request in requests])
 
     def recall(self, replies: Sequence[bytes]) -> float:
-        """Mean recall@10 of answers to the queries, or the first of them, in their order."""
+        """Return the mean recall@10 of replies to the first queries, in their order."""
         return statistics.fmean(
             recall(uris(reply), truth) for reply, truth in zip(replies, self._truth, strict=False)
         )
@@ -94,10 +94,16 @@ class Questions:
 
 
 def recall(found: set[T], truth: set[T]) -> float:
-    """The share of the true results that were found; 1 where there is nothing to find."""
+    """Return the share of the true results that were found; 1 if there are none."""
     return len(truth & found) / len(truth) if truth else 1.0
 
 
 def uris(reply: bytes) -> set[str]:
-    """What a find returned; all that these trees have is resources."""
-    return {match.uri for match in FindResponse.FromString(reply).resources}
+    """Return the URIs of a find's reply."""
+    return {uri for uri, _ in ranked(FindResponse.FromString(reply))}
+
+
+def ranked(reply: FindResponse) -> list[tuple[str, float]]:
+    """Return (URI, score) of all results, best first; equal scores by URI."""
+    matches = [*reply.memories, *reply.resources, *reply.skills]
+    return sorted(((m.uri, m.score) for m in matches), key=lambda match: (-match[1], match[0]))

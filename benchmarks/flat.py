@@ -1,4 +1,4 @@
-"""Rows about flat searches in this process, without the daemon: kernels beside other engines."""
+"""Rows about flat searches in this process: kernels beside other engines, without a daemon."""
 
 from __future__ import annotations
 
@@ -39,21 +39,19 @@ from viking_kernels.simd import padded
 from viking_kernels.weighted import weighted_top
 
 from benchmarks.bench import QUERIES, Bench, recall
-from benchmarks.daemon import say
 from benchmarks.measure import Row, interleaved, percentiles
-from benchmarks.peer_adapters import F32, PEERS, TOP_K, Rows
+from benchmarks.peer_adapters import F32, PEERS, TOP_K, Rows, load
 
-INSTALL = "pip install -e '.[bench]'"
 KEYWORD_PEERS = ("bm25s", "tantivy")
-_ALL = np.zeros(0, np.uint8)  # nothing is forbidden; also: nothing stands in the tail
+_ALL = np.zeros(0, np.uint8)  # no row is excluded; also an empty tail
 _NONE = np.zeros(0, np.int32)
 
 Search = Callable[[int], Sequence[int]]
-"""Rows of the ten best of a query, by its number."""
+"""A function from the number of a query to its ten best rows."""
 
 
 def scan_int8(bench: Bench) -> Iterator[Row]:
-    """The ten nearest of all vectors; the baseline is FAISS's flat index on one thread."""
+    """Measure the ten nearest vectors; the baseline is FAISS's flat index on one thread."""
     vectors = np.array(bench.tree.vectors)
     asked = np.array([np.frombuffer(q.vector, "<f4") for q in bench.tree.queries(QUERIES)])
     asked /= np.linalg.norm(asked, axis=1)[:, None]
@@ -104,9 +102,9 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
 
 
 def keyword(bench: Bench) -> Iterator[Row]:
-    """The ten best by words; the baseline is the faster of bm25s and tantivy."""
+    """Measure the ten best texts by words; the baseline is the faster of bm25s and tantivy."""
     texts = [_words(bench.tree.text(node)) for node in range(bench.tree.nodes)]
-    # Each word once: the peers differ in what a second one counts.
+    # Each word stands once, because the peers weight repeated words differently.
     queries = [_words(query.text) for query in bench.tree.queries(QUERIES)]
     asked = [" ".join(dict.fromkeys(query.split())) for query in queries]
     index = _Postings(texts)
@@ -122,33 +120,29 @@ def keyword(bench: Bench) -> Iterator[Row]:
         rows = Rows(np.zeros((0, 0), np.float32), texts, texts, np.ones(len(texts), bool))
         others: dict[str, Search] = {}
         for name in KEYWORD_PEERS:
-            try:
-                peer = PEERS[name](rows, Path(home))
-            except ImportError as error:
-                say(f"{name} is skipped: {error}; {INSTALL}")
-                continue
-            others[name] = lambda i, peer=peer: peer.keyword(asked[i % len(asked)], 0)  # type: ignore[misc]
+            if peer := load(name, rows, Path(home)):
+                others[name] = lambda i, peer=peer: peer.keyword(asked[i % len(asked)], 0)  # type: ignore[misc]
         exact = np.array([index.scores(text) for text in asked])
         yield from _compared(bench, "keyword", search, others, exact)
 
 
 def _words(text: str) -> str:
-    """Words between blanks, without what tantivy's query language knows."""
+    """Return the words between blanks, without the operators of tantivy's query language."""
     return " ".join(re.findall(r"\w+", text.lower()))
 
 
 def _compared(
     bench: Bench, name: str, search: Search, others: dict[str, Search], exact: npt.NDArray[Any]
 ) -> Iterator[Row]:
-    """A row with the fastest of the others as its baseline; the ratio is that over the value."""
+    """Yield a row; the fastest other engine is the baseline, and ratio is baseline / value."""
     best = np.argsort(-exact, axis=1, kind="stable")[:, :TOP_K]
     truth = [set(found[row[found] > 0].tolist()) for found, row in zip(best, exact, strict=True)]
 
     def reached(of: Search) -> float:
         return statistics.fmean(recall(set(of(i)), known) for i, known in enumerate(truth))
 
-    own, *taken = interleaved(bench.seconds, search, *others.values(), size=len(truth))
-    shown = percentiles(own)
+    ours, *taken = interleaved(bench.seconds, search, *others.values(), size=len(truth))
+    shown = percentiles(ours)
     times = {other: float(np.median(t)) * 1e3 for other, t in zip(others, taken, strict=True)}
     fastest = min(times, key=times.__getitem__, default=None)
     baseline = times[fastest] if fastest else None
@@ -163,12 +157,12 @@ def _compared(
         **shown,
         baseline_recall=reached(others[fastest]) if fastest else None,
         data=bench.data,
-        remark="beside " + ", ".join(f"{o} {t:.3g} ms" for o, t in times.items()),
+        remark=", ".join(f"{other} {taken:.3g} ms" for other, taken in times.items()),
     )
 
 
 def one_directory(length: I32, dimension: int) -> tuple[Tree, Numbers, Scope]:
-    """Texts of these lengths as a base of one directory, each of a file of its own."""
+    """Return a base segment of one directory, in which each text is a file of its own."""
     n = len(length)
     rows, zeros, none = np.arange(n, dtype=np.int32), np.zeros(n, np.int32), np.zeros(0, np.int32)
     never, root, nothing = np.full(n, NEVER), np.zeros(1, np.int32), np.full(1, -1, np.int32)
@@ -206,7 +200,7 @@ def one_directory(length: I32, dimension: int) -> tuple[Tree, Numbers, Scope]:
 
 
 class _Postings:
-    """An inverted index of the words between blanks, as the peers split texts."""
+    """An inverted index of the words between blanks, split as by the peers."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         numbers: dict[str, int] = {}
@@ -222,7 +216,7 @@ class _Postings:
         self._keys = np.arange(len(numbers), dtype=np.uint64)
 
     def terms(self, query: str) -> Terms:
-        """A query's postings; words that no text has are left out, as the peers leave them."""
+        """Return the postings of a query, without unknown words, as the peers do."""
         asked = sorted({self._numbers[word] for word in query.split() if word in self._numbers})
         return Terms(
             np.array(asked, np.uint64),
@@ -237,7 +231,7 @@ class _Postings:
         )
 
     def scores(self, query: str) -> F32:
-        """[texts] BM25 in Lucene's form over the ideal, k1 1.2, b .75, of every text."""
+        """Return [texts] Lucene's BM25 (k1 1.2, b .75), divided by the ideal score."""
         scores = np.zeros(len(self.length), np.float64)
         norms = 1.2 * (0.25 + 0.75 * self.length / self.length.mean())
         ideal = 0.0
@@ -247,5 +241,5 @@ class _Postings:
             idf = math.log(1 + (len(scores) - (high - low) + 0.5) / (high - low + 0.5))
             scores[text] += idf * tf / (tf + norms[text])
             ideal += idf
-        # In fp32, as kernels and peers have them: equal texts are ties.
+        # Kernels and peers use fp32 too, so that equal texts tie.
         return (scores / max(ideal, 1e-9)).astype(np.float32)

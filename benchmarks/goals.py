@@ -1,6 +1,7 @@
-"""Prints the table of goals as Markdown from files that --json wrote: `python -m benchmarks.goals`.
+"""The goals of the rows: `python -m benchmarks.goals FILE...` prints a Markdown table.
 
-The limit is what a figure is compared with: an echo RPC, the embedder alone, the quiet p99, ...
+FILE is the output of --json. The column `baseline` has the figure of the echo, the quiet p99 or
+another baseline of the row.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from benchmarks.measure import Row, number
 
 
 class Goal(NamedTuple):
-    """What a row should reach in its value, its ratio, or by what it is beyond the baseline."""
+    """A bound on a row's `value`, on its `ratio`, or on value minus baseline (`beyond`)."""
 
     name: str
     nodes: int
@@ -23,7 +24,7 @@ class Goal(NamedTuple):
     bound: float
     at_least: bool = False
     recall: float | None = None
-    peer: str = ""  # beginning of the names of the rows of peers that answer the same
+    peer: str = ""  # prefix of the peers' rows of the same task
 
 
 GOALS = (
@@ -55,11 +56,11 @@ GOALS = (
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.goals", description=__doc__)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     rows = [Row(**r) for file in parser.parse_args().files for r in json.loads(file.read_text())]
-    print("| row | nodes | goal | figure | limit | quickest peer | recall@10 | reached |")
+    print("| row | nodes | goal | figure | baseline | quickest peer | recall@10 | reached |")
     print("|---|---|---|---|---|---|---|---|")
     for goal in GOALS:
         for cells in _lines(goal, rows):

@@ -1,4 +1,4 @@
-"""Collections with relevance judgements, as README.md describes their files."""
+"""Collections with relevance judgements; README.md describes their files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question; `relevant` are URIs below `scope`, `own_language` those in its language."""
+    """A question with its relevant URIs below `scope`; `own_language` are those in its language."""
 
     text: str
     scope: str
@@ -21,7 +21,7 @@ class Query:
 
 
 def read_queries(source: Path) -> list[Query]:
-    """The queries of a set that have judgements."""
+    """Return the queries of a set that have judgements."""
     lang = {d["uri"]: d.get("lang", "") for d in read_documents(source)}
     relevant: dict[str, set[str]] = {}
     with (source / "qrels.tsv").open(encoding="utf-8") as lines:
@@ -43,7 +43,7 @@ def read_queries(source: Path) -> list[Query]:
 
 
 def read_documents(source: Path) -> Iterator[dict[str, Any]]:
-    """The documents of a set, in their order."""
+    """Yield the documents of a set, in their order."""
     return _lines(source / "documents.jsonl")
 
 

@@ -1,7 +1,7 @@
-"""How fast a daemon is, beside an RPC of the same sizes that does nothing.
+"""The speed of a daemon, compared with an echo RPC of the same sizes.
 
-`python -m benchmarks.latency` loads trees into daemons and measures them; README.md says what
-each row means.
+`python -m benchmarks.latency` loads trees into daemons and measures them. README.md explains each
+row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.measure import Row, number, table, write
 
 SIZES = (1_000, 10_000, 100_000)
 LOADING = "put_batch_500"
-# In this order: the last ones change what is in the store.
+# The order matters: the last measurements change the store.
 MEASUREMENTS: tuple[Callable[[Bench], Iterator[Row]], ...] = (
     flat.scan_int8,
     flat.keyword,
@@ -42,10 +42,14 @@ NAMES = (LOADING, *(measurement.__name__ for measurement in MEASUREMENTS))
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.latency", description=__doc__)
     parser.add_argument(
-        "--nodes", type=int, nargs="+", default=SIZES, help="sizes of the trees (1k, 10k, 100k)"
+        "--nodes",
+        type=int,
+        nargs="+",
+        default=SIZES,
+        help="sizes of the trees (1k, 10k, 100k)",
     )
     parser.add_argument(
         "--only",
@@ -53,18 +57,18 @@ def main() -> None:
         choices=NAMES,
         default=NAMES,
         metavar="NAME",
-        help=f"measure these only: {', '.join(NAMES)}",
+        help=f"select measurements: {', '.join(NAMES)}",
     )
     parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="trees of a collection's texts, not synthetic ones"
+        "--data", type=Path, metavar="DIR", help="build trees from a collection, not synthetic ones"
     )
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each measurement (2)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    parser.add_argument("--seconds", type=float, default=2.0, help="time of each measurement (2)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
     rows: list[Row] = []
     with ExitStack() as stack:
         nothing = stack.enter_context(echo.serving())
-        # What loads the servers is not slowed by what measures.
+        # The loader has its own process, so that measuring does not slow it down.
         spawn = multiprocessing.get_context("spawn")
         loader = stack.enter_context(ProcessPoolExecutor(1, mp_context=spawn))
         for nodes in arguments.nodes:
@@ -83,7 +87,7 @@ def main() -> None:
 
 
 def _measure(bench: Bench, only: Collection[str]) -> Iterator[Row]:
-    """All rows of one tree."""
+    """Yield all rows of one tree."""
     with serving(bench.store) as server:
         rate = writes.load_tree(server, bench.tree)
     if LOADING in only:

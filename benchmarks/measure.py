@@ -1,4 +1,4 @@
-"""How calls are timed, and how what came out is shown."""
+"""Timing of calls, and tables of the results."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -25,17 +26,20 @@ _LEAST_BLOCKS = 3
 _ROUNDS = 4
 
 Samples = npt.NDArray[np.float64]
-"""Seconds that calls took."""
+"""Seconds of each call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. `value` of a latency is its median in ms.
+    """One figure.
 
-    `baseline` is what the same measurement gave for the thing compared with, taken in turns with
-    it; `ratio` is value / baseline unless the row's description says otherwise. `recall` is
-    recall@10 against METHOD_EXACT, `baseline_recall` what the thing compared with has of the best
-    by its own score. p50, p95 and p99 are in ms.
+    Attributes:
+        value: for a latency the median in ms.
+        baseline: the figure of the baseline, measured by turns with the value.
+        ratio: value / baseline, unless README.md says otherwise.
+        recall: recall@10 against METHOD_EXACT.
+        baseline_recall: recall@10 of the baseline against its own exact scores.
+        p50, p95, p99: in ms.
     """
 
     name: str
@@ -54,7 +58,7 @@ class Row:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as plain text, without the columns that none of them fills."""
+    """Return the rows as plain text, without empty columns."""
     columns = [("", False, [row.name for row in rows])]
     columns.append(("nodes", True, [f"{row.nodes:,}" for row in rows]))
     columns.append(("value", True, [number(row.value) for row in rows]))
@@ -76,13 +80,13 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(map(str.rstrip, lines))
 
 
-def write(path: Path, rows: Iterable[Row]) -> None:
-    """The rows as a JSON list."""
+def write(path: Path, rows: Iterable[Any]) -> None:
+    """Write the rows, which are dataclasses, as a JSON list."""
     path.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
 
 
 def percentiles(samples: Samples) -> dict[str, float]:
-    """p50, p95 and p99 in ms, as a Row names them."""
+    """Return the fields p50, p95 and p99 of a Row, in ms."""
     values = np.percentile(samples, (50, 95, 99)) * 1e3
     return dict(zip(("p50", "p95", "p99"), map(float, values), strict=True))
 
@@ -90,10 +94,10 @@ def percentiles(samples: Samples) -> dict[str, float]:
 def interleaved(
     seconds: float, *calls: Callable[[int], object], size: int = _BLOCK
 ) -> list[Samples]:
-    """Seconds that each call took, in blocks of `size` by turns: a noisy moment meets all.
+    """Time calls in alternating blocks of `size`, so that noise affects all of them.
 
-    Each is given the number of its call, 0, 1, 2, ... A first block warms all and is left out.
-    It takes about `seconds` in all.
+    Each call gets its number: 0, 1, 2, ... The first block of each is a warm-up and does not
+    count. All blocks together take about `seconds`.
     """
     taken: list[list[float]] = [[] for _ in calls]
     warm = [0 for _ in calls]
@@ -116,40 +120,40 @@ def interleaved(
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Calls to send to a method of a server: the method's name, the messages."""
+    """Messages for one method of a server."""
 
     server: Server
     method: str
     requests: Sequence[bytes]
 
     def sender(self, channel: grpc.Channel) -> Callable[[int], bytes]:
-        """Sends the request of a number, over and over, as it is on the wire."""
+        """Return a function that sends the request of a number; numbers wrap around."""
         rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             self.method, None, None
         )
         return lambda i: rpc(self.requests[i % len(self.requests)])
 
     def replies(self) -> list[bytes]:
-        """What is answered to each request."""
+        """Return the reply to each request."""
         with grpc.insecure_channel(self.server.address) as channel:
             return list(map(self.sender(channel), range(len(self.requests))))
 
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """What came of driving a server: seconds of each call, and of all together."""
+    """The result of driving a server: seconds of each call, and of the whole run."""
 
     calls: Samples
     seconds: float
 
     @property
     def rate(self) -> float:
-        """Calls a second."""
+        """Calls per second."""
         return len(self.calls) / self.seconds
 
 
 def latency(seconds: float, *loads: Load) -> list[Samples]:
-    """Seconds of each load's calls, one in flight, interleaved."""
+    """Return the seconds of each load's calls, interleaved, with one call in flight."""
     with ExitStack() as stack:
         channels = [
             stack.enter_context(grpc.insecure_channel(load.server.address)) for load in loads
@@ -160,7 +164,7 @@ def latency(seconds: float, *loads: Load) -> list[Samples]:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Of some rounds: median calls a second, seconds of each call, CPU ms of the server a call."""
+    """The median of calls per second over rounds, seconds of each call, CPU ms for each call."""
 
     rate: float
     calls: Samples
@@ -168,7 +172,7 @@ class Throughput:
 
 
 def throughput(loader: Executor, seconds: float, *loads: tuple[Load, int]) -> list[Throughput]:
-    """What loads with so many in flight come to, driven by turns from another process."""
+    """Drive loads by turns from another process; each has its number of calls in flight."""
     share = seconds / _ROUNDS / len(loads)
     rounds: list[list[Driven]] = [[] for _ in loads]
     cpu = [0.0 for _ in loads]
@@ -180,22 +184,23 @@ def throughput(loader: Executor, seconds: float, *loads: tuple[Load, int]) -> li
     out = []
     for (_, in_flight), driven, spent in zip(loads, rounds, cpu, strict=True):
         calls = np.concatenate([d.calls for d in driven])
-        # Those calls that connected cost CPU too.
+        # The calls that connect use CPU time too.
         each = spent / (len(calls) + in_flight * _ROUNDS) * 1e3
         out.append(Throughput(statistics.median(d.rate for d in driven), calls, each))
     return out
 
 
 def drive(load: Load, in_flight: int, seconds: float, calls: int = 0) -> Driven:
-    """Sends a call when one returns, on as many channels, until so many seconds and calls.
+    """Keep `in_flight` calls running, each on its own channel.
 
-    Before, one call on each channel connects it.
+    The run ends after `seconds` and at least `calls` calls. One call connects each channel first;
+    it does not count.
     """
     return asyncio.run(_drive(load, in_flight, seconds, calls))
 
 
 async def _drive(load: Load, in_flight: int, seconds: float, calls: int) -> Driven:
-    # Without a pool of its own every channel to one address shares one connection.
+    # By default gRPC shares one connection between all channels to an address.
     options = [("grpc.use_local_subchannel_pool", 1)]
     channels = [grpc.aio.insecure_channel(load.server.address, options) for _ in range(in_flight)]
     rpcs: list[grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]] = [
@@ -225,7 +230,7 @@ async def _drive(load: Load, in_flight: int, seconds: float, calls: int) -> Driv
 
 
 def number(value: float | None) -> str:
-    """For people: three digits, or whole thousands."""
+    """Format a number with three digits, or as an integer from 1000 on."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Rows about memories: a recall beside a retrieval and an echo."""
+"""Rows about memories: a recall compared with a retrieval and an echo."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from vikingd.client.messages import MessageClient
 
 RECALL = "/viking.retrieval.v1.Memories/Recall"
 ROOT = "viking://user/memories"
-ENTRIES = 20  # of a file
+ENTRIES = 20  # entries of a file
 MOST_NODES = 100_000
 _HALVES = WeightedSum(0.5, 0.5)
 
 
 def recall(bench: Bench) -> Iterator[Row]:
-    """What a recall takes beyond a retrieval of as many passages; the baseline is echo."""
+    """Measure a recall minus a retrieval of as many passages; the baseline is the echo."""
     if bench.tree.nodes > MOST_NODES:
         return
     with temporary_store() as store, daemon.serving(store) as server:
@@ -33,15 +33,15 @@ def recall(bench: Bench) -> Iterator[Row]:
         recalls = Load(server, RECALL, [_recall(query) for query in queries])
         retrievals = Load(server, RETRIEVE, [_retrieve(query) for query in queries])
         echoed = echo_of(bench.nothing, recalls)
-        own, other, base = latency(bench.seconds, recalls, retrievals, echoed)
-        beyond = float(np.median(own) - np.median(other)) * 1e3
+        recalled, retrieved, base = latency(bench.seconds, recalls, retrievals, echoed)
+        difference = float(np.median(recalled) - np.median(retrieved)) * 1e3
         yield bench.row(
             "recall",
-            beyond,
+            difference,
             "ms",
             float(np.median(base)) * 1e3,
-            **percentiles(own),
-            remark="beyond a retrieval",
+            **percentiles(recalled),
+            remark="minus a retrieval",
         )
 
 
@@ -56,7 +56,7 @@ def _retrieve(query: Query) -> bytes:
 
 
 def _load(server: Server, tree: Tree) -> None:
-    """The files of a tree as entries of memory files, then a compaction."""
+    """Write the files of a tree as entries of memory files, then compact the index."""
     files = (draft for draft in tree.drafts() if not draft.is_directory)
     with MessageClient(server.address, timeout=None) as client:
         done = 0
@@ -67,7 +67,7 @@ def _load(server: Server, tree: Tree) -> None:
         ]:
             client.put(drafts)
             done += len(drafts)
-            say(f"{tree.nodes:,} nodes: {done * ENTRIES:,} memories are in")
+            say(f"{tree.nodes:,} nodes: {done * ENTRIES:,} memories are written")
         client.optimize()
 
 

@@ -1,7 +1,7 @@
-"""Models that take a fixed time: a reranker in the common form, a planner of OpenAI's protocol.
+"""Models with a fixed response time: a reranker and a planner that speaks OpenAI's protocol.
 
-`python -m benchmarks.models SECONDS QUERY...` serves both on a free loopback port: /rerank answers
-after so many seconds, /v1/chat/completions at once, with a plan of these queries.
+`python -m benchmarks.models SECONDS QUERY...` serves both on a free loopback port. /rerank replies
+after SECONDS. /v1/chat/completions replies at once with a plan of these queries.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from benchmarks.daemon import Server, running
 
 @contextmanager
 def serving(seconds: float, queries: Sequence[str]) -> Iterator[Server]:
-    """The models as a process of their own."""
+    """Run the models in their own process."""
     with running("-m", "benchmarks.models", str(seconds), *queries) as server:
         yield server
 
 
 def configuration(models: Server) -> str:
-    """The daemon's, in TOML."""
+    """Return the daemon's configuration for these models, as TOML."""
     url = f"http://{models.address}"
     return f"""
 [planner]
@@ -40,7 +40,7 @@ model = "reranker"
 
 
 def _scores(request: Any) -> Any:
-    """By the length of a document, which is as good as any."""
+    """Score documents by their length; the benchmark ignores the order."""
     scores = [len(document) % 100 / 100 for document in request["documents"]]
     return {"results": [{"index": i, "relevance_score": s} for i, s in enumerate(scores)]}
 

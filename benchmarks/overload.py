@@ -1,7 +1,7 @@
-"""How long a light Find waits beside clients that send heavy calls, and what memory they leave.
+"""The latency of a light Find beside heavy calls, and the memory that the heavy calls need.
 
-`python -m benchmarks.overload` loads a tree into a daemon and, for each heavy call, lets 64 clients
-send it over and over while a light Find is timed. Clients wait as a refusal tells them to.
+`python -m benchmarks.overload` loads a tree into a daemon. For each heavy call 64 clients send it
+repeatedly while a light Find is timed. After a refusal a client waits as the daemon asks.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MEMORIES = "/viking.retrieval.v1.Memories/"
 _FILES = 20_000
 _MEMORY_FILES, _ENTRIES = 20, 100
 _CLIENTS = 64
-_SHARE = 0.01  # of the tree: what the light find searches
+_SHARE = 0.01  # share of the tree that the light find searches
 _LONG = 900_000  # bytes of a passage
 _LONG_FILES = 12
 _LONG_AT = "viking://resources/long"
-_SETTLE = 5.0  # seconds after the load in which memory is given back
+_SETTLE = 5.0  # seconds after the load for the release of memory
 _DEADLINE = 120.0
 _WARM = 20
 _BEFORE = 1.5  # seconds of load before the light call is timed
@@ -46,7 +46,7 @@ _BEFORE = 1.5  # seconds of load before the light call is timed
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request as it is on the wire."""
+    """A serialized request."""
 
     method: str
     message: bytes
@@ -54,7 +54,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A light Find beside one heavy call: seconds of each, how the heavy ones ended, bytes."""
+    """The result of a light Find beside one heavy call.
+
+    Attributes:
+        light: seconds of the light calls.
+        ended: status codes of the heavy calls.
+        most: peak memory in bytes.
+        after: memory in bytes after the load.
+    """
 
     name: str
     light: Samples
@@ -64,12 +71,12 @@ class Outcome:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.overload", description=__doc__)
     parser.add_argument("--files", type=int, default=_FILES)
     parser.add_argument("--clients", type=int, default=_CLIENTS)
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each load (8)")
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these heavy calls only")
+    parser.add_argument("--seconds", type=float, default=8.0, help="time of each load (8)")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="select heavy calls")
     arguments = parser.parse_args()
     spawn = multiprocessing.get_context("spawn")
     tree = data.tree(arguments.files)
@@ -87,7 +94,7 @@ def main() -> None:
 
 
 def load(server: Server, tree: data.Tree, *, long: bool) -> None:
-    """Writes the tree with metadata, memories, and where they are asked for long passages."""
+    """Write the tree with metadata, memories, and with `long` also long passages."""
     with MessageClient(server.address) as client:
         number = 0
         for batch in tree.batches(500):
@@ -110,7 +117,7 @@ def load(server: Server, tree: data.Tree, *, long: bool) -> None:
 
 
 def heavy(tree: data.Tree, files: int) -> dict[str, Call]:
-    """The heavy calls by name."""
+    """Return the heavy calls by name."""
     query = tree.queries(1)[0]
     find = retrieval_pb2.FindRequest(query=query.text, vector=query.vector)
     many = retrieval_pb2.FindRequest(query=query.text, vector=query.vector, limit=1000)
@@ -149,7 +156,7 @@ def _clause(i: int, files: int) -> dict[str, Any]:
 
 
 def light_find(tree: data.Tree) -> Call:
-    """Ten results below a directory of some hundreds of nodes."""
+    """Return a Find of ten results below a directory of some hundred nodes."""
     below = tree.directory_with(_SHARE)
     query = tree.queries(1, below)[0]
     find = retrieval_pb2.FindRequest(query=query.text, vector=query.vector, target_uri=below)
@@ -157,7 +164,7 @@ def light_find(tree: data.Tree) -> Call:
 
 
 def timed(server: Server, call: Call, seconds: float, warm: int = 0) -> Samples:
-    """Seconds of each call, at most a hundred a second, one at a time; the first are left out."""
+    """Return the seconds of each call, one at a time, at most 100 a second; `warm` do not count."""
     taken = []
     with grpc.insecure_channel(server.address) as channel:
         rpc: Any = channel.unary_unary(call.method, None, None)
@@ -179,7 +186,7 @@ def beside(
     call: Call,
     arguments: argparse.Namespace,
 ) -> Outcome:
-    """The light call beside clients that send the heavy one."""
+    """Time the light call beside clients that send the heavy call."""
     clients, seconds = arguments.clients, arguments.seconds
     running = loader.submit(_flood, server.address, call, clients, seconds + _BEFORE)
     with _watched(server, running) as most:
@@ -234,7 +241,7 @@ async def _flooding(address: str, call: Call, clients: int, seconds: float) -> C
 
 
 def _delay(error: grpc.aio.AioRpcError) -> float:
-    """Seconds after which the daemon wants to be asked again."""
+    """Return the seconds of the daemon's RetryInfo, or a tenth of a second."""
     metadata = dict(error.trailing_metadata() or ())
     status = status_pb2.Status.FromString(metadata.get("grpc-status-details-bin", b""))
     for detail in status.details:

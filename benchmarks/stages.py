@@ -1,9 +1,9 @@
-"""Where the time of a call goes inside the daemon, from the request's bytes to the reply's.
+"""The time of a call by stage inside the daemon, from the request's bytes to the reply's bytes.
 
-`python -m benchmarks.stages` loads a tree into an engine in a process of its own and calls the
-handlers there, without a network. `--against DIR` does the same with another checkout of the
-project, by turns, and shows both. Times are those of the processor, on the thread of the event
-loop, which answers light calls alone: what else runs on the machine counts little.
+`python -m benchmarks.stages` loads a tree into an engine in its own process and calls the handlers
+there, without a network. `--against DIR` also measures another checkout of the project, by turns.
+Times are processor time of the event loop's thread, which alone answers light calls. Other load on
+the machine has little effect.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ QUERIES = 128
 SHARE = 0.01
 _ONLY_WORDS = 2  # MODE_KEYWORD
 _BATCH = 500
-_GC_THRESHOLDS = (50_000, 20, 100)  # those of serving.py
+_GC_THRESHOLDS = (50_000, 20, 100)  # as in vikingd/daemon/serving.py
 
 Call = Callable[[bytes], Awaitable[bytes]]
 Figures = dict[str, float]
-"""Microseconds by stage, medians; `whole` is without the clocks of the others."""
+"""Median microseconds by stage; `whole` is measured without the clocks of the other stages."""
 
 
 class Site(NamedTuple):
-    """A function whose time is a stage's, without that of the sites that it calls."""
+    """A function that belongs to a stage; its time excludes the sites that it calls."""
 
     stage: str
     module: str
@@ -59,29 +59,29 @@ SITES = (
     Site("count", "vikingd.wire.observer", "Observer.took"),
     Site("count", "vikingd.telemetry.metrics", "Metrics.answered"),
 )
-"""Of this version and of earlier ones; what a version does not have is left out."""
+"""Sites of this version and of earlier ones; a version ignores those that it does not have."""
 
 
 class Context:
-    """What a handler asks of gRPC."""
+    """A stand-in for gRPC's context of a call."""
 
     def peer(self) -> str:
-        """The other end of the connection."""
+        """Return the address of the client."""
         return "ipv4:127.0.0.1:50000"
 
     def time_remaining(self) -> float | None:
-        """Seconds until the deadline."""
+        """Return the seconds until the deadline."""
         return 30.0
 
 
 class Details(NamedTuple):
-    """What an interceptor is told of a call."""
+    """The call details that an interceptor gets."""
 
     method: str
 
 
 class Served:
-    """A tree in an engine, and the handlers that answer about it."""
+    """A tree in an engine, and the handlers of its calls."""
 
     def __init__(self, nodes: int, store: Path) -> None:
         from benchmarks import data
@@ -116,14 +116,14 @@ class Served:
         retrieval_pb2_grpc.add_RetrievalServicer_to_server(service, server)
 
     def add_generic_rpc_handlers(self, _: Any) -> None:
-        """What a gRPC server is given besides."""
+        """Ignore the generic handlers that a gRPC server also gets."""
 
     def add_registered_method_handlers(self, _: str, handlers: dict[str, Any]) -> None:
-        """Takes the handlers of a service, by method."""
+        """Keep the handlers of a service, by method."""
         self._handlers |= handlers
 
     async def call(self, method: str) -> Call:
-        """Answers a request of a method."""
+        """Return a function that answers a request of a method."""
 
         async def known(details: Details) -> Any:
             return self._handlers[details.method.rpartition("/")[2]]
@@ -138,7 +138,7 @@ class Served:
         return call
 
     async def cases(self) -> dict[str, tuple[Call, list[bytes]]]:
-        """By name: what answers, and the requests."""
+        """Return each case by name: the function that answers, and the requests."""
         from vikingd.client import find_request, retrieve_request
         from vikingd.domain.query import Mode
 
@@ -146,48 +146,37 @@ class Served:
         everywhere = self.tree.queries(QUERIES)
         below = self.tree.directory_with(SHARE)
         inside = self.tree.queries(QUERIES, below)
+        words = Mode(_ONLY_WORDS)
+        whole = [find_request(q.text, vector=q.vector) for q in everywhere]
+        part = [find_request(q.text, vector=q.vector, target_uri=below) for q in inside]
+        keyword = [retrieve_request(q.text, mode=words, top_k=10) for q in everywhere]
         return {
-            "find": (
-                find,
-                [find_request(q.text, vector=q.vector).SerializeToString() for q in everywhere],
-            ),
-            "find_1pct": (
-                find,
-                [
-                    find_request(q.text, vector=q.vector, target_uri=below).SerializeToString()
-                    for q in inside
-                ],
-            ),
-            "keyword": (
-                retrieve,
-                [
-                    retrieve_request(q.text, mode=Mode(_ONLY_WORDS), top_k=10).SerializeToString()
-                    for q in everywhere
-                ],
-            ),
+            "find": (find, [request.SerializeToString() for request in whole]),
+            "find_1pct": (find, [request.SerializeToString() for request in part]),
+            "keyword": (retrieve, [request.SerializeToString() for request in keyword]),
         }
 
     def close(self) -> None:
-        """Ends the threads and the engine."""
+        """End the threads and the engine."""
         self.threads.shutdown()
         self.boundary.close()
         self.engine.close()
 
 
 class Clocks:
-    """Adds up the time of each stage while sites are watched."""
+    """The times of each stage while sites are watched."""
 
     def __init__(self) -> None:
         self.clear()
         self._below = [0.0]
 
     def clear(self) -> None:
-        """Forgets what was measured."""
+        """Forget all measured times."""
         self.taken: dict[str, list[float]] = {}
         self.arguments: tuple[Any, ...] = ()  # of the last call of a kernel
 
     def watched(self, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, timed without the sites that it calls."""
+        """Return the function with a clock that excludes the sites that it calls."""
         clock, below = time.thread_time, self._below
 
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -206,7 +195,7 @@ class Clocks:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within it the sites are timed."""
+        """Time the sites inside the context."""
         import importlib
 
         undo: list[tuple[Any, str, Any]] = []
@@ -227,7 +216,7 @@ class Clocks:
 
 
 def _empty_kernel() -> Callable[..., None]:
-    """A kernel that does nothing: a call takes what its arguments take to reach it."""
+    """Return a kernel that does nothing; a call costs only the passing of its arguments."""
     import numba
 
     @numba.njit(nogil=True)
@@ -239,11 +228,11 @@ def _empty_kernel() -> Callable[..., None]:
 
 
 async def _child(nodes: int, store: Path) -> None:
-    """Answers each line `CASE CALLS` on stdin with Figures on stdout."""
+    """Answer each line `CASE CALLS` on stdin with Figures on stdout."""
     served = Served(nodes, store)
     cases = await served.cases()
     clocks, empty = Clocks(), _empty_kernel()
-    gc.freeze()  # as the daemon does
+    gc.freeze()  # as in the daemon
     gc.set_threshold(*_GC_THRESHOLDS)
     print(json.dumps(list(cases)), flush=True)
     for line in sys.stdin:
@@ -256,7 +245,7 @@ async def _child(nodes: int, store: Path) -> None:
                 await call(request)
         figures = {stage: statistics.median(taken) for stage, taken in clocks.taken.items()}
         arguments = clocks.arguments
-        empty(*arguments)  # compiles, the first time
+        empty(*arguments)  # the first call compiles
         handing = statistics.median(_seconds(empty, arguments) for _ in asked)
         figures["kernel"] -= handing
         figures["hand over"] = figures.get("hand over", 0.0) + handing
@@ -283,7 +272,7 @@ def _seconds(function: Callable[..., None], arguments: tuple[Any, ...]) -> float
 
 
 class Child:
-    """A process that answers with the code of one checkout."""
+    """A process that runs the code of one checkout."""
 
     def __init__(self, checkout: Path, nodes: int, store: Path) -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
@@ -298,7 +287,7 @@ class Child:
         self.cases: list[str] = self._read()
 
     def ask(self, case: str, calls: int) -> Figures:
-        """The figures of so many calls."""
+        """Return the figures of this number of calls."""
         assert self._process.stdin is not None
         print(case, calls, file=self._process.stdin, flush=True)
         figures: Figures = self._read()
@@ -309,23 +298,25 @@ class Child:
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     from benchmarks.daemon import temporary_store
 
     parser = argparse.ArgumentParser("python -m benchmarks.stages", description=__doc__)
     parser.add_argument("--nodes", type=int, default=10_000, help="size of the tree (10k)")
-    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout")
-    parser.add_argument("--only", nargs="+", metavar="CASE", help="find, find_1pct, keyword")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="also measure this checkout")
+    parser.add_argument(
+        "--only", nargs="+", metavar="CASE", help="select cases: find, find_1pct, keyword"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="turns of each checkout (5)")
-    parser.add_argument("--calls", type=int, default=2 * QUERIES, help="in a turn (256)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--calls", type=int, default=2 * QUERIES, help="calls of a turn (256)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child is not None:
@@ -358,9 +349,9 @@ def main() -> None:
 def _measured(
     case: str, children: list[Child], rounds: int, calls: int
 ) -> list[dict[str, list[float]]]:
-    """Of each child the figures of its turns, by stage."""
+    """Return the figures of all turns by stage, for each child."""
     for child in children:
-        child.ask(case, calls)  # warms
+        child.ask(case, calls)  # warm-up
     turns = [[child.ask(case, calls) for child in children] for _ in range(rounds)]
     return [
         {stage: [turn[i][stage] for turn in turns] for stage in turns[0][i]}

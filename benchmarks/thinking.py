@@ -1,4 +1,4 @@
-"""Rows about THINKING and Search, with models that take a fixed time."""
+"""Rows about THINKING and Search, with models of a fixed response time."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from vikingd.pb.retrieval_pb2_grpc import RetrievalStub
 
 RERANK_SECONDS = 0.05
 PLANNED = 3
-_SECONDS = 5.0  # at least: a call takes a fifth of one
+_SECONDS = 5.0  # least time of the measurement; a call takes a fifth of a second
 
 
 def thinking(bench: Bench) -> Iterator[Row]:
-    """A find in THINKING beside QUICK's, a search of three queries beside the slowest of them.
+    """Measure a find in THINKING, and a Search whose plan has three queries.
 
-    No question is asked twice, for scores are kept.
+    The baselines are a find in QUICK, and the slowest of the three queries alone. No question is
+    asked twice, because the daemon caches scores.
     """
     texts = [query.text for query in bench.tree.queries(PLANNED)]
     with models.serving(RERANK_SECONDS, texts) as asked:
@@ -79,5 +80,5 @@ def thinking(bench: Bench) -> Iterator[Row]:
         "ms",
         slowest * 1e3,
         **percentiles(searched),
-        remark="beside the slowest of its queries",
+        remark="compared with the slowest of its queries",
     )

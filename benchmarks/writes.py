@@ -1,4 +1,4 @@
-"""Rows about writing: how fast, and what finds that run beside it notice."""
+"""Rows about writes: their speed, and the latency of finds beside them."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ BATCH = 500
 BATCHES_IN_FLIGHT = 2
 CLIENTS = 16
 ROUNDS = 3
-_SETTLING = 0.3  # seconds after which what a write set off is over
-_BATCHES_MADE = 20  # kept in memory at a time
+_SETTLING = 0.3  # seconds until the work after a write has ended
+_BATCHES_MADE = 20  # batches in memory at a time
 
 
 def load_tree(server: Server, tree: Tree) -> float:
-    """Puts the tree in and compacts; nodes a second of the puts alone.
+    """Write the tree and compact the index; return the nodes per second of the puts.
 
-    Messages are made between the puts: the daemon is measured, not this process.
+    The time excludes the building of messages and the compaction.
     """
     drafts = tree.drafts()
     taken, done = 0.0, 0
     with grpc.insecure_channel(server.address) as channel, ThreadPoolExecutor(2) as pool:
         put: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(PUT, None, None)
-        put(_message([next(tree.drafts())]))  # warms
+        put(_message([next(tree.drafts())]))  # warm-up
         while batches := [
             _message(batch) for _ in range(_BATCHES_MADE) if (batch := list(islice(drafts, BATCH)))
         ]:
@@ -48,7 +48,7 @@ def load_tree(server: Server, tree: Tree) -> float:
             list(pool.map(put, batches))
             taken += time.perf_counter() - started
             done = min(done + _BATCHES_MADE * BATCH, tree.nodes)
-            say(f"{tree.nodes:,} nodes: {done:,} are in")
+            say(f"{tree.nodes:,} nodes: {done:,} are written")
     with MessageClient(server.address, timeout=None) as client:
         client.optimize()
     return tree.nodes / taken
@@ -59,7 +59,10 @@ def _message(drafts: Sequence[Draft]) -> bytes:
 
 
 class NewContexts(Sequence[bytes]):
-    """Any number of puts of so many new files each: known files under new names."""
+    """An endless sequence of Put requests with `size` new files each.
+
+    The files have the contents of the tree's first files, under new names.
+    """
 
     def __init__(self, tree: Tree, size: int, below: str) -> None:
         self._size = size
@@ -85,7 +88,7 @@ class NewContexts(Sequence[bytes]):
 
 
 def put_single_16(bench: Bench) -> Iterator[Row]:
-    """Puts of one file each, from 16 clients, on a store that holds the tree."""
+    """Measure puts of one file each, from 16 clients, on a store that holds the tree."""
     with bench.serving() as server:
         load = Load(server, PUT, NewContexts(bench.tree, 1, f"{TOP}-single"))
         driven = bench.loader.submit(drive, load, CLIENTS, bench.seconds).result()
@@ -93,9 +96,9 @@ def put_single_16(bench: Bench) -> Iterator[Row]:
 
 
 def find_during_import_p99(bench: Bench) -> Iterator[Row]:
-    """A find's p99 while another process imports or the index is compacted, beside the quiet p99.
+    """Measure a find's p99 during an import and during compactions; the baseline is quiet.
 
-    The import goes beside the directory that is searched, and so leaves a find's work the same.
+    The import writes outside the searched directory, so the work of a find stays the same.
     """
     with bench.serving() as server:
         questions = Questions(server, bench.tree, target=TOP)
@@ -130,7 +133,7 @@ def _quiet(find: Callable[[int], object], seconds: float) -> Samples:
 
 
 def _while_running(other: Future[Any], find: Callable[[int], object]) -> Samples:
-    """Seconds that finds take until something else is done."""
+    """Return the seconds of each find until `other` is done."""
     taken: list[float] = []
     ended = time.perf_counter()
     while not other.done():
@@ -141,7 +144,7 @@ def _while_running(other: Future[Any], find: Callable[[int], object]) -> Samples
 
 
 def _compact(address: str, seconds: float) -> None:
-    """Compacts the index over and over."""
+    """Compact the index repeatedly for this many seconds."""
     end = time.perf_counter() + seconds
     with MessageClient(address, timeout=None) as client:
         for i in itertools.count():

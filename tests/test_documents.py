@@ -1,4 +1,4 @@
-"""The READMEs: their links, their length, and each block of code in them, which runs."""
+"""The documents: their links, their length, and their code blocks, which run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ from vikingd.daemon import server
 ROOT = Path(vikingd.__file__).parents[1]
 DOCUMENTS = sorted(
     path
-    for path in (ROOT / "README.md", *ROOT.glob("*/README.md"), *ROOT.glob("vikingd/*/README.md"))
+    for path in (
+        ROOT / "README.md",
+        ROOT / "benchmarks" / "RESULTS.md",
+        *ROOT.glob("*/README.md"),
+        *ROOT.glob("vikingd/*/README.md"),
+    )
     if not path.parent.name.startswith(".")
 )
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

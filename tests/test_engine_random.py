@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from trees import linked_with
 
-from benchmarks.recompute import Recomputation, compare, read_store
+from benchmarks.recompute import Recomputation, compare
+from benchmarks.stored import read_store
 from vikingd.answer.find import find
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.recompute import Recomputation, compare, read_store
+from benchmarks.recompute import Recomputation, compare
+from benchmarks.stored import read_store
 from vikingd.answer.find import find
 from vikingd.domain import uri as uris
 from vikingd.domain.model import Draft, FindQuery, Levels, Method, Passage, Prepared
