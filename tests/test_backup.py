@@ -21,7 +21,7 @@ from vikingd.client import ClientError, Draft, Overloaded
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.backing_up import fetch, remove_older
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
-from vikingd.store.backup import CHUNK, checked
+from vikingd.store.backup import CHUNK, verify_backup
 from vikingd.store.restore import restore_into
 from vikingd.store.schema import DATABASE
 from vikingd.store.store import Store
@@ -119,7 +119,7 @@ def test_a_flipped_byte_in_a_backup_is_noticed(tmp_path: Path, backup: Path, at:
     data = bytearray(backup.read_bytes())
     data[at] ^= 4
     backup.write_bytes(data)
-    with pytest.raises(StoreDamaged, match=r"one\.backup is no backup that can be used"):
+    with pytest.raises(StoreDamaged, match=r"one\.backup is not a valid backup"):
         restored(tmp_path / "new", backup)
     assert not (tmp_path / "new" / DATABASE).exists()
 
@@ -128,7 +128,7 @@ def test_a_flipped_byte_in_a_backup_is_noticed(tmp_path: Path, backup: Path, at:
 def test_a_cut_backup_is_noticed(tmp_path: Path, backup: Path, left: int) -> None:
     """Also an empty file."""
     backup.write_bytes(backup.read_bytes()[:left])
-    with pytest.raises(StoreDamaged, match="no valid last line"):
+    with pytest.raises(StoreDamaged, match="no valid label"):
         restored(tmp_path / "new", backup)
 
 
@@ -164,7 +164,7 @@ def test_a_restore_that_was_broken_off_is_no_new_store(
         patched.setattr(Path, "rename", killed)
         with pytest.raises(KeyboardInterrupt):
             restored(tmp_path / "store", backup, replace=True)
-    with pytest.raises(StoreMismatch, match="broken off"):
+    with pytest.raises(StoreMismatch, match="interrupted"):
         Store(tmp_path / "store", model="m", dimension=2)
     restored(tmp_path / "store", backup, replace=True)
     with opened(tmp_path / "store") as store:
@@ -238,7 +238,7 @@ def test_what_was_changed_on_the_way_is_not_kept(
     pieces = list(slow.client.backup())
     pieces[1].data = bytes(len(pieces[1].data))
     monkeypatch.setattr(type(slow.client), "backup", lambda _: iter(pieces), raising=False)
-    with pytest.raises(ClientError, match="its bytes are not those that were written"):
+    with pytest.raises(ClientError, match="its bytes do not match their hash"):
         fetch(slow.client, tmp_path / "one.backup", lambda *_: None)
     assert not list(tmp_path.glob("*.backup*"))
 
@@ -256,7 +256,7 @@ def test_the_command_makes_checks_and_keeps(ctl: Ctl, tmp_path: Path) -> None:
     """A file by its name, a directory by the time; only own older ones are deleted."""
     code, out, _ = ctl("backup", str(tmp_path / "one.backup"))
     assert (code, "checked" in out) == (0, True)
-    checked(tmp_path / "one.backup")
+    verify_backup(tmp_path / "one.backup")
     assert (tmp_path / "one.backup").stat().st_mode & 0o777 == 0o600
     code, _, err = ctl("backup", str(tmp_path / "one.backup"))
     assert (code, "there already" in err) == (1, True)
@@ -266,7 +266,7 @@ def test_the_command_makes_checks_and_keeps(ctl: Ctl, tmp_path: Path) -> None:
     code, out, _ = ctl("backup", str(tmp_path), "--keep", "2", "--json")
     said = json.loads(out)
     assert code == 0
-    assert checked(Path(said["path"])).revision == said["revision"]
+    assert verify_backup(Path(said["path"])).revision == said["revision"]
     assert said["removed"] == [str(tmp_path / "vikingd-20200101T000000Z.backup")]
     assert {p.name for p in tmp_path.iterdir()} == {
         *other,
@@ -331,7 +331,7 @@ def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> 
         assert command.wait(timeout=30) == 130
     assert 1 <= len(list(to.iterdir())) <= 3
     for path in to.iterdir():
-        checked(path)
+        verify_backup(path)
 
 
 def test_the_command_of_the_daemon_restores(tmp_path: Path, backup: Path) -> None:

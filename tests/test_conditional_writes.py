@@ -34,8 +34,8 @@ from vikingd.ingest.prepare import prepare
 from vikingd.ingest.written import as_put
 from vikingd.pb import contexts_pb2, memories_pb2
 from vikingd.store import Store
-from vikingd.store import requests as kept_requests
 from vikingd.store.schema import MIGRATIONS, connect
+from vikingd.store.writes import requests as kept_requests
 
 TEA = "viking://resources/tea.md"
 NOTES = "viking://user/memories/notes.md"
@@ -357,7 +357,7 @@ def test_a_repeated_call_counts_once_also_after_a_restart(tmp_path: Path) -> Non
         again = store.reinforce(ids, 1, once("a")).result()
         assert again.reply == str(first.revision).encode()
         assert again.revision == first.revision
-        with pytest.raises(errors.InvalidField, match="another call"):
+        with pytest.raises(errors.InvalidField, match="another request"):
             store.reinforce(ids, 2, once("a", b"e")).result()
         store.reinforce(ids, 1, once("b")).result()
         (entry,) = store.memory_file(NOTES).entries  # type: ignore[union-attr]

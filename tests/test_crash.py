@@ -66,9 +66,9 @@ def write_until_killed(path: Path, round_number: int, acknowledged: Connection) 
             say("begin", uri)
             try:
                 if delete:
-                    engine.delete([uri]).result()
+                    engine.writable_store.delete([uri]).result()
                 else:
-                    engine.put([prepare(draft(uri, number))]).result()
+                    engine.writable_store.put([prepare(draft(uri, number))]).result()
             except NotFound:
                 say("refused", uri)
                 continue

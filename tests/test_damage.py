@@ -132,16 +132,18 @@ def test_a_value_that_is_another_one_is_refused_and_can_be_written_anew(
         time=7_000_000,
     )
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
-        engine.put([prepare(draft), prepare(Draft(f"{DOCS}/other.md", content="sound"))]).result()
+        engine.writable_store.put(
+            [prepare(draft), prepare(Draft(f"{DOCS}/other.md", content="sound"))]
+        ).result()
         assert engine.verify().ok
     edited(tmp_path, f"UPDATE contexts SET {column} = {CHANGED[column]} WHERE uri = '{GUIDE}'")
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
         with pytest.raises(StoreDamaged, match=rf"{GUIDE} .*delete it and put it again"):
             engine.store.get(GUIDE)
-        assert f"{GUIDE} is not as it was written" in engine.verify().problems
+        assert f"{GUIDE} differs from what was written" in engine.verify().problems
         assert engine.store.get(f"{DOCS}/other.md").content == "sound"
-        engine.delete([GUIDE]).result()
-        engine.put([prepare(draft)]).result()
+        engine.writable_store.delete([GUIDE]).result()
+        engine.writable_store.put([prepare(draft)]).result()
         assert engine.store.get(GUIDE).content == draft.content
         assert engine.verify().ok
 
@@ -150,7 +152,7 @@ def test_a_text_that_no_read_asked_for_is_not_damage(tmp_path: Path) -> None:
     """An error of the code's own stays what it is where all rows are sound."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one\n"))
-        with pytest.raises(KeyError), store.standing_at(store.revision):
+        with pytest.raises(KeyError), store.at_revision(store.revision):
             raise KeyError("a bug")
         assert store.failure == ""
 
@@ -274,9 +276,13 @@ def used(engine: Engine) -> None:
         lambda: engine.store.memories_below("viking://user/memories"),
         engine.stats,
         engine.verify,
-        lambda: engine.put([prepare(Draft("viking://user/memories/2.md", content="x"))]).result(),
-        lambda: engine.delete(["viking://user/memories/3.md"]).result(),
-        lambda: engine.move("viking://user/memories", "viking://resources/m").result(),
+        lambda: engine.writable_store.put(
+            [prepare(Draft("viking://user/memories/2.md", content="x"))]
+        ).result(),
+        lambda: engine.writable_store.delete(["viking://user/memories/3.md"]).result(),
+        lambda: engine.writable_store.move(
+            "viking://user/memories", "viking://resources/m"
+        ).result(),
         lambda: engine.store.backup(lambda: None).close(),
     ]
     for call in calls:
@@ -290,13 +296,13 @@ def test_no_damage_of_any_file_is_an_error_that_nobody_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever bytes are changed, zeroed or cut, in the database, its log or its shared memory."""
-    monkeypatch.setattr("vikingd.store.faults._SECONDS", 1.0)
+    monkeypatch.setattr("vikingd.store.faults._MAX_SECONDS", 1.0)
     settings = EngineSettings(tmp_path / "live", EmbedSettings(provider="none"))
     with closing(Engine(settings)) as engine:
         for n in range(30):
             uri = f"viking://user/memories/{n}.md"
             draft = Draft(uri, content=f"# {n}\n\n- word{n}\n" * 20, metadata={"n": n}, vector=ONE)
-            engine.put([prepare(draft)]).result()
+            engine.writable_store.put([prepare(draft)]).result()
         shutil.copytree(tmp_path / "live", tmp_path / "left")
     rng, refused = random.Random(5), 0
     for round_ in range(24):

@@ -169,7 +169,7 @@ class EngineMachine(RuleBasedStateMachine):
             abstract=content[half:] if cut else "",
             passages=passages if cut else None,
         )
-        future = self.engine.put([prepare(draft)])
+        future = self.engine.writable_store.put([prepare(draft)])
         if clash:
             assert isinstance(future.exception(), InvalidField)
             return
@@ -181,7 +181,9 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(uri=files, title=titles)
     def put_title(self, uri: str, title: str) -> None:
         """By a mask the title of what is there is written, and all else stays."""
-        future = self.engine.put([Masked.of(Draft(uri, title=title, update_mask=["title"]))])
+        future = self.engine.writable_store.put(
+            [Masked.of(Draft(uri, title=title, update_mask=["title"]))]
+        )
         if uri not in self.known:
             assert isinstance(future.exception(), NotFound)
             return
@@ -195,7 +197,7 @@ class EngineMachine(RuleBasedStateMachine):
         clash = any(self.known.get(directory) is not None for directory in above)
         given = vector(seed) if abstract else b""
         draft = Draft(uri, is_directory=True, abstract=abstract, vector=given)
-        future = self.engine.put([prepare(draft)])
+        future = self.engine.writable_store.put([prepare(draft)])
         if clash:
             assert isinstance(future.exception(), InvalidField)
             return
@@ -207,7 +209,7 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(uri=anything)
     def delete(self, uri: str) -> None:
         """A context goes with all below it."""
-        future = self.engine.delete([uri])
+        future = self.engine.writable_store.delete([uri])
         if uri not in self.known:
             assert isinstance(future.exception(), NotFound)
             return
@@ -221,7 +223,7 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(source=anything, destination=anything)
     def move(self, source: str, destination: str) -> None:
         """A subtree gets another name, with its links."""
-        future = self.engine.move(source, destination)
+        future = self.engine.writable_store.move(source, destination)
         error = future.exception()
         if source not in self.known:
             assert isinstance(error, NotFound | InvalidField)
@@ -250,7 +252,7 @@ class EngineMachine(RuleBasedStateMachine):
         """Two contexts are linked when both are there; the last reason holds."""
         there = anything | st.sampled_from(sorted(self.known))
         one, other = data.draw(there), data.draw(there)
-        error = self.engine.link(one, other, why).exception()
+        error = self.engine.writable_store.link(one, other, why).exception()
         if one == other:
             assert isinstance(error, InvalidField | NotFound)
         elif one not in self.known or other not in self.known:
@@ -264,7 +266,7 @@ class EngineMachine(RuleBasedStateMachine):
     def unlink(self, data: st.DataObject) -> None:
         """A link is taken back."""
         ends = data.draw(st.sampled_from(sorted(map(sorted, self.links))))
-        self.engine.unlink(*ends).result()
+        self.engine.writable_store.unlink(*ends).result()
         del self.links[frozenset(ends)]
 
     @rule()
@@ -314,7 +316,7 @@ class EngineMachine(RuleBasedStateMachine):
             raise AssertionError(f"{scope} is found though it is not there")
         stored = read_store(self.path)
         wide = asked.astype(np.float64) if asked is not None else None
-        if self.engine.dimension is None:
+        if self.engine.store.dimension is None:
             wide = None
         expected = Recomputation(stored, scope).scores(text, wide, None).files
         if where:
@@ -380,7 +382,7 @@ class EngineMachine(RuleBasedStateMachine):
         assert report.ok, report.problems
         query = FindQuery("harbour API_KEY 冬天", levels=Levels.BOTH, limit=ALL)
         asked = np.frombuffer(vector(3), "<f4")
-        if self.engine.dimension is not None:
+        if self.engine.store.dimension is not None:
             answers = [shown(find(one, query, asked)) for one in (self.reader, self.engine)]
             assert answers[0] == answers[1]
 

@@ -242,9 +242,9 @@ def count_until_killed(path: Path, acknowledged) -> None:
 def test_a_kill_loses_no_more_than_the_accesses_of_a_second(tmp_path: Path) -> None:
     """And reinforcement, which is written when it is answered, not at all."""
     engine = Engine(settings(tmp_path))
-    engine.put([file(NOTES, "a\n")]).result()
+    engine.writable_store.put([file(NOTES, "a\n")]).result()
     (entry,) = known(engine.store).values()
-    engine.reinforce([entry.id], 5).result()
+    engine.writable_store.reinforce([entry.id], 5).result()
     engine.close()
     fork = multiprocessing.get_context("fork")
     least = 0
@@ -279,7 +279,7 @@ def test_a_kill_loses_no_more_than_the_accesses_of_a_second(tmp_path: Path) -> N
 def test_a_stop_writes_all_accesses(tmp_path: Path) -> None:
     """Exactly."""
     engine = Engine(settings(tmp_path))
-    engine.put([file(NOTES, "a\nb\n")]).result()
+    engine.writable_store.put([file(NOTES, "a\nb\n")]).result()
     one, two = (s.entry.id for s in engine.store.memory_file(NOTES).entries)
     for _ in range(37):
         engine.count_accesses([one, two])

@@ -45,7 +45,7 @@ def engine(path: Path, minimum: int = 10**6) -> Engine:
 def put(to: Engine, first: int, count: int) -> None:
     """Writes some files in one commit."""
     drafts = [Draft(f"{ROOT}/{n}.md", content=f"word{n}") for n in range(first, first + count)]
-    to.put([prepare(draft) for draft in drafts]).result()
+    to.writable_store.put([prepare(draft) for draft in drafts]).result()
 
 
 def fill_the_disk_and_compact(path: Path) -> None:
@@ -227,11 +227,11 @@ def test_whatever_ends_a_compaction_is_shown(
 FATAL = """
 import sys
 from vikingd.engine import Engine
-from vikingd.store.transaction import Transaction
+from vikingd.store import store
 errors = [SystemExit(3), StopIteration(), type("Panic", (BaseException,), {})()]
 def delete(*_):
     raise errors.pop()
-Transaction.delete = delete
+store.delete = delete
 Engine.stats = lambda _: sys.exit(3)
 """
 
@@ -355,7 +355,7 @@ def test_a_reader_answers_as_before_while_it_takes_everything_anew(
         put(writer, 0, 6)
         with closing(Engine(replace(writer.settings, reader=True))) as reader:
             before = reader.snapshot.revision
-            monkeypatch.setattr("vikingd.engine._FEED", 1)
+            monkeypatch.setattr("vikingd.engine.following._SCAN_BATCH", 1)
             monkeypatch.setattr(Reads, "scan", watched)
             monkeypatch.setattr(Generation, "apply", torn)
             put(writer, 6, 1)

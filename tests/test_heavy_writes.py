@@ -23,7 +23,7 @@ from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import derive_abstract, derive_title
 from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import prepare
-from vikingd.store import Store, subtree, writer
+from vikingd.store import Store, writer
 from vikingd.store import store as stores
 
 TOP = "viking://resources/top"
@@ -203,14 +203,13 @@ def test_a_subtree_too_large_for_one_call_is_refused(
 ) -> None:
     """The error names count, limit and remedy; nothing changes, and its parts can be moved."""
     store.start(lambda _changes, _revision: None)
-    monkeypatch.setattr(subtree, "MAX_MOVE", 20)
-    monkeypatch.setattr("vikingd.store.transaction.MAX_MOVE", 20)
-    monkeypatch.setattr("vikingd.store.transaction.MAX_DELETE", 30)
+    monkeypatch.setattr("vikingd.store.writes.subtrees.MAX_MOVE", 20)
+    monkeypatch.setattr("vikingd.store.writes.subtrees.MAX_DELETE", 30)
     store.put([file(f"{TOP}/{i}/{j}", "words") for i in range(4) for j in range(4)]).result()
     before = store.revision
     with pytest.raises(TooLarge, match=r"21 contexts, one call moves at most 20"):
         store.move(TOP, f"{TOP}2").result()
-    with pytest.raises(TooLarge, match=r"21 contexts and 1\d or more .* removes at most 30"):
+    with pytest.raises(TooLarge, match=r"21 contexts and at least 1\d .* removes at most 30"):
         store.delete([TOP, f"{TOP}/1"]).result()
     assert store.revision == before
     assert store.move(f"{TOP}/1", f"{TOP}2/1").result().count == 5
@@ -220,8 +219,8 @@ def test_a_subtree_too_large_for_one_call_is_refused(
 def test_one_file_is_never_too_large(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """It could not be had in parts."""
     store.start(lambda _changes, _revision: None)
-    monkeypatch.setattr("vikingd.store.transaction.MAX_MOVE", 20)
-    monkeypatch.setattr("vikingd.store.transaction.MAX_DELETE", 20)
+    monkeypatch.setattr("vikingd.store.writes.subtrees.MAX_MOVE", 20)
+    monkeypatch.setattr("vikingd.store.writes.subtrees.MAX_DELETE", 20)
     monkeypatch.setattr(stores, "MAX_PUT", 20)
     many = file(f"{TOP}/many", "line\n" * 100)
     store.put([many]).result()
@@ -239,7 +238,7 @@ def test_vectors_of_a_large_subtree_are_dropped_in_parts(
     store.start(
         lambda changes, _revision: changed.extend(getattr(change, "uri", "") for change in changes)
     )
-    monkeypatch.setattr("vikingd.store.subtree._MOST_VECTORS", 5)
+    monkeypatch.setattr("vikingd.store.writes.vectors._MOST_VECTORS", 5)
     one = b"\0\0\x80?" * 2
     files = [file(f"{TOP}/{i}", "a\nb\n", vector=one) for i in range(9)]
     store.put([directory(TOP, abstract="all", vector=one), *files]).result()
@@ -267,7 +266,7 @@ def test_more_writes_than_may_wait_are_refused_at_once(
     refused = [future for future in futures if future.done()]
     assert 15 <= len(refused) < 30
     for future in refused:
-        with pytest.raises(Overloaded, match="at most 50") as caught:
+        with pytest.raises(Overloaded, match="limit is 50") as caught:
             future.result()
         assert caught.value.retry_after > 0
     accesses = [store.touch({1: 1}) for _ in range(50)]  # the daemon's own are never lost

@@ -46,8 +46,10 @@ def settings(path: Path, **options: Any) -> EngineSettings:
 
 def put(engine: Engine, *numbers: int) -> None:
     """Writes a file for each number."""
-    engine.put([prepare(replace(note(n), metadata={"n": n, "of": ["a", n % 3]})) for n in numbers])
-    engine.put([]).result()
+    engine.writable_store.put(
+        [prepare(replace(note(n), metadata={"n": n, "of": ["a", n % 3]})) for n in numbers]
+    )
+    engine.writable_store.put([]).result()
 
 
 def numbers(engine: Engine) -> list[int]:
@@ -256,7 +258,7 @@ def test_a_restored_copy_is_accepted(tmp_path: Path) -> None:
 
 def test_many_starts_are_no_data_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of epochs that are no longer kept nothing is said but that their index is made anew."""
-    monkeypatch.setattr(identity, "_KEPT", 3)
+    monkeypatch.setattr(identity, "_MAX_EPOCHS", 3)
     made(tmp_path, 1)
     for _ in range(5):
         Store(tmp_path, model="none", dimension=16).close()
@@ -351,7 +353,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     made(path / "store", *range(30))
     older = copied(path / "store" / "index", path / "older")
     with closing(Engine(settings(path / "store"))) as engine:
-        engine.delete([note(3).uri]).result()
+        engine.writable_store.delete([note(3).uri]).result()
     made(path / "store", 40)
     return path / "store", older
 

@@ -17,7 +17,7 @@ from vikingd.index import index as indexes
 from vikingd.index.generation import Generation
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.provider import EmbedSettings
-from vikingd.store.transaction import Transaction
+from vikingd.store import store
 from vikingd.wire.calls import Threads
 
 
@@ -39,12 +39,14 @@ def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.M
 
         monkeypatch.setattr(owner, name, noted)
 
-    noting(Transaction, "put")
+    noting(store, "put")
     noting(Generation, "apply")
     noting(indexes, "compacted")
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
         seen.clear()
-        engine.put([prepare(Draft("viking://resources/a.md", content="tea"))]).result(10)
+        engine.writable_store.put(
+            [prepare(Draft("viking://resources/a.md", content="tea"))]
+        ).result(10)
         writing = dict(seen)
         engine.optimize()
     pools = Threads()

@@ -93,7 +93,7 @@ def test_a_stop_that_takes_too_long_is_cut_short(tmp_path: Path, lost: bool) -> 
     """The exit code is what it would have been, 1 of a reader that can't follow its store."""
     store = tmp_path / "store"
     Store(store, model="none", dimension=None).close()
-    impatient = "from vikingd import serving; serving._LAST_RESORT = 0.3"
+    impatient = "from vikingd.daemon import serving; serving._LAST_RESORT = 0.3"
     with (
         serving(store, *(["--reader"] if lost else []), changed=impatient) as daemon,
         grpc.insecure_channel(daemon.address) as channel,
@@ -112,15 +112,15 @@ def test_a_stop_that_takes_too_long_is_cut_short(tmp_path: Path, lost: bool) -> 
 
 
 FAILING = """
-from vikingd.engine import Engine
+from vikingd.engine.embedding import Embedding
 looks = 0
-def embedder_state(engine):
+def failure(embedding):
     global looks
     looks += 1
     if looks in (2, 3):
         raise RuntimeError("not now")
     return "down" if looks > 3 else None
-Engine.embedder_state = embedder_state
+Embedding.failure = failure
 """
 
 
@@ -206,4 +206,4 @@ def test_a_reader_ends_when_its_store_is_gone(tmp_path: Path) -> None:
         shutil.rmtree(store)
         code, err = reader.ended()
     assert code == 1
-    assert "was removed or replaced: start the reader anew" in err
+    assert "was removed or replaced: restart the reader" in err

@@ -32,7 +32,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
     monkeypatch.setattr(engines, "_FEED", 20)
     engine = Engine(settings)
     drafts = [Draft(f"viking://resources/{i}.md", content=f"harbour {i}") for i in range(FILES)]
-    engine.put([prepare(draft) for draft in drafts]).result()
+    engine.writable_store.put([prepare(draft) for draft in drafts]).result()
     engine.close()
     shutil.rmtree(tmp_path / "index")
     return settings

@@ -11,7 +11,7 @@ import pytest
 from store_helpers import DOCS, ONE, TWO, WITHOUT_DIGESTS, file, opened, put, scanned
 
 from vikingd.store import Store
-from vikingd.store.backlog import backlog_size, made_vectors, waiting_texts
+from vikingd.store.reads.backlog import backlog_size, made_vectors, waiting_texts
 from vikingd.store.schema import DATABASE, connect
 
 

@@ -193,14 +193,14 @@ def test_what_stands_at_a_revision_is_that_of_no_other(store: Store) -> None:
     put(store, *(file(f"{DOCS}/{name}", name) for name in "ab"))
     revision = store.link(f"{DOCS}/a", f"{DOCS}/b", "why").result().revision
     for other in (revision - 1, revision + 1):
-        with store.standing_at(other) as stored:
+        with store.at_revision(other) as stored:
             assert stored is None
     expected, linked = list(store.scan()), store.links()
-    with store.standing_at(revision) as stored:
+    with store.at_revision(revision) as stored:
         assert stored is not None
         store.delete([DOCS]).result()
         assert (list(stored[0]), stored[1]) == (expected, linked)
-    with store.standing_at(revision) as stored:
+    with store.at_revision(revision) as stored:
         assert stored is None
 
 

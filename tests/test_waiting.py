@@ -49,7 +49,7 @@ def within(seconds: float | None) -> Deadline:
 
 def put(engine: Engine, content: str) -> tuple[int, ...]:
     """Writes the one context; the ids of its texts."""
-    return engine.put([prepare(Draft(URI, content=content))]).result().text_ids
+    return engine.writable_store.put([prepare(Draft(URI, content=content))]).result().text_ids
 
 
 def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
@@ -83,7 +83,7 @@ def test_who_waits_for_a_reader_that_is_lost_is_told_at_once(
         waiting = pool.submit(reader.wait_for_revision, FAR, SECONDS)
         (tmp_path / "store.sqlite3").rename(tmp_path / "elsewhere")
         started = time.monotonic()
-        why = f"ends at revision {engine.snapshot.revision}, ask another .* start the reader anew"
+        why = f"ends at revision {engine.snapshot.revision}, ask another .* restart the reader"
         with pytest.raises(Stopping, match=why):
             asyncio.run(revision_reached(reader, FAR, within(SECONDS)))
         with pytest.raises(Stopping, match=why):

@@ -1,4 +1,4 @@
-"""The files of the open database, and whether they still stand in its directory."""
+"""A check that the open database still has its name in the directory."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 _LOG = "-wal"
 
 
-class InPlace:
+class OpenFiles:
     """The identity of the database's files while they are open.
 
-    A deleted or replaced file takes commits for as long as it is open, and the next start does not
+    A deleted or replaced file still takes commits while it is open, but the next start does not
     see them. So a write is acknowledged only while the names lead to the open files.
 
     Args:
@@ -22,10 +22,10 @@ class InPlace:
         self._known = [_identity(path) for path in self._paths]
 
     def missing(self) -> str:
-        """Return the name of a file that was deleted or replaced; "" while there is none."""
+        """Return the name of a file that was deleted or replaced; "" if there is none."""
         for number, path in enumerate(self._paths):
             found = _identity(path)
-            if self._known[number] is None:  # the log is made by the first commit
+            if self._known[number] is None:  # the first commit makes the log
                 self._known[number] = found
             elif found != self._known[number]:
                 return path.name
