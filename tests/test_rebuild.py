@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from vikingd import engine as engines
 from vikingd.domain.errors import Corrupt
 from vikingd.domain.model import Draft
-from vikingd.engine import Engine, EngineSettings
+from vikingd.engine import Engine, EngineSettings, following
 from vikingd.index.base import load
 from vikingd.index.index import Index, IndexSettings
 from vikingd.ingest.prepare import prepare
@@ -29,7 +28,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(minimum=30, ratio=0.25)
     )
-    monkeypatch.setattr(engines, "_FEED", 20)
+    monkeypatch.setattr(following, "_SCAN_BATCH", 20)
     engine = Engine(settings)
     drafts = [Draft(f"viking://resources/{i}.md", content=f"harbour {i}") for i in range(FILES)]
     engine.writable_store.put([prepare(draft) for draft in drafts]).result()

@@ -15,6 +15,7 @@ from vikingd.store.backup import CHUNK, Label, verify_backup
 from vikingd.store.identity import MARK, adopt_restored
 from vikingd.store.lock import hold_lock
 from vikingd.store.schema import DATABASE
+from vikingd.system.sealed_files import sync
 
 _RESTORING = f"{DATABASE}.restoring"
 _INDEX = "index"
@@ -68,7 +69,7 @@ def _restore(directory: Path, backup: Path, label: Label, *, replace: bool) -> R
     part.rename(directory / _RESTORING)
     aside = _move_aside(directory, there) if there else None
     (directory / _RESTORING).rename(directory / DATABASE)
-    _sync(directory)
+    sync(directory)
     adopt_restored(directory)
     return Restored(label, aside)
 
@@ -91,7 +92,7 @@ def _move_aside(directory: Path, there: list[Path]) -> Path:
     aside = Path(tempfile.mkdtemp("", f"replaced-{now}-", directory))
     for path in there:
         path.rename(aside / path.name)
-        _sync(directory)
+        sync(directory)
     return aside
 
 
@@ -110,11 +111,3 @@ def _copy(backup: Path, part: Path, label: Label) -> None:
         raise StoreDamaged(
             f"{backup} changed while it was read, and nothing was restored; run the restore again"
         )
-
-
-def _sync(directory: Path) -> None:
-    file = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
