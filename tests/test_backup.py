@@ -288,7 +288,7 @@ def test_what_the_command_cannot_do_is_a_usage_error(
 
 
 def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> None:
-    """Hourly backups end with Ctrl-C and leave no partial file."""
+    """Hourly backups survive a restart of the daemon; Ctrl-C ends them without a partial file."""
     to = tmp_path / "to"
     to.mkdir()
 

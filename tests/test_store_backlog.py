@@ -100,7 +100,7 @@ def test_one_of_many_equal_texts_tells_the_vector(store: Store) -> None:
 
 
 def test_a_store_without_digests_opens(tmp_path: Path) -> None:
-    """The store keeps the dropped model's digests out of later lookups, and its backlog stays."""
+    """A store of the schema before digests keeps its vectors and its backlog, without any reuse."""
     with opened(tmp_path) as store:
         put(store, file(f"{DOCS}/a", abstract="same"), file(f"{DOCS}/b", abstract="other"))
         other, same = store.backlog(9)

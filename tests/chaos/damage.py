@@ -269,7 +269,7 @@ def judge(run: Run, case: Case) -> str:
     try:
         with daemon.client() as client:
             outcome = compare(client, case, damaged)
-            if outcome == "harmless" and "made anew" in daemon.said():
+            if outcome == "harmless" and "rebuilt from the store" in daemon.said():
                 outcome = "rebuilt"
             if outcome in ("harmless", "rebuilt"):
                 put_probe(client)
