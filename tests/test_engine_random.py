@@ -1,4 +1,4 @@
-"""Random sequences of everything that a store takes, against a plain dict and float64 scores."""
+"""Random sequences of all writes, compared with a plain dict and float64 scores."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ seeds = st.none() | st.integers(0, 40)
 
 
 def vector(seed: int | None) -> bytes:
-    """A unit vector that depends on the seed alone."""
+    """Return a unit vector that depends on the seed only."""
     if seed is None:
         return b""
     raw = np.random.default_rng(seed).normal(size=DIMENSION) + 1
@@ -62,7 +62,7 @@ def vector(seed: int | None) -> bytes:
 
 
 def shown(result: FindResult) -> tuple[object, ...]:
-    """A result without its timings."""
+    """Return a result without its timings."""
     return result.revision, result.matches
 
 
@@ -71,7 +71,7 @@ Shown = dict[str, tuple[str, list[tuple[str, str, int, int]], tuple[Relation, ..
 
 
 def shown_by(snapshot: Snapshot) -> Shown:
-    """What a snapshot has to show of all that is alive in it."""
+    """Return everything that a snapshot shows of its living contexts."""
     out: Shown = {}
     tree = snapshot.tree
     directories = np.flatnonzero(tree.directories.died > snapshot.revision).tolist()
@@ -98,7 +98,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.reader = self.opened(reader=True)
 
     def opened(self, *, reader: bool = False) -> Engine:
-        """The engine with a tail so short that it compacts by itself now and then."""
+        """Open the engine with a short tail, so that it compacts now and then."""
         return Engine(
             EngineSettings(
                 self.path,
@@ -109,22 +109,22 @@ class EngineMachine(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        """Nothing is left behind."""
+        """Delete all files."""
         self.reader.close()
         self.engine.close()
         shutil.rmtree(self.path)
 
     def below(self, uri: str) -> list[str]:
-        """What the dict has at and below a URI."""
+        """Return the URIs of a subtree in the dict."""
         return [known for known in self.known if uris.is_within(known, uri)]
 
     def add_directories(self, uri: str) -> None:
-        """Directories above a context come into being with it."""
+        """Add a context and the directories above it to the dict."""
         for above in uris.ancestors(uri):
             self.known.setdefault(above, None)
 
     def expected(self) -> Shown:
-        """What there is to be shown, by the dicts."""
+        """Return what a snapshot must show, by the dicts."""
         out: Shown = {}
         for uri in self.known:
             prepared = self.prepared.get(uri)
@@ -154,7 +154,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(uri=files, content=words, seed=seeds, cut=st.booleans(), title=titles)
     def put_file(self, uri: str, content: str, seed: int | None, cut: bool, title: str) -> None:
-        """A file is written, or refused where a directory is in the way."""
+        """A file is written, or refused if a directory has its URI."""
         clash = any(self.known.get(above) is not None for above in uris.ancestors(uri))
         clash = clash or (uri in self.known and self.known[uri] is None)
         clash = clash or (not content and bool(self.known.get(uri)))  # it would be emptied
@@ -180,7 +180,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(uri=files, title=titles)
     def put_title(self, uri: str, title: str) -> None:
-        """By a mask the title of what is there is written, and all else stays."""
+        """A mask writes the title of an existing context and nothing else."""
         future = self.engine.writable_store.put(
             [Masked.of(Draft(uri, title=title, update_mask=["title"]))]
         )
@@ -208,7 +208,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(uri=anything)
     def delete(self, uri: str) -> None:
-        """A context goes with all below it."""
+        """A context is removed with its subtree."""
         future = self.engine.writable_store.delete([uri])
         if uri not in self.known:
             assert isinstance(future.exception(), NotFound)
@@ -222,7 +222,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(source=anything, destination=anything)
     def move(self, source: str, destination: str) -> None:
-        """A subtree gets another name, with its links."""
+        """A subtree gets another name and keeps its links."""
         future = self.engine.writable_store.move(source, destination)
         error = future.exception()
         if source not in self.known:
@@ -249,7 +249,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.known) > 1)
     @rule(data=st.data(), why=st.sampled_from(["why", "", "因为"]))
     def link(self, data: st.DataObject, why: str) -> None:
-        """Two contexts are linked when both are there; the last reason holds."""
+        """Two existing contexts are linked, and the last reason counts."""
         there = anything | st.sampled_from(sorted(self.known))
         one, other = data.draw(there), data.draw(there)
         error = self.engine.writable_store.link(one, other, why).exception()
@@ -264,19 +264,19 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.links)
     @rule(data=st.data())
     def unlink(self, data: st.DataObject) -> None:
-        """A link is taken back."""
+        """A link is removed."""
         ends = data.draw(st.sampled_from(sorted(map(sorted, self.links))))
         self.engine.writable_store.unlink(*ends).result()
         del self.links[frozenset(ends)]
 
     @rule()
     def hold(self) -> None:
-        """A reader stays with the snapshot it has, whatever comes."""
+        """A snapshot stays the same during all later writes."""
         self.held.append((self.engine.snapshot, shown_by(self.engine.snapshot)))
 
     @rule()
     def compact(self) -> None:
-        """A new base shows what the old generation showed."""
+        """A new base shows the same as the old generation."""
         before = self.everything()
         self.engine.optimize()
         after = self.everything()
@@ -285,7 +285,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The same questions get the same answers after a restart."""
+        """The same queries get the same answers after a restart."""
         queries = [
             FindQuery("harbour API_KEY 冬天", levels=Levels.BOTH, limit=ALL, method=method)
             for method in (Method.EXHAUSTIVE, Method.EXACT)
@@ -302,7 +302,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: ROOT in self.known)
     @rule(scope=directories, text=words, seed=seeds, where=st.booleans())
     def search(self, scope: str, text: str, seed: int | None, where: bool) -> None:
-        """Scores are those of the formulas, and what is found is what is there."""
+        """Scores are those of the formulas, and only existing contexts are found."""
         if not text and seed is None:
             return
         asked = np.frombuffer(vector(seed), "<f4") if seed is not None else None
@@ -328,13 +328,13 @@ class EngineMachine(RuleBasedStateMachine):
             assert max(compared.difference, compared.misplaced) <= tolerance, compared
 
     def everything(self) -> FindResult:
-        """What is found for a query that many files answer."""
+        """Return the results of a query that many files match."""
         query = FindQuery("harbour 港口 status", limit=ALL, levels=Levels.BOTH, trace=True)
         return find(self.engine, query, None)
 
     @invariant()
     def the_store_holds_what_the_dict_holds(self) -> None:
-        """All URIs are there with their contents and links, in store and index."""
+        """Store and index have all URIs, contents and links."""
         contexts = self.engine.store.tree(uris.ROOT, 0, "", ALL)
         assert {c.uri for c in contexts} == set(self.known)
         for uri, content in self.known.items():
@@ -350,7 +350,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_shown_is_what_is_there(self) -> None:
-        """Abstracts, passages and relations, in the newest snapshot and in all that are held."""
+        """The newest and all held snapshots show the right abstracts, passages and relations."""
         expected = self.expected()
         assert shown_by(self.engine.snapshot) == expected
         for snapshot, shown in self.held:
@@ -375,7 +375,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def follow(self) -> None:
-        """A reader that was open all the time shows the same, and gives the same answers."""
+        """A reader that was open all the time shows the same and gives the same answers."""
         self.reader.wait_for_revision(self.engine.store.revision, 10)
         assert shown_by(self.reader.snapshot) == self.expected()
         report = self.reader.verify()
@@ -388,7 +388,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def another_reader(self) -> None:
-        """A reader that is only opened now does too."""
+        """A newly opened reader does too."""
         self.reader.close()
         self.reader = self.opened(reader=True)
         self.follow()

@@ -1,4 +1,4 @@
-"""Threads that write let those that answer go first."""
+"""Threads that write have a lower priority than threads that answer."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from vikingd.wire.calls import Threads
 
 
 def nice() -> int:
-    """That of the thread which asks."""
+    """Return the nice value of the calling thread."""
     return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
 def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Preparing, the store's writer, the index's, and a compaction, which one of them begins."""
+    """Preparation, the store's writer, the index and a compaction have the lower priority."""
     seen: dict[str, int] = {}
 
     def noting(owner: Any, name: str) -> None:

@@ -79,7 +79,7 @@ def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path
 def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """Removals that the feed has forgotten since do not come back with the older base."""
+    """Removals that the feed has forgotten do not come back with an older base."""
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(minimum=10_000)
     )
@@ -169,7 +169,7 @@ def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_pa
 def test_a_commit_that_was_taken_by_half_is_not_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader begins anew from the base, with all that came since."""
+    """The reader starts again from the base with all later commits."""
     settings = IndexSettings(minimum=10_000)
     writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), settings))
     writer.writable_store.put([prepare(note(number)) for number in range(20)]).result()
@@ -197,7 +197,7 @@ def test_a_commit_that_was_taken_by_half_is_not_taken_again(
 def test_verify_says_so_where_a_reader_can_not_reach_the_revision_of_its_store(
     tmp_path: Path,
 ) -> None:
-    """Nothing is compared that stands at two revisions; once it can, all of it is."""
+    """Verify compares one revision only; once that is possible, it compares all rows."""
     fewer = "import vikingd.engine.verify as verify; verify._MAX_ATTEMPTS = 5"
     with (
         serving(tmp_path, **SMALL) as writing,

@@ -1,4 +1,4 @@
-"""An index that is made anew from the store, and what is left when that is broken off."""
+"""An index that is rebuilt from the store, also after an interrupted rebuild."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
 
 
 def check(settings: EngineSettings) -> None:
-    """The engine opens with all that the store has."""
+    """The rebuilt index has all contexts of the store."""
     engine = Engine(settings)
     report = engine.verify()
     engine.close()
@@ -47,7 +47,7 @@ def check(settings: EngineSettings) -> None:
 
 
 def test_what_was_made_anew_is_whole_after_the_next_start(settings: EngineSettings) -> None:
-    """No base that was written in the midst of the feed passes for all of it."""
+    """A base written during an interrupted rebuild does not count as complete."""
     for _ in range(3):
         check(settings)
 
@@ -55,7 +55,7 @@ def test_what_was_made_anew_is_whole_after_the_next_start(settings: EngineSettin
 def test_a_feed_that_was_broken_off_begins_anew(
     settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The part of it that is on disk is not taken for the whole."""
+    """An incomplete base on disk is not used."""
     apply, calls = Index.apply, 0
 
     def broken_off(index: Index, *commit: object) -> None:
@@ -75,7 +75,7 @@ def test_a_feed_that_was_broken_off_begins_anew(
 
 
 def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
-    """A manifest in which the record of an array is another one."""
+    """Return a manifest with a changed record of an array."""
     arrays = record["arrays"]
     return {**record, "arrays": {**arrays, "text_id": {**arrays["text_id"], **fields}}}
 
@@ -102,7 +102,7 @@ def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
 def test_a_manifest_of_another_shape_is_damage(
     settings: EngineSettings, damaged: Callable[[dict[str, Any]], object]
 ) -> None:
-    """It may well be JSON: the base is made anew from the store, as from any other damage."""
+    """A damaged manifest that is still JSON leads to a rebuild, like other damage."""
     check(settings)
     index = settings.path / "index"
     manifest = index / (index / "CURRENT").read_text() / "manifest.json"
@@ -113,7 +113,7 @@ def test_a_manifest_of_another_shape_is_damage(
 
 
 def test_the_name_of_the_base_may_be_damaged(settings: EngineSettings) -> None:
-    """Bytes that are no text name no base."""
+    """Bytes that are not text name no base."""
     check(settings)
     (settings.path / "index" / "CURRENT").write_bytes(b"base-\xff")
     with pytest.raises(Corrupt):

@@ -31,7 +31,7 @@ def once(name: str, digest: bytes = b"d") -> Once:
 
 
 def test_a_repeated_call_counts_once_also_after_a_restart(tmp_path: Path) -> None:
-    """A repeated request gets the first reply; a different one is refused; a failed one runs again."""
+    """A repeated request gets the first reply; another one is refused; a failed one runs again."""
     with opened(tmp_path) as store:
         put(store, Draft(NOTES, content="- drinks tea\n"))
         (entry,) = store.memory_file(NOTES).entries  # type: ignore[union-attr]
