@@ -111,7 +111,7 @@ ACTS: tuple[Act, ...] = (flip, flip, flip, burst, burst, truncate, zero_tail, gr
 
 
 def _place(data: bytearray, dice: random.Random) -> int:
-    """Return an offset, half of the time near the beginning, where headers are."""
+    """Return an offset, often near the beginning, where headers are."""
     return dice.randrange(min(len(data), 256) if dice.random() < 0.4 else len(data))
 
 
