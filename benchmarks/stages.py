@@ -104,7 +104,7 @@ class Served:
         metrics = Metrics()
         self.engine = Engine(EngineSettings(store, EmbedSettings(provider="none")), metrics=metrics)
         for batch in self.tree.batches(_BATCH):
-            self.engine.put([prepare.prepare(draft) for draft in batch]).result()
+            self.engine.writable_store.put([prepare.prepare(draft) for draft in batch]).result()
         self.engine.optimize()
         self.threads, self.boundary = Threads(), Boundary(metrics, None)
         models = Models(Planner(PlannerSettings(), lambda *_: None), Rerankers([], lambda *_: None))

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 from embed_helpers import Endpoint
+from store_helpers import opened
 from viking_kernels import simd
 
+from vikingd.client import Client
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import main
 from vikingd.ctl.demo import serving
+from vikingd.store import Store
 
 Ctl = Callable[..., tuple[int, str, str]]
 
@@ -93,3 +96,17 @@ def printed_by_another(request: pytest.FixtureRequest, tmp_path: Path) -> Callab
         return done.stdout.strip()
 
     return run
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An open store with vectors of two numbers."""
+    with opened(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def typed(client: MessageClient) -> Iterator[Client]:
+    """A client of the daemon that returns dataclasses; the tree is empty."""
+    with Client(client.address) as made:
+        yield made

@@ -1,4 +1,4 @@
-"""What the tests of readers share: daemons as processes on one store, files that words find."""
+"""Helpers of the readers' tests: daemon processes on one store, and files found by a word."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ SECONDS = 10.0  # that a machine with much else to do may take for what takes mi
 
 
 def vector(number: int) -> bytes:
-    """A unit vector of 16 numbers, the same for the same number."""
+    """Return a unit vector of 16 numbers; the same number gives the same vector."""
     raw = np.random.default_rng(number).normal(size=16)
     return (raw / np.linalg.norm(raw)).astype("<f4").tobytes()
 
 
 def note(number: int, name: str = "") -> Draft:
-    """A file that a query finds by the word it alone has."""
+    """Return a file with a word of its own, by which a query finds it."""
     uri = f"{ROOT}/{number % 5}/{name or number}.md"
     return Draft(uri, content=f"note word{number} of the harbour", vector=vector(number))
 
 
 class Daemon:
-    """A vikingd as a child process, with a client of it alone; `changed` is code it runs first."""
+    """A vikingd as a child process with its own client; `changed` is code that runs first."""
 
     def __init__(self, store: Path, *options: str, changed: str = "", **environment: str) -> None:
         code = f"{changed}\nfrom vikingd.daemon.server import main\nmain()"
@@ -69,17 +69,17 @@ class Daemon:
         self.client = MessageClient(self.alone, timeout=SECONDS)
 
     def ended(self) -> tuple[int, str]:
-        """Exit code and stderr of a process that ends by itself."""
+        """Return exit code and stderr of a process that ends by itself."""
         _, err = self.process.communicate(timeout=30)
         return self.process.returncode, err
 
     def kill(self) -> None:
-        """Kill -9."""
+        """Kill the process with SIGKILL."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> None:
-        """Ends it, if it runs; what it said is shown where a test fails."""
+        """End the process if it runs; a failing test shows its output."""
         self.client.close()
         if self.process.poll() is None:
             self.process.terminate()
@@ -88,7 +88,7 @@ class Daemon:
 
 @contextmanager
 def serving(store: Path, *options: str, changed: str = "", **environment: str) -> Iterator[Daemon]:
-    """A daemon on a free port, unless the options name one."""
+    """Start a daemon on a free port, unless the options name one."""
     where = () if "--listen" in options else ("--listen", "127.0.0.1:0")
     daemon = Daemon(store, *where, *options, changed=changed, **environment)
     try:
@@ -98,12 +98,12 @@ def serving(store: Path, *options: str, changed: str = "", **environment: str) -
 
 
 def uris(reply: FindResponse) -> list[str]:
-    """What was found."""
+    """Return the URIs that were found."""
     return [match.uri for match in reply.resources]
 
 
 def answer(client: MessageClient, number: int, revision: int, method: Method) -> bytes:
-    """All that is answered to a query but how long it took."""
+    """Return the whole answer to a query, without its times."""
     reply = client.find(
         f"harbour word{number}",
         vector=vector(number),

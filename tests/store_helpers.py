@@ -1,4 +1,4 @@
-"""What the tests of the store share: contexts made by hand, and a follower of the change feed."""
+"""Helpers of the store's tests: contexts, and a follower of the change feed."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ DROP INDEX texts_digest;
 ALTER TABLE texts DROP COLUMN digest;
 CREATE INDEX texts_without_vector ON texts (embeddable, ordinal > 0, id) WHERE vector IS NULL;
 """
-"""Leads from schema 4 back to schema 3."""
+"""SQL that turns schema 4 back into schema 3."""
 CREATED, UPDATED, UNCHANGED = PutOutcome.CREATED, PutOutcome.UPDATED, PutOutcome.UNCHANGED
 
 
 def vector(*numbers: float) -> bytes:
-    """Little-endian float32."""
+    """Return little-endian float32."""
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
@@ -50,7 +50,7 @@ ONE, TWO = vector(1, 0), vector(0, 1)
 
 
 def file(uri: str, content: str = "", **fields: Any) -> Prepared:
-    """A file whose passages are the lines of its content, with its abstract before them."""
+    """Return a file whose passages are its lines, after its abstract."""
     passages = []
     start = 0
     for line in content.splitlines(keepends=True):
@@ -60,12 +60,12 @@ def file(uri: str, content: str = "", **fields: Any) -> Prepared:
 
 
 def directory(uri: str, **fields: Any) -> Prepared:
-    """A directory, with a text if it has an abstract."""
+    """Return a directory, with a text if it has an abstract."""
     return prepared(Draft(uri, is_directory=True, **fields))
 
 
 def prepared(draft: Draft) -> Prepared:
-    """The draft with its abstract and its given passages as texts."""
+    """Return the draft with its abstract and its given passages as texts."""
     texts = []
     if draft.abstract or draft.vector:
         text = text_to_index(draft.title, "", draft.abstract)
@@ -77,7 +77,7 @@ def prepared(draft: Draft) -> Prepared:
 
 
 class Mirror(dict[str, Upsert]):
-    """What somebody knows who follows the change feed."""
+    """The contexts that a follower of the change feed knows."""
 
     revision = 0
 
@@ -86,7 +86,7 @@ class Mirror(dict[str, Upsert]):
         self.links: dict[frozenset[str], str] = {}
 
     def apply(self, changes: Sequence[Change], revision: int) -> None:
-        """Follows one commit."""
+        """Follow one commit."""
         for change in changes:
             match change:
                 case Upsert():
@@ -118,32 +118,32 @@ class Mirror(dict[str, Upsert]):
 
 @contextmanager
 def opened(path: Path, **options: Any) -> Iterator[Store]:
-    """A store whose writer runs."""
+    """Open a store and start its writer."""
     with closing(Store(path, **{"model": "m", "dimension": 2, **options})) as store:
         store.start(lambda *_: None)
         yield store
 
 
 def put(store: Store, *contexts: Prepared) -> Committed:
-    """Writes a batch and waits for it."""
+    """Write a batch and wait for it."""
     return store.put(contexts).result(timeout=10)
 
 
 def scanned(store: Store) -> dict[str, Upsert]:
-    """All that is in the store, by URI."""
+    """Return all contexts of the store, by URI."""
     return {upsert.uri: upsert for upsert in store.scan()}
 
 
 def uris(contexts: Sequence[Context]) -> list[str]:
-    """Their URIs."""
+    """Return the URIs of contexts."""
     return [context.uri for context in contexts]
 
 
 def text_ids(store: Store, uri: str) -> list[int]:
-    """Ids of the texts of a context, by ordinal."""
+    """Return the ids of a context's texts, by ordinal."""
     return [text.text_id for text in scanned(store)[uri].texts]
 
 
 def vectors(store: Store, uri: str) -> list[bytes]:
-    """Vectors of the texts of a context, by ordinal."""
+    """Return the vectors of a context's texts, by ordinal."""
     return [text.vector for text in scanned(store)[uri].texts]

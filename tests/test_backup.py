@@ -1,4 +1,4 @@
-"""Backups beside all other work, and what is restored from them."""
+"""Backups during other work, and restores from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vikingd.client import ClientError, Draft, Overloaded
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.backing_up import fetch, remove_older
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
-from vikingd.store.backup import CHUNK, checked
+from vikingd.store.backup import CHUNK, verify_backup
 from vikingd.store.restore import restore_into
 from vikingd.store.schema import DATABASE
 from vikingd.store.store import Store
@@ -30,12 +30,12 @@ Ctl = Callable[..., tuple[int, str, str]]
 
 
 def restored(path: Path, backup: Path, *, replace: bool = False) -> None:
-    """Restores in silence."""
+    """Restore a backup without output."""
     restore_into(path, backup, replace=replace, advance=lambda _: None)
 
 
 def backed_up(store: Store, path: Path) -> Path:
-    """A backup of a store in this process."""
+    """Back up a store in this process."""
     with closing(store.backup(lambda: None)) as backup, path.open("wb") as out:
         out.writelines(backup.chunks())
     assert path.stat().st_size == backup.size
@@ -44,14 +44,14 @@ def backed_up(store: Store, path: Path) -> Path:
 
 @pytest.fixture
 def backup(tmp_path: Path) -> Path:
-    """That of a store with two files."""
+    """Make a backup of a store with two files."""
     with opened(tmp_path / "store") as store:
         put(store, file(GUIDE, "one\ntwo\n"), file(f"{DOCS}/other.md", "text " * 500_000))
         return backed_up(store, tmp_path / "one.backup")
 
 
 def test_a_backup_beside_writers_holds_all_that_was_acknowledged_before(tmp_path: Path) -> None:
-    """At one revision, whole; it ends however many commits come."""
+    """A backup is complete and of one revision, and later commits do not prolong it."""
     with serving(tmp_path / "store") as daemon:
         done, known = threading.Event(), [0]
 
@@ -83,7 +83,7 @@ def test_a_backup_beside_writers_holds_all_that_was_acknowledged_before(tmp_path
 
 
 def test_a_restored_store_answers_as_the_one_that_was_backed_up(tmp_path: Path) -> None:
-    """Find, Get, List, and the counters of memories; the index is made anew."""
+    """Find, Get, List and the counters of memories are equal; the index is rebuilt."""
     memory = "viking://user/memories/tea.md"
 
     def answers(daemon: Daemon) -> list[Any]:
@@ -115,25 +115,25 @@ def test_a_restored_store_answers_as_the_one_that_was_backed_up(tmp_path: Path) 
 
 @pytest.mark.parametrize("at", [0, 5000, 1_000_000, -30, -200])
 def test_a_flipped_byte_in_a_backup_is_noticed(tmp_path: Path, backup: Path, at: int) -> None:
-    """Wherever it is; then nothing is restored."""
+    """A flipped byte anywhere is found, and nothing is restored."""
     data = bytearray(backup.read_bytes())
     data[at] ^= 4
     backup.write_bytes(data)
-    with pytest.raises(StoreDamaged, match=r"one\.backup is no backup that can be used"):
+    with pytest.raises(StoreDamaged, match=r"one\.backup is not a valid backup"):
         restored(tmp_path / "new", backup)
     assert not (tmp_path / "new" / DATABASE).exists()
 
 
 @pytest.mark.parametrize("left", [0, 100, CHUNK, -1])
 def test_a_cut_backup_is_noticed(tmp_path: Path, backup: Path, left: int) -> None:
-    """Also an empty file."""
+    """An empty file is no backup either."""
     backup.write_bytes(backup.read_bytes()[:left])
-    with pytest.raises(StoreDamaged, match="no valid last line"):
+    with pytest.raises(StoreDamaged, match="no valid label"):
         restored(tmp_path / "new", backup)
 
 
 def test_a_restore_takes_the_place_of_a_store_only_when_told(tmp_path: Path, backup: Path) -> None:
-    """And moves that aside, with all it has."""
+    """The old store is moved aside with all its files."""
     with opened(tmp_path / "store") as store:
         with pytest.raises(StoreInUse):
             restored(tmp_path / "store", backup, replace=True)
@@ -152,7 +152,7 @@ def test_a_restore_takes_the_place_of_a_store_only_when_told(tmp_path: Path, bac
 def test_a_restore_that_was_broken_off_is_no_new_store(
     tmp_path: Path, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start refuses it until the restore is run again."""
+    """A start refuses the directory until the restore is repeated."""
     rename = Path.rename
 
     def killed(path: Path, target: Path) -> Path:
@@ -164,7 +164,7 @@ def test_a_restore_that_was_broken_off_is_no_new_store(
         patched.setattr(Path, "rename", killed)
         with pytest.raises(KeyboardInterrupt):
             restored(tmp_path / "store", backup, replace=True)
-    with pytest.raises(StoreMismatch, match="broken off"):
+    with pytest.raises(StoreMismatch, match="interrupted"):
         Store(tmp_path / "store", model="m", dimension=2)
     restored(tmp_path / "store", backup, replace=True)
     with opened(tmp_path / "store") as store:
@@ -186,7 +186,7 @@ Backup.chunks = slow
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[Daemon]:
-    """A daemon with a store of some MiB, whose backups take their time."""
+    """Run a daemon with a store of some MiB, so that a backup takes a while."""
     with opened(tmp_path / "store", model="none", dimension=None) as store:
         put(store, *[file(f"{DOCS}/{n}.md", overview="x" * 1_000_000) for n in range(8)])
     with serving(tmp_path / "store", changed=SLOW) as daemon:
@@ -194,7 +194,7 @@ def slow(tmp_path: Path) -> Iterator[Daemon]:
 
 
 def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path, slow: Daemon) -> None:
-    """Neither here, nor in the daemon's directory after its next start."""
+    """Neither the caller nor the daemon's directory keeps a part, after its next start."""
     (tmp_path / "to").mkdir()
 
     def kill(came: int, size: int) -> None:
@@ -211,7 +211,7 @@ def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path, slow: Daemon) -
 
 
 def test_one_backup_is_made_at_a_time_and_none_for_callers_that_are_gone(slow: Daemon) -> None:
-    """The second is told to come back, and can when the first one has gone."""
+    """A second backup is refused, and works after the first one has ended."""
     pieces = slow.client.backup()
     next(pieces)
     other = MessageClient(slow.address, retries=False)
@@ -234,11 +234,11 @@ def test_one_backup_is_made_at_a_time_and_none_for_callers_that_are_gone(slow: D
 def test_what_was_changed_on_the_way_is_not_kept(
     tmp_path: Path, slow: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file has its name only when it was checked."""
+    """The file gets its name only after its verification."""
     pieces = list(slow.client.backup())
     pieces[1].data = bytes(len(pieces[1].data))
     monkeypatch.setattr(type(slow.client), "backup", lambda _: iter(pieces), raising=False)
-    with pytest.raises(ClientError, match="its bytes are not those that were written"):
+    with pytest.raises(ClientError, match="its bytes do not match their hash"):
         fetch(slow.client, tmp_path / "one.backup", lambda *_: None)
     assert not list(tmp_path.glob("*.backup*"))
 
@@ -246,17 +246,17 @@ def test_what_was_changed_on_the_way_is_not_kept(
 def test_a_disk_without_room_for_a_copy_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything is copied, so that the copy takes no room from writers."""
+    """The room is checked before the copy, so that writers keep it."""
     monkeypatch.setattr("vikingd.store.backup._SPARE", 1 << 60)
     with opened(tmp_path) as store, pytest.raises(DiskFull, match="a backup needs"):
         store.backup(lambda: None)
 
 
 def test_the_command_makes_checks_and_keeps(ctl: Ctl, tmp_path: Path) -> None:
-    """A file by its name, a directory by the time; only own older ones are deleted."""
+    """A file has the given name, a directory names by time; only own old files are deleted."""
     code, out, _ = ctl("backup", str(tmp_path / "one.backup"))
     assert (code, "checked" in out) == (0, True)
-    checked(tmp_path / "one.backup")
+    verify_backup(tmp_path / "one.backup")
     assert (tmp_path / "one.backup").stat().st_mode & 0o777 == 0o600
     code, _, err = ctl("backup", str(tmp_path / "one.backup"))
     assert (code, "there already" in err) == (1, True)
@@ -266,7 +266,7 @@ def test_the_command_makes_checks_and_keeps(ctl: Ctl, tmp_path: Path) -> None:
     code, out, _ = ctl("backup", str(tmp_path), "--keep", "2", "--json")
     said = json.loads(out)
     assert code == 0
-    assert checked(Path(said["path"])).revision == said["revision"]
+    assert verify_backup(Path(said["path"])).revision == said["revision"]
     assert said["removed"] == [str(tmp_path / "vikingd-20200101T000000Z.backup")]
     assert {p.name for p in tmp_path.iterdir()} == {
         *other,
@@ -283,12 +283,12 @@ def test_the_command_makes_checks_and_keeps(ctl: Ctl, tmp_path: Path) -> None:
 def test_what_the_command_cannot_do_is_a_usage_error(
     ctl: Ctl, tmp_path: Path, wrong: tuple[str, str]
 ) -> None:
-    """As are times that are none, and a file that is to be kept several times."""
+    """A wrong interval, or a kept number with a file, is refused."""
     assert ctl("backup", str(tmp_path / "file"), *wrong)[0] == 2
 
 
 def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> None:
-    """And end with Ctrl-C, with nothing half made."""
+    """Hourly backups survive a restart of the daemon; Ctrl-C ends them without a partial file."""
     to = tmp_path / "to"
     to.mkdir()
 
@@ -331,11 +331,11 @@ def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> 
         assert command.wait(timeout=30) == 130
     assert 1 <= len(list(to.iterdir())) <= 3
     for path in to.iterdir():
-        checked(path)
+        verify_backup(path)
 
 
 def test_the_command_of_the_daemon_restores(tmp_path: Path, backup: Path) -> None:
-    """It says what it did, and what stands in its way."""
+    """The command reports its result, or what prevents it."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

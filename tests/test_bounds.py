@@ -54,7 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
             for i, (name, content) in enumerate(TREE.items())
         ]
         above = Draft("viking://resources/b", is_directory=True, abstract="About b.")
-        engine.put([prepare(draft) for draft in (*files, above)]).result()
+        engine.writable_store.put([prepare(draft) for draft in (*files, above)]).result()
         engine.optimize()
     loaded = bases.load(path / "index")
     assert loaded is not None

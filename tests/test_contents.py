@@ -1,4 +1,4 @@
-"""What a reply shows: of one revision, without the database, after compactions and restarts."""
+"""The content of replies: of one revision, without the database, after compactions and restarts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STAYS, COMPACTS, REBUILDS, RELOADS = "stays", "compacts", "rebuilds", "reloads"
 
 
 class Fixture:
-    """An engine that is compacted or restarted behind each write, as the test wants.
+    """An engine that is compacted or restarted after each write, as the test wants.
 
     A restart makes the index anew (REBUILDS) or finds a base that is older (RELOADS).
     """
@@ -43,7 +43,7 @@ class Fixture:
         self.engine = Engine(self.settings)
 
     def wrote(self, future: Future[Committed]) -> Snapshot:
-        """Waits for a write; the snapshot that shows it, by the base that it came into if any."""
+        """Wait for a write, and return the snapshot that shows it."""
         future.result(timeout=10)
         if self.after == COMPACTS:
             self.engine.optimize()
@@ -56,28 +56,28 @@ class Fixture:
         return self.engine.snapshot
 
     def put(self, uri: str, abstract: str, **fields: object) -> Snapshot:
-        """Writes one context."""
+        """Write one context."""
         draft = Draft(uri, abstract=abstract, **fields)  # type: ignore[arg-type]
-        return self.wrote(self.engine.put([prepare(draft)]))
+        return self.wrote(self.engine.writable_store.put([prepare(draft)]))
 
 
 @pytest.fixture(params=[STAYS, COMPACTS, REBUILDS, RELOADS])
 def fixture(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fixture]:
-    """An empty engine."""
+    """Open an empty engine."""
     made = Fixture(tmp_path, request.param)
     yield made
     made.engine.close()
 
 
 def abstract(snapshot: Snapshot, uri: str) -> str:
-    """The abstract of a URI."""
+    """Return the abstract of a URI."""
     row = snapshot.find(uri)
     assert row is not None
     return snapshot.abstract(row)
 
 
 def relations(snapshot: Snapshot, uri: str) -> tuple[Relation, ...]:
-    """What a URI is linked with, by URI."""
+    """Return the links of a URI, by URI."""
     row = snapshot.find(uri)
     assert row is not None
     return linked_with(snapshot, row)
@@ -85,13 +85,13 @@ def relations(snapshot: Snapshot, uri: str) -> tuple[Relation, ...]:
 
 @pytest.mark.parametrize("is_directory", [False, True])
 def test_an_abstract_is_that_of_its_revision(fixture: Fixture, is_directory: bool) -> None:
-    """Its row stays while it changes; each snapshot shows the one it came with."""
+    """The row stays while the abstract changes; each snapshot shows its own."""
     held = [fixture.put(A, text, is_directory=is_directory) for text in ("1", "二", "二", "", "1")]
     assert [abstract(snapshot, A) for snapshot in held] == ["1", "二", "二", "", "1"]
 
 
 def test_an_older_snapshot_is_compacted_as_it_is(tmp_path: Path) -> None:
-    """A base shows nothing that came after its revision, though it was there already."""
+    """A base shows nothing that was written after its revision."""
     made = Fixture(tmp_path, STAYS)
     old = made.put(A, "1")
     made.put(A, "2")
@@ -101,18 +101,18 @@ def test_an_older_snapshot_is_compacted_as_it_is(tmp_path: Path) -> None:
 
 
 def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
-    """What is linked, moved, unlinked or removed later is shown by later snapshots alone."""
+    """Later links, moves and removals are shown by later snapshots only."""
     fixture.put(A, "a")
     held = [
         fixture.put(B, "b"),
-        fixture.wrote(fixture.engine.link(B, A, "why")),
-        fixture.wrote(fixture.engine.link(A, B, "因为")),
+        fixture.wrote(fixture.engine.writable_store.link(B, A, "why")),
+        fixture.wrote(fixture.engine.writable_store.link(A, B, "因为")),
         fixture.put(B, "b2"),
-        fixture.wrote(fixture.engine.move(B, C)),
-        fixture.wrote(fixture.engine.link(A, DOCS, "")),
-        fixture.wrote(fixture.engine.unlink(C, A)),
-        fixture.wrote(fixture.engine.link(A, C, "again")),
-        fixture.wrote(fixture.engine.delete([C])),
+        fixture.wrote(fixture.engine.writable_store.move(B, C)),
+        fixture.wrote(fixture.engine.writable_store.link(A, DOCS, "")),
+        fixture.wrote(fixture.engine.writable_store.unlink(C, A)),
+        fixture.wrote(fixture.engine.writable_store.link(A, C, "again")),
+        fixture.wrote(fixture.engine.writable_store.delete([C])),
         fixture.put(C, "another"),
     ]
     docs, c = Relation(DOCS, "", ""), Relation(C, "b2", "因为")
@@ -134,13 +134,13 @@ def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
 
 
 def test_links_move_with_the_directory_above_them(fixture: Fixture) -> None:
-    """Those within it, and those that lead out of it."""
+    """Links within the subtree and out of it move with it."""
     fixture.put(A, "a")
     fixture.put(B, "b")
     fixture.put("viking://resources/other.md", "other")
-    fixture.wrote(fixture.engine.link(A, B, "within"))
-    fixture.wrote(fixture.engine.link(A, "viking://resources/other.md", "out"))
-    moved = fixture.wrote(fixture.engine.move(DOCS, "viking://resources/new"))
+    fixture.wrote(fixture.engine.writable_store.link(A, B, "within"))
+    fixture.wrote(fixture.engine.writable_store.link(A, "viking://resources/other.md", "out"))
+    moved = fixture.wrote(fixture.engine.writable_store.move(DOCS, "viking://resources/new"))
     assert relations(moved, "viking://resources/new/a.md") == (
         Relation("viking://resources/new/b.md", "b", "within"),
         Relation("viking://resources/other.md", "other", "out"),
@@ -154,7 +154,7 @@ def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
     """It tells an index its dimension, and every row is made anew."""
     fixture.put(A, "a")
     fixture.put(B, "b")
-    fixture.wrote(fixture.engine.link(A, B, "why"))
+    fixture.wrote(fixture.engine.writable_store.link(A, B, "why"))
     wide = fixture.put(C, "c", vector=np.ones(4, "<f4").tobytes())
     assert wide.dimension == 4
     assert relations(wide, A) == (Relation(B, "b", "why"),)
@@ -177,11 +177,11 @@ def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
 def test_verify_sees_what_a_reply_would_show_wrong(
     tmp_path: Path, statement: str, problem: str
 ) -> None:
-    """An abstract, a passage or a link that the store has otherwise is named."""
+    """Verify names an abstract, passage or link that differs from the store."""
     made = Fixture(tmp_path, STAYS)
     made.put(B, "b")
     made.put(A, "a", content="warm", passages=(Passage("S", 0, 4),))
-    made.wrote(made.engine.link(A, B, "why"))
+    made.wrote(made.engine.writable_store.link(A, B, "why"))
     with closing(sqlite3.connect(tmp_path / "store.sqlite3")) as db, db:
         assert db.execute(statement, (A,)).rowcount == 1
     report = made.engine.verify()
@@ -225,7 +225,7 @@ def test_a_find_reads_no_database(fixture: Fixture) -> None:
     linked = [f"{DOCS}/{name}.txt" for name in "gfedcba"]
     for uri in linked:
         fixture.put(uri, uri[-5:])
-        fixture.wrote(fixture.engine.link(uri, A, "r"))
+        fixture.wrote(fixture.engine.writable_store.link(uri, A, "r"))
     fixture.engine.store.close()
     (match, *_) = find(fixture.engine, FindQuery("harbour winter 冬天"), None).matches
     assert (match.uri, match.abstract) == (A, "About a harbour")
@@ -238,15 +238,15 @@ def test_a_find_reads_no_database(fixture: Fixture) -> None:
 
 
 def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
-    """Abstract, passage and the relation's abstract, rewritten together, are never mixed."""
+    """Abstract, passage and the relation's abstract are rewritten together and never mixed."""
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
 
         def write(i: int) -> None:
             drafts = [Draft(uri, abstract=f"{i}", content=f"harbour {i}") for uri in (A, B)]
-            engine.put([prepare(draft) for draft in drafts]).result(timeout=10)
+            engine.writable_store.put([prepare(draft) for draft in drafts]).result(timeout=10)
 
         write(0)
-        engine.link(A, B, "").result(timeout=10)
+        engine.writable_store.link(A, B, "").result(timeout=10)
         mixed: list[object] = []
         done = threading.Event()
 
@@ -272,7 +272,7 @@ def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
 
 
 def test_a_base_is_mapped_not_read(tmp_path: Path) -> None:
-    """What is long of a base stays on disk until a reply shows it."""
+    """Long texts of a base stay on disk until a reply shows them."""
     made = Fixture(tmp_path, STAYS)
     made.put(A, "a", content="harbour " * 2000)
     made.engine.optimize()

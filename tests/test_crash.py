@@ -29,25 +29,25 @@ ROOT = "viking://resources/crash"
 
 
 def settings(path: Path) -> EngineSettings:
-    """A small index that compacts often, so that a kill meets compactions too."""
+    """Return settings of a small index that compacts often, so that kills hit compactions."""
     return EngineSettings(
         path, EmbedSettings(provider="none"), IndexSettings(minimum=150, ratio=0.25)
     )
 
 
 def vector(number: int) -> bytes:
-    """A unit vector of 16 numbers, the same for the same number."""
+    """Return a unit vector of 16 numbers; the same number gives the same vector."""
     raw = np.random.default_rng(number).normal(size=16)
     return (raw / np.linalg.norm(raw)).astype("<f4").tobytes()
 
 
 def draft(uri: str, number: int) -> Draft:
-    """A file that a query finds by the word it alone has."""
+    """Return a file with a word of its own, by which a query finds it."""
     return Draft(uri, content=f"note word{number} about the harbour", vector=vector(number))
 
 
 def write_until_killed(path: Path, round_number: int, acknowledged: Connection) -> None:
-    """Puts, overwrites and deletes from several threads; sends what is about to be and what was."""
+    """Put, overwrite and delete from several threads; report each write before and after it."""
     engine = Engine(settings(path))
     lock = threading.Lock()
 
@@ -66,9 +66,9 @@ def write_until_killed(path: Path, round_number: int, acknowledged: Connection) 
             say("begin", uri)
             try:
                 if delete:
-                    engine.delete([uri]).result()
+                    engine.writable_store.delete([uri]).result()
                 else:
-                    engine.put([prepare(draft(uri, number))]).result()
+                    engine.writable_store.put([prepare(draft(uri, number))]).result()
             except NotFound:
                 say("refused", uri)
                 continue
@@ -81,7 +81,7 @@ def write_until_killed(path: Path, round_number: int, acknowledged: Connection) 
 
 
 def collect(received: Connection, known: dict[str, set[int | None]]) -> None:
-    """What each URI may hold after the kill: what was acknowledged, or an open write's outcome."""
+    """Return the possible states of each URI after the kill."""
     begun: set[str] = set()
     while True:
         try:
@@ -146,7 +146,7 @@ def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path, seed: int) 
 def check_by_finding(
     engine: Engine, known: dict[str, set[int | None]], dice: random.Random
 ) -> None:
-    """Some living contexts are found by the word they alone have."""
+    """Some living contexts are found by their unique words."""
     for uri in dice.sample(sorted(known), min(len(known), 5)):
         (number,) = known[uri]
         if number is not None:

@@ -1,4 +1,4 @@
-"""A damaged database: told by name, refused for writes, never a traceback."""
+"""A damaged database: errors name the damage, writes are refused, and no call gets a traceback."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ PAGE = 4096
 
 
 def edited(path: Path, sql: str) -> None:
-    """Changes the database of a store that nobody has open."""
+    """Change the database of a closed store."""
     with closing(sqlite3.connect(path / DATABASE)) as db, db:
         db.execute("PRAGMA foreign_keys = OFF")
         assert db.execute(sql).rowcount
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Waits for what comes soon."""
+    """Wait until a condition holds."""
     for _ in range(1000):
         if condition():
             return
@@ -65,7 +65,7 @@ BAD_ROWS = {
 def test_a_row_that_cannot_be_decoded_is_named_and_ends_the_writes(
     tmp_path: Path, sql: str
 ) -> None:
-    """By the URI of its context, to whoever meets it; nothing is written from then on."""
+    """A read names the URI of the damaged context, and writes are refused from then on."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one\ntwo\n", title="Guide", metadata={"a": 1}))
         put(store, file(f"{DOCS}/other.md", "sound"))
@@ -84,7 +84,7 @@ def test_a_row_that_cannot_be_decoded_is_named_and_ends_the_writes(
 def test_no_write_into_a_lost_or_shortened_file_is_acknowledged(
     tmp_path: Path, name: str, harm: str
 ) -> None:
-    """The next start would not see it. Writes stay refused."""
+    """Writes are refused, because the next start would not see them."""
     path = tmp_path / name
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one"))
@@ -147,7 +147,7 @@ def test_a_log_of_another_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_row_that_cannot_be_decoded_is_named_to_a_writer(tmp_path: Path) -> None:
-    """A write that meets it is refused as damage too."""
+    """A write that finds damage fails with StoreDamaged."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one\ntwo\n", title="Guide"))
     edited(tmp_path, "UPDATE contexts SET metadata = '{' WHERE uri LIKE '%guide.md'")
@@ -170,7 +170,7 @@ CHANGED = {
 def test_a_value_that_is_another_one_is_refused_and_can_be_written_anew(
     tmp_path: Path, column: str
 ) -> None:
-    """SQLite does not notice it, the checksum of its context does; all others go on."""
+    """The checksum of a context finds damage that SQLite does not; other contexts are readable."""
     draft = Draft(
         GUIDE,
         content="one\ntwo\n",
@@ -181,31 +181,33 @@ def test_a_value_that_is_another_one_is_refused_and_can_be_written_anew(
         time=7_000_000,
     )
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
-        engine.put([prepare(draft), prepare(Draft(f"{DOCS}/other.md", content="sound"))]).result()
+        engine.writable_store.put(
+            [prepare(draft), prepare(Draft(f"{DOCS}/other.md", content="sound"))]
+        ).result()
         assert engine.verify().ok
     edited(tmp_path, f"UPDATE contexts SET {column} = {CHANGED[column]} WHERE uri = '{GUIDE}'")
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
         with pytest.raises(StoreDamaged, match=rf"{GUIDE} .*delete it and put it again"):
             engine.store.get(GUIDE)
-        assert f"{GUIDE} is not as it was written" in engine.verify().problems
+        assert f"{GUIDE} differs from what was written" in engine.verify().problems
         assert engine.store.get(f"{DOCS}/other.md").content == "sound"
-        engine.delete([GUIDE]).result()
-        engine.put([prepare(draft)]).result()
+        engine.writable_store.delete([GUIDE]).result()
+        engine.writable_store.put([prepare(draft)]).result()
         assert engine.store.get(GUIDE).content == draft.content
         assert engine.verify().ok
 
 
 def test_a_text_that_no_read_asked_for_is_not_damage(tmp_path: Path) -> None:
-    """An error of the code's own stays what it is where all rows are sound."""
+    """An error of our own code stays unchanged if all rows are sound."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one\n"))
-        with pytest.raises(KeyError), store.standing_at(store.revision):
+        with pytest.raises(KeyError), store.at_revision(store.revision):
             raise KeyError("a bug")
         assert store.failure == ""
 
 
 def test_a_clean_end_is_known_from_an_unclean_one(tmp_path: Path) -> None:
-    """After a clean one nothing is checked; after an unclean one all is, beside all other work."""
+    """A database is checked after an unclean end only, in the background."""
     with opened(tmp_path / "live") as store:
         assert store._check is None
         put(store, file(GUIDE, "one"))
@@ -223,7 +225,7 @@ def test_a_clean_end_is_known_from_an_unclean_one(tmp_path: Path) -> None:
 
 
 def damaged_index_page(path: Path) -> None:
-    """Overwrites a page of an index of memories, which neither a start nor a find meets."""
+    """Overwrite a page of an index of memories that a start and a find do not read."""
     with closing(sqlite3.connect(path / DATABASE)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         (page,) = db.execute(
@@ -235,7 +237,7 @@ def damaged_index_page(path: Path) -> None:
 
 
 def test_damage_that_no_read_meets_is_found_after_a_kill(tmp_path: Path) -> None:
-    """Writes and health say so; what is sound is answered."""
+    """Writes and health report the damage; sound contexts are readable."""
     with serving(tmp_path) as daemon:
         daemon.client.put([note(1)])
         daemon.kill()
@@ -259,7 +261,7 @@ def test_damage_that_no_read_meets_is_found_after_a_kill(tmp_path: Path) -> None
 
 
 def ended(path: Path) -> tuple[int, list[str]]:
-    """Exit code and stderr of a daemon that can't start."""
+    """Return exit code and stderr of a daemon that cannot start."""
     done = subprocess.run(
         [
             sys.executable,
@@ -295,7 +297,7 @@ LOST = {
 def test_a_start_on_a_damaged_file_ends_with_one_line(
     tmp_path: Path, lose: Callable[[bytes], bytes]
 ) -> None:
-    """It says what to do; exit code 1 and no traceback."""
+    """The message gives the remedy; the exit code is 1, without a traceback."""
     with opened(tmp_path, model="none", dimension=None) as store:
         put(store, *[file(f"{DOCS}/{n}.md", f"word{n}\n" * n) for n in range(200)])
     database = tmp_path / DATABASE
@@ -307,7 +309,7 @@ def test_a_start_on_a_damaged_file_ends_with_one_line(
 
 
 def test_a_tree_that_hangs_together_no_more_is_damage(tmp_path: Path) -> None:
-    """What the index can't be made of is refused by the start."""
+    """A start is refused if the index cannot be built."""
     with opened(tmp_path, model="none", dimension=None) as store:
         put(store, directory(f"{DOCS}/sub"), file(f"{DOCS}/sub/a.md", "text"))
     edited(tmp_path, "DELETE FROM contexts WHERE uri LIKE '%/sub'")
@@ -316,16 +318,20 @@ def test_a_tree_that_hangs_together_no_more_is_damage(tmp_path: Path) -> None:
 
 
 def used(engine: Engine) -> None:
-    """Calls most of what can be called; only errors of the domain are let pass."""
+    """Call most operations; only domain errors may come out."""
     calls: list[Callable[[], Any]] = [
         lambda: [engine.store.get(one.uri) for one in engine.store.tree(ROOT, 0, "", 1000)],
         lambda: engine.store.children(ROOT, "", 100),
         lambda: engine.store.memories_below("viking://user/memories"),
         engine.stats,
         engine.verify,
-        lambda: engine.put([prepare(Draft("viking://user/memories/2.md", content="x"))]).result(),
-        lambda: engine.delete(["viking://user/memories/3.md"]).result(),
-        lambda: engine.move("viking://user/memories", "viking://resources/m").result(),
+        lambda: engine.writable_store.put(
+            [prepare(Draft("viking://user/memories/2.md", content="x"))]
+        ).result(),
+        lambda: engine.writable_store.delete(["viking://user/memories/3.md"]).result(),
+        lambda: engine.writable_store.move(
+            "viking://user/memories", "viking://resources/m"
+        ).result(),
         lambda: engine.store.backup(lambda: None).close(),
     ]
     for call in calls:
@@ -338,14 +344,14 @@ def used(engine: Engine) -> None:
 def test_no_damage_of_any_file_is_an_error_that_nobody_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever bytes are changed, zeroed or cut, in the database, its log or its shared memory."""
-    monkeypatch.setattr("vikingd.store.faults._SECONDS", 1.0)
+    """Random bytes of the database, its log or its shared memory are changed, zeroed or cut."""
+    monkeypatch.setattr("vikingd.store.faults._MAX_SECONDS", 1.0)
     settings = EngineSettings(tmp_path / "live", EmbedSettings(provider="none"))
     with closing(Engine(settings)) as engine:
         for n in range(30):
             uri = f"viking://user/memories/{n}.md"
             draft = Draft(uri, content=f"# {n}\n\n- word{n}\n" * 20, metadata={"n": n}, vector=ONE)
-            engine.put([prepare(draft)]).result()
+            engine.writable_store.put([prepare(draft)]).result()
         shutil.copytree(tmp_path / "live", tmp_path / "left")
     rng, refused = random.Random(5), 0
     for round_ in range(24):
@@ -376,7 +382,7 @@ def test_no_damage_of_any_file_is_an_error_that_nobody_wrote(
 
 
 def test_a_store_of_a_schema_that_cannot_be_is_damage(tmp_path: Path) -> None:
-    """The number is part of the file like all else."""
+    """The number of the schema can be damaged like all other bytes."""
     Store(tmp_path, model="m", dimension=2).close()
     for version in (-3, 0):
         with closing(sqlite3.connect(tmp_path / DATABASE)) as db:

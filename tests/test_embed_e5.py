@@ -26,6 +26,7 @@ from vikingd.models.embed.provider import (
     clean,
     open_provider,
 )
+from vikingd.system.user_cache import cache_directory
 
 TEXTS = {
     "english": "Set the status code of a response; see RFC 9110, section 15.",
@@ -199,10 +200,10 @@ def test_a_processor_without_vnni_has_weights_of_7_bits(
     for flags, largest in (("avx2 fma", 64), ("avx2 fma avx_vnni", 127)):
         (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags}\n")
         monkeypatch.setattr(local, "_CPUINFO", tmp_path / "cpuinfo")
-        kept = e5_weights.load(source, e5_weights.cache_directory())
+        kept = e5_weights.load(source, cache_directory())
         assert np.abs(kept["l7.qkv.w"]).max() == largest
         vectors.append(E5(1).embed_query("How do I return a status code?"))
-    assert len(list(e5_weights.cache_directory().iterdir())) == 2
+    assert len(list(cache_directory().iterdir())) == 2
     assert 0.999 < np.dot(*vectors) < 0.999999
 
 

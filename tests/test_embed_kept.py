@@ -155,8 +155,8 @@ def test_the_engine_keeps_queries_if_it_is_told_so(
     settings = EngineSettings(tmp_path, endpoint.settings(keep_queries=keep))
     for _ in range(2):
         with closing(Engine(settings)) as engine:
-            assert engine.query_embedder is not None
-            engine.query_embedder.embed("tea")
+            assert engine.embedding.query_embedder is not None
+            engine.embedding.query_embedder.embed("tea")
     asked = [request["input"] for request in endpoint.requests]
     assert asked.count(["tea"]) == (1 if keep else 2)
     assert (tmp_path / FILE).exists() == keep
@@ -166,7 +166,7 @@ def test_no_query_is_cached_with_a_cache_of_none(endpoint: Endpoint, tmp_path: P
     """Each one is embedded."""
     settings = EngineSettings(tmp_path, endpoint.settings(query_cache=0))
     with closing(Engine(settings)) as engine:
-        assert engine.query_embedder is not None
+        assert engine.embedding.query_embedder is not None
         for _ in range(2):
-            engine.query_embedder.embed("tea")
+            engine.embedding.query_embedder.embed("tea")
     assert [request["input"] for request in endpoint.requests].count(["tea"]) == 2

@@ -314,14 +314,18 @@ def test_a_text_that_is_skipped_leaves_the_embedder_serving(
         (400, b"indigestible") if POISON in request["input"] else None
     )
     with contextlib.closing(Engine(EngineSettings(tmp_path, endpoint.settings()))) as engine:
-        engine.put([prepare(Draft("viking://resources/a.md", content=POISON))]).result()
+        engine.writable_store.put(
+            [prepare(Draft("viking://resources/a.md", content=POISON))]
+        ).result()
         until(lambda: engine.stats().embedder.last_error != "")
         assert "1 skipped" in engine.stats().embedder.last_error
         assert "indigestible" in engine.stats().embedder.last_error
-        assert engine.embedder_state() is None
+        assert engine.embedding.failure() is None
         endpoint.misbehave = lambda _request, _data: (503, b"down")
-        engine.put([prepare(Draft("viking://resources/b.md", content="tea"))]).result()
-        until(lambda: "down" in (engine.embedder_state() or ""))
+        engine.writable_store.put(
+            [prepare(Draft("viking://resources/b.md", content="tea"))]
+        ).result()
+        until(lambda: "down" in (engine.embedding.failure() or ""))
         assert "down" in engine.stats().embedder.last_error
 
 
@@ -457,7 +461,7 @@ def test_vectors_that_nobody_would_make_anew_are_not_dropped(tmp_path: Path) -> 
     try:
         vector = np.ones(4, "<f4").tobytes()
         draft = Draft("viking://resources/tea.md", content="Oolong", vector=vector)
-        engine.put([prepare(draft)]).result()
+        engine.writable_store.put([prepare(draft)]).result()
         with pytest.raises(InvalidField, match="no embedder"):
             engine.reembed(ROOT).result()
         assert engine.stats().vectors == 1
@@ -574,7 +578,7 @@ def test_a_reembed_makes_the_vectors_of_equal_texts_anew(
 
     def put(engine: Engine, name: str) -> None:
         draft = Draft(f"viking://resources/{name}.md", content="Oolong tea.", abstract=name)
-        engine.put([prepare(draft)]).result()
+        engine.writable_store.put([prepare(draft)]).result()
         until(lambda: not engine.stats().embedder.backlog)
 
     settings = EngineSettings(tmp_path, endpoint.settings())

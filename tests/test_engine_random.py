@@ -1,4 +1,4 @@
-"""Random sequences of everything that a store takes, against a plain dict and float64 scores."""
+"""Random sequences of all writes, compared with a plain dict and float64 scores."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ seeds = st.none() | st.integers(0, 40)
 
 
 def vector(seed: int | None) -> bytes:
-    """A unit vector that depends on the seed alone."""
+    """Return a unit vector that depends on the seed only."""
     if seed is None:
         return b""
     raw = np.random.default_rng(seed).normal(size=DIMENSION) + 1
@@ -63,7 +63,7 @@ def vector(seed: int | None) -> bytes:
 
 
 def shown(result: FindResult) -> tuple[object, ...]:
-    """A result without its timings."""
+    """Return a result without its timings."""
     return result.revision, result.matches
 
 
@@ -72,7 +72,7 @@ Shown = dict[str, tuple[str, list[tuple[str, str, int, int]], tuple[Relation, ..
 
 
 def shown_by(snapshot: Snapshot) -> Shown:
-    """What a snapshot has to show of all that is alive in it."""
+    """Return everything that a snapshot shows of its living contexts."""
     out: Shown = {}
     tree = snapshot.tree
     directories = np.flatnonzero(tree.directories.died > snapshot.revision).tolist()
@@ -99,7 +99,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.reader = self.opened(reader=True)
 
     def opened(self, *, reader: bool = False) -> Engine:
-        """The engine with a tail so short that it compacts by itself now and then."""
+        """Open the engine with a short tail, so that it compacts now and then."""
         return Engine(
             EngineSettings(
                 self.path,
@@ -110,22 +110,22 @@ class EngineMachine(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        """Nothing is left behind."""
+        """Delete all files."""
         self.reader.close()
         self.engine.close()
         shutil.rmtree(self.path)
 
     def below(self, uri: str) -> list[str]:
-        """What the dict has at and below a URI."""
+        """Return the URIs of a subtree in the dict."""
         return [known for known in self.known if uris.is_within(known, uri)]
 
     def add_directories(self, uri: str) -> None:
-        """Directories above a context come into being with it."""
+        """Add a context and the directories above it to the dict."""
         for above in uris.ancestors(uri):
             self.known.setdefault(above, None)
 
     def expected(self) -> Shown:
-        """What there is to be shown, by the dicts."""
+        """Return what a snapshot must show, by the dicts."""
         out: Shown = {}
         for uri in self.known:
             prepared = self.prepared.get(uri)
@@ -155,7 +155,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(uri=files, content=words, seed=seeds, cut=st.booleans(), title=titles)
     def put_file(self, uri: str, content: str, seed: int | None, cut: bool, title: str) -> None:
-        """A file is written, or refused where a directory is in the way."""
+        """A file is written, or refused if a directory has its URI."""
         clash = any(self.known.get(above) is not None for above in uris.ancestors(uri))
         clash = clash or (uri in self.known and self.known[uri] is None)
         clash = clash or (not content and bool(self.known.get(uri)))  # it would be emptied
@@ -170,7 +170,7 @@ class EngineMachine(RuleBasedStateMachine):
             abstract=content[half:] if cut else "",
             passages=passages if cut else None,
         )
-        future = self.engine.put([prepare(draft)])
+        future = self.engine.writable_store.put([prepare(draft)])
         if clash:
             assert isinstance(future.exception(), InvalidField)
             return
@@ -181,8 +181,10 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(uri=files, title=titles)
     def put_title(self, uri: str, title: str) -> None:
-        """By a mask the title of what is there is written, and all else stays."""
-        future = self.engine.put([Masked.of(Draft(uri, title=title, update_mask=["title"]))])
+        """A mask writes the title of an existing context and nothing else."""
+        future = self.engine.writable_store.put(
+            [Masked.of(Draft(uri, title=title, update_mask=["title"]))]
+        )
         if uri not in self.known:
             assert isinstance(future.exception(), NotFound)
             return
@@ -196,7 +198,7 @@ class EngineMachine(RuleBasedStateMachine):
         clash = any(self.known.get(directory) is not None for directory in above)
         given = vector(seed) if abstract else b""
         draft = Draft(uri, is_directory=True, abstract=abstract, vector=given)
-        future = self.engine.put([prepare(draft)])
+        future = self.engine.writable_store.put([prepare(draft)])
         if clash:
             assert isinstance(future.exception(), InvalidField)
             return
@@ -207,8 +209,8 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(uri=anything)
     def delete(self, uri: str) -> None:
-        """A context goes with all below it."""
-        future = self.engine.delete([uri])
+        """A context is removed with its subtree."""
+        future = self.engine.writable_store.delete([uri])
         if uri not in self.known:
             assert isinstance(future.exception(), NotFound)
             return
@@ -221,8 +223,8 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(source=anything, destination=anything)
     def move(self, source: str, destination: str) -> None:
-        """A subtree gets another name, with its links."""
-        future = self.engine.move(source, destination)
+        """A subtree gets another name and keeps its links."""
+        future = self.engine.writable_store.move(source, destination)
         error = future.exception()
         if source not in self.known:
             assert isinstance(error, NotFound | InvalidField)
@@ -248,10 +250,10 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.known) > 1)
     @rule(data=st.data(), why=st.sampled_from(["why", "", "因为"]))
     def link(self, data: st.DataObject, why: str) -> None:
-        """Two contexts are linked when both are there; the last reason holds."""
+        """Two existing contexts are linked, and the last reason counts."""
         there = anything | st.sampled_from(sorted(self.known))
         one, other = data.draw(there), data.draw(there)
-        error = self.engine.link(one, other, why).exception()
+        error = self.engine.writable_store.link(one, other, why).exception()
         if one == other:
             assert isinstance(error, InvalidField | NotFound)
         elif one not in self.known or other not in self.known:
@@ -263,19 +265,19 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.links)
     @rule(data=st.data())
     def unlink(self, data: st.DataObject) -> None:
-        """A link is taken back."""
+        """A link is removed."""
         ends = data.draw(st.sampled_from(sorted(map(sorted, self.links))))
-        self.engine.unlink(*ends).result()
+        self.engine.writable_store.unlink(*ends).result()
         del self.links[frozenset(ends)]
 
     @rule()
     def hold(self) -> None:
-        """A reader stays with the snapshot it has, whatever comes."""
+        """A snapshot stays the same during all later writes."""
         self.held.append((self.engine.snapshot, shown_by(self.engine.snapshot)))
 
     @rule()
     def compact(self) -> None:
-        """A new base shows what the old generation showed."""
+        """A new base shows the same as the old generation."""
         before = self.everything()
         self.engine.optimize()
         after = self.everything()
@@ -284,7 +286,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The same questions get the same answers after a restart."""
+        """The same queries get the same answers after a restart."""
         queries = [
             FindQuery("harbour API_KEY 冬天", levels=Levels.BOTH, limit=ALL, method=method)
             for method in (Method.EXHAUSTIVE, Method.EXACT)
@@ -301,7 +303,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: ROOT in self.known)
     @rule(scope=directories, text=words, seed=seeds, where=st.booleans())
     def search(self, scope: str, text: str, seed: int | None, where: bool) -> None:
-        """Scores are those of the formulas, and what is found is what is there."""
+        """Scores are those of the formulas, and only existing contexts are found."""
         if not text and seed is None:
             return
         asked = np.frombuffer(vector(seed), "<f4") if seed is not None else None
@@ -315,7 +317,7 @@ class EngineMachine(RuleBasedStateMachine):
             raise AssertionError(f"{scope} is found though it is not there")
         stored = read_store(self.path)
         wide = asked.astype(np.float64) if asked is not None else None
-        if self.engine.dimension is None:
+        if self.engine.store.dimension is None:
             wide = None
         expected = Recomputation(stored, scope).scores(text, wide, None).files
         if where:
@@ -327,13 +329,13 @@ class EngineMachine(RuleBasedStateMachine):
             assert max(compared.difference, compared.misplaced) <= tolerance, compared
 
     def everything(self) -> FindResult:
-        """What is found for a query that many files answer."""
+        """Return the results of a query that many files match."""
         query = FindQuery("harbour 港口 status", limit=ALL, levels=Levels.BOTH, trace=True)
         return find(self.engine, query, None)
 
     @invariant()
     def the_store_holds_what_the_dict_holds(self) -> None:
-        """All URIs are there with their contents and links, in store and index."""
+        """Store and index have all URIs, contents and links."""
         contexts = self.engine.store.tree(uris.ROOT, 0, "", ALL)
         assert {c.uri for c in contexts} == set(self.known)
         for uri, content in self.known.items():
@@ -349,7 +351,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_shown_is_what_is_there(self) -> None:
-        """Abstracts, passages and relations, in the newest snapshot and in all that are held."""
+        """The newest and all held snapshots show the right abstracts, passages and relations."""
         expected = self.expected()
         assert shown_by(self.engine.snapshot) == expected
         for snapshot, shown in self.held:
@@ -374,20 +376,20 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def follow(self) -> None:
-        """A reader that was open all the time shows the same, and gives the same answers."""
+        """A reader that was open all the time shows the same and gives the same answers."""
         self.reader.wait_for_revision(self.engine.store.revision, 10)
         assert shown_by(self.reader.snapshot) == self.expected()
         report = self.reader.verify()
         assert report.ok, report.problems
         query = FindQuery("harbour API_KEY 冬天", levels=Levels.BOTH, limit=ALL)
         asked = np.frombuffer(vector(3), "<f4")
-        if self.engine.dimension is not None:
+        if self.engine.store.dimension is not None:
             answers = [shown(find(one, query, asked)) for one in (self.reader, self.engine)]
             assert answers[0] == answers[1]
 
     @rule()
     def another_reader(self) -> None:
-        """A reader that is only opened now does too."""
+        """A newly opened reader does too."""
         self.reader.close()
         self.reader = self.opened(reader=True)
         self.follow()

@@ -1,4 +1,4 @@
-"""Memories in the store: ids and counters that outlive edits, moves, restarts and kills."""
+"""Memories in the store: ids and counters that survive edits, moves, restarts and kills."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEPT = "viking://user/memories/kept.md"
 
 @pytest.fixture
 def store(tmp_path: Path):
-    """An open store without a model."""
+    """Open a store without a model."""
     opened = Store(tmp_path, model="none", dimension=None)
     opened.start(lambda *_: None)
     yield opened
@@ -36,18 +36,18 @@ def store(tmp_path: Path):
 
 
 def put(store: Store, content: str, uri: str = NOTES, **fields) -> None:
-    """A file with a passage a line."""
+    """Return a file with one passage per line."""
     store.put([file(uri, content, **fields)]).result()
 
 
 def known(store: Store, uri: str = NOTES) -> dict[str, Entry]:
-    """The entries of a file by their text."""
+    """Return the entries of a file by their text."""
     found = store.memory_file(uri)
     return {s.passage.strip(): s.entry for s in found.entries} if found else {}
 
 
 def test_only_passages_of_memory_files_are_memories(store: Store) -> None:
-    """Each has an id of its own; resources and skills have none."""
+    """Each memory has its own id; resources and skills have none."""
     put(store, "a\nb\n")
     put(store, "a\nb\n", "viking://resources/notes.md")
     entries = known(store)
@@ -58,7 +58,7 @@ def test_only_passages_of_memory_files_are_memories(store: Store) -> None:
 
 
 def test_an_edit_keeps_what_is_known_of_unchanged_texts(store: Store) -> None:
-    """Wherever they stand by then; a new text begins with nothing, at the time of the edit."""
+    """A memory keeps its entry wherever its text moves; a new text gets a new entry."""
     put(store, "a\nb\nc\n", time=5)
     before = known(store)
     store.reinforce([before["b"].id], 3).result()
@@ -79,7 +79,7 @@ def test_an_edit_keeps_what_is_known_of_unchanged_texts(store: Store) -> None:
 
 
 def test_equal_texts_keep_their_entries_in_order(store: Store) -> None:
-    """Two that say the same are two memories."""
+    """Two memories with the same text are separate."""
     put(store, "x\nx\ny\n")
     one, two, _ = (s.entry for s in store.memory_file(NOTES).entries)
     put(store, "y\nx\nx\n")
@@ -87,7 +87,7 @@ def test_equal_texts_keep_their_entries_in_order(store: Store) -> None:
 
 
 def test_what_a_put_brings_of_memories_is_restored(store: Store) -> None:
-    """Also where the content is the same; the id stays."""
+    """Given counters are written even if the content is the same; the id stays."""
     put(store, "a\nb\n")
     before = known(store)
     given = file(NOTES, "a\nb\n")
@@ -97,7 +97,7 @@ def test_what_a_put_brings_of_memories_is_restored(store: Store) -> None:
 
 
 def test_a_put_of_what_is_known_of_memories_changes_nothing(store: Store) -> None:
-    """It is UNCHANGED and costs no revision; another counter or time is an update."""
+    """Equal counters are UNCHANGED and make no revision; another counter or time is an update."""
     given, state = file(NOTES, "a\nb\n"), Entry(0, 4, 5, 6, 7)
 
     def put_with(entry: Entry) -> Committed:
@@ -113,7 +113,7 @@ def test_a_put_of_what_is_known_of_memories_changes_nothing(store: Store) -> Non
 
 
 def test_a_put_never_lowers_a_counter(store: Store) -> None:
-    """What was counted since a writer read the counters, stays counted."""
+    """Counts since the writer's read are kept."""
     put(store, "a\n")
     before = known(store)["a"]
     store.reinforce([before.id], 7).result()
@@ -125,7 +125,7 @@ def test_a_put_never_lowers_a_counter(store: Store) -> None:
 
 
 def test_counters_stay_at_their_limit(store: Store) -> None:
-    """Beyond it an export could not be imported again."""
+    """Counters stop at a limit, so that an export can be imported again."""
     put(store, "a\n")
     entry_id = known(store)["a"].id
     given = replace(file(NOTES, "a\n"), entries={1: Entry(0, MAX_COUNTER - 1, MAX_COUNTER)})
@@ -137,7 +137,7 @@ def test_counters_stay_at_their_limit(store: Store) -> None:
 
 
 def test_a_move_into_the_memories_makes_memories_and_one_within_keeps_them(store: Store) -> None:
-    """Behaviour 26: counters stand under the new name, and nothing under the old one."""
+    """Behaviour 26: counters are at the new URI, and none are at the old one."""
     put(store, "a\nb\n", "viking://resources/d/notes.md")
     store.move("viking://resources/d", "viking://user/memories/d").result()
     moved = known(store, "viking://user/memories/d/notes.md")
@@ -152,7 +152,7 @@ def test_a_move_into_the_memories_makes_memories_and_one_within_keeps_them(store
 
 
 def test_reinforcing_what_is_not_there_changes_nothing(store: Store) -> None:
-    """NotFound names it."""
+    """NotFound names the missing memory."""
     put(store, "a\n")
     (entry,) = known(store).values()
     with pytest.raises(NotFound, match="no memory 999"):
@@ -161,7 +161,7 @@ def test_reinforcing_what_is_not_there_changes_nothing(store: Store) -> None:
 
 
 def test_an_append_writes_no_text_again(store: Store) -> None:
-    """The texts before it keep their rows, and so their vectors and their place in the index."""
+    """The texts before the added one keep their rows, vectors and places in the index."""
     put(store, "a\nb\n", abstract="A file.")
 
     def rows() -> list[int]:
@@ -177,7 +177,7 @@ def test_an_append_writes_no_text_again(store: Store) -> None:
 
 
 def test_a_store_of_before_gets_its_memories(tmp_path: Path) -> None:
-    """The migration makes an entry of each passage of a memory file, with the times of its file."""
+    """The migration makes an entry for each passage of a memory file, with the file's times."""
     tables = MIGRATIONS[0]
     with closing(connect(tmp_path / "store.sqlite3")) as db:
         db.executescript(f"{tables}; PRAGMA user_version = 1;")
@@ -219,12 +219,12 @@ def test_a_store_of_before_gets_its_memories(tmp_path: Path) -> None:
 
 
 def settings(path: Path) -> EngineSettings:
-    """A store without an embedder."""
+    """Return an engine without an embedder."""
     return EngineSettings(path, EmbedSettings(provider="none"))
 
 
 def count_until_killed(path: Path, acknowledged) -> None:
-    """Counts accesses for ever; says how many were counted a second ago."""
+    """Count accesses for ever; report how many were counted a second ago."""
     engine = Engine(settings(path))
     (entry,) = known(engine.store).values()
     counted: list[tuple[float, int]] = []
@@ -242,9 +242,9 @@ def count_until_killed(path: Path, acknowledged) -> None:
 def test_a_kill_loses_no_more_than_the_accesses_of_a_second(tmp_path: Path) -> None:
     """And reinforcement, which is written when it is answered, not at all."""
     engine = Engine(settings(tmp_path))
-    engine.put([file(NOTES, "a\n")]).result()
+    engine.writable_store.put([file(NOTES, "a\n")]).result()
     (entry,) = known(engine.store).values()
-    engine.reinforce([entry.id], 5).result()
+    engine.writable_store.reinforce([entry.id], 5).result()
     engine.close()
     fork = multiprocessing.get_context("fork")
     least = 0
@@ -277,9 +277,9 @@ def test_a_kill_loses_no_more_than_the_accesses_of_a_second(tmp_path: Path) -> N
 
 
 def test_a_stop_writes_all_accesses(tmp_path: Path) -> None:
-    """Exactly."""
+    """All accesses are counted exactly."""
     engine = Engine(settings(tmp_path))
-    engine.put([file(NOTES, "a\nb\n")]).result()
+    engine.writable_store.put([file(NOTES, "a\nb\n")]).result()
     one, two = (s.entry.id for s in engine.store.memory_file(NOTES).entries)
     for _ in range(37):
         engine.count_accesses([one, two])
@@ -292,7 +292,7 @@ def test_a_stop_writes_all_accesses(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [OSError, SystemExit])
 def test_accesses_that_could_not_be_written_are_tried_again(kind: type[BaseException]) -> None:
-    """None of them is lost to a disk that is full for a moment."""
+    """Accesses survive a moment with a full disk."""
     written: dict[int, int] = {}
     failures = iter([True, False])
 

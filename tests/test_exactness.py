@@ -67,7 +67,7 @@ def opened(path: Path, contexts: list[Prepared]) -> Iterator[Engine]:
     """An engine without an embedder, with these contexts in its tail."""
     engine = Engine(EngineSettings(path, EmbedSettings(provider="none")))
     try:
-        engine.put(contexts).result()
+        engine.writable_store.put(contexts).result()
         yield engine
     finally:
         engine.close()
@@ -114,7 +114,7 @@ def test_scores_equal_the_recomputation(tmp_path: Path) -> None:
     most = len(contexts) * 2 // 3
     with opened(tmp_path, contexts[:most]) as engine:
         engine.optimize()
-        engine.put(contexts[most:]).result()
+        engine.writable_store.put(contexts[most:]).result()
         assert_equal(engine, vectors=True)
 
 

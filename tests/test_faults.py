@@ -1,4 +1,4 @@
-"""What the machine lacks for a while: room on the disk, threads, time between two writes."""
+"""Temporary faults of the machine: no room on the disk, no threads, no pause between writes."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ ROOT = "viking://resources"
 
 
 def engine(path: Path, minimum: int = 10**6) -> Engine:
-    """One that writes, without an embedder, and compacts at `minimum` changes."""
+    """Return an engine that writes, without an embedder, and compacts at `minimum` changes."""
     return Engine(
         EngineSettings(path, EmbedSettings(provider="none"), IndexSettings(minimum=minimum))
     )
 
 
 def put(to: Engine, first: int, count: int) -> None:
-    """Writes some files in one commit."""
+    """Write some files in one commit."""
     drafts = [Draft(f"{ROOT}/{n}.md", content=f"word{n}") for n in range(first, first + count)]
-    to.put([prepare(draft) for draft in drafts]).result()
+    to.writable_store.put([prepare(draft) for draft in drafts]).result()
 
 
 def fill_the_disk_and_compact(path: Path) -> None:
-    """Runs on a file system of its own, which it fills but for what a base needs by far."""
+    """Fill a file system of its own, except for less than a base needs."""
     at, ballast = engine(path / "store", minimum=3000), path / "ballast"
     put(at, 0, 2900)
     free = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
@@ -71,7 +71,7 @@ def fill_the_disk_and_compact(path: Path) -> None:
 
 
 def convert_weights_on_a_full_disk(path: Path) -> None:
-    """Runs on a file system of its own; the weights need 23 MB, and one is free."""
+    """Run on a file system of its own; the weights need 23 MB, and 1 MB is free."""
     source, ballast = E5File(e5_file.installed()), path / "ballast"
     free = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
     ballast.write_bytes(bytes(free - 1_000_000))
@@ -91,12 +91,12 @@ def convert_weights_on_a_full_disk(path: Path) -> None:
 
 
 def test_a_full_disk_keeps_the_embedders_weights_out_of_the_cache_alone(tmp_path: Path) -> None:
-    """They stay in memory and the log says so; the next start with room keeps them."""
+    """The weights stay in memory, the log says so, and the next start with room keeps them."""
     on_small_disk(tmp_path, "convert_weights_on_a_full_disk")
 
 
 def on_small_disk(path: Path, function: str) -> None:
-    """Runs a function of this module on a file system of 32 MiB of its own."""
+    """Run a function of this module on a file system of 32 MiB."""
     alone = ["unshare", "--user", "--map-root-user", "--mount"]
     if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no file system of one's own can be had here")
@@ -117,12 +117,12 @@ def on_small_disk(path: Path, function: str) -> None:
 
 
 def test_a_compaction_on_a_full_disk_fails_and_nothing_else(tmp_path: Path) -> None:
-    """The process lives, its store goes on, and the next compaction comes when there is room."""
+    """The process lives, the store works, and the next compaction runs when there is room."""
     on_small_disk(tmp_path, "fill_the_disk_and_compact")
 
 
 def fill(path: Path) -> Path:
-    """Takes all that is free on a disk; the file that has it."""
+    """Take all free room of a disk, and return the file."""
     ballast = path / "ballast"
     with ballast.open("ab", buffering=0) as file:
         for size in (1 << 20, 4096):
@@ -134,12 +134,12 @@ def fill(path: Path) -> Path:
 
 
 def large(number: int) -> Draft:
-    """A file that takes some pages."""
+    """Return a file of some pages."""
     return Draft(f"{ROOT}/large{number}.md", overview="x" * 60_000, content=f"word{number}")
 
 
 def kill_a_daemon_on_a_full_disk(path: Path) -> None:
-    """Runs on a file system of its own."""
+    """Run on a file system of its own."""
     store = path / "store"
     with serving(store) as daemon:
         for number in range(8):
@@ -182,14 +182,14 @@ def kill_a_daemon_on_a_full_disk(path: Path) -> None:
 def test_a_daemon_that_was_killed_on_a_full_disk_starts_and_deletes_and_recovers(
     tmp_path: Path,
 ) -> None:
-    """It answers, says why it writes nothing, and writes again when there is room."""
+    """The daemon answers, gives the reason for refused writes, and writes when there is room."""
     on_small_disk(tmp_path, "kill_a_daemon_on_a_full_disk")
 
 
 def test_a_commit_holds_where_no_thread_can_be_had_for_a_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is acknowledged; that there is no compaction is shown, and the next one is none less."""
+    """The commit is acknowledged, Stats show the missing compaction, and the next one works."""
     at, start = engine(tmp_path, minimum=20), threading.Thread.start
 
     def refused(thread: threading.Thread) -> None:
@@ -212,7 +212,7 @@ def test_a_commit_holds_where_no_thread_can_be_had_for_a_compaction(
 def test_whatever_ends_a_compaction_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also what ends a thread in silence; the next one begins anew."""
+    """An error that would end a thread is shown too, and the next compaction works."""
     at = engine(tmp_path)
     put(at, 0, 30)
     with monkeypatch.context() as patched:
@@ -227,17 +227,17 @@ def test_whatever_ends_a_compaction_is_shown(
 FATAL = """
 import sys
 from vikingd.engine import Engine
-from vikingd.store.transaction import Transaction
+from vikingd.store import store
 errors = [SystemExit(3), StopIteration(), type("Panic", (BaseException,), {})()]
 def delete(*_):
     raise errors.pop()
-Transaction.delete = delete
+store.delete = delete
 Engine.stats = lambda _: sys.exit(3)
 """
 
 
 def test_whatever_a_call_raises_is_answered_and_the_daemon_serves_on(tmp_path: Path) -> None:
-    """In the writer's thread as in others; the daemon neither ends nor lets the caller wait."""
+    """Every error in any thread is answered, and the daemon serves on."""
     with serving(tmp_path, changed=FATAL) as daemon:
         calls = [*[partial(daemon.client.delete, "viking://resources")] * 3, daemon.client.stats]
         for call in calls:
@@ -247,7 +247,7 @@ def test_whatever_a_call_raises_is_answered_and_the_daemon_serves_on(tmp_path: P
 
 
 def test_writes_beside_it_are_no_problem_that_verify_finds(tmp_path: Path) -> None:
-    """What it compares stands at one revision, however fast the next ones come."""
+    """Verify compares one revision, however fast commits come."""
     at, done = engine(tmp_path), threading.Event()
     put(at, 0, 1500)
 
@@ -268,7 +268,7 @@ def test_writes_beside_it_are_no_problem_that_verify_finds(tmp_path: Path) -> No
 
 
 def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
-    """At the start, and where it became that later."""
+    """A damaged store is refused at the start and later."""
     (tmp_path / "store.sqlite3").write_bytes(b"nothing of the kind" * 1000)
     done = subprocess.run(
         [
@@ -300,7 +300,7 @@ def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_a_start_needs_no_room_for_what_it_loads_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kernels are loaded by a find in an index of nothing, which is nowhere on disk."""
+    """Kernels are loaded by a find in an empty index that has no files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     warm.load_find()
     assert list(tmp_path.iterdir()) == []
@@ -309,7 +309,7 @@ def test_a_start_needs_no_room_for_what_it_loads_first(
 def test_a_reader_outlasts_a_commit_that_it_took_by_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no base is there to begin with again, it takes everything from the store."""
+    """Without a base, the reader rebuilds its index from the store."""
     apply, times = Generation.apply, iter([None])
 
     def torn(self: Generation, changes: Sequence[Change], revision: int) -> None:
@@ -333,7 +333,7 @@ def test_a_reader_outlasts_a_commit_that_it_took_by_half(
 def test_a_reader_answers_as_before_while_it_takes_everything_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And begins at the beginning again when that is broken off."""
+    """An interrupted rebuild starts again."""
     apply, scan = Generation.apply, Reads.scan
     tears, breaks = iter([None]), iter([None])
     seen: list[tuple[int, bool]] = []
@@ -355,7 +355,7 @@ def test_a_reader_answers_as_before_while_it_takes_everything_anew(
         put(writer, 0, 6)
         with closing(Engine(replace(writer.settings, reader=True))) as reader:
             before = reader.snapshot.revision
-            monkeypatch.setattr("vikingd.engine._FEED", 1)
+            monkeypatch.setattr("vikingd.engine.following._SCAN_BATCH", 1)
             monkeypatch.setattr(Reads, "scan", watched)
             monkeypatch.setattr(Generation, "apply", torn)
             put(writer, 6, 1)

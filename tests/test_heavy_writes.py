@@ -1,4 +1,4 @@
-"""Costly writes: what they may cost, and that others do not wait for them."""
+"""Costly writes: the limits of their work, and the waiting time of other writers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import derive_abstract, derive_title
 from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import prepare
-from vikingd.store import Store, subtree, writer
+from vikingd.store import Store, writer
 from vikingd.store import store as stores
 
 TOP = "viking://resources/top"
@@ -37,7 +37,7 @@ BRACKETS = ["[", "![", "[a][", "<![CDATA["]
 
 
 def seconds(content: str) -> float:
-    """Processor time of preparing a Markdown file."""
+    """Return the processor time of the preparation of a Markdown file."""
     before = time.process_time()
     prepare(Draft("viking://resources/a.md", content=content))
     return time.process_time() - before
@@ -45,7 +45,7 @@ def seconds(content: str) -> float:
 
 @pytest.mark.parametrize(("start", "unit"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_nested_markdown_takes_steps_in_its_length(start: str, unit: str) -> None:
-    """The parser gives up after one look at a line for every two characters."""
+    """The parser stops after one step per two characters of the text."""
     content = (start + unit) * (40_000 // len(start + unit))
     with pytest.raises(markdown.TooCostly):
         markdown.blocks(content, 0, lambda _start, _end: True)
@@ -140,7 +140,7 @@ def test_a_small_put_does_not_wait_for_a_large_one(address: str) -> None:
 def test_more_preparation_than_may_wait_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The caller hears when to come again, and a place is free again afterwards."""
+    """The error says when to retry, and a place is free again afterwards."""
     import asyncio
 
     from vikingd.pb import contexts_pb2
@@ -193,7 +193,7 @@ def test_more_preparation_than_may_wait_is_refused_at_once(
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """A store that nobody listens to."""
+    """Return a store that is not started."""
     with closing(Store(tmp_path / "data", model="none", dimension=None)) as made:
         yield made
 
@@ -201,16 +201,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_a_subtree_too_large_for_one_call_is_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names count, limit and remedy; nothing changes, and its parts can be moved."""
+    """The error names count, limit and remedy; nothing changes, and the parts can be moved."""
     store.start(lambda _changes, _revision: None)
-    monkeypatch.setattr(subtree, "MAX_MOVE", 20)
-    monkeypatch.setattr("vikingd.store.transaction.MAX_MOVE", 20)
-    monkeypatch.setattr("vikingd.store.transaction.MAX_DELETE", 30)
+    monkeypatch.setattr("vikingd.store.writes.subtrees.MAX_MOVE", 20)
+    monkeypatch.setattr("vikingd.store.writes.subtrees.MAX_DELETE", 30)
     store.put([file(f"{TOP}/{i}/{j}", "words") for i in range(4) for j in range(4)]).result()
     before = store.revision
     with pytest.raises(TooLarge, match=r"21 contexts, one call moves at most 20"):
         store.move(TOP, f"{TOP}2").result()
-    with pytest.raises(TooLarge, match=r"21 contexts and 1\d or more .* removes at most 30"):
+    with pytest.raises(TooLarge, match=r"21 contexts and at least 1\d .* removes at most 30"):
         store.delete([TOP, f"{TOP}/1"]).result()
     assert store.revision == before
     assert store.move(f"{TOP}/1", f"{TOP}2/1").result().count == 5
@@ -218,10 +217,10 @@ def test_a_subtree_too_large_for_one_call_is_refused(
 
 
 def test_one_file_is_never_too_large(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It could not be had in parts."""
+    """A single large context is accepted, because it has no parts."""
     store.start(lambda _changes, _revision: None)
-    monkeypatch.setattr("vikingd.store.transaction.MAX_MOVE", 20)
-    monkeypatch.setattr("vikingd.store.transaction.MAX_DELETE", 20)
+    monkeypatch.setattr("vikingd.store.writes.subtrees.MAX_MOVE", 20)
+    monkeypatch.setattr("vikingd.store.writes.subtrees.MAX_DELETE", 20)
     monkeypatch.setattr(stores, "MAX_PUT", 20)
     many = file(f"{TOP}/many", "line\n" * 100)
     store.put([many]).result()
@@ -234,12 +233,12 @@ def test_one_file_is_never_too_large(store: Store, monkeypatch: pytest.MonkeyPat
 def test_vectors_of_a_large_subtree_are_dropped_in_parts(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each part ends behind a whole context; together they are all, each once."""
+    """Each part ends after a whole context; together the parts have each vector once."""
     changed: list[str] = []
     store.start(
         lambda changes, _revision: changed.extend(getattr(change, "uri", "") for change in changes)
     )
-    monkeypatch.setattr("vikingd.store.subtree._MOST_VECTORS", 5)
+    monkeypatch.setattr("vikingd.store.writes.vectors._MOST_VECTORS", 5)
     one = b"\0\0\x80?" * 2
     files = [file(f"{TOP}/{i}", "a\nb\n", vector=one) for i in range(9)]
     store.put([directory(TOP, abstract="all", vector=one), *files]).result()
@@ -261,13 +260,13 @@ def test_vectors_of_a_large_subtree_are_dropped_in_parts(
 def test_more_writes_than_may_wait_are_refused_at_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The queue is bounded by contexts and passages; what was taken is written."""
+    """The queue is bounded by contexts and passages, and accepted requests are written."""
     monkeypatch.setattr(writer, "MAX_WAITING", 50)
     futures = [store.put([file(f"{TOP}/{i}", "a\nb\nc\n")]) for i in range(30)]
     refused = [future for future in futures if future.done()]
     assert 15 <= len(refused) < 30
     for future in refused:
-        with pytest.raises(Overloaded, match="at most 50") as caught:
+        with pytest.raises(Overloaded, match="limit is 50") as caught:
             future.result()
         assert caught.value.retry_after > 0
     accesses = [store.touch({1: 1}) for _ in range(50)]  # the daemon's own are never lost
@@ -281,7 +280,7 @@ def test_more_writes_than_may_wait_are_refused_at_once(
 def test_a_group_ends_where_its_texts_are_many(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A few contexts of thousands of passages are a commit of their own."""
+    """A few contexts with thousands of passages get a commit of their own."""
     monkeypatch.setattr(writer, "_MAX_GROUP_SIZE", 50)
     futures = [store.put([file(f"{TOP}/{i}", "a\n" * 40)]) for i in range(6)]
     store.start(lambda _changes, _revision: None)
@@ -289,7 +288,7 @@ def test_a_group_ends_where_its_texts_are_many(
 
 
 def test_a_large_subtree_is_removed_in_parts(address: str, ctl_on: Any) -> None:
-    """Vikingctl goes from call to call where one is refused; a Move is refused with the remedy."""
+    """Vikingctl removes in parts where one call is refused; a Move is refused with the remedy."""
     top = f"{TOP}/subtree"
     with MessageClient(address, timeout=120) as client:
         for part in range(27):
@@ -309,7 +308,7 @@ def test_a_large_subtree_is_removed_in_parts(address: str, ctl_on: Any) -> None:
 
 @pytest.fixture
 def ctl_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs vikingctl on a daemon: exit code, stdout, stderr."""
+    """Run vikingctl on a daemon; return exit code, stdout and stderr."""
     from vikingd.ctl import main
 
     def run(where: str, *arguments: str) -> tuple[int, str, str]:

@@ -73,7 +73,7 @@ def test_a_walk_finds_a_file_in_a_directory_unlike_it(tmp_path: Path) -> None:
 
     for ivf_rows, name, expected in ((10**6, "without", False), (100, "with", True)):
         engine = Engine(settings(ivf_rows, name))
-        engine.put([prepare(draft) for draft in drafts]).result()
+        engine.writable_store.put([prepare(draft) for draft in drafts]).result()
         engine.optimize()
         assert (engine.snapshot.inverted_file is not None) == expected
         found = find(engine, query, stray).matches

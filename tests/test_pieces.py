@@ -88,17 +88,21 @@ class World:
         try:
             if chance < 0.6:
                 drafts = {draft.uri: draft for draft in (self.draft() for _ in range(3))}
-                engine.put([prepare(draft) for draft in drafts.values()]).result()
+                engine.writable_store.put([prepare(draft) for draft in drafts.values()]).result()
             elif chance < 0.7:
-                engine.delete([self.uri(of_file=of_file)]).result()
+                engine.writable_store.delete([self.uri(of_file=of_file)]).result()
             elif chance < 0.8:
-                engine.move(self.uri(of_file=of_file), self.uri(of_file=of_file)).result()
+                engine.writable_store.move(
+                    self.uri(of_file=of_file), self.uri(of_file=of_file)
+                ).result()
             elif chance < 0.85:
-                engine.link(self.uri(of_file=True), self.uri(of_file=True), "beside").result()
+                engine.writable_store.link(
+                    self.uri(of_file=True), self.uri(of_file=True), "beside"
+                ).result()
             elif chance < 0.95:
                 mask = frozenset({"abstract"})
                 draft = Draft(self.uri(of_file=True), abstract=self.words(8), update_mask=mask)
-                engine.put([Masked.of(draft)]).result()
+                engine.writable_store.put([Masked.of(draft)]).result()
             else:
                 engine.optimize()
         except VikingError:

@@ -1,4 +1,4 @@
-"""Threads that write let those that answer go first."""
+"""Threads that write have a lower priority than threads that answer."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from vikingd.index import index as indexes
 from vikingd.index.generation import Generation
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.provider import EmbedSettings
-from vikingd.store.transaction import Transaction
+from vikingd.store import store
 from vikingd.wire.calls import Threads
 
 
 def nice() -> int:
-    """That of the thread which asks."""
+    """Return the nice value of the calling thread."""
     return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
 def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Preparing, the store's writer, the index's, and a compaction, which one of them begins."""
+    """Preparation, the store's writer, the index and a compaction have the lower priority."""
     seen: dict[str, int] = {}
 
     def noting(owner: Any, name: str) -> None:
@@ -39,12 +39,14 @@ def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.M
 
         monkeypatch.setattr(owner, name, noted)
 
-    noting(Transaction, "put")
+    noting(store, "put")
     noting(Generation, "apply")
     noting(indexes, "compacted")
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
         seen.clear()
-        engine.put([prepare(Draft("viking://resources/a.md", content="tea"))]).result(10)
+        engine.writable_store.put(
+            [prepare(Draft("viking://resources/a.md", content="tea"))]
+        ).result(10)
         writing = dict(seen)
         engine.optimize()
     pools = Threads()

@@ -1,4 +1,4 @@
-"""A reader beside the writer: real processes on one store, asked over gRPC."""
+"""A reader beside the writer: real processes on one store, called over gRPC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vikingd.client.messages import MessageClient
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[MessageClient, MessageClient]]:
-    """Clients of a writer and of a reader on a new store."""
+    """Return clients of a writer and of a reader on a new store."""
     with serving(tmp_path, **SMALL) as writer, serving(tmp_path, "--reader") as reader:
         yield writer.client, reader.client
 

@@ -79,12 +79,12 @@ def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path
 def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """Removals that the feed has forgotten since do not come back with the older base."""
+    """Removals that the feed has forgotten do not come back with an older base."""
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(minimum=10_000)
     )
     writer = Engine(settings)
-    writer.put([prepare(note(number)) for number in range(20)]).result()
+    writer.writable_store.put([prepare(note(number)) for number in range(20)]).result()
     writer.optimize()
     load, reading = bases.load, threading.get_ident() if when == "start" else 0
     replaced = 0
@@ -95,7 +95,7 @@ def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
         mine = threading.current_thread().name == ("MainThread" if reading else "store-reader")
         if mine and replaced < 2:
             replaced += 1
-            writer.delete([note(replaced).uri]).result()
+            writer.writable_store.delete([note(replaced).uri]).result()
             writer.optimize()
         return found
 
@@ -104,7 +104,7 @@ def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
     reader = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True))
     if when == "later":
         monkeypatch.setattr(bases, "load", replaced_meanwhile)
-        writer.delete([note(9).uri]).result()
+        writer.writable_store.delete([note(9).uri]).result()
         writer.optimize()
         eventually(lambda: replaced == 2)
     reader.wait_for_revision(writer.store.revision, SECONDS)
@@ -123,7 +123,7 @@ def test_a_base_that_is_deleted_once_it_is_read_is_whole(
 ) -> None:
     """Nothing is looked for in its directory any more, where files may vanish one by one."""
     writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
-    writer.put([prepare(note(number)) for number in range(20)]).result()
+    writer.writable_store.put([prepare(note(number)) for number in range(20)]).result()
     writer.optimize()
     size = writer.stats().index.bytes_on_disk
     load = bases.load
@@ -169,10 +169,10 @@ def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_pa
 def test_a_commit_that_was_taken_by_half_is_not_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader begins anew from the base, with all that came since."""
+    """The reader starts again from the base with all later commits."""
     settings = IndexSettings(minimum=10_000)
     writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), settings))
-    writer.put([prepare(note(number)) for number in range(20)]).result()
+    writer.writable_store.put([prepare(note(number)) for number in range(20)]).result()
     writer.optimize()
     reader = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True))
     fill, failures = Commit.finish, 0
@@ -185,7 +185,7 @@ def test_a_commit_that_was_taken_by_half_is_not_taken_again(
         fill(commit)
 
     monkeypatch.setattr(Commit, "finish", fails)
-    committed = writer.put([prepare(note(30))]).result()
+    committed = writer.writable_store.put([prepare(note(30))]).result()
     reader.wait_for_revision(committed.revision, SECONDS)
     assert failures == 1
     assert reader.verify().ok
@@ -197,8 +197,8 @@ def test_a_commit_that_was_taken_by_half_is_not_taken_again(
 def test_verify_says_so_where_a_reader_can_not_reach_the_revision_of_its_store(
     tmp_path: Path,
 ) -> None:
-    """Nothing is compared that stands at two revisions; once it can, all of it is."""
-    fewer = "from vikingd import engine; engine._MEETINGS = 5"
+    """Verify compares one revision only; once that is possible, it compares all rows."""
+    fewer = "import vikingd.engine.verify as verify; verify._MAX_ATTEMPTS = 5"
     with (
         serving(tmp_path, **SMALL) as writing,
         serving(tmp_path, "--reader", changed=fewer) as reading,

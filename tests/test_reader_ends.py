@@ -1,4 +1,4 @@
-"""Where readers are refused, where they end, and how a daemon ends that can't in good order."""
+"""The start and the end of readers, and of daemons that cannot stop in order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 def test_readers_are_refused_where_there_is_no_store_for_them(tmp_path: Path) -> None:
-    """No store, none yet, one of another model, one of another schema: one line each."""
+    """Each reason of a refused start is one line: no store, an incomplete one, a wrong model."""
     store = tmp_path / "store"
 
     def refusal() -> str:
@@ -57,7 +57,7 @@ def unreadable(store: Path) -> None:
 
 
 def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) -> None:
-    """Others answer on its port; what went wrong is said."""
+    """Other processes answer on its port, and the reason is on stderr."""
     Store(tmp_path, model="none", dimension=None).close()
     less = "from vikingd.store import reader; reader._PATIENCE = 0.5"
     with serving(tmp_path, "--reader", changed=less) as reader:
@@ -90,10 +90,10 @@ def test_only_what_fails_without_a_break_exhausts_a_reader(
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_stop_that_takes_too_long_is_cut_short(tmp_path: Path, lost: bool) -> None:
-    """The exit code is what it would have been, 1 of a reader that can't follow its store."""
+    """The exit code stays the same, also 1 for a reader that cannot follow its store."""
     store = tmp_path / "store"
     Store(store, model="none", dimension=None).close()
-    impatient = "from vikingd import serving; serving._LAST_RESORT = 0.3"
+    impatient = "from vikingd.daemon import serving; serving._LAST_RESORT = 0.3"
     with (
         serving(store, *(["--reader"] if lost else []), changed=impatient) as daemon,
         grpc.insecure_channel(daemon.address) as channel,
@@ -112,20 +112,20 @@ def test_a_stop_that_takes_too_long_is_cut_short(tmp_path: Path, lost: bool) -> 
 
 
 FAILING = """
-from vikingd.engine import Engine
+from vikingd.engine.embedding import Embedding
 looks = 0
-def embedder_state(engine):
+def failure(embedding):
     global looks
     looks += 1
     if looks in (2, 3):
         raise RuntimeError("not now")
     return "down" if looks > 3 else None
-Engine.embedder_state = embedder_state
+Embedding.failure = failure
 """
 
 
 def test_health_is_told_again_after_a_look_at_it_failed(tmp_path: Path) -> None:
-    """And a reader that can't follow its store ends none the less."""
+    """A reader that cannot follow its store ends, too."""
     store = tmp_path / "store"
     Store(store, model="none", dimension=None).close()
     with (
@@ -199,11 +199,11 @@ def test_a_reader_ends_when_its_store_gets_another_model(tmp_path: Path) -> None
 
 
 def test_a_reader_ends_when_its_store_is_gone(tmp_path: Path) -> None:
-    """It does not go on for ever with what nobody writes any more."""
+    """The reader ends, because no writer writes the removed store any more."""
     store = tmp_path / "store"
     Store(store, model="none", dimension=None).close()
     with serving(store, "--reader") as reader:
         shutil.rmtree(store)
         code, err = reader.ended()
     assert code == 1
-    assert "was removed or replaced: start the reader anew" in err
+    assert "was removed or replaced: restart the reader" in err

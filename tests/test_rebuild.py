@@ -1,4 +1,4 @@
-"""An index that is made anew from the store, and what is left when that is broken off."""
+"""An index that is rebuilt from the store, also after an interrupted rebuild."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from vikingd import engine as engines
 from vikingd.domain.errors import Corrupt
 from vikingd.domain.model import Draft
-from vikingd.engine import Engine, EngineSettings
+from vikingd.engine import Engine, EngineSettings, following
 from vikingd.index.base import load
 from vikingd.index.index import Index, IndexSettings
 from vikingd.ingest.prepare import prepare
@@ -29,17 +28,17 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(minimum=30, ratio=0.25)
     )
-    monkeypatch.setattr(engines, "_FEED", 20)
+    monkeypatch.setattr(following, "_SCAN_BATCH", 20)
     engine = Engine(settings)
     drafts = [Draft(f"viking://resources/{i}.md", content=f"harbour {i}") for i in range(FILES)]
-    engine.put([prepare(draft) for draft in drafts]).result()
+    engine.writable_store.put([prepare(draft) for draft in drafts]).result()
     engine.close()
     shutil.rmtree(tmp_path / "index")
     return settings
 
 
 def check(settings: EngineSettings) -> None:
-    """The engine opens with all that the store has."""
+    """The rebuilt index has all contexts of the store."""
     engine = Engine(settings)
     report = engine.verify()
     engine.close()
@@ -48,7 +47,7 @@ def check(settings: EngineSettings) -> None:
 
 
 def test_what_was_made_anew_is_whole_after_the_next_start(settings: EngineSettings) -> None:
-    """No base that was written in the midst of the feed passes for all of it."""
+    """A base written during an interrupted rebuild does not count as complete."""
     for _ in range(3):
         check(settings)
 
@@ -56,7 +55,7 @@ def test_what_was_made_anew_is_whole_after_the_next_start(settings: EngineSettin
 def test_a_feed_that_was_broken_off_begins_anew(
     settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The part of it that is on disk is not taken for the whole."""
+    """An incomplete base on disk is not used."""
     apply, calls = Index.apply, 0
 
     def broken_off(index: Index, *commit: object) -> None:
@@ -76,7 +75,7 @@ def test_a_feed_that_was_broken_off_begins_anew(
 
 
 def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
-    """A manifest in which the record of an array is another one."""
+    """Return a manifest with a changed record of an array."""
     arrays = record["arrays"]
     return {**record, "arrays": {**arrays, "text_id": {**arrays["text_id"], **fields}}}
 
@@ -103,7 +102,7 @@ def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
 def test_a_manifest_of_another_shape_is_damage(
     settings: EngineSettings, damaged: Callable[[dict[str, Any]], object]
 ) -> None:
-    """It may well be JSON: the base is made anew from the store, as from any other damage."""
+    """A damaged manifest that is still JSON leads to a rebuild, like other damage."""
     check(settings)
     index = settings.path / "index"
     manifest = index / (index / "CURRENT").read_text() / "manifest.json"
@@ -114,7 +113,7 @@ def test_a_manifest_of_another_shape_is_damage(
 
 
 def test_the_name_of_the_base_may_be_damaged(settings: EngineSettings) -> None:
-    """Bytes that are no text name no base."""
+    """Bytes that are not text name no base."""
     check(settings)
     (settings.path / "index" / "CURRENT").write_bytes(b"base-\xff")
     with pytest.raises(Corrupt):

@@ -213,11 +213,17 @@ def test_the_order_hangs_on_no_method_limit_compaction_or_restart(tmp_path: Path
 
     settings = EngineSettings(tmp_path, EmbedSettings(provider="none"))
     with closing(Engine(settings)) as engine:
-        engine.put([prepared(hub, "harbour harbour", 0.1) for hub in hubs]).result()
-        engine.put([prepared(end, "ship in a harbour", 2.0) for end in ends[:30]]).result()
+        engine.writable_store.put([prepared(hub, "harbour harbour", 0.1) for hub in hubs]).result()
+        engine.writable_store.put(
+            [prepared(end, "ship in a harbour", 2.0) for end in ends[:30]]
+        ).result()
         engine.optimize()
-        engine.put([prepared(end, "ship in a harbour", 2.0) for end in ends[30:]]).result()
-        for link in [engine.link(hubs[i % 3], end, "") for i, end in enumerate(ends)]:
+        engine.writable_store.put(
+            [prepared(end, "ship in a harbour", 2.0) for end in ends[30:]]
+        ).result()
+        for link in [
+            engine.writable_store.link(hubs[i % 3], end, "") for i, end in enumerate(ends)
+        ]:
             link.result()
         before = check(engine)
         engine.optimize()
@@ -292,8 +298,10 @@ def test_a_hub_with_5000_links_is_found_at_once(tmp_path: Path) -> None:
     ends = [f"{TOP}/{i % 50}/{i}.md" for i in range(5000)]
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
         drafts = [Draft(end, content="ship " * (i % 7) + "harbour") for i, end in enumerate(ends)]
-        engine.put([prepare(draft) for draft in [Draft(HUB, content="zebra"), *drafts]]).result()
-        for link in [engine.link(HUB, end, "") for end in ends]:
+        engine.writable_store.put(
+            [prepare(draft) for draft in [Draft(HUB, content="zebra"), *drafts]]
+        ).result()
+        for link in [engine.writable_store.link(HUB, end, "") for end in ends]:
             link.result()
         for query, first in (("zebra harbour", ends[::7]), ("zebra", ends)):
             taken = []

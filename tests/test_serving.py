@@ -52,8 +52,8 @@ def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None
             assert {path: oct(mode(path)) for path in paths if mode(path) & 0o077} == {}
     finally:
         os.umask(before)
-    assert f"others could use {store};" in said
-    assert f"others could use {store / 'lock'};" in said
+    assert f"other users had access to {store};" in said
+    assert f"other users had access to {store / 'lock'};" in said
 
 
 def test_links_out_of_the_directory_are_left_alone(tmp_path: Path) -> None:

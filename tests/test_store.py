@@ -1,10 +1,8 @@
-"""Writes to the store, one by one: real SQLite, no index, no embedder."""
+"""Single writes to the store, with real SQLite, no index and no embedder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from store_helpers import (
@@ -18,7 +16,6 @@ from store_helpers import (
     Mirror,
     directory,
     file,
-    opened,
     prepared,
     put,
     scanned,
@@ -43,15 +40,8 @@ from vikingd.domain.uri import ROOT
 from vikingd.store import Store
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """A new store."""
-    with opened(tmp_path) as store:
-        yield store
-
-
 def test_put_makes_the_directories_above(store: Store) -> None:
-    """One file brings its directories with it, and all share one revision."""
+    """A file's missing directories are made with it, and all share one revision."""
     committed = put(store, file(GUIDE, "Read me."))
     assert committed.outcomes == (CREATED,)
     assert committed.revision == store.revision == 2
@@ -61,7 +51,7 @@ def test_put_makes_the_directories_above(store: Store) -> None:
 
 
 def test_get_returns_what_was_put(store: Store) -> None:
-    """Every field comes back, the passages without their vectors."""
+    """A read returns every field that was written; its passages have no vectors."""
     draft = Draft(
         GUIDE,
         abstract="一篇",
@@ -95,7 +85,7 @@ def test_get_returns_what_was_put(store: Store) -> None:
 
 
 def test_put_again_changes_nothing(store: Store) -> None:
-    """An equal put is UNCHANGED, costs no revision, and tells which texts wait still."""
+    """An equal put is UNCHANGED, makes no revision, and returns the texts that still wait."""
     first = put(store, file(GUIDE, "Read me."))
     again = put(store, file(GUIDE, "Read me."), directory(DOCS))
     assert again == Committed(first.revision, (UNCHANGED, UNCHANGED), text_ids=first.text_ids)
@@ -103,7 +93,7 @@ def test_put_again_changes_nothing(store: Store) -> None:
 
 
 def test_put_of_new_vectors_is_an_update(store: Store) -> None:
-    """The content hash knows nothing of vectors, so they are compared by themselves."""
+    """The content hash ignores vectors, so a put compares them separately."""
     put(store, file(GUIDE, abstract="A guide", vector=ONE))
     assert put(store, file(GUIDE, abstract="A guide", vector=ONE)).outcomes == (UNCHANGED,)
     assert put(store, file(GUIDE, abstract="A guide")).outcomes == (UNCHANGED,)
@@ -112,7 +102,7 @@ def test_put_of_new_vectors_is_an_update(store: Store) -> None:
 
 
 def test_update_keeps_what_is_not_written(store: Store) -> None:
-    """Id, first write, time and links outlive an update; text ids are always new."""
+    """Id, creation time and links survive an update; text ids are always new."""
     put(store, file(GUIDE, "one\n"), file(f"{DOCS}/b.md", "b"))
     store.link(GUIDE, DOCS, "why").result()
     before, upsert = store.get(GUIDE), scanned(store)[GUIDE]
@@ -126,7 +116,7 @@ def test_update_keeps_what_is_not_written(store: Store) -> None:
 
 
 def test_another_title_makes_other_texts(store: Store) -> None:
-    """Also where they read the same: the index counts what the title is, by text."""
+    """New texts are written even if they read the same, because the index counts titles by text."""
     put(store, file(GUIDE, "x", abstract="Guide to it.", title="Guide"))
     before = scanned(store)[GUIDE]
     put(store, file(GUIDE, "x", abstract="Guide to it.", title="Guide to"))
@@ -137,7 +127,7 @@ def test_another_title_makes_other_texts(store: Store) -> None:
 
 
 def test_update_keeps_the_vectors_of_equal_texts(store: Store) -> None:
-    """A passage that only moved is not embedded again; an equal abstract is another thing."""
+    """A passage that only moved keeps its vector; an abstract equal to a passage gets its own."""
     put(store, file(GUIDE, "one\ntwo\n"))
     first, second = text_ids(store, GUIDE)
     store.fill([(first, ONE), (second, TWO)]).result()
@@ -147,7 +137,7 @@ def test_update_keeps_the_vectors_of_equal_texts(store: Store) -> None:
 
 
 def test_texts_are_rebuilt_as_they_were_put(store: Store) -> None:
-    """Texts are not stored twice, yet one that headings and content do not make comes back too."""
+    """A text that can be derived is not stored; any other text is stored and comes back."""
     draft = Draft(GUIDE, content="a 😀 b", title="T", abstract="A")
     abstract = Text(0, "", 0, 0, "T\nA", 1)
     made = Text(1, "S", 2, 3, "T > S\n😀", 1)
@@ -174,7 +164,7 @@ def test_texts_are_rebuilt_as_they_were_put(store: Store) -> None:
     ],
 )
 def test_a_bad_put_changes_nothing(store: Store, batch: list[Prepared], field: str) -> None:
-    """The fault is named by its field, and the good part of the batch is not written either."""
+    """The error names the field, and no context of the batch is written."""
     put(store, file(GUIDE, "Read me."))
     before = scanned(store)
     with pytest.raises(InvalidField) as error:
@@ -185,7 +175,7 @@ def test_a_bad_put_changes_nothing(store: Store, batch: list[Prepared], field: s
 
 
 def test_delete_takes_the_subtree_and_nothing_beside_it(store: Store) -> None:
-    """Names that only begin alike stay; a URI inside another one of the list is counted once."""
+    """URIs with only a common prefix stay; nested URIs of one call are counted once."""
     put(store, *(file(f"{DOCS}{tail}", "x") for tail in ("/a/b", "/a/c", "/a!/b", "/a.md", "/ab")))
     heard = Mirror()
     committed = store.delete([f"{DOCS}/a/b", f"{DOCS}/a!", f"{DOCS}/a", f"{DOCS}/a/b"]).result()
@@ -198,7 +188,7 @@ def test_delete_takes_the_subtree_and_nothing_beside_it(store: Store) -> None:
 
 
 def test_delete_of_roots(store: Store) -> None:
-    """The root stays; a typed root goes and comes back with the next put."""
+    """The root cannot be deleted; a typed root can, and the next put makes it again."""
     put(store, file(GUIDE))
     with pytest.raises(InvalidField, match="root"):
         store.delete([GUIDE, ROOT]).result()
@@ -210,7 +200,7 @@ def test_delete_of_roots(store: Store) -> None:
 
 
 def test_move_keeps_all_but_the_names(store: Store) -> None:
-    """Ids, vectors, links and times go with the subtree, and neighbours stay."""
+    """Ids, vectors, links and times move with the subtree, and its neighbours stay."""
     put(store, file(f"{DOCS}/a/x", "x", abstract="X", vector=ONE), file(f"{DOCS}/a!", "y"))
     store.link(f"{DOCS}/a/x", f"{DOCS}/a!", "").result()
     before = scanned(store)
@@ -251,7 +241,7 @@ def test_move_keeps_all_but_the_names(store: Store) -> None:
 def test_a_bad_move_changes_nothing(
     store: Store, source: str, destination: str, error: type[VikingError]
 ) -> None:
-    """Roots stay, names must be free and short enough, and files hold nothing."""
+    """Roots cannot be moved, URIs must be free and short enough, and files have no children."""
     put(store, file(GUIDE), file(f"{DOCS}/b"), file("viking://projects/p/memories/m"))
     before = scanned(store)
     with pytest.raises(error):
@@ -260,7 +250,7 @@ def test_a_bad_move_changes_nothing(
 
 
 def test_links(store: Store) -> None:
-    """A link is seen from both ends, linking again replaces the reason, and it ends with an end."""
+    """Both ends show a link, a second link replaces the reason, and a deleted end removes it."""
     put(store, *(file(f"{DOCS}/{name}", abstract=name) for name in "cab"))
     store.link(f"{DOCS}/a", f"{DOCS}/c", "old").result()
     revision = store.link(f"{DOCS}/c", f"{DOCS}/a", "new").result().revision
@@ -278,7 +268,7 @@ def test_links(store: Store) -> None:
 
 
 def test_links_that_cannot_be(store: Store) -> None:
-    """Both ends exist and differ, and only a link that is there can be taken back."""
+    """Both ends must exist and differ, and only an existing link can be removed."""
     put(store, file(GUIDE))
     with pytest.raises(InvalidField):
         store.link(GUIDE, GUIDE, "").result()
@@ -289,7 +279,7 @@ def test_links_that_cannot_be(store: Store) -> None:
 
 
 def test_fill(store: Store) -> None:
-    """Texts that are gone or have a vector are passed over, and a wrong size is refused."""
+    """Texts that are gone or have a vector are skipped, and a wrong size is refused."""
     put(store, file(GUIDE, "one\ntwo\n"))
     first, second = text_ids(store, GUIDE)
     revision = store.get(GUIDE).revision
@@ -305,7 +295,7 @@ def test_fill(store: Store) -> None:
 
 
 def test_drop_vectors(store: Store) -> None:
-    """A subtree becomes backlog; its neighbours and vectors that nobody can make anew stay."""
+    """The texts of a subtree wait again; neighbours and other writers' vectors stay."""
     put(
         store,
         file(f"{DOCS}/a", abstract="a", vector=ONE),

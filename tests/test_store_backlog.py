@@ -1,29 +1,20 @@
-"""The texts that wait for their vector, and the vectors that equal texts have already."""
+"""The texts that wait for their vector, and the reuse of vectors of equal texts."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from store_helpers import DOCS, ONE, TWO, WITHOUT_DIGESTS, file, opened, put, scanned
 
 from vikingd.store import Store
-from vikingd.store.backlog import backlog_size, made_vectors, waiting_texts
+from vikingd.store.reads.backlog import backlog_size, made_vectors, waiting_texts
 from vikingd.store.schema import DATABASE, connect
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """A new store."""
-    with opened(tmp_path) as store:
-        yield store
-
-
 def test_backlog(store: Store) -> None:
-    """Abstracts wait before passages, the newest first; vectors and empty texts do not wait."""
+    """Abstracts wait before passages, each newest first; other texts do not wait."""
     put(store, file(f"{DOCS}/a", "a1\na2\n", abstract="A", title="T"))
     put(store, file(f"{DOCS}/b", abstract="B"), file(f"{DOCS}/c", abstract="C", vector=ONE))
     put(store, file(f"{DOCS}/d", vector=ONE))
@@ -40,7 +31,7 @@ def test_backlog(store: Store) -> None:
 
 
 def test_texts_that_are_asked_for_stand_first_in_the_backlog(store: Store) -> None:
-    """In their own order, once each; those that have their vector or are gone do not."""
+    """Requested texts that wait come first, each once, in their own order."""
     put(store, file(f"{DOCS}/a", "a1\na2\n", abstract="A"), file(f"{DOCS}/b", abstract="B"))
     b, a, a2, a1 = (waiting.text_id for waiting in store.backlog(9))
     assert [w.text_id for w in store.backlog(9, [a1, a, 999])] == [a, a1, b, a2]
@@ -50,7 +41,7 @@ def test_texts_that_are_asked_for_stand_first_in_the_backlog(store: Store) -> No
 
 
 def test_the_backlog_tells_its_work(store: Store) -> None:
-    """By the characters of passages, Chinese ones three times, and a hundred for each text."""
+    """The work is the characters of passages, tripled for Chinese, plus 100 for each text."""
     put(store, file(f"{DOCS}/a", "a" * 50, abstract="A"))
     put(store, file(f"{DOCS}/b", "茶" * 20, abstract="B"))
     costs = {waiting.text: waiting.cost for waiting in store.backlog(9)}
@@ -59,7 +50,7 @@ def test_the_backlog_tells_its_work(store: Store) -> None:
 
 
 def test_the_backlog_is_read_from_its_index_alone(store: Store) -> None:
-    """A long one is never sorted, and its size is told without a look at the texts."""
+    """A long backlog is not sorted, and its size is read from the index alone."""
     put(store, file(f"{DOCS}/a", "a1\n", abstract="A"))
     with closing(sqlite3.connect(store._database)) as db:
         told = []
@@ -75,7 +66,7 @@ def test_the_backlog_is_read_from_its_index_alone(store: Store) -> None:
 
 
 def test_equal_texts_have_equal_digests_until_their_vectors_are_dropped(store: Store) -> None:
-    """A digest leads to the vector that was made, not to one that a writer brought."""
+    """A digest finds a vector that the embedder made, not one that a writer sent."""
     put(store, file(f"{DOCS}/a", abstract="same"), file(f"{DOCS}/b", abstract="same"))
     put(store, file(f"{DOCS}/c", abstract="same", vector=TWO), file(f"{DOCS}/d", abstract="other"))
     other, b, a = store.backlog(9)
@@ -95,7 +86,7 @@ def test_equal_texts_have_equal_digests_until_their_vectors_are_dropped(store: S
 
 
 def test_one_of_many_equal_texts_tells_the_vector(store: Store) -> None:
-    """The others are not read, however many they are."""
+    """The lookup reads only one of many equal texts."""
     put(store, *(file(f"{DOCS}/{i}", abstract="same") for i in range(300)))
     waiting = store.backlog(300)
     store.fill(
@@ -109,7 +100,7 @@ def test_one_of_many_equal_texts_tells_the_vector(store: Store) -> None:
 
 
 def test_a_store_without_digests_opens(tmp_path: Path) -> None:
-    """Its vectors stay and serve for no other text; its backlog stays too."""
+    """A store of the schema before digests keeps its vectors and its backlog, without any reuse."""
     with opened(tmp_path) as store:
         put(store, file(f"{DOCS}/a", abstract="same"), file(f"{DOCS}/b", abstract="other"))
         other, same = store.backlog(9)

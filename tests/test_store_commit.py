@@ -1,11 +1,10 @@
-"""Group commit: what waits is written together, and what fails, fails alone."""
+"""Group commit: waiting requests share a commit, and a failing request fails alone."""
 
 from __future__ import annotations
 
 import resource
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,20 +20,13 @@ from vikingd.domain.uri import ROOT
 from vikingd.store import Store
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """A new store."""
-    with opened(tmp_path) as store:
-        yield store
-
-
 def blocked(event: threading.Event) -> None:
-    """An index that is not done before something happens."""
+    """Return an `on_commit` that waits for an event."""
     assert event.wait(10)
 
 
 def test_requests_that_wait_share_one_commit(tmp_path: Path) -> None:
-    """One revision for all; one that fails is taken back alone, with the error that it had."""
+    """All requests share one revision; a failing one is undone alone and gets its own error."""
     heard: list[tuple[list[Change], int]] = []
     with closing(Store(tmp_path, model="none", dimension=None)) as store:
         first = store.put([file(GUIDE, "x")])
@@ -54,7 +46,7 @@ def test_requests_that_wait_share_one_commit(tmp_path: Path) -> None:
 
 
 def test_a_request_that_breaks_the_group_breaks_its_own_commit_alone(tmp_path: Path) -> None:
-    """Each of the others gets one; what can't be written is found only when all is written."""
+    """A fault that shows only at the end of the group costs no other request its commit."""
     heard: list[int] = []
     with closing(Store(tmp_path, model="none", dimension=None)) as store:
         first = store.put([file(f"{DOCS}/a", "x")])
@@ -70,7 +62,7 @@ def test_a_request_that_breaks_the_group_breaks_its_own_commit_alone(tmp_path: P
 
 
 def test_on_commit_is_heard_before_the_writers(tmp_path: Path) -> None:
-    """Whoever has the answer finds the index there already, and the commit on disk."""
+    """When a future is done, the commit is on disk and the index has it."""
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
         future = store.put([file(GUIDE)])
         seen: list[tuple[bool, str]] = []
@@ -80,7 +72,7 @@ def test_on_commit_is_heard_before_the_writers(tmp_path: Path) -> None:
 
 
 def test_the_next_group_is_written_while_the_index_follows(tmp_path: Path) -> None:
-    """It is on disk, and nobody hears of it before the index has it."""
+    """A commit on disk is not acknowledged before the index has it."""
     heard: list[int] = []
     go_on = threading.Event()
 
@@ -103,7 +95,7 @@ def test_the_next_group_is_written_while_the_index_follows(tmp_path: Path) -> No
 
 
 def test_small_writes_that_come_while_the_index_follows_share_a_commit(tmp_path: Path) -> None:
-    """A commit costs the same for one as for many, so none is begun for the first of them."""
+    """A commit has a fixed cost, so a small group waits for the index and takes more requests."""
     go_on = threading.Event()
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
         store.start(lambda *_: blocked(go_on))
@@ -118,7 +110,7 @@ def test_small_writes_that_come_while_the_index_follows_share_a_commit(tmp_path:
 
 
 def test_many_threads(store: Store) -> None:
-    """Every acknowledged write is read at once, and a reader never sees half of a batch."""
+    """Every acknowledged write is readable at once, and no reader sees half of a batch."""
     problems: list[str] = []
     done = threading.Event()
 
@@ -148,7 +140,7 @@ def test_many_threads(store: Store) -> None:
 
 
 def test_a_cancelled_request_is_not_run(tmp_path: Path) -> None:
-    """A future can be cancelled while it waits, and the writer goes on with the others."""
+    """A waiting future can be cancelled, and the writer continues with the others."""
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
         cancelled, other = store.put([file(GUIDE)]), store.put([file(f"{DOCS}/b")])
         assert cancelled.cancel()
@@ -161,7 +153,7 @@ def test_a_cancelled_request_is_not_run(tmp_path: Path) -> None:
 def test_whatever_a_request_raises_only_its_caller_hears_of(
     tmp_path: Path, kind: type[BaseException]
 ) -> None:
-    """Also what ends a thread where nobody catches it: it is taken back alone, and others go on."""
+    """An error that would end a thread is undone alone, and the other requests go on."""
 
     def raising(*_: object) -> NoReturn:
         raise kind
@@ -181,7 +173,7 @@ def test_whatever_a_request_raises_only_its_caller_hears_of(
 def test_want_of_memory_fails_a_commit_and_no_more(
     store: Store, monkeypatch: pytest.MonkeyPatch, part: str, kind: type[BaseException]
 ) -> None:
-    """Wherever it shows: nothing of the commit is there, and the next one is made."""
+    """If memory runs out anywhere, the commit is undone and the next one succeeds."""
 
     def without_memory(*_: object, **__: object) -> None:
         raise kind
@@ -194,7 +186,7 @@ def test_want_of_memory_fails_a_commit_and_no_more(
 
 
 def test_a_full_disk_fails_the_write_and_no_more(store: Store, tmp_path: Path) -> None:
-    """What could not be committed is not there, and the store goes on when there is room."""
+    """A commit without room is undone, and the store continues when there is room."""
     put(store, file(GUIDE, "x"))
     before = scanned(store)
     _, hard = soft_and_hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -212,7 +204,7 @@ def test_a_full_disk_fails_the_write_and_no_more(store: Store, tmp_path: Path) -
 
 
 def test_a_group_that_sqlite_took_back(tmp_path: Path) -> None:
-    """When the file may not grow SQLite drops the whole transaction, and all of the group fail."""
+    """If the file may not grow, SQLite drops the transaction, and the whole group fails."""
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
         before = scanned(store)
         (pages,) = store._db.execute("PRAGMA page_count").fetchone()
@@ -227,7 +219,7 @@ def test_a_group_that_sqlite_took_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
 def test_a_failing_index_stops_the_writes(tmp_path: Path, kind: type[BaseException]) -> None:
-    """When on_commit raises, its writers and all later ones are told, and the store says why."""
+    """If `on_commit` raises, its requests and all later ones fail, and `failure` has the reason."""
 
     def fail(*_: object) -> None:
         raise kind("boom")
@@ -243,7 +235,7 @@ def test_a_failing_index_stops_the_writes(tmp_path: Path, kind: type[BaseExcepti
 
 
 def test_writes_behind_one_that_the_index_could_not_follow(tmp_path: Path) -> None:
-    """They may be on disk already; the index hears of none, and their writers are told."""
+    """Requests after a failure fail, although they may be on disk; the index gets none of them."""
     heard: list[int] = []
     go_on = threading.Event()
 
@@ -266,7 +258,7 @@ def test_writes_behind_one_that_the_index_could_not_follow(tmp_path: Path) -> No
 
 
 def test_close_writes_what_was_accepted(tmp_path: Path) -> None:
-    """Requests before close are written, later ones fail, and so do reads."""
+    """Requests before close are written; later writes and reads fail."""
     with opened(tmp_path) as store:
         accepted = [store.put([file(f"{DOCS}/{i}")]) for i in range(50)]
         store.close()
@@ -281,7 +273,7 @@ def test_close_writes_what_was_accepted(tmp_path: Path) -> None:
 
 
 def test_close_waits_for_the_index(tmp_path: Path) -> None:
-    """Also for a slow one."""
+    """`close` waits for a slow index."""
     heard: list[int] = []
     store = Store(tmp_path, model="m", dimension=2)
 
@@ -297,7 +289,7 @@ def test_close_waits_for_the_index(tmp_path: Path) -> None:
 
 
 def test_close_without_a_start(tmp_path: Path) -> None:
-    """What was never begun fails with Stopping instead of waiting forever, unless cancelled."""
+    """Without a start, requests fail with Stopping, unless they were cancelled."""
     store = Store(tmp_path, model="m", dimension=2)
     cancelled, future = store.put([file(GUIDE)]), store.put([file(GUIDE)])
     assert cancelled.cancel()

@@ -1,4 +1,4 @@
-"""Random operations on the store and on a plain dict: both must stand alike after each."""
+"""Random operations on the store and on a plain dict; both must be equal after each one."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ batches = st.dictionaries(below, contents, min_size=1, max_size=4)
 
 
 def subtree(tree: Tree, top: str) -> list[str]:
-    """What is at `top` and below it."""
+    """Return the URIs of `top` and its subtree."""
     return [uri for uri in tree if is_within(uri, top)]
 
 
 def add(tree: Tree, uri: str, content: str | None) -> None:
-    """Puts one context into the dict, with the directories above it."""
+    """Put one context into the dict, with the directories above it."""
     if uri in tree and (tree[uri] is None) != (content is None):
         raise InvalidField("", "is of the other kind")
     for above in ancestors(uri):
@@ -57,7 +57,7 @@ def add(tree: Tree, uri: str, content: str | None) -> None:
 
 
 class Operations(RuleBasedStateMachine):
-    """Applies each operation to a store and to a dict."""
+    """Operations on a store and on a dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,24 +70,24 @@ class Operations(RuleBasedStateMachine):
         self.mirror.apply(*self.store.changes_since(0))
 
     def open(self) -> None:
-        """Opens the store; the mirror follows it."""
+        """Open the store; the mirror follows it."""
         self.store = Store(self.path, model="m", dimension=1)
         self.store.start(self.mirror.apply)
 
     def teardown(self) -> None:
-        """Leaves nothing on disk."""
+        """Delete all files."""
         self.store.close()
         shutil.rmtree(self.path)
 
     def agree(self, future: Future[Committed], error: VikingError | None) -> Committed | None:
-        """The store did what the dict did, or failed with the same kind of error."""
+        """The store does what the dict does, or fails with the same kind of error."""
         raised = future.exception(timeout=10)
         assert type(raised) is type(error), (raised, error)
         return None if raised else future.result()
 
     @rule(batch=batches)
     def put(self, batch: Tree) -> None:
-        """All of a batch or nothing."""
+        """A batch is written whole or not at all."""
         tree = dict(self.tree)
         error = None
         try:
@@ -106,7 +106,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule(uri=below, name=st.sampled_from(("content", "metadata")), content=contents, ahead=aheads)
     def put_some(self, uri: str, name: str, content: str | None, ahead: int | None) -> None:
-        """By a mask one field is written, of what is there and at the revision that is expected."""
+        """A mask writes one field, and an expected revision is checked."""
         tree, error = self.tree, None
         revision = self.store.get(uri).revision if uri in tree else 0
         if ahead:
@@ -128,7 +128,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule(uris=st.lists(anywhere, min_size=1, max_size=3), allow=st.booleans())
     def delete(self, uris: list[str], allow: bool) -> None:
-        """Whole subtrees, counted once."""
+        """Subtrees are removed whole, and each context counts once."""
         error: VikingError | None = None
         gone = {uri for top in uris for uri in subtree(self.tree, top)}
         for uri in uris:
@@ -142,13 +142,13 @@ class Operations(RuleBasedStateMachine):
             self.forget(gone)
 
     def forget(self, gone: set[str]) -> None:
-        """Takes contexts from the dict, and the links that end there."""
+        """Remove contexts and their links from the dict."""
         self.tree = {uri: content for uri, content in self.tree.items() if uri not in gone}
         self.links = {ends: why for ends, why in self.links.items() if not ends & gone}
 
     @rule(source=anywhere, destination=below, ahead=aheads)
     def move(self, source: str, destination: str, ahead: int | None) -> None:
-        """Subtrees keep what is in them and what they are linked to."""
+        """A subtree keeps its contexts and its links."""
         moved = subtree(self.tree, source)
         tree = {uri: content for uri, content in self.tree.items() if uri not in moved}
         names = {uri: uri for uri in self.tree} | {
@@ -184,7 +184,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule(uri=anywhere, other=anywhere, why=st.sampled_from("xy"))
     def link(self, uri: str, other: str, why: str) -> None:
-        """Links have no direction, and the last reason holds."""
+        """Links have no direction, and the last reason counts."""
         error: VikingError | None = None
         if uri == other:
             error = InvalidField("", "is the same")
@@ -196,13 +196,13 @@ class Operations(RuleBasedStateMachine):
 
     @rule(uri=anywhere, other=anywhere)
     def unlink(self, uri: str, other: str) -> None:
-        """A link that is not there is NotFound."""
+        """A missing link is NotFound."""
         linked = self.links.pop(frozenset((uri, other)), None) is not None
         self.agree(self.store.unlink(uri, other), None if linked else NotFound(uri))
 
     @rule(limit=st.integers(1, 4))
     def fill(self, limit: int) -> None:
-        """Vectors come from the backlog, one that tells its text."""
+        """Vectors are written for texts of the backlog; each vector identifies its text."""
         backlog = self.store.backlog(limit)
         made = [(waiting.text_id, vector(len(waiting.text))) for waiting in backlog]
         filled = self.store.fill(made, {waiting.text_id: waiting.digest for waiting in backlog})
@@ -210,7 +210,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule(uri=anywhere)
     def drop_vectors(self, uri: str) -> None:
-        """What was dropped waits again."""
+        """Texts with a dropped vector wait again."""
         waiting = self.store.backlog_size().texts
         error = None if uri in self.tree else NotFound(uri)
         committed = self.agree(self.store.drop_vectors(uri), error)
@@ -219,20 +219,20 @@ class Operations(RuleBasedStateMachine):
 
     @rule()
     def remember(self) -> None:
-        """From here on the change feed is asked for."""
+        """The change feed is read from this revision on."""
         self.remembered = Mirror(self.mirror)
         self.remembered.revision = self.mirror.revision
         self.remembered.links = dict(self.mirror.links)
 
     @rule()
     def restart(self) -> None:
-        """Everything is on disk."""
+        """A restart loses nothing."""
         self.store.close()
         self.open()
 
     @invariant()
     def stands_as_the_dict(self) -> None:
-        """Tree, contents and links are those of the dict."""
+        """Tree, contents and links equal those of the dict."""
         contexts = {context.uri: context for context in self.store.tree(ROOT, 0, "", 999)}
         assert list(contexts) == sorted(self.tree)
         for uri, content in self.tree.items():
@@ -244,7 +244,7 @@ class Operations(RuleBasedStateMachine):
 
     @invariant()
     def feeds_agree(self) -> None:
-        """Who followed live and who asks for the changes both know what a scan finds."""
+        """The live feed and `changes_since` both lead to the result of a scan."""
         found = scanned(self.store)
         assert self.mirror == found
         links = {frozenset((link.uri, link.other)): link.reason for link in self.store.links()}

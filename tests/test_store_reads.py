@@ -1,4 +1,4 @@
-"""Reads of the store, the change feed, and what it takes to open one."""
+"""Reads of the store, the change feed, and the opening of a store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -29,15 +29,8 @@ from vikingd.domain.uri import ROOT
 from vikingd.store import Store, StoreCounts, page_token, schema
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """A new store."""
-    with opened(tmp_path) as store:
-        yield store
-
-
 def test_a_new_store_has_the_root(store: Store) -> None:
-    """The root is there from the beginning, at revision 1, so that a listing is never NotFound."""
+    """A new store has its root, at revision 1, so a listing is never NotFound."""
     assert store.revision == 1
     assert uris(store.tree(ROOT, 0, "", 9)) == [ROOT]
     assert store.children(ROOT, "", 9) == []
@@ -46,7 +39,7 @@ def test_a_new_store_has_the_root(store: Store) -> None:
 
 
 def test_get_of_nothing(store: Store) -> None:
-    """What does not exist is NotFound, whichever way it is read."""
+    """Every read of a missing context is NotFound."""
     for read in (
         lambda: store.get(DOCS),
         lambda: store.children(DOCS, "", 9),
@@ -68,7 +61,7 @@ def test_get_of_nothing(store: Store) -> None:
 def test_sources_for_which_there_is_no_room_are_refused(
     store: Store, read: Callable[[Store, Room], object]
 ) -> None:
-    """To the byte; the error names the limit and the remedy."""
+    """The limit holds to the byte; the error names the limit and the remedy."""
     put(store, file(GUIDE, "first\nsecond\n", overview="All of it", abstract="Some of it"))
     room = Room(1000)
     assert read(store, room)
@@ -80,7 +73,7 @@ def test_sources_for_which_there_is_no_room_are_refused(
 
 
 def test_passages_of_a_long_file_are_read_in_one_reading(store: Store) -> None:
-    """Thousands of them take as long as the content, not as long as that for each."""
+    """Thousands of passages are read with one read of the content."""
     words = [f"{i:09}".replace("0", "零") for i in range(100_000)]
     cut = [Passage("", 10 * i, 10 * i + 9) for i in range(0, 100_000, 25)]
     guide, memories = f"{DOCS}/a.md", "viking://user/memories/a.md"
@@ -96,7 +89,7 @@ def test_passages_of_a_long_file_are_read_in_one_reading(store: Store) -> None:
 
 @pytest.mark.parametrize("limit", [1, 2, 100])
 def test_children_page_by_page(store: Store, limit: int) -> None:
-    """Files come before directories, each by name, and nothing below them."""
+    """Files come before directories, each by name, without deeper levels."""
     put(store, *(file(f"{DOCS}/{name}", abstract="x") for name in ("b", "é", "z/1", "a/1", "C")))
     pages: list[Context] = []
     while page := store.children(DOCS, page_token(pages[-1]) if pages else "", limit):
@@ -122,7 +115,7 @@ def test_children_page_by_page(store: Store, limit: int) -> None:
 def test_tree_page_by_page(
     store: Store, top: str, depth: int, expected: list[str], limit: int
 ) -> None:
-    """The subtree by URI, so many levels deep, the same whatever the pages' size."""
+    """A subtree comes by URI, down to a depth, independent of the page size."""
     put(store, *(file(f"{DOCS}/{name}") for name in ("a/b/2", "a/1", "a!", "c")))
     pages: list[Context] = []
     while page := store.tree(top, depth, page_token(pages[-1]) if pages else "", limit):
@@ -132,14 +125,14 @@ def test_tree_page_by_page(
 
 
 def test_a_page_token_that_nobody_gave(store: Store) -> None:
-    """It is refused, instead of a page that misses something."""
+    """A wrong token is refused, so that no page lacks a context."""
     for read in (store.children, lambda uri, *rest: store.tree(uri, 0, *rest)):
         with pytest.raises(InvalidField, match="page_token"):
             read(ROOT, ROOT, 9)
 
 
 def test_the_feed_brings_what_a_reply_shows(tmp_path: Path) -> None:
-    """The abstract, and each passage as it stands in the content; live and from disk."""
+    """Abstract and passages are equal to those of the content, live and from disk."""
     content = "héllo 😀 one\n二 two\n"
     passages = (Passage("A > B", 0, 12), Passage("", 12, 18))
     heard = Mirror()
@@ -156,7 +149,7 @@ def test_the_feed_brings_what_a_reply_shows(tmp_path: Path) -> None:
 
 
 def test_all_links(store: Store) -> None:
-    """Each once, by URI, whichever end was named first."""
+    """Each link comes once, by URI, in either direction of its creation."""
     names = "cab"
     put(store, file(GUIDE), *(file(f"{DOCS}/{name}", abstract=name) for name in names))
     assert store.links() == []
@@ -169,7 +162,7 @@ def test_all_links(store: Store) -> None:
 
 
 def test_counts(store: Store, tmp_path: Path) -> None:
-    """Directories, files, texts, vectors and links, and bytes of database and log."""
+    """The counts are directories, files, texts, vectors, links, and bytes of database and log."""
     put(store, file(GUIDE, "one\n", abstract="A", vector=ONE), file(f"{DOCS}/b"))
     store.link(GUIDE, DOCS, "").result()
     size = sum(path.stat().st_size for path in tmp_path.glob("store.sqlite3*"))
@@ -177,7 +170,7 @@ def test_counts(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_scan_sees_one_revision(store: Store) -> None:
-    """Writes during a scan do not change it, nor what else is read meanwhile."""
+    """Writes during a scan change neither the scan nor other open reads."""
     put(store, *(file(f"{DOCS}/{i:03}", "x") for i in range(200)))
     expected = list(store.scan())
     scan = store.scan()
@@ -189,23 +182,23 @@ def test_a_scan_sees_one_revision(store: Store) -> None:
 
 
 def test_what_stands_at_a_revision_is_that_of_no_other(store: Store) -> None:
-    """Contexts and links of just that one, whatever is written while they are read."""
+    """Contexts and links are of exactly one revision, in spite of writes during the read."""
     put(store, *(file(f"{DOCS}/{name}", name) for name in "ab"))
     revision = store.link(f"{DOCS}/a", f"{DOCS}/b", "why").result().revision
     for other in (revision - 1, revision + 1):
-        with store.standing_at(other) as stored:
+        with store.at_revision(other) as stored:
             assert stored is None
     expected, linked = list(store.scan()), store.links()
-    with store.standing_at(revision) as stored:
+    with store.at_revision(revision) as stored:
         assert stored is not None
         store.delete([DOCS]).result()
         assert (list(stored[0]), stored[1]) == (expected, linked)
-    with store.standing_at(revision) as stored:
+    with store.at_revision(revision) as stored:
         assert stored is None
 
 
 def test_changes_since(store: Store) -> None:
-    """Removals first, then whole contexts by URI, then vectors of contexts that did not change."""
+    """The order is removals, complete contexts by URI, then vectors of unchanged contexts."""
     put(store, *(file(f"{DOCS}/{name}", name) for name in "abc"))
     _, revision = store.changes_since(store.revision)
     store.fill([(text_ids(store, f"{DOCS}/{name}")[0], ONE) for name in "ab"]).result()
@@ -226,7 +219,7 @@ def test_changes_since(store: Store) -> None:
 
 
 def test_forgotten_removals(store: Store) -> None:
-    """Whoever is too far behind is told, and never believes that deleted things stand."""
+    """A follower that is too far behind gets an error, so it keeps no deleted context."""
     put(store, file(GUIDE))
     store.delete([GUIDE]).result()
     store.forget_removals(3)
@@ -238,7 +231,7 @@ def test_forgotten_removals(store: Store) -> None:
 
 
 def test_meta(store: Store, tmp_path: Path) -> None:
-    """Values outlive a restart and make no revision."""
+    """Values survive a restart and make no revision."""
     assert store.get_meta("prior") is None
     store.set_meta("prior", b"\x00\x01")
     store.set_meta("prior", b"\x00\x02")
@@ -251,7 +244,7 @@ def test_meta(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_restart_changes_nothing(tmp_path: Path) -> None:
-    """Contexts, ids and revision are the same, and no id is ever given twice."""
+    """Contexts, ids and revision are the same after a restart, and no id is used twice."""
     with opened(tmp_path) as store:
         put(store, file(f"{DOCS}/a", "a", abstract="A", vector=ONE), file(f"{DOCS}/b", "b"))
         last = text_ids(store, f"{DOCS}/b")
@@ -264,7 +257,7 @@ def test_a_restart_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_second_opener_is_refused(tmp_path: Path) -> None:
-    """In this process and in another one, until the first has closed; the directory is private."""
+    """A second opening fails in any process until the first closes; the directory is private."""
     path = tmp_path / "new" / "store"
     script = (
         "import sys, pathlib; from vikingd.store import Store\n"
@@ -286,7 +279,7 @@ def test_a_second_opener_is_refused(tmp_path: Path) -> None:
 def test_another_model_is_refused_or_drops_the_vectors(
     tmp_path: Path, model: str, dimension: int | None
 ) -> None:
-    """The refusal names both and the way out, which leaves a backlog and a new revision."""
+    """The error names both models and the remedy, which makes a backlog and a new revision."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one\n"), file(f"{DOCS}/b", abstract="B", vector=ONE))
         before = scanned(store)
@@ -305,7 +298,7 @@ def test_another_model_is_refused_or_drops_the_vectors(
 
 
 def test_a_store_without_a_model_takes_any_while_it_has_no_vector(tmp_path: Path) -> None:
-    """And learns its dimension from the first vector, which the next ones must have."""
+    """The first vector sets the dimension, which later vectors must have."""
     with opened(tmp_path, model="none", dimension=None) as store:
         put(store, file(GUIDE, "one\n"))
     with opened(tmp_path, model="none", dimension=None) as store:
@@ -326,7 +319,7 @@ def test_a_store_without_a_model_takes_any_while_it_has_no_vector(tmp_path: Path
 def test_migrations_and_their_record_are_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A script that fails leaves nothing behind; one that works is run once; newer is refused."""
+    """A failing script changes nothing, a good one runs once, and a newer schema is refused."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE))
         before = scanned(store)

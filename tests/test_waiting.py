@@ -1,4 +1,4 @@
-"""Calls that wait for commits: none is overlooked, none is in another's way, none stays."""
+"""Calls that wait for commits: none misses one, none delays another, and none waits for ever."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ URI = "viking://resources/note.md"
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    """One without an embedder."""
+    """Return an engine without an embedder."""
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as opened:
         yield opened
 
 
 @pytest.fixture
 def threads() -> Iterator[Threads]:
-    """The pools."""
+    """Return the thread pools."""
     pools = Threads()
     yield pools
     pools.shutdown()
 
 
 def within(seconds: float | None) -> Deadline:
-    """The deadline of a call that has so much time, or all."""
+    """Return the deadline of a call with this time; None for no limit."""
     return Deadline(Mock(**{"time_remaining.return_value": seconds}))
 
 
 def put(engine: Engine, content: str) -> tuple[int, ...]:
-    """Writes the one context; the ids of its texts."""
-    return engine.put([prepare(Draft(URI, content=content))]).result().text_ids
+    """Write the one context, and return the ids of its texts."""
+    return engine.writable_store.put([prepare(Draft(URI, content=content))]).result().text_ids
 
 
 def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
@@ -83,7 +83,7 @@ def test_who_waits_for_a_reader_that_is_lost_is_told_at_once(
         waiting = pool.submit(reader.wait_for_revision, FAR, SECONDS)
         (tmp_path / "store.sqlite3").rename(tmp_path / "elsewhere")
         started = time.monotonic()
-        why = f"ends at revision {engine.snapshot.revision}, ask another .* start the reader anew"
+        why = f"ends at revision {engine.snapshot.revision}, ask another .* restart the reader"
         with pytest.raises(Stopping, match=why):
             asyncio.run(revision_reached(reader, FAR, within(SECONDS)))
         with pytest.raises(Stopping, match=why):
@@ -109,7 +109,7 @@ def test_what_does_not_come_in_time_is_told_before_the_deadline(
 def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(
     engine: Engine, threads: Threads
 ) -> None:
-    """Each change is looked at, whoever makes it."""
+    """Each change is checked, whichever thread makes it."""
     text_ids = put(engine, "the first content")
 
     async def main() -> None:
@@ -126,7 +126,7 @@ def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(
 def test_vectors_are_waited_for_until_the_index_has_them(
     engine: Engine, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the store alone has is not found by meaning yet."""
+    """A vector that only the store has is not findable yet."""
     store = engine.store
     assert isinstance(store, Store)
     text_ids = put(engine, "a text that gets its vector late")

@@ -1,4 +1,4 @@
-"""A harness that hurts a real daemon and compares it with a model of what it acknowledged."""
+"""A harness that damages a real daemon and compares it with a model of acknowledged writes."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos`: hurts a daemon for some minutes and compares it with a model."""
+"""`python -m tests.chaos`: damage a daemon for some minutes and compare it with a model."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ KINDS: dict[str, Callable[[Run], None]] = {
 }
 _MOST_TOLD = 30  # failures at the end
 SHARES = {kills.KIND: 6, power.KIND: 3, damage.KIND: 6, files.KIND: 3, disk.KIND: 3, fuzz.KIND: 5}
-"""Of the time, for each kind."""
+"""The share of the time for each kind."""
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument(
         "command",
@@ -58,7 +58,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Runs the kinds one after the other; 1 where something was wrong, 130 after Ctrl-C."""
+    """Run the kinds one after the other; return 1 after a failure, 130 after Ctrl-C."""
     given = arguments()
     if given.command == "table":
         table.run((given.only or [""])[0])
@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def progress(run: Run, finished: threading.Event) -> None:
-    """Shows on a terminal what was done so far."""
+    """Show the progress on a terminal."""
     while not finished.wait(1) and sys.stderr.isatty():
         if run.counts:
             kind = list(run.counts)[-1]
@@ -99,12 +99,12 @@ def progress(run: Run, finished: threading.Event) -> None:
 
 
 def line(run: Run, kind: str) -> str:
-    """The figures of a kind."""
+    """Return the figures of a kind."""
     return f"{kind}: " + ", ".join(f"{what} {n:,}" for what, n in run.counts[kind].items())
 
 
 def report(run: Run, as_json: bool) -> None:
-    """Prints the figures of all kinds, and what was wrong."""
+    """Print the figures of all kinds, and the failures."""
     if as_json:
         failures = [
             {"kind": f.kind, "step": f.step, "message": f.message, "directory": str(f.directory)}

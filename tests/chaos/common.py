@@ -1,4 +1,4 @@
-"""What the kinds of harm share: time, dice, counters, and how a failure is told."""
+"""Shared parts of all kinds: time, random numbers, counters, and reports of failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vikingd.client import ClientError
 
 @dataclass
 class Failure:
-    """Something that must never be."""
+    """A broken promise of the daemon."""
 
     kind: str
     step: str
@@ -51,21 +51,21 @@ class Run:
     templates: list[Any] = field(default_factory=list)  # see templates.pair
 
     def dice(self, *names: object) -> random.Random:
-        """Dice that fall alike for the same seed and names."""
+        """Return random numbers that depend on the seed and the names only."""
         return random.Random("/".join(map(str, (self.seed, *names))))
 
     def count(self, kind: str, what: str, by: int = 1) -> None:
-        """Counts something, or notes the most where `what` says so."""
+        """Add to a counter, or keep the largest value if `what` asks for it."""
         counter = self.counts.setdefault(kind, Counter())
         counter[what] += by
 
     def most(self, kind: str, what: str, value: int) -> None:
-        """Notes the most of something."""
+        """Keep the largest value."""
         counter = self.counts.setdefault(kind, Counter())
         counter[what] = max(counter[what], value)
 
     def step_numbers(self, kind: str) -> Iterator[int]:
-        """Numbers of steps while there is time."""
+        """Yield numbers of steps until the time is over."""
         number = self.first
         while time.monotonic() < self.until:
             if self.steps and number >= self.first + self.steps:
@@ -78,7 +78,7 @@ class Run:
 
     @contextmanager
     def step(self, kind: str, name: str, directory: Path) -> Iterator[None]:
-        """One step: what is wrong in it is told, and its directory kept; else it is removed."""
+        """Run one step: report its failure and keep its directory, or remove the directory."""
         try:
             yield
         except (Wrong, ClientError) as error:
@@ -89,7 +89,7 @@ class Run:
             self.nursery.discard_logs(directory.name)
 
     def failed(self, kind: str, name: str, message: str, directory: Path | None) -> None:
-        """Notes and tells a failure."""
+        """Record and report a failure."""
         self.count(kind, "WRONG")
         self.failures.append(Failure(kind, name, message, directory))
         print(

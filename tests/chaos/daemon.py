@@ -1,4 +1,4 @@
-"""Daemons that are started, watched, killed, and whose every word is read."""
+"""Daemons that are started, watched and killed, and whose output is checked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_LOGGED = 16 << 10  # bytes of one line
 
 
 class Wrong(Exception):
-    """The daemon did what it must never do."""
+    """A broken promise of the daemon."""
 
 
 class Nursery:
@@ -78,7 +78,7 @@ class Nursery:
                     self._changed.notify_all()
 
     def start(self, order: dict[str, Any]) -> int:
-        """Starts a daemon; its process id."""
+        """Start a daemon, and return its process id."""
         assert self._process.stdin is not None
         with self._starting:
             self._process.stdin.write(json.dumps(order) + "\n")
@@ -86,29 +86,29 @@ class Nursery:
             return self._started.get(timeout=SECONDS)
 
     def code(self, pid: int) -> int | None:
-        """The exit code of a daemon that has ended, minus the signal that ended it."""
+        """Return the exit code of a daemon that has ended, or minus the signal that ended it."""
         return self._codes.get(pid)
 
     def wait(self, pid: int, seconds: float) -> int | None:
-        """Waits for the end of a daemon; its exit code, None where it runs on."""
+        """Wait for the end of a daemon; return its exit code, None if it runs."""
         with self._changed:
             self._changed.wait_for(lambda: pid in self._codes, seconds)
             return self._codes.get(pid)
 
     def kill_all(self) -> None:
-        """Ends all daemons that run."""
+        """End all running daemons."""
         with self._changed:
             for pid in self._running:
                 os.kill(pid, signal.SIGKILL)
             self._changed.wait_for(lambda: not self._running, SECONDS)
 
     def discard_logs(self, name: str) -> None:
-        """Removes what daemons said whose stores lie in a directory of this name."""
+        """Remove the output of daemons whose stores are in a directory of this name."""
         for path in self.logs.glob(f"{name}-*"):
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Ends it and its daemons."""
+        """End the nursery and its daemons."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(SECONDS)
@@ -181,11 +181,11 @@ class Daemon:
 
     @property
     def code(self) -> int | None:
-        """Its exit code, None while it runs."""
+        """Return the exit code; None while the daemon runs."""
         return self._nursery.code(self.pid)
 
     def is_serving(self) -> bool:
-        """Waits until it serves, True, or has ended, False.
+        """Wait until the daemon serves (True) or has ended (False).
 
         Raises:
             Wrong: neither came.
@@ -205,12 +205,12 @@ class Daemon:
         return True
 
     def is_compiling(self) -> bool:
-        """Whether it makes its kernels, once for each version of their code."""
+        """Return whether the daemon compiles kernels, which it does once per version."""
         return "compiling kernels" in self.said()
 
     @property
     def address(self) -> str:
-        """Where it listens.
+        """Return the address of the daemon.
 
         Raises:
             Wrong: it has ended before.
@@ -220,20 +220,20 @@ class Daemon:
         return self._address
 
     def client(self, timeout: float = CALL) -> MessageClient:
-        """A connection of its own."""
+        """Return a new connection."""
         return MessageClient(self.address, timeout, retries=False)
 
     def said(self) -> str:
-        """All that it wrote on standard error."""
+        """Return all standard error output."""
         return self.err.read_text(errors="replace") if self.err.exists() else ""
 
     def message(self) -> str:
-        """What it said last that is no line of its log."""
+        """Return the last output that is not a log line."""
         lines = [line for line in self.said().splitlines() if not _LOGGED.match(line)]
         return lines[-1] if lines else ""
 
     def kill(self) -> None:
-        """Kill -9."""
+        """Kill the daemon with SIGKILL."""
         self._killed = True
         if self.code is None:
             os.kill(self.pid, signal.SIGKILL)
@@ -241,7 +241,7 @@ class Daemon:
         self.check()
 
     def stop(self) -> None:
-        """SIGTERM, which it must obey."""
+        """Send SIGTERM, and wait for the end."""
         if self.code is None:
             os.kill(self.pid, signal.SIGTERM)
         self._gone()
@@ -253,16 +253,16 @@ class Daemon:
             raise Wrong("it does not end on a signal")
 
     def signal(self, number: int) -> None:
-        """Sends it a signal."""
+        """Send a signal."""
         os.kill(self.pid, number)
 
     def discard(self) -> None:
-        """Forgets what it said."""
+        """Drop the output so far."""
         self.out.unlink(missing_ok=True)
         self.err.unlink(missing_ok=True)
 
     def check(self, *, may_refuse: bool = False) -> None:
-        """Raises Wrong for a word or an exit code that must never be.
+        """Raise Wrong for a forbidden output or exit code.
 
         `may_refuse`: exit code 1 with one line of a message is right.
         """
@@ -281,7 +281,7 @@ class Daemon:
         raise Wrong(f"it ended with {name}: {said[-600:]}")
 
     def memory(self) -> dict[str, int]:
-        """Bytes of memory: VmRSS now, VmHWM at most."""
+        """Return (VmRSS, VmHWM) in bytes."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         found = {}
         for line in lines:
@@ -292,7 +292,7 @@ class Daemon:
 
 
 def eventually(holds: Callable[[], bool], seconds: float) -> bool:
-    """Waits until something holds; whether it did in time."""
+    """Wait until a condition holds; return whether it did in time."""
     until = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > until:

@@ -30,7 +30,7 @@ from vikingd.client.messages import MessageClient
 KIND = "damage"
 DATABASE = ("store.sqlite3", "store.sqlite3-wal", "store.sqlite3-shm")
 REFUSALS = {"DATA_LOSS", "FAILED_PRECONDITION"}
-"""Codes that refuse what a damaged store can't give; none of them invites a repetition."""
+"""Codes for data that a damaged store cannot give; none of them invites a retry."""
 
 ACCEPT = "--accept-data-loss"
 _TOLD = 15.0  # seconds in which damage that quick_check sees has to be told
@@ -48,7 +48,7 @@ class Case:
 
     @property
     def is_of_database(self) -> bool:
-        """Whether the database was touched, not the index alone."""
+        """Return whether the database was damaged, not only the index."""
         return any(name in self.what for name in DATABASE)
 
 
@@ -56,7 +56,7 @@ Act = Callable[[Path, random.Random], str]
 
 
 def flip(path: Path, dice: random.Random) -> str:
-    """One bit."""
+    """Flip one bit."""
     data = bytearray(path.read_bytes())
     at = _place(data, dice)
     data[at] ^= 1 << dice.randrange(8)
@@ -65,7 +65,7 @@ def flip(path: Path, dice: random.Random) -> str:
 
 
 def burst(path: Path, dice: random.Random) -> str:
-    """Some bytes anew."""
+    """Replace some bytes."""
     data = bytearray(path.read_bytes())
     at, length = _place(data, dice), dice.choice((2, 8, 64, 512, 4096))
     data[at : at + length] = dice.randbytes(len(data[at : at + length]))
@@ -74,7 +74,7 @@ def burst(path: Path, dice: random.Random) -> str:
 
 
 def truncate(path: Path, dice: random.Random) -> str:
-    """The beginning alone."""
+    """Truncate the file."""
     size = path.stat().st_size
     left = dice.choice((0, dice.randrange(size), size - 1, size // 4096 * 4096 // 2))
     with path.open("r+b") as file:
@@ -83,7 +83,7 @@ def truncate(path: Path, dice: random.Random) -> str:
 
 
 def zero_tail(path: Path, dice: random.Random) -> str:
-    """Zeros from some place on."""
+    """Zero the end of the file."""
     size = path.stat().st_size
     at = dice.randrange(size)
     with path.open("r+b") as file:
@@ -93,7 +93,7 @@ def zero_tail(path: Path, dice: random.Random) -> str:
 
 
 def grow(path: Path, dice: random.Random) -> str:
-    """More than there was."""
+    """Append to the file."""
     more = dice.randbytes(dice.choice((1, 512, 4096)))
     with path.open("ab") as file:
         file.write(more)
@@ -101,7 +101,7 @@ def grow(path: Path, dice: random.Random) -> str:
 
 
 def delete(path: Path, dice: random.Random) -> str:
-    """Nothing at all."""
+    """Empty the file."""
     del dice
     path.unlink()
     return ""
@@ -111,17 +111,17 @@ ACTS: tuple[Act, ...] = (flip, flip, flip, burst, burst, truncate, zero_tail, gr
 
 
 def _place(data: bytearray, dice: random.Random) -> int:
-    """Half of the time near the beginning, where headers are."""
+    """Return an offset, often near the beginning, where headers are."""
     return dice.randrange(min(len(data), 256) if dice.random() < 0.4 else len(data))
 
 
 def files_of(store: Path) -> list[str]:
-    """All files of a data directory, by their names below it."""
+    """Return all files of a data directory, by their relative names."""
     return sorted(str(path.relative_to(store)) for path in store.rglob("*") if path.is_file())
 
 
 def harm(case: Case, dice: random.Random) -> None:
-    """Damages a store in one way."""
+    """Damage a store in one way."""
     if dice.random() < 0.12:
         case.what = whole(case, dice)
         return
@@ -161,7 +161,7 @@ def harm(case: Case, dice: random.Random) -> None:
 
 
 def counterpart(store: Path, name: str) -> Path | None:
-    """The file of another store that has the same part."""
+    """Return the file of another store for the same part."""
     if not name.startswith("index/base-"):
         found = [store / name]
     else:
@@ -170,7 +170,7 @@ def counterpart(store: Path, name: str) -> Path | None:
 
 
 def _swap(case: Case, name: str, dice: random.Random) -> str:
-    """Puts another file's content in a file's place: of the same store, or of another one."""
+    """Replace a file by another one of the same store, or of another store."""
     foreign = counterpart(case.other.store, name)
     if foreign and dice.random() < 0.5:
         shutil.copyfile(foreign, case.store / name)
@@ -185,7 +185,7 @@ def _swap(case: Case, name: str, dice: random.Random) -> str:
 
 
 def whole(case: Case, dice: random.Random) -> str:
-    """What befalls a database or an index as a whole."""
+    """Damage a database or an index as a whole."""
     store, older, other = case.store, case.template.older, case.other
 
     def replace_database(by: Path | None) -> None:
@@ -235,7 +235,7 @@ def whole(case: Case, dice: random.Random) -> str:
 
 
 def run(run: Run) -> None:
-    """Damages copies until the time is over."""
+    """Damage copies until the time is over."""
     pair = templates.pair(run)
     for number in run.step_numbers(KIND):
         dice = run.dice(KIND, number)
@@ -250,7 +250,7 @@ def run(run: Run) -> None:
 
 
 def judge(run: Run, case: Case) -> str:
-    """Starts a daemon on a damaged store; how it took that.
+    """Start a daemon on a damaged store, and return the outcome.
 
     Raises:
         Wrong: it answered what is wrong, or ended in no clean way.
@@ -269,7 +269,7 @@ def judge(run: Run, case: Case) -> str:
     try:
         with daemon.client() as client:
             outcome = compare(client, case, damaged)
-            if outcome == "harmless" and "made anew" in daemon.said():
+            if outcome == "harmless" and "rebuilt from the store" in daemon.said():
                 outcome = "rebuilt"
             if outcome in ("harmless", "rebuilt"):
                 put_probe(client)
@@ -289,7 +289,7 @@ def _current(store: Path) -> bytes:
 
 
 def refused(daemon: Daemon, error: ClientError) -> str:
-    """How a call was refused."""
+    """Return the code of a refused call."""
     code = error.code.name
     if code == "UNAVAILABLE" and eventually(lambda: daemon.code is not None, 2):
         daemon.check(may_refuse=True)
@@ -303,7 +303,7 @@ def refused(daemon: Daemon, error: ClientError) -> str:
 
 
 def compare(client: MessageClient, case: Case, damaged: Path, *, probed: bool = False) -> str:
-    """Holds what a daemon answers against the model; with the probe scores are others."""
+    """Compare a daemon's answers with the model; the probe changes scores."""
     writer = case.template.writer
     revision, found = client.stats().revision, writer.read(client)
     faults = writer.world.differences(found)
@@ -338,7 +338,7 @@ def compare(client: MessageClient, case: Case, damaged: Path, *, probed: bool = 
 
 
 def cut_off(case: Case, revision: int, found: worlds.World) -> bool:
-    """Whether what was found is just what stood at an earlier revision."""
+    """Return whether the found state is that of an earlier revision."""
     if revision >= case.template.writer.revision:
         return False
     if revision <= 1:
@@ -348,7 +348,7 @@ def cut_off(case: Case, revision: int, found: worlds.World) -> bool:
 
 
 def other_world(client: MessageClient, case: Case) -> worlds.World | None:
-    """What another store's writer had written at a revision, where nothing of this one's stands."""
+    """Return the other store's state at a revision, if nothing of this store is there."""
     mine, others = case.template.writer, case.other
     revision, found = client.stats().revision, others.writer.read(client)
     known = [world for at, world in others.history if at <= revision]
@@ -357,7 +357,7 @@ def other_world(client: MessageClient, case: Case) -> worlds.World | None:
 
 
 def consistent(client: MessageClient, writer: model.Writer, world: worlds.World) -> None:
-    """Index and store agree on a world that is not the newest one."""
+    """Check that index and store agree on an older state."""
     other = model.Writer(writer.number, 0)
     other.worlds = [world]
     model.check_words(client, [other], random.Random(0))
@@ -367,7 +367,7 @@ def consistent(client: MessageClient, writer: model.Writer, world: worlds.World)
 
 
 def same_answers(client: MessageClient, case: Case, *, probed: bool = False) -> None:
-    """All queries are answered as they were before the damage."""
+    """Check that all queries are answered as before the damage."""
     pairs = zip(templates.answers(client), case.template.answers, strict=True)
     for number, (answer, right) in enumerate(() if probed else pairs):
         if differs := templates.difference(answer, right):
@@ -376,7 +376,7 @@ def same_answers(client: MessageClient, case: Case, *, probed: bool = False) -> 
 
 
 def is_told(client: MessageClient) -> bool:
-    """Whether a write is refused as it has to be."""
+    """Return whether a write is refused as it must be."""
     try:
         put_probe(client)
     except ClientError as error:
@@ -385,7 +385,7 @@ def is_told(client: MessageClient) -> bool:
 
 
 def quick_check(store: Path) -> list[str]:
-    """What SQLite itself finds wrong in a damaged store; nothing where that is in order."""
+    """Return the findings of SQLite in a damaged store; empty if there are none."""
     copy = store.with_name("checked")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(store, copy)
@@ -401,12 +401,12 @@ def quick_check(store: Path) -> list[str]:
 
 
 def put_probe(client: MessageClient) -> int:
-    """A new acknowledged write; its revision."""
+    """Make a new acknowledged write, and return its revision."""
     return client.put([Draft(PROBE, content="note prbx of the harbour")]).revision
 
 
 def again(run: Run, case: Case) -> None:
-    """After a kill the store holds what it held, and the new write is found."""
+    """Check that after a kill the store is the same, and the new write is found."""
     daemon = Daemon(run.nursery, case.store, **SMALL)
     run.count(KIND, "starts")
     with daemon.client() as client:
@@ -421,7 +421,7 @@ def again(run: Run, case: Case) -> None:
 
 
 def accept(run: Run, case: Case) -> None:
-    """An operator accepts the loss: what is left is served, index and store agree."""
+    """Accept the loss: the rest is served, and index and store agree."""
     daemon = Daemon(run.nursery, case.store, ACCEPT, **SMALL)
     run.count(KIND, "starts")
     if not daemon.is_serving():

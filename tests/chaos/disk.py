@@ -30,7 +30,7 @@ _WRITERS = 2
 
 
 def run(run: Run) -> None:
-    """Fills disks until the time is over."""
+    """Fill disks until the time is over."""
     if os.environ.get(_INSIDE):
         for number in run.step_numbers(KIND):
             directory = run.directory / f"disk-{number}"
@@ -88,7 +88,7 @@ def run(run: Run) -> None:
 
 
 def fill(run: Run, number: int, directory: Path) -> None:
-    """Writes, fills the disk, writes, kills, starts, makes room, writes."""
+    """Write, fill the disk, write, kill, start, free room, write."""
     dice = run.dice(KIND, number)
     writers = [model.Writer(n, f"{run.seed}/{KIND}/{number}") for n in range(_WRITERS)]
     directory.mkdir()
@@ -132,7 +132,7 @@ def fill(run: Run, number: int, directory: Path) -> None:
 
 
 def _take(ballast: Path, directory: Path, leave: int) -> None:
-    """Fills the disk but for some bytes."""
+    """Fill the disk, except for some bytes."""
     state = os.statvfs(directory)
     left = max(0, state.f_bavail * state.f_frsize - leave)
     with suppress(OSError), ballast.open("wb") as file:
@@ -142,7 +142,7 @@ def _take(ballast: Path, directory: Path, leave: int) -> None:
 def _write(
     daemon: Daemon, writers: list[model.Writer], seconds: float, *, wait: bool = False
 ) -> None:
-    """Lets writers write; all has to be taken, with `wait` after some seconds at the latest."""
+    """Let writers write; all writes must succeed, with `wait` after some seconds at the latest."""
     until, patience = time.monotonic() + seconds, time.monotonic() + 30 * wait
     with daemon.client() as client:
         while time.monotonic() < until:
@@ -157,7 +157,7 @@ def _write(
 
 
 def write_until_full(writers: list[model.Writer], client: object) -> int:
-    """Writes until writes are refused; how many were."""
+    """Write until writes are refused; return the number of refused writes."""
     refusals = 0
     for _ in range(400):
         for writer in writers:

@@ -26,7 +26,7 @@ _ASKED = 1.2  # seconds of calls after a change
 
 
 def run(run: Run) -> None:
-    """Changes files until the time is over."""
+    """Change files until the time is over."""
     pair = templates.pair(run)
     for number in run.step_numbers(KIND):
         dice = run.dice(KIND, number)
@@ -43,7 +43,7 @@ def run(run: Run) -> None:
 
 
 def change(case: Case, dice: random.Random) -> None:
-    """Changes one file, or all of the database."""
+    """Change one file, or all files of the database."""
     names = damage.files_of(case.store)
     index = [name for name in names if name.startswith("index/")]
     database = [name for name in names if name in DATABASE]
@@ -76,7 +76,7 @@ def change(case: Case, dice: random.Random) -> None:
 
 
 def change_and_ask(run: Run, case: Case, dice: random.Random) -> str:
-    """Changes files below a daemon; how it took that.
+    """Change files of a running daemon, and return the outcome.
 
     Raises:
         Wrong: it answered what is wrong, lost what it acknowledged, or ended without a message.
@@ -120,7 +120,7 @@ def change_and_ask(run: Run, case: Case, dice: random.Random) -> str:
 
 
 def _told(daemon: Daemon) -> bool:
-    """Whether a daemon that ended said why.
+    """Return whether an ended daemon gave a reason.
 
     SQLite maps its -shm file. Where that is truncated, the system ends the process at once, and
     Python's handler of fatal signals says so.
@@ -131,7 +131,7 @@ def _told(daemon: Daemon) -> bool:
 
 
 def start_again(run: Run, case: Case, *, probed: bool) -> str:
-    """The next start on what was left."""
+    """Start a daemon on the changed files."""
     daemon = Daemon(run.nursery, case.store, **SMALL)
     run.count(KIND, "starts")
     if not daemon.is_serving():

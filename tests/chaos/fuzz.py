@@ -35,7 +35,7 @@ _AGAIN = 150  # refused requests that are sent once more, to see that they chang
 
 
 def run(run: Run) -> None:
-    """Sends requests until the time is over."""
+    """Send requests until the time is over."""
     for number in run.step_numbers(KIND):
         directory = run.directory / f"fuzz-{number}"
         with run.step(KIND, str(number), directory):
@@ -43,7 +43,7 @@ def run(run: Run) -> None:
 
 
 def batch(run: Run, number: int, directory: Path) -> None:
-    """One daemon, some thousands of requests."""
+    """Send some thousands of requests to one daemon."""
     dice = run.dice(KIND, number)
     directory.mkdir()
     daemon = Daemon(
@@ -91,7 +91,7 @@ def batch(run: Run, number: int, directory: Path) -> None:
 
 
 async def _send(run: Run, daemon: Daemon, source: Requests) -> list[tuple[str, bytes]]:
-    """Sends a batch with many requests in flight; some of those that were refused."""
+    """Send a batch with many requests in flight; return some of the refused ones."""
     refused: list[tuple[str, bytes]] = []
     codes: Counter[str] = Counter()
     faults: list[str] = []
@@ -142,7 +142,7 @@ async def _send(run: Run, daemon: Daemon, source: Requests) -> list[tuple[str, b
 
 
 def _is_silent(error: grpc.RpcError) -> bool:
-    """Whether the deadline passed without a word from the daemon, which may wait for a revision."""
+    """Return whether the deadline passed without a reply, which may be a wait for a revision."""
     return (
         error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         and "revision" not in (error.details() or "").lower()
@@ -170,7 +170,7 @@ def refused_again(
     refused: list[tuple[str, bytes]],
     dice: random.Random,
 ) -> None:
-    """Requests that are refused leave everything as it was."""
+    """Check that refused requests change nothing."""
     with grpc.insecure_channel(daemon.address) as channel:
         before = snapshot(client)
         for path, data in dice.sample(refused, min(len(refused), _AGAIN)):
@@ -185,7 +185,7 @@ def refused_again(
 
 
 def snapshot(client: MessageClient) -> str:
-    """A hash of all that stands, without what reading changes."""
+    """Return a hash of the whole tree, without the counters that reads change."""
     digest = hashlib.sha256()
     for context in client.tree(""):
         whole = client.get(context.uri).context

@@ -21,14 +21,14 @@ from vikingd.client import ClientError
 KIND = "kills"
 WRITERS = 4
 SMALL = {"VIKINGD_INDEX__COMPACT_MIN": "40", "VIKINGD_INDEX__IVF_ROWS": "120"}
-"""Settings with which compactions and inverted files are frequent."""
+"""Settings for frequent compactions and inverted files."""
 
 _LIVES = 20  # kills of one store
 _MOMENTS = ("load", "load", "load", "optimize", "starting", "starting")
 
 
 def run(run: Run) -> None:
-    """Kills until the time is over."""
+    """Kill daemons until the time is over."""
     numbers = run.step_numbers(KIND)
     for number in numbers:
         directory = run.directory / f"kills-{number}"
@@ -40,7 +40,7 @@ def run(run: Run) -> None:
 
 
 def lives(run: Run, number: int, directory: Path) -> None:
-    """A store that is killed many times."""
+    """Kill one store's daemon many times."""
     dice = run.dice(KIND, number)
     writers = [model.Writer(n, f"{run.seed}/{KIND}/{number}") for n in range(WRITERS)]
     store, trace = directory / "store", list[str]()
@@ -93,7 +93,7 @@ def _optimize(daemon: Daemon) -> None:
 
 
 def reembed(run: Run, number: int, directory: Path) -> None:
-    """A store whose model is exchanged, again and again, and killed meanwhile."""
+    """Change the model of a store again and again, with kills in between."""
     dice = run.dice(KIND, number)
     writers = [model.Writer(n, f"{run.seed}/{KIND}/{number}") for n in range(2)]
     store = directory / "store"

@@ -29,12 +29,12 @@ def light_calls(client: MessageClient) -> dict[str, Callable[[int], Any]]:
 
 
 def prepare(client: MessageClient) -> None:
-    """Writes what the light calls ask for."""
+    """Write the contexts that the light calls ask for."""
     client.put([Draft(URI, content="The lighthouse stands at the harbour.")])
 
 
 def main() -> None:
-    """Calls a daemon: ADDRESS, SECONDS that a call may take, names of calls."""
+    """Call a daemon. Arguments: ADDRESS, SECONDS that a call may take, names of calls."""
     address, timeout, *names = sys.argv[1:]
     waits: dict[str, list[float]] = {name: [] for name in names}
     began: dict[str, float] = {}

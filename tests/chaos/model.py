@@ -40,7 +40,7 @@ FULL = {"RESOURCE_EXHAUSTED"}
 
 
 class Writer:
-    """Writes as long as it may, and knows which worlds a daemon may hold of it.
+    """A writer that knows every state which a daemon may hold of its writes.
 
     Attributes:
         worlds: those that are possible; the first one has all that was acknowledged.
@@ -66,7 +66,7 @@ class Writer:
 
     @property
     def world(self) -> World:
-        """What was acknowledged."""
+        """Return the acknowledged state."""
         return self.worlds[0]
 
     def _word(self, kind: str) -> tuple[str, int]:
@@ -79,7 +79,7 @@ class Writer:
         return f"{self.root}/d{self.dice.randrange(4)}{deep}/f{self.dice.randrange(10)}.md"
 
     def choose(self) -> Operation:
-        """The next operation."""
+        """Return the next operation."""
         dice, world = self.dice, self.world
         files, texts = sorted(world.files), sorted(t for t, m in world.memories.items() if m.id)
         roll = dice.random()
@@ -152,12 +152,12 @@ class Writer:
         return True
 
     def work(self, client: MessageClient, stop: threading.Event) -> None:
-        """Sends operations until told to stop, or one is not answered."""
+        """Send operations until told to stop, or until one is not answered."""
         while not stop.is_set() and self.step(client):
             pass
 
     def read(self, client: MessageClient) -> World:
-        """The world that a daemon holds of this writer."""
+        """Return the state that a daemon holds of this writer."""
         try:
             contexts = list(client.tree(self.root))
         except NotFound:
@@ -207,19 +207,19 @@ class Writer:
         self.checkpoint()
 
     def copy(self) -> Writer:
-        """One that knows the same, and learns apart."""
+        """Return a copy that learns independently."""
         other = copy.copy(self)
         other.worlds, other.since = list(self.worlds), list(self.since)
         other.dead, other.trace = self.dead.copy(), self.trace.copy()
         return other
 
     def checkpoint(self) -> None:
-        """Forgets the worlds before the present one."""
+        """Forget the states before the present one."""
         self.since = [(self.revision, self.world)]
 
 
 def check(client: MessageClient, writers: Sequence[Writer], dice: random.Random) -> None:
-    """Compares all that a daemon holds with the model.
+    """Compare the whole state of a daemon with the model.
 
     Raises:
         Wrong: something is lost, back, not found, or found where it is not.
@@ -237,7 +237,7 @@ def check(client: MessageClient, writers: Sequence[Writer], dice: random.Random)
 
 
 def check_words(client: MessageClient, writers: Sequence[Writer], dice: random.Random) -> None:
-    """Finds some of what lives by the words that it alone has, and nothing by those of the dead."""
+    """Find some living texts by their unique words, and no deleted ones."""
     words: dict[str, str | None] = {}
     for writer in writers:
         words |= {word: uri or writer.notes for word, uri in writer.world.words().items()}
@@ -251,7 +251,7 @@ def check_words(client: MessageClient, writers: Sequence[Writer], dice: random.R
 
 
 def _found(client: MessageClient, words: Sequence[str]) -> list[list[str]]:
-    """The best contexts for each word, by words alone: an embedder finds something for any word."""
+    """Return the best contexts for each word, by words alone, because vectors match any word."""
     if client.stats().embedder.provider != "none":
         replies = [client.retrieve(word, mode=Mode.KEYWORD, top_k=3) for word in words]
         return [[item.uri for item in reply.items] for reply in replies]
@@ -263,7 +263,7 @@ def _found(client: MessageClient, words: Sequence[str]) -> list[list[str]]:
 
 
 class Load:
-    """Writers at work on a daemon, each in a thread with a connection of its own."""
+    """Writers at work on a daemon, each in a thread with its own connection."""
 
     def __init__(self, writers: Sequence[Writer], connect: Callable[[], MessageClient]) -> None:
         self._stop = threading.Event()
@@ -283,7 +283,7 @@ class Load:
             self._faults.append(error)
 
     def end(self) -> None:
-        """Waits for what is under way; raises what a writer raised."""
+        """Wait for operations in progress, and raise the error of a writer."""
         self._stop.set()
         for thread in self._threads:
             thread.join(90)

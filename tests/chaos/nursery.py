@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def become_daemon(order: dict[str, Any]) -> NoReturn:
-    """Turns the forked process into the daemon that the order describes."""
+    """Turn the forked process into the daemon of the order."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGINT):
@@ -56,7 +56,7 @@ def become_daemon(order: dict[str, Any]) -> NoReturn:
 
 
 def load() -> None:
-    """Loads all that a start would load, and every kernel."""
+    """Load all code and kernels of a start."""
     import openai  # noqa: F401
 
     from vikingd.daemon import (
@@ -70,12 +70,12 @@ def load() -> None:
 
 
 def say(**record: object) -> None:
-    """Writes one line of JSON."""
+    """Write one line of JSON."""
     print(json.dumps(record), flush=True)
 
 
 def main() -> None:
-    """Serves orders until standard input ends."""
+    """Serve orders until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     load()
     woken, wake = os.pipe()
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def reap() -> None:
-    """Tells of every daemon that has ended."""
+    """Report every daemon that has ended."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

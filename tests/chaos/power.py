@@ -39,7 +39,7 @@ _FAILURES = 15  # of the power under one load
 
 
 def run(run: Run) -> None:
-    """Lets the power fail until the time is over."""
+    """Let the power fail until the time is over."""
     syncs(run)
     for number in run.step_numbers(KIND):
         directory = run.directory / f"power-{number}"
@@ -48,7 +48,7 @@ def run(run: Run) -> None:
 
 
 def failures(run: Run, number: int, directory: Path) -> None:
-    """A daemon under load, copied again and again; each copy is torn and started."""
+    """Copy the store of a daemon under load again and again; tear and start each copy."""
     dice = run.dice(KIND, number)
     writers = [model.Writer(n, f"{run.seed}/{KIND}/{number}") for n in range(WRITERS)]
     directory.mkdir()
@@ -76,7 +76,7 @@ def failures(run: Run, number: int, directory: Path) -> None:
 def copy_of(
     daemon: Daemon, writers: list[model.Writer], store: Path, copy: Path
 ) -> list[model.Writer]:
-    """Copies a store at one moment; the writers as they were just before it."""
+    """Copy a store at one moment, and the writers just before it."""
     known = [writer.copy() for writer in writers]  # what is acknowledged from here on may be there
     daemon.signal(signal.SIGSTOP)
     try:
@@ -98,7 +98,7 @@ def _state(pid: int) -> str:
 
 
 def start(run: Run, store: Path, writers: list[model.Writer], dice: random.Random) -> None:
-    """All that was acknowledged is there."""
+    """Check that all acknowledged writes are there."""
     daemon = Daemon(run.nursery, store, **SMALL)
     run.count(KIND, "starts")
     with daemon.client() as client:
@@ -107,7 +107,7 @@ def start(run: Run, store: Path, writers: list[model.Writer], dice: random.Rando
 
 
 def tear(store: Path, dice: random.Random) -> str:
-    """Loses what was not synced; what that was, for people."""
+    """Drop unsynced data, and return a description."""
     lost = []
     log, index = store / "store.sqlite3-wal", store / "store.sqlite3-shm"
     if log.exists() and index.exists() and len(index.read_bytes()) > 136:
@@ -157,7 +157,7 @@ def _tear_log(log: Path, synced: int, dice: random.Random) -> str:
 def _tear_pages(
     database: Path, log: Path, filled: int, most: int, page: int, dice: random.Random
 ) -> str:
-    """Garbles pages of the database that the log has, unless the checkpoint has synced them."""
+    """Garble database pages that the log has, unless a checkpoint has synced them."""
     frames = log.read_bytes()
     numbers = set()
     for frame in range(most):
@@ -179,7 +179,7 @@ def _tear_pages(
 
 
 def syncs(run: Run) -> None:
-    """Sees, where strace is installed, that each acknowledged write was synced before."""
+    """Check with strace, if it is installed, that each write is synced before its reply."""
     strace = shutil.which("strace")
     if not strace:
         run.count(KIND, "no strace")

@@ -42,7 +42,7 @@ Send = Callable[["Row"], Iterator[None]]
 
 @dataclass
 class Row:
-    """One row while it is made."""
+    """One row of the table, while it is measured."""
 
     name: str
     daemon: Daemon
@@ -50,7 +50,7 @@ class Row:
     replies: list[str] = field(default_factory=list)
 
     def call(self, method: str, data: bytes, timeout: float = GUARD) -> str:
-        """Sends bytes; the code that came back, with the size of a reply."""
+        """Send bytes; return the code, and the size of a reply."""
         options = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
         with grpc.insecure_channel(self.daemon.address, options) as channel:
             rpc = channel.unary_unary("/" + method, None, None)
@@ -63,12 +63,12 @@ class Row:
         return said
 
     def each(self, calls: list[tuple[str, bytes]]) -> None:
-        """Sends requests one after the other."""
+        """Send requests one after the other."""
         for method, data in calls:
             self.call(method, data)
 
     def at_once(self, calls: list[tuple[str, bytes]]) -> None:
-        """Sends requests side by side."""
+        """Send requests in parallel."""
         threads = [threading.Thread(target=self.call, args=call, daemon=True) for call in calls]
         for thread in threads:
             thread.start()
@@ -157,7 +157,7 @@ def boosts(row: Row) -> Iterator[None]:
 
 
 def fill(row: Row, count: int, **fields: Any) -> None:
-    """Writes files, 1,000 in a batch, 200 in a directory."""
+    """Write files, 1,000 in a batch, 200 in a directory."""
     with MessageClient(row.daemon.address, GUARD) as client:
         for at in range(0, count, 1000):
             client.put(
@@ -324,12 +324,12 @@ def light_client(address: str, *names: str) -> Iterator[dict[str, list[float]]]:
 
 
 def p99(waits: list[float]) -> float:
-    """The 99th percentile."""
+    """Return the 99th percentile."""
     return sorted(waits)[int(len(waits) * 0.99)] if waits else float("nan")
 
 
 def watched(daemon: Daemon, stop: threading.Event, most: list[int]) -> None:
-    """Notes the most memory that is in use."""
+    """Record the largest memory in use."""
     while not stop.wait(0.05) and daemon.code is None:
         try:
             most.append(daemon.memory().get("VmRSS", 0))
@@ -338,7 +338,7 @@ def watched(daemon: Daemon, stop: threading.Event, most: list[int]) -> None:
 
 
 def measure(nursery: Nursery, directory: Path, name: str, send: Send) -> str:
-    """One row of the table."""
+    """Measure one row of the table."""
     daemon = Daemon(nursery, directory / "store", address_space=ADDRESS_SPACE, fresh=True)
     row = Row(name, daemon, directory)
     kinds = ["find", "get", *(["put"] if any(part in name for part in WRITES) else [])]
@@ -389,7 +389,7 @@ HEAD = (
 
 
 def run(only: str = "") -> None:
-    """Prints the table, or the rows whose names contain `only`."""
+    """Print the table, or the rows whose names contain `only`."""
     print(HEAD, flush=True)
     with Nursery() as nursery:
         for name, send in ROWS.items():

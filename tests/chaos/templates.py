@@ -1,4 +1,4 @@
-"""Stores with a known history, which damage and power loss are done to copies of."""
+"""Stores with a known history; damage and power loss are applied to copies of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OPERATIONS = 45  # in each of the parts of its history
 
 @dataclass
 class Template:
-    """A store that was made, and all that is known of it.
+    """A prepared store, with its model.
 
     Attributes:
         store: as it is left by its daemon, which was stopped or killed.
@@ -42,7 +42,7 @@ class Template:
 
 
 def make(run: Run, directory: Path, number: int, *, killed: bool) -> Template:
-    """Makes a store: commits, an older copy, commits, a base, commits that only the log has."""
+    """Make a store: commits, an older copy, commits, a base, commits that only the log has."""
     directory.mkdir()
     store, older = directory / "store", directory / "older"
     writer = model.Writer(number, f"{run.seed}/template/{number}")
@@ -69,7 +69,7 @@ def make(run: Run, directory: Path, number: int, *, killed: bool) -> Template:
 
 
 def _write(writer: model.Writer, daemon: Daemon, operations: int = _OPERATIONS) -> None:
-    """Sends operations, and keeps all worlds that came to be."""
+    """Send operations, and keep all states."""
     with daemon.client() as client:
         for _ in range(operations):
             if not writer.step(client):
@@ -80,7 +80,7 @@ def _write(writer: model.Writer, daemon: Daemon, operations: int = _OPERATIONS) 
 
 
 def answers(client: MessageClient) -> list[Answer]:
-    """Scores by URI that fixed queries must give, whatever the index is made of."""
+    """Return scores by URI for fixed queries; they do not depend on how the index was built."""
     found: list[Answer] = []
     for number in range(4):
         for method in (Method.EXHAUSTIVE, Method.EXACT):
@@ -100,7 +100,7 @@ def answers(client: MessageClient) -> list[Answer]:
 
 
 def difference(found: Answer, right: Answer) -> str:
-    """Where two answers differ by more than the order of sums does; "" where they do not."""
+    """Return where two answers differ by more than rounding; "" if they do not."""
     for uri in sorted(found.keys() | right.keys()):
         a, b = found.get(uri), right.get(uri)
         if a is None or b is None or abs(a - b) > _TOLERANCE:
@@ -109,7 +109,7 @@ def difference(found: Answer, right: Answer) -> str:
 
 
 def pair(run: Run) -> Sequence[Template]:
-    """Two templates, the first of which was killed; made once a run."""
+    """Return two templates, the first of which was killed; made once per run."""
     if not run.templates:
         directory = run.directory / "templates"
         directory.mkdir()

@@ -1,4 +1,4 @@
-"""Requests for every RPC: real ones, mutated ones, and random ones made from their descriptors."""
+"""Requests for every RPC: real, mutated, and random ones made from their descriptors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.contexts_pb2 import ContextInput
 
 HEAVY = {"Optimize", "Verify", "Reembed"}
-"""RPCs that are sent rarely."""
+"""RPCs that are rarely sent."""
 
 URIS = (
     "viking://resources/fuzz/a.md",
@@ -106,7 +106,7 @@ OPERATORS = (
 
 
 def methods() -> dict[str, type[Message]]:
-    """All RPCs but streams, as /package.Service/Method, with the classes of their requests."""
+    """Return all RPCs but streams, as /package.Service/Method, with their request classes."""
     found = {}
     for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2):
         for service in file.DESCRIPTOR.services_by_name.values():
@@ -118,7 +118,7 @@ def methods() -> dict[str, type[Message]]:
 
 
 def corpus() -> dict[str, list[Message]]:
-    """Real requests for every RPC by the name of its method, such as "Put"."""
+    """Return real requests for every RPC by method name, such as "Put"."""
     where = requests.struct({"$or": [{"n": {"$gte": 3}}, {"lang": {"$in": ["en", "zh"]}}]})
     find = requests.find("harbour light", limit=5)
     full = retrieval_pb2.FindRequest(
@@ -214,7 +214,7 @@ def corpus() -> dict[str, list[Message]]:
 
 
 def hostile_texts(text: Callable[[], str]) -> Iterator[tuple[str, str, bytes]]:
-    """Real requests with each of their texts replaced: the field, the method, the bytes."""
+    """Yield real requests with each text replaced: (field, method, bytes)."""
     real = corpus()
     for path in methods():
         for number, message in enumerate(real.get(_name(path), ())):
@@ -226,7 +226,7 @@ def hostile_texts(text: Callable[[], str]) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _texts(message: Message) -> Iterator[tuple[str, ...]]:
-    """Paths of the texts that messages of this kind have, with those below what this one has."""
+    """Return the paths of the texts in messages of this kind, and below those of this one."""
     for field in message.DESCRIPTOR.fields:
         if field.type == FieldDescriptor.TYPE_STRING:
             yield (field.name,)
@@ -258,7 +258,7 @@ def _replace(message: Any, path: tuple[str, ...], text: str) -> None:
 
 
 def random_message(kind: type[Message], dice: random.Random, depth: int = 0) -> Message:
-    """A message with random values of the right types."""
+    """Return a message with random values of the right types."""
     if kind is struct_pb2.Struct:
         return random_struct(dice, depth)
     message = kind()
@@ -309,7 +309,7 @@ def _scalar(field: FieldDescriptor, dice: random.Random) -> Any:
 
 
 def random_struct(dice: random.Random, depth: int = 0) -> struct_pb2.Struct:
-    """Metadata or a filter with what operators take, and what they do not."""
+    """Return metadata or a filter with valid and invalid values."""
     found = struct_pb2.Struct()
     for _ in range(dice.choice((0, 1, 1, 2, 5))):
         found.fields[dice.choice(OPERATORS)].CopyFrom(_random_value(dice, depth))
@@ -335,7 +335,7 @@ def _random_value(dice: random.Random, depth: int) -> struct_pb2.Value:
 
 
 def varint(number: int) -> bytes:
-    """As protobuf writes one."""
+    """Return a varint as protobuf writes it."""
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
@@ -344,7 +344,7 @@ def varint(number: int) -> bytes:
 
 
 def nested(tag: int, levels: int) -> bytes:
-    """A field within itself, many times."""
+    """Return a field nested within itself many times."""
     data = b""
     for _ in range(levels):
         data = varint(tag << 3 | 2) + varint(len(data)) + data
@@ -424,7 +424,7 @@ MUTATIONS: tuple[Callable[[bytearray, random.Random], None], ...] = (
 
 
 class Requests:
-    """An endless source of requests, the same for the same dice."""
+    """An endless source of requests that depends on the seed only."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
@@ -438,7 +438,7 @@ class Requests:
         self._paths = [*light * 12, *(path for path in self._methods if path not in light)]
 
     def next(self) -> tuple[str, bytes]:
-        """A method and the bytes to send it."""
+        """Return a method and the bytes to send."""
         dice, path = self._dice, self._dice.choice(self._paths)
         if dice.random() < 0.3 or not self._real[path]:
             data = random_message(self._methods[path], dice).SerializeToString()

@@ -1,4 +1,4 @@
-"""What may stand in a writer's part of the tree, and the operations that change it."""
+"""The possible states of a writer's part of the tree, and the operations that change them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILLER = "the harbour light stands over the water and the boats come home before
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An entry of a writer's file of memories; `id` 0: not told yet."""
+    """An entry of a writer's memory file; `id` is 0 until a reply names it."""
 
     id: int
     reinforcement: int
@@ -28,7 +28,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What stands in a writer's part of the tree."""
+    """The state of a writer's part of the tree."""
 
     dirs: frozenset[str] = frozenset()
     files: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # content, number
@@ -36,7 +36,7 @@ class World:
     memories: Mapping[str, Memory] = field(default_factory=dict)  # by their texts
 
     def differences(self, found: World) -> list[str]:
-        """Where what was found is not this world, in lines for people."""
+        """Return the differences from a found state, in lines for people."""
         out = []
         if missing := self.dirs - found.dirs:
             out.append(f"directories missing: {sorted(missing)}")
@@ -56,68 +56,68 @@ class World:
         return out
 
     def words(self) -> dict[str, str]:
-        """The word that each file or memory alone has, with the file's URI ("": of memories)."""
+        """Return the unique word of each file or memory, with the file's URI ("" for memories)."""
         words = {content.split(maxsplit=2)[1]: uri for uri, (content, _) in self.files.items()}
         return words | {text.split(maxsplit=2)[1]: "" for text in self.memories}
 
 
 def short(value: object) -> str:
-    """A value for people."""
+    """Return a value for people."""
     text = repr(value)
     return text if len(text) < 160 else f"{text[:100]}... ({len(text):,} characters)"
 
 
 def within(uri: str, top: str) -> bool:
-    """Whether a URI is another one or below it."""
+    """Return whether a URI is another one or below it."""
     return uri == top or uri.startswith(top + "/")
 
 
 def above(uri: str) -> Iterable[str]:
-    """The directories above a URI, below the writers' root."""
+    """Return the directories above a URI, below the writers' root."""
     while len(uri := uri.rpartition("/")[0]) > len(ROOT):
         yield uri
 
 
 class Operation(ABC):
-    """A write, with what it makes of a world."""
+    """A write, with its effect on a state."""
 
     @abstractmethod
     def send(self, client: MessageClient) -> Any:
-        """Asks a daemon for it."""
+        """Send the operation to a daemon."""
 
     @abstractmethod
     def after(self, world: World, reply: Any, /) -> World:
-        """The world with it; `reply` is None where there was none."""
+        """Return the state after it; `reply` is None if there was none."""
 
 
 @dataclass(frozen=True)
 class Put(Operation):
-    """Writes files, new or anew."""
+    """A put of new or existing files."""
 
     files: Mapping[str, tuple[str, int]]
 
     def send(self, client: MessageClient) -> Any:
-        """Sends all in one batch."""
+        """Send all in one batch."""
         return client.put([draft(uri, *value) for uri, value in self.files.items()])
 
     def after(self, world: World, _: Any, /) -> World:
-        """With the files and the directories above them."""
+        """Return the state with the files and the directories above them."""
         dirs = world.dirs.union(*(above(uri) for uri in self.files))
         return replace(world, dirs=dirs, files={**world.files, **self.files})
 
 
 @dataclass(frozen=True)
 class Delete(Operation):
-    """Removes what stands at URIs and below."""
+    """A delete of subtrees."""
 
     uris: tuple[str, ...]
 
     def send(self, client: MessageClient) -> Any:
-        """Sends all in one call."""
+        """Send all in one call."""
         return client.delete(*self.uris)
 
     def after(self, world: World, _: Any, /) -> World:
-        """Without them."""
+        """Return the state without them."""
 
         def stays(uri: str) -> bool:
             return not any(within(uri, top) for top in self.uris)
@@ -132,17 +132,17 @@ class Delete(Operation):
 
 @dataclass(frozen=True)
 class Move(Operation):
-    """Gives a file or directory another name."""
+    """A move of a file or directory."""
 
     source: str
     destination: str
 
     def send(self, client: MessageClient) -> Any:
-        """Moves it."""
+        """Send the move."""
         return client.move(self.source, self.destination)
 
     def after(self, world: World, _: Any, /) -> World:
-        """With the new names."""
+        """Return the state with the new names."""
 
         def name(uri: str) -> str:
             inside = within(uri, self.source)
@@ -158,19 +158,19 @@ class Move(Operation):
 
 @dataclass(frozen=True)
 class Link(Operation):
-    """Links two files; without a reason it takes the link back."""
+    """A link of two files; without a reason, its removal."""
 
     ends: tuple[str, str]
     reason: str
 
     def send(self, client: MessageClient) -> Any:
-        """Links or unlinks."""
+        """Link or unlink."""
         if not self.reason:
             return client.unlink(*self.ends)
         return client.link(*self.ends, self.reason)
 
     def after(self, world: World, _: Any, /) -> World:
-        """With the link, or without."""
+        """Return the state with the link, or without it."""
         links = {ends: why for ends, why in world.links.items() if ends != frozenset(self.ends)}
         if self.reason:
             links[frozenset(self.ends)] = self.reason
@@ -179,17 +179,17 @@ class Link(Operation):
 
 @dataclass(frozen=True)
 class Remember(Operation):
-    """Says something, or says it again."""
+    """A remember of something new or known."""
 
     uri: str
     text: str
 
     def send(self, client: MessageClient) -> Any:
-        """Remembers it."""
+        """Send it."""
         return client.remember(self.text, uri=self.uri, exact=True)
 
     def after(self, world: World, reply: Any, /) -> World:
-        """With the memory, or with one that counts one more."""
+        """Return the state with the memory, or with a raised counter."""
         old = world.memories.get(self.text)
         if old is None:
             new = Memory(reply.id if reply else 0, 0)
@@ -202,17 +202,17 @@ class Remember(Operation):
 
 @dataclass(frozen=True)
 class Reinforce(Operation):
-    """Raises the counters of memories."""
+    """A reinforce of memories."""
 
     texts: Mapping[str, int]  # with their ids
     by: int
 
     def send(self, client: MessageClient) -> Any:
-        """Reinforces all in one call."""
+        """Send all in one call."""
         return client.reinforce(*self.texts.values(), by=self.by)
 
     def after(self, world: World, _: Any, /) -> World:
-        """With higher counters."""
+        """Return the state with higher counters."""
         raised = {
             text: replace(memory, reinforcement=memory.reinforcement + self.by)
             for text, memory in world.memories.items()
@@ -223,27 +223,27 @@ class Reinforce(Operation):
 
 @dataclass(frozen=True)
 class Forget(Operation):
-    """Removes memories."""
+    """A forget of memories."""
 
     texts: Mapping[str, int]
 
     def send(self, client: MessageClient) -> Any:
-        """Forgets all in one call."""
+        """Send all in one call."""
         return client.forget(*self.texts.values())
 
     def after(self, world: World, _: Any, /) -> World:
-        """Without them."""
+        """Return the state without them."""
         memories = {t: m for t, m in world.memories.items() if t not in self.texts}
         return replace(world, memories=memories)
 
 
 def draft(uri: str, content: str, number: int) -> Draft:
-    """A file; a short one has a vector that its number makes."""
+    """Return a file; a short one has a vector made from its number."""
     own = vector(number) if len(content) < 300 and number % 3 else b""
     return Draft(uri, content=content, metadata={"n": number}, vector=own)
 
 
 def vector(number: int) -> bytes:
-    """A unit vector, the same for the same number."""
+    """Return a unit vector; the same number gives the same vector."""
     raw = np.random.default_rng(number).normal(size=DIMENSION)
     return (raw / np.linalg.norm(raw)).astype("<f4").tobytes()

@@ -14,7 +14,7 @@ import grpc
 from vikingd.client import ClientError
 from vikingd.client.messages import MessageClient
 from vikingd.domain.errors import StoreDamaged
-from vikingd.store.backup import Label, checked
+from vikingd.store.backup import Label, verify_backup
 
 _NAME = "vikingd-{}.backup"
 _OWN = re.compile(r"vikingd-\d{8}T\d{6}Z\.backup")
@@ -53,7 +53,7 @@ def fetch(client: MessageClient, path: Path, advance: Callable[[int, int], None]
         if came != size:
             raise _not_written(f"{came:,} of {size:,} bytes came")
         try:
-            label = checked(part)
+            label = verify_backup(part)
         except StoreDamaged as error:
             raise ClientError(grpc.StatusCode.DATA_LOSS, str(error), error.reason) from None
         os.link(part, path)  # fails where the name is taken by now

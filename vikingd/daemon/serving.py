@@ -232,7 +232,7 @@ class _Health:
         self._known: dict[str, str | None] = {"": None, EMBEDDER: None}
 
     async def refresh(self) -> None:
-        faults = {"": self._engine.failure(), EMBEDDER: self._engine.embedder_state()}
+        faults = {"": self._engine.failure(), EMBEDDER: self._engine.embedding.failure()}
         for name, fault in faults.items():
             if fault != self._known[name]:
                 level = logging.INFO if not fault else logging.WARNING if name else logging.ERROR

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import signal
@@ -48,6 +47,7 @@ from vikingd.domain.text import LATIN
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import query_terms
+from vikingd.system.parent import end_with_parent
 from vikingd.system.scratch import scratch
 
 _DIMENSION = 8
@@ -59,7 +59,6 @@ _SAY_EVERY = 5.0  # seconds
 _KERNELS = 36  # about so many are compiled
 
 _GC_THRESHOLD = 50_000  # the compiler makes many small objects, and few cycles
-_PR_SET_PDEATHSIG = 1
 _COMPILE = "from vikingd.daemon.warm import compile_{0}; compile_{0}()"
 BESIDE = tuple((sys.executable, "-P", "-c", _COMPILE.format(group)) for group in ("find", "others"))
 """The commands of the processes that compile; -P: nothing of the working directory is run."""
@@ -131,9 +130,7 @@ def _child() -> Iterator[None]:
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; it reaches the parent too
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it ended before that
-        sys.exit(1)
+    end_with_parent(signal.SIGTERM, parent)
     gc.set_threshold(_GC_THRESHOLD)
     yield
     if error := why_not_kept():

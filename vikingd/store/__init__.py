@@ -1,4 +1,4 @@
-"""The durable truth: contexts, texts, vectors and links in SQLite, one writer, group commit."""
+"""The durable store: contexts, texts, vectors and links in SQLite; one writer, group commit."""
 
 from vikingd.store.reader import StoreReader
 from vikingd.store.reads import StoreCounts, page_token

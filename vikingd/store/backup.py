@@ -1,8 +1,8 @@
-"""Backups: a copy of the database at one revision, with a last line that tells what it holds.
+"""Backups: copies of the database at one revision, each with a label in its last line.
 
-A backup is a file that SQLite opens like any other: it reads as far as the database goes. The line
-behind that has the number of its bytes and their SHA-256, so that damage of the file is seen. The
-index is not part of it: it is made anew from the store.
+A backup is a file that SQLite opens like any other database. The label after the database holds the
+size of the database and its SHA-256, so that damage is found. A backup has no index: the next start
+builds it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from vikingd.store.schema import MIGRATIONS, connect
 
 CHUNK = 1 << 20
 _MARK = b"\nvikingd-backup "
-_LONGEST = 4096  # bytes of the last line
-_PAGES = 256  # copied between two looks whether to go on
+_MAX_LABEL = 4096  # bytes
+_PAGES = 256  # copied between two calls of the check
 _PREFIX, _SUFFIX = "backup-", ".tmp"
-_SPARE = 16 << 20  # bytes of disk that a copy leaves to the store
+_SPARE = 16 << 20  # bytes of disk that a copy leaves free
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,11 @@ class Label:
     """The last line of a backup.
 
     Attributes:
-        revision: of the store.
-        contexts: that it holds, and `texts`.
-        size: bytes of the database, which are all before the line.
-        sha256: of these.
+        revision: the revision of the store.
+        contexts: the number of contexts.
+        texts: the number of texts.
+        size: the size of the database in bytes; the label follows it.
+        sha256: the hash of the database.
     """
 
     revision: int
@@ -48,16 +49,16 @@ class Label:
     sha256: str
 
     def line(self) -> bytes:
-        """The line as it stands in the file."""
+        """Return the line in the file."""
         return _MARK + json.dumps(asdict(self)).encode() + b"\n"
 
 
 class Backup:
-    """A copy of a store, on disk without a name, so that it is gone when it is closed.
+    """A copy of a store, in a file without a name, which disappears when it is closed.
 
     Attributes:
-        revision: of the store.
-        size: bytes of the file.
+        revision: the revision of the store.
+        size: the size of the backup in bytes.
     """
 
     def __init__(self, database: BinaryIO, label: Label) -> None:
@@ -67,11 +68,11 @@ class Backup:
         self.size = label.size + len(label.line())
 
     def close(self) -> None:
-        """Gives its room back."""
+        """Free the room of the copy."""
         self._database.close()
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes of the file, in pieces of at most CHUNK."""
+        """Yield the backup in pieces of at most CHUNK bytes."""
         digest = hashlib.sha256()
         while data := self._database.read(CHUNK):
             digest.update(data)
@@ -80,15 +81,15 @@ class Backup:
         yield Label(**whole).line()
 
 
-def copied(db: sqlite3.Connection, database: Path, check: Callable[[], None]) -> Backup:
-    """A copy of what a connection sees in its transaction.
+def copy_database(db: sqlite3.Connection, database: Path, check: Callable[[], None]) -> Backup:
+    """Copy the snapshot that a connection sees.
 
-    One pass over the pages of one snapshot: it ends however many commits come meanwhile.
+    The copy is one pass over the pages of the snapshot, so later commits do not prolong it.
 
     Args:
-        db: within a read transaction.
-        database: the file that it reads.
-        check: is called now and then, and raises to break the copy off.
+        db: a connection within a read transaction.
+        database: the file of the connection.
+        check: called now and then; an error of it ends the copy.
 
     Raises:
         DiskFull: the disk has no room for a copy.
@@ -99,15 +100,15 @@ def copied(db: sqlite3.Connection, database: Path, check: Callable[[], None]) ->
     disk = os.statvfs(database.parent)
     if (free := disk.f_bavail * disk.f_frsize) < size + _SPARE:
         raise DiskFull(
-            f"a backup needs {size + _SPARE:,} bytes of disk for a while, {free:,} are free; "
-            "free some disk and make it again"
+            f"a backup needs {size + _SPARE:,} bytes of disk for its copy, {free:,} are free; "
+            "free some disk and try again"
         )
     number, name = tempfile.mkstemp(_SUFFIX, _PREFIX, database.parent)
     try:
         with closing(sqlite3.connect(name, isolation_level=None)) as target:
-            target.execute("PRAGMA synchronous = OFF")  # it is gone after a crash
+            target.execute("PRAGMA synchronous = OFF")  # a crash may lose the copy
             db.backup(target, pages=_PAGES, progress=lambda *_: check())
-            # A file of its own, without a log beside it.
+            # One single file, without a log beside it.
             target.execute("PRAGMA journal_mode = DELETE")
         size = os.fstat(number).st_size
         return Backup(os.fdopen(number, "rb"), Label(revision, *counts, size, "0" * 64))
@@ -121,20 +122,20 @@ def copied(db: sqlite3.Connection, database: Path, check: Callable[[], None]) ->
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Removes the copies of a daemon that was killed."""
+    """Remove the copies of a killed daemon."""
     for path in directory.glob(f"{_PREFIX}*{_SUFFIX}*"):
         path.unlink(missing_ok=True)
 
 
-def checked(path: Path, advance: Callable[[int], None] = lambda _: None) -> Label:
-    """Reads a backup whole, as bytes and as a database; what it holds.
+def verify_backup(path: Path, advance: Callable[[int], None] = lambda _: None) -> Label:
+    """Verify a complete backup, its bytes and its database, and return its label.
 
     Args:
         path: the file.
-        advance: is told how many bytes were just read.
+        advance: called with the number of bytes after each read.
 
     Raises:
-        StoreDamaged: it is no backup, or not as it was made.
+        StoreDamaged: it is no backup, or it is damaged.
         OSError: it cannot be read.
     """
     label = _label(path)
@@ -146,7 +147,7 @@ def checked(path: Path, advance: Callable[[int], None] = lambda _: None) -> Labe
             left -= len(data)
             advance(len(data))
     if digest.hexdigest() != label.sha256:
-        raise _bad(path, "its bytes are not those that were written")
+        raise _bad(path, "its bytes do not match their hash")
     try:
         with closing(connect(path, read_only=True, immutable=True)) as db:
             findings = quick_check(db)
@@ -157,20 +158,20 @@ def checked(path: Path, advance: Callable[[int], None] = lambda _: None) -> Labe
                 ).fetchone()
                 held = (revision, *_counts(db))
                 if held != (label.revision, label.contexts, label.texts):
-                    findings = [f"it holds {held}, not what it says"]
+                    findings = [f"it holds {held} (revision, contexts, texts), unlike its label"]
     except sqlite3.Error as error:
         findings, version = [str(error)], 0
     if findings:
         raise _bad(path, "; ".join(findings))
     if version > len(MIGRATIONS):
-        raise _bad(path, f"it has schema {version}, this vikingd knows up to {len(MIGRATIONS)}")
+        raise _bad(path, f"it has schema {version}, this vikingd supports up to {len(MIGRATIONS)}")
     return label
 
 
 def _label(path: Path) -> Label:
     with path.open("rb") as file:
         length = file.seek(0, os.SEEK_END)
-        file.seek(max(0, length - _LONGEST))
+        file.seek(max(0, length - _MAX_LABEL))
         tail = file.read()
     at = tail.rfind(_MARK)
     try:
@@ -181,12 +182,12 @@ def _label(path: Path) -> Label:
     except (TypeError, ValueError):
         fits = False
     if not fits:
-        raise _bad(path, "it has no valid last line, as a backup that is whole has")
+        raise _bad(path, "it has no valid label in its last line, so it may be incomplete")
     return label
 
 
 def _bad(path: Path, why: str) -> StoreDamaged:
-    return StoreDamaged(f"{path} is no backup that can be used: {why}; take another one")
+    return StoreDamaged(f"{path} is not a valid backup: {why}; use another one")
 
 
 def _counts(db: sqlite3.Connection) -> tuple[int, int]:

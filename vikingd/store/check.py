@@ -1,4 +1,4 @@
-"""The check of a database whose last writer came to no clean end."""
+"""The check of a database after an unclean end of its last writer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from vikingd.domain.errors import StoreDamaged
-from vikingd.store.faults import damaged, quick_check, undecodable_rows
+from vikingd.store.faults import quick_check, store_damaged, undecodable_rows
 from vikingd.store.schema import connect
 from vikingd.system.priority import let_finds_go_first
 
@@ -19,11 +19,11 @@ _log = logging.getLogger(__name__)
 
 
 class Check:
-    """Looks for damage in a thread of its own, beside all other work.
+    """A search for damage in a thread of its own, beside all other work.
 
     Args:
-        database: the file; it is read as it stands when the check begins.
-        found: is told of damage.
+        database: the file; the check reads its state at the beginning.
+        found: called with damage.
     """
 
     def __init__(self, database: Path, found: Callable[[StoreDamaged], None]) -> None:
@@ -33,11 +33,11 @@ class Check:
         self._thread = threading.Thread(target=self._run, name="store-check", daemon=True)
 
     def start(self) -> None:
-        """Begins."""
+        """Start the check."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Breaks the check off and waits for that."""
+        """Cancel the check, and wait for its end."""
         self._stopping = True
         if self._thread.is_alive():
             self._thread.join()
@@ -54,9 +54,9 @@ class Check:
                 findings = undecodable_rows(self._database, is_over=lambda: self._stopping)
         except sqlite3.Error as error:
             if not self._stopping:
-                _log.warning("the check of the store could not be finished: %s", error)
+                _log.warning("the check of the store failed: %s", error)
             return
         if findings:
-            self._found(damaged("; ".join(findings)))
+            self._found(store_damaged("; ".join(findings)))
         elif not self._stopping:
             _log.info("the store is sound, checked in %.1f s", time.monotonic() - started)

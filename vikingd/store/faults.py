@@ -1,4 +1,4 @@
-"""What goes wrong below the store: a damaged database, rows that cannot be decoded, a full disk."""
+"""Faults below the store: a damaged database, rows that cannot be decoded, a full disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import quote
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed
 
 REMEDY = (
-    "stop the daemon and bring a backup back with `vikingd restore BACKUP --path DIR --replace`; "
+    "stop the daemon and restore a backup with `vikingd restore BACKUP --path DIR --replace`; "
     "make backups with `vikingctl backup`"
 )
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -22,9 +22,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NO_SCHEMA = ("no such table", "no such column", "no such index", "unsupported file format")
 _NOT_UTF_8 = "Could not decode to UTF-8"
-_LITTLE = 256 * 1024  # bytes of free disk below which a failed write is blamed on the disk
-_NAMED = 5  # findings that a message has room for
-_SECONDS = 10.0  # that a caller waits at most for the names of bad rows
+_LITTLE_ROOM = 256 * 1024  # bytes of free disk; with less, a failed write means a full disk
+_MAX_FINDINGS = 5  # in a message
+_MAX_SECONDS = 10.0  # of the search for bad rows while a caller waits
 
 _BAD_CONTEXTS = """
 SELECT 'context ' || id, uri FROM contexts WHERE typeof(uri) <> 'text' OR typeof(title) <> 'text'
@@ -54,40 +54,40 @@ WHERE typeof(uri) <> 'text' OR typeof(revision) <> 'integer' OR NOT utf8(CAST(ur
 """
 
 
-def damaged(what: str) -> StoreDamaged:
-    """The error that names damage and the way out."""
+def store_damaged(what: str) -> StoreDamaged:
+    """Return the error for damage, with the remedy."""
     return StoreDamaged(f"the store is damaged: {what}; {REMEDY}")
 
 
 def has_no_room(path: Path) -> bool:
-    """Whether the disk of a path is all but full."""
+    """Return whether the disk of a path is almost full."""
     try:
         disk = os.statvfs(path)
     except OSError:
         return False
-    return disk.f_bavail * disk.f_frsize < _LITTLE
+    return disk.f_bavail * disk.f_frsize < _LITTLE_ROOM
 
 
-def told(what: str, error: BaseException, database: Path) -> BaseException:
-    """The error that a caller is told of; begins with `what` where SQLite or the disk failed.
+def to_domain_error(what: str, error: BaseException, database: Path) -> BaseException:
+    """Return the error for the caller; `what` begins the message if SQLite or the disk failed.
 
-    An error of the code's own is returned as it is.
+    An error of our own code is returned unchanged.
     """
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return _full(what, error)
     if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_UTF_8):
-        rows = _named_soon(database)
-        return damaged(_listed(rows) if rows else "it has text that is not UTF-8")
+        rows = _bad_rows(database)
+        return store_damaged(_listed(rows) if rows else "it has text that is not UTF-8")
     if isinstance(error, sqlite3.Error):
-        return _told_of_sqlite(what, error, database)
+        return _from_sqlite(what, error, database)
     if isinstance(error, (TypeError, ValueError, LookupError, AttributeError)) and (
-        rows := _named_soon(database)
+        rows := _bad_rows(database)
     ):
-        return damaged(_listed(rows))
+        return store_damaged(_listed(rows))
     return error
 
 
-def _told_of_sqlite(what: str, error: sqlite3.Error, database: Path) -> BaseException:
+def _from_sqlite(what: str, error: sqlite3.Error, database: Path) -> BaseException:
     code = getattr(error, "sqlite_errorcode", 0)
     kind, text = code & 0xFF, str(error)
     if (
@@ -95,7 +95,7 @@ def _told_of_sqlite(what: str, error: sqlite3.Error, database: Path) -> BaseExce
         or code == sqlite3.SQLITE_IOERR_SHORT_READ
         or (kind == sqlite3.SQLITE_ERROR and text.startswith(_NO_SCHEMA))
     ):
-        return damaged(text)
+        return store_damaged(text)
     if kind == sqlite3.SQLITE_FULL or (
         kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and has_no_room(database.parent)
     ):
@@ -104,23 +104,23 @@ def _told_of_sqlite(what: str, error: sqlite3.Error, database: Path) -> BaseExce
 
 
 def _full(what: str, error: Exception) -> DiskFull:
-    return DiskFull(f"{what}: {error}; free some disk, the daemon goes on by itself then")
+    return DiskFull(f"{what}: {error}; free some disk, then writes are accepted again")
 
 
 def _listed(rows: list[str]) -> str:
-    more = " and more" if len(rows) == _NAMED else ""
-    return f"what cannot be decoded is {', '.join(rows)}{more}"
+    more = " and more" if len(rows) == _MAX_FINDINGS else ""
+    return f"these rows cannot be decoded: {', '.join(rows)}{more}"
 
 
 @contextmanager
-def failing(
+def domain_errors(
     what: str, database: Path, noted: Callable[[StoreDamaged], None] = lambda _: None
 ) -> Iterator[None]:
-    """Within it what fails below the store becomes a domain error; `noted` hears of damage."""
+    """Turn faults below the store into domain errors; call `noted` with damage."""
     try:
         yield
     except Exception as error:
-        fault = told(what, error, database)
+        fault = to_domain_error(what, error, database)
         if isinstance(fault, StoreDamaged):
             noted(fault)
         if fault is error:
@@ -129,11 +129,11 @@ def failing(
 
 
 def undecodable_rows(database: Path, *, is_over: Callable[[], bool]) -> list[str]:
-    """Names the first rows that cannot be decoded, by URI where that can be read.
+    """Return the names of the first rows that cannot be decoded, by URI if it can be read.
 
     Args:
         database: the file.
-        is_over: whether to end the search with what it has; asked now and then.
+        is_over: called now and then; True ends the search with the rows found so far.
     """
     found: list[str] = []
     try:
@@ -144,15 +144,15 @@ def undecodable_rows(database: Path, *, is_over: Callable[[], bool]) -> list[str
             db.create_function("utf8", 1, _is_utf_8, deterministic=True)
             db.set_progress_handler(is_over, 10_000)
             for query in (_BAD_CONTEXTS, _BAD_TEXTS, _BAD_LINKS, _BAD_REMOVALS):
-                rows = db.execute(f"{query} LIMIT {_NAMED - len(found)}")
+                rows = db.execute(f"{query} LIMIT {_MAX_FINDINGS - len(found)}")
                 found += [f"{uri} ({row})" if uri else row for row, uri in rows]
     except (sqlite3.Error, UnicodeDecodeError):
-        pass  # the pages or the schema are damaged too, or the search is over
+        pass  # the pages or the schema are damaged too, or `is_over` ended the search
     return found
 
 
-def _named_soon(database: Path) -> list[str]:
-    ends = time.monotonic() + _SECONDS
+def _bad_rows(database: Path) -> list[str]:
+    ends = time.monotonic() + _MAX_SECONDS
     return undecodable_rows(database, is_over=lambda: time.monotonic() > ends)
 
 
@@ -165,9 +165,9 @@ def _is_utf_8(data: bytes | None) -> bool:
 
 
 def quick_check(db: sqlite3.Connection) -> list[str]:
-    """The first findings of SQLite's own check; empty where all is well."""
+    """Return the first findings of SQLite's own check; empty for a sound database."""
     try:
-        lines = [str(line) for (line,) in db.execute(f"PRAGMA quick_check({_NAMED})")]
+        lines = [str(line) for (line,) in db.execute(f"PRAGMA quick_check({_MAX_FINDINGS})")]
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
             raise

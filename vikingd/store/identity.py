@@ -1,12 +1,12 @@
-"""Which store this is and which history it has, so that nothing of another one is relied on.
+"""The identity and the history of a store; they prevent the use of an index of another store.
 
-A store has a random id. Each time a writer opens it a new epoch begins: a random value, and the
+A store has a random id. Each time a writer opens it, a new epoch begins: a random value, and the
 revision at which it began. An index or a mark that names (id, epoch, revision) belongs to the store
-only if the store's history has that epoch and the epoch reached that revision. A copy of the
-database that is older lacks the epochs after it, however many revisions it has been given since.
+only if the store's history has that epoch and the epoch reached that revision. An older copy of the
+database lacks the later epochs, even after it got new revisions.
 
 The mark is a small file beside the database. It holds the newest point that is known to be on
-disk. A database that does not contain it went back: acknowledged writes are lost.
+disk. If the history of the database does not contain the mark, acknowledged writes are lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vikingd.system import sealed_files as sealed
 
 MARK = "mark"
 _EPOCHS = "history.epochs"
-_KEPT = 1000  # epochs; what names an older one is not relied on, and proves nothing
+_MAX_EPOCHS = 1000  # that are kept; a point in an older epoch is not used, and proves no loss
 
 
 class Point(NamedTuple):
@@ -44,11 +44,11 @@ class History(NamedTuple):
 
     @property
     def point(self) -> Point:
-        """Where the store stands."""
+        """The newest revision, in its epoch."""
         return Point(self.store, self.epochs[-1][0] if self.epochs else "", self.revision)
 
     def contains(self, point: Point) -> bool:
-        """Whether the store has been at a point, and has not gone back behind it since."""
+        """Return whether the store was at a point, and was not replaced by an older copy since."""
         if point.store != self.store:
             return False
         for (epoch, first), (_, last) in zip(
@@ -59,8 +59,8 @@ class History(NamedTuple):
         return False
 
     def may_contain(self, point: Point) -> bool:
-        """As `contains`, but True also for a point that is older than the epochs that are kept."""
-        forgotten = len(self.epochs) >= _KEPT and point.revision <= self.epochs[0][1]
+        """Return whether the store contains a point, or the point is older than the kept epochs."""
+        forgotten = len(self.epochs) >= _MAX_EPOCHS and point.revision <= self.epochs[0][1]
         return self.contains(point) or (point.store == self.store and forgotten)
 
     def follows(self, earlier: History) -> bool:
@@ -72,28 +72,28 @@ class History(NamedTuple):
         )
 
     def why_not(self, point: Point) -> str:
-        """Why an index that was written at a point is not one of this store; "" if it is."""
+        """Return why an index that was written at a point does not belong here; "" if it does."""
         if point.store != self.store:
             return "the index is of another store"
         if point.revision > self.revision:
-            return f"the index is of revision {point.revision}, the store stands at {self.revision}"
+            return f"the index is of revision {point.revision}, the store has {self.revision}"
         return "" if self.contains(point) else "the index is of another history of the store"
 
     def with_new_epoch(self) -> History:
-        """The history from when a writer opens the store on."""
+        """Return the history after a writer has opened the store."""
         began = (secrets.token_hex(8), self.revision)
-        return self._replace(epochs=(*self.epochs[1 - _KEPT :], began))
+        return self._replace(epochs=(*self.epochs[1 - _MAX_EPOCHS :], began))
 
     def check(self, path: Path, mark: Point | None, indexed: Point | None) -> None:
-        """Looks whether the store went back behind points that it has been at.
+        """Check that the store is not older than the points in its directory.
 
         Args:
-            path: directory of the store.
-            mark: what the mark tells of.
-            indexed: what the index tells of; one of another store may have come from elsewhere.
+            path: the directory of the store.
+            mark: the point in the mark.
+            indexed: the point in the index; an index of another store is ignored.
 
         Raises:
-            StoreDamaged: it did.
+            StoreDamaged: the store is older.
         """
         if indexed is not None and indexed.store != self.store:
             indexed = None
@@ -103,37 +103,37 @@ class History(NamedTuple):
             if point.store != self.store:
                 found = f"the database is of store {self.store or 'without an id'}"
             elif point.revision > self.revision:
-                found = f"the database stands at revision {self.revision}"
+                found = f"the database has revision {self.revision}"
             else:
                 found = "the database has another history"
             raise went_back(
                 path,
-                f"{path / name} tells of revision {point.revision} of store "
+                f"{path / name} names revision {point.revision} of store "
                 f"{point.store} (epoch {point.epoch}), but {found}",
             )
 
 
 def went_back(path: Path, found: str) -> StoreDamaged:
-    """The error of a store that is older than it was."""
+    """Return the error for a store that is older than it was."""
     return StoreDamaged(
         f"the store in {path} went back, acknowledged writes are lost: {found}. Put the right "
-        "database with its -wal file back, or restore a backup with `vikingd restore`, or accept "
+        "database back, with its -wal file; or restore a backup with `vikingd restore`; or accept "
         "the loss with `vikingd serve --accept-data-loss`"
     )
 
 
 def check_new(path: Path) -> None:
-    """Looks whether a database is missing from a directory.
+    """Check that no database is missing from a directory.
 
     Raises:
-        StoreDamaged: a mark or an index tells that a store was there.
+        StoreDamaged: a mark or an index shows that there was a store.
     """
     if names_a_store(path):
         raise went_back(path, f"{DATABASE} is missing or empty, but there is an index or a mark")
 
 
 def history_of(db: sqlite3.Connection) -> History | None:
-    """The history that a database holds; None of a database without a store."""
+    """Return the history in a database; None if there is no store in it."""
     keys = ("store.id", "store.revision", _EPOCHS)
     state = dict(db.execute("SELECT key, value FROM meta WHERE key IN (?, ?, ?)", keys))
     if "store.revision" not in state:
@@ -145,7 +145,7 @@ def history_of(db: sqlite3.Connection) -> History | None:
 
 
 def begin_epoch(db: sqlite3.Connection, history: History | None) -> History:
-    """Writes a new epoch, and the id of a store that has none; within the caller's transaction."""
+    """Write a new epoch, and an id if the store has none, within the caller's transaction."""
     history = history or History("", (), 0)
     began = history._replace(store=history.store or secrets.token_hex(16)).with_new_epoch()
     db.executemany(
@@ -160,7 +160,7 @@ def begin_epoch(db: sqlite3.Connection, history: History | None) -> History:
 
 
 def read_mark(path: Path) -> Point | None:
-    """The mark of the store in a directory; None where there is none, or a damaged one."""
+    """Return the mark of the store in a directory; None if it is missing or damaged."""
     try:
         record = json.loads(sealed.unseal((path / MARK).read_text()))
         return Point(str(record["store"]), str(record["epoch"]), int(record["revision"]))
@@ -169,27 +169,27 @@ def read_mark(path: Path) -> Point | None:
 
 
 def write_mark(path: Path, point: Point) -> None:
-    """Makes a point, which must be on disk, the mark of the store in a directory."""
+    """Write a point as the mark of the store in a directory; the point must be on disk."""
     sealed.replace_durably(path / MARK, sealed.seal(json.dumps(point._asdict())))
 
 
 def names_a_store(path: Path) -> bool:
-    """Whether a mark or an index in a directory tells that a store was there."""
+    """Return whether a mark or an index in a directory shows that there was a store."""
     return (path / MARK).exists() or _current(path).exists()
 
 
 def forget_index(path: Path) -> None:
-    """Takes the index of the store in a directory out of use; the next start makes it anew."""
+    """Disable the index of the store in a directory; the next start builds a new one."""
     with suppress(FileNotFoundError):
         _current(path).unlink()
         sealed.sync(_current(path).parent)
 
 
 def adopt_restored(path: Path) -> None:
-    """Makes the database in a directory, which was restored from a backup, one that is accepted.
+    """Make the restored database in a directory a valid store.
 
-    It gets an epoch of its own and a new mark, and the index beside it is used no more. Nobody
-    else may have the store open.
+    It gets a new epoch and a new mark, and its index is disabled. No other process may have the
+    store open.
     """
     db = connect(path / DATABASE)
     try:

@@ -1,4 +1,4 @@
-"""The lock of a store's directory: one process writes it."""
+"""The lock of a store's directory: only one process writes the store."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from vikingd.domain.errors import StoreInUse
 
 
 @contextmanager
-def held(directory: Path) -> Iterator[None]:
-    """Holds the store as long as the context lasts.
+def hold_lock(directory: Path) -> Iterator[None]:
+    """Hold the lock of a store's directory within the block.
 
     Raises:
-        StoreInUse: another one holds it, in this process or another one.
+        StoreInUse: this process or another one holds the lock already.
     """
     lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StoreInUse(f"the store {directory} is in use by another vikingd") from None
+            raise StoreInUse(
+                f"the store {directory} is in use by another vikingd; stop it or use --reader"
+            ) from None
         yield
     finally:
         os.close(lock)

@@ -1,4 +1,4 @@
-"""A store that another process writes: opened read-only, and watched."""
+"""A read-only store that another process writes."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ from typing import Any
 
 from vikingd.domain.errors import StoreMismatch
 from vikingd.store import identity
-from vikingd.store.faults import failing
+from vikingd.store.faults import domain_errors
 from vikingd.store.identity import History, Point
 from vikingd.store.reads import Reads
 from vikingd.store.schema import DATABASE, MIGRATIONS, connect
-from vikingd.store.store import fits, named
+from vikingd.store.state import describe_model, fits
 
-_INTERVAL = 0.01  # seconds between two looks for commits
-_LOOKS = 100  # after so many, what no commit tells of is looked for too
-_PAUSE = 0.05  # seconds before what could not be taken is tried again
-_QUIET = 1.0  # seconds of that before it is logged: a base may just be replaced
-_PATIENCE = 30.0  # seconds of that until the reader gives up
+_INTERVAL = 0.01  # seconds between two checks for commits
+_FULL_CHECK_EVERY = 100  # checks; a full one also finds changes that are no commits
+_RETRY_PAUSE = 0.05  # seconds before the next attempt after a failure
+_QUIET = 1.0  # seconds of failures before a log line: the writer may just replace a base
+_PATIENCE = 30.0  # seconds of failures until the reader gives up
 
 _log = logging.getLogger(__name__)
 
 
 class StoreReader(Reads):
-    """Reads a store and hears of what another process commits; changes nothing, takes no lock.
+    """A store that another process writes; this one only reads, and takes no lock.
 
     Args:
-        path: directory of the store.
-        model: name of the model that makes the vectors of queries; "none" for no model.
-        dimension: numbers in a vector; None: that of the store.
+        path: the directory of the store.
+        model: the name of the model that makes the vectors of queries; "none" for no model.
+        dimension: numbers in a vector; None for the dimension of the store.
 
     Attributes:
-        dimension: numbers in a vector; None while the store has none.
-        failure: why the store can't be followed any more; "" while it can.
+        dimension: numbers in a vector; None while the store has no vector.
+        failure: the reason why the reader stopped to follow the store; "" while it follows.
 
     Raises:
         StoreMismatch: there is no store, or its vectors or its schema do not fit.
         StoreDamaged: the store is older than it was, see `identity`.
-        StoreFailed: SQLite can't read it.
+        StoreFailed: SQLite cannot read it.
     """
 
     def __init__(self, path: Path, *, model: str, dimension: int | None) -> None:
         database = path / DATABASE
         super().__init__(database)
         if not database.exists():
-            raise StoreMismatch(f"there is no store in {path}: `vikingd serve` makes one")
+            raise StoreMismatch(f"there is no store in {path}: start a writer with `vikingd serve`")
         self._path = path
         self._model = model
-        self._given = dimension
+        self._expected_dimension = dimension
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.dimension = dimension
         self.failure = ""
         self._file = os.stat(database)
-        self._looking = threading.Lock()
-        self._history: History | None = None  # as it was at the last look
-        mark = identity.read_mark(path)  # before the database, which may be newer
-        with failing("the store could not be opened", database):
+        self._reading = threading.Lock()
+        self._history: History | None = None  # at the last check
+        mark = identity.read_mark(path)  # read before the database, which may be newer
+        with domain_errors("the store could not be opened", database):
             self._db = connect(database, read_only=True)
         try:
-            self._look()
+            self._check_state()
             if self._history is not None:
                 self._history.check(path, mark, None)
         except BaseException:
@@ -77,49 +77,51 @@ class StoreReader(Reads):
         """The revision of the last commit.
 
         Raises:
-            StoreMismatch: the vectors are of another model now, or the schema is another one.
+            StoreMismatch: the vectors are of another model now, or the schema changed.
         """
-        return self._look()
+        return self._check_state()
 
     def why_not(self, point: Point) -> str:
-        """Why an index that was written at a point is not one of this store; "" if it is."""
-        self._look()
+        """Return why an index that was written at a point does not belong here; "" if it does."""
+        self._check_state()
         return self._history.why_not(point) if self._history is not None else ""
 
-    def _look(self) -> int:
-        with self._looking:  # so that no look finds less than the one before
-            return self._looked()
+    def _check_state(self) -> int:
+        """Check that this reader can use the store, and return the newest revision."""
+        with self._reading:  # one at a time, so that the revision never goes down
+            return self._read_state()
 
-    def _looked(self) -> int:
+    def _read_state(self) -> int:
         with self._snapshot() as db:
             (version,) = db.execute("PRAGMA user_version").fetchone()
             if version != len(MIGRATIONS):
                 raise StoreMismatch(
-                    f"the store has schema {version}, this reader knows {len(MIGRATIONS)}: run "
-                    "writer and readers of one version"
+                    f"the store has schema {version}, this reader supports {len(MIGRATIONS)}: run "
+                    "writer and readers of the same version"
                 )
             state = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
-            history = self._known(state) or identity.history_of(db)
+            history = self._known_history(state) or identity.history_of(db)
         if not state:
-            raise StoreMismatch(f"the store in {self._path} is not made yet")
-        if not fits(state, self._model, self._given):
+            raise StoreMismatch(f"the store in {self._path} is not complete yet: try again later")
+        if not fits(state, self._model, self._expected_dimension):
+            found = describe_model(state["store.model"], state["store.dimension"])
+            expected = describe_model(self._model, self._expected_dimension)
             raise StoreMismatch(
-                f"the store has vectors of {named(state['store.model'], state['store.dimension'])},"
-                f" this reader is for {named(self._model, self._given)}: start it with the "
-                "embedder of the writer"
+                f"the store has vectors of {found}, this reader is for {expected}: start it with "
+                "the embedder of the writer"
             )
         before = self._history
         if before and before.store and history and not history.contains(before.point):
             raise StoreMismatch(
-                f"the store in {self._path} went back or was replaced: start the reader anew"
+                f"the store in {self._path} went back or was replaced: restart the reader"
             )
         self._history = history
         self.dimension = state["store.dimension"]
         revision: int = state["store.revision"]
         return revision
 
-    def _known(self, state: Mapping[str, Any]) -> History | None:
-        """The history, if there is no other epoch than at the last look."""
+    def _known_history(self, state: Mapping[str, Any]) -> History | None:
+        """Return the history, if no new epoch began since the last check; else None."""
         known = self._history
         if (
             known is None
@@ -130,11 +132,11 @@ class StoreReader(Reads):
         return known._replace(revision=state["store.revision"])
 
     def start(self, on_change: Callable[[], None], on_failure: Callable[[], None]) -> None:
-        """Begins to watch: calls `on_change` at once, after each commit, and about once a second.
+        """Start to watch: call `on_change` at once, after each commit, and about once a second.
 
-        It is called in a thread of its own, and again when it raises. When nothing but that has
-        come of it for half a minute, or with StoreMismatch at once, the watch ends: `failure` says
-        why, and `on_failure` is called.
+        A thread of its own makes the calls, and repeats one that raised. After 30 seconds of
+        failures, or at once after StoreMismatch, the watch ends: `failure` gives the reason, and
+        `on_failure` is called.
         """
         self._thread = threading.Thread(
             target=self._watch, args=(on_change, on_failure), name="store-reader", daemon=True
@@ -142,7 +144,7 @@ class StoreReader(Reads):
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the watch and lets the store go; a second call does nothing."""
+        """End the watch and close the store; a second call does nothing."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
@@ -150,22 +152,22 @@ class StoreReader(Reads):
         self._db.close()
 
     def _watch(self, on_change: Callable[[], None], on_failure: Callable[[], None]) -> None:
-        seen, failing_since, is_told = None, None, False
-        for look in count():
+        seen, failing_since, is_logged = None, None, False
+        for number in count():
             try:
-                # It changes with each commit of another connection.
+                # data_version changes with each commit of another connection.
                 (version,) = self._db.execute("PRAGMA data_version").fetchone()
-                now_and_then = look % _LOOKS == 0
-                if now_and_then:
+                is_full_check = number % _FULL_CHECK_EVERY == 0
+                if is_full_check:
                     self._check_mark()
-                if now_and_then and not self._is_there():
+                if is_full_check and not self._is_same_file():
                     raise StoreMismatch(
-                        f"the store in {self._path} was removed or replaced: start the reader anew"
+                        f"the store in {self._path} was removed or replaced: restart the reader"
                     )
-                if version != seen or now_and_then:
+                if version != seen or is_full_check:
                     on_change()
                     seen = version
-                failing_since, is_told = None, False
+                failing_since, is_logged = None, False
             except BaseException as error:
                 failing_since = failing_since or time.monotonic()
                 lasted = time.monotonic() - failing_since
@@ -173,26 +175,26 @@ class StoreReader(Reads):
                     self.failure = str(error) or repr(error)
                     on_failure()
                     return
-                if lasted > _QUIET and not is_told:
-                    is_told = True
-                    _log.warning("the store can't be followed, trying again: %s", error)
-            if self._stop.wait(_INTERVAL if failing_since is None else _PAUSE):
+                if lasted > _QUIET and not is_logged:
+                    is_logged = True
+                    _log.warning("the reader cannot follow the store, it tries again: %s", error)
+            if self._stop.wait(_INTERVAL if failing_since is None else _RETRY_PAUSE):
                 return
 
     def _check_mark(self) -> None:
-        """Looks whether its writer has gone on with another database, which is not seen here.
+        """Check that the writer still writes the database that this reader has open.
 
         Raises:
-            StoreMismatch: it has.
+            StoreMismatch: it writes another one.
         """
-        mark = identity.read_mark(self._path)  # before the database, which may be newer
-        self._look()
+        mark = identity.read_mark(self._path)  # read before the database, which may be newer
+        self._check_state()
         if mark is not None and self._history is not None and not self._history.may_contain(mark):
             raise StoreMismatch(
-                f"the store in {self._path} went back or was replaced: start the reader anew"
+                f"the store in {self._path} went back or was replaced: restart the reader"
             )
 
-    def _is_there(self) -> bool:
+    def _is_same_file(self) -> bool:
         try:
             return os.path.samestat(os.stat(self._database), self._file)
         except FileNotFoundError:

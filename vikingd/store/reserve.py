@@ -1,4 +1,4 @@
-"""Some disk that is kept for what a full one must still allow: a start, and deletes."""
+"""Room on the disk that is reserved for starts and deletes on a full disk."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _log = logging.getLogger(__name__)
 
 
 class Reserve:
-    """A file of some MiB in the store's directory; its room is given up in need and taken again.
+    """A file of 2 MiB in the store's directory, deleted to get room when the disk is full.
 
-    While it is not held, the disk is full: what does not free room is refused, so that the little
-    that is left stays for deletes.
+    While the reserve is not held, the disk counts as full: only deletes are accepted, so that they
+    have the little room that is left.
 
     Attributes:
-        is_held: whether the room is kept.
+        is_held: whether the room is reserved.
     """
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / _NAME
         self.is_held = False
-        self._is_known = False  # that the disk is full
+        self._is_logged = False  # whether the log says that the disk is full
         self.take()
 
     def take(self) -> bool:
-        """Takes the room where the disk has it; whether it is held now."""
+        """Reserve the room if the disk has it; return whether it is held now."""
         if self.is_held:
             return True
         try:
@@ -45,15 +45,15 @@ class Reserve:
             if error.errno not in NO_ROOM:
                 raise
             self.release()
-        if self.is_held and self._is_known:
-            self._is_known = False
-            _log.warning("the disk has room again: writes are taken")
+        if self.is_held and self._is_logged:
+            self._is_logged = False
+            _log.warning("the disk has room again: writes are accepted")
         return self.is_held
 
     def release(self) -> None:
-        """Gives the room up."""
+        """Delete the file, to free its room."""
         self._path.unlink(missing_ok=True)
         self.is_held = False
-        if not self._is_known:
-            self._is_known = True
-            _log.warning("the disk is full: reads and deletes are answered, writes are refused")
+        if not self._is_logged:
+            self._is_logged = True
+            _log.warning("the disk is full: writes are refused, reads and deletes go on")

@@ -1,4 +1,4 @@
-"""Bringing a backup back into a directory."""
+"""The restore of a backup into a directory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vikingd.domain.errors import StoreDamaged, StoreMismatch
-from vikingd.store.backup import CHUNK, Label, checked
+from vikingd.store.backup import CHUNK, Label, verify_backup
 from vikingd.store.identity import MARK, adopt_restored
-from vikingd.store.lock import held
+from vikingd.store.lock import hold_lock
 from vikingd.store.schema import DATABASE
+from vikingd.system.sealed_files import sync
 
 _RESTORING = f"{DATABASE}.restoring"
 _INDEX = "index"
@@ -23,7 +24,7 @@ _OF_STORE = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What was restored; `aside` is where the store lies that was there before, if one was."""
+    """The result of a restore; `aside` is the new directory of the replaced store, if any."""
 
     label: Label
     aside: Path | None
@@ -32,22 +33,22 @@ class Restored:
 def restore_into(
     directory: Path, backup: Path, *, replace: bool, advance: Callable[[int], None]
 ) -> Restored:
-    """Makes a store of a backup. The index is not part of it: the next start makes it.
+    """Restore a backup as a store. A backup has no index: the next start builds it.
 
     Args:
-        directory: of the store; it is made where it does not exist.
-        backup: the file; it stays as it is.
-        replace: where the directory holds a store, move that aside; it is not deleted.
-        advance: is told how many bytes were just read.
+        directory: the directory of the store; it is made if it is missing.
+        backup: the file; it is not changed.
+        replace: if the directory holds a store, move it aside; it is not deleted.
+        advance: called with the number of bytes after each read.
 
     Raises:
         StoreDamaged: the backup is damaged; nothing was changed.
-        StoreMismatch: the directory holds a store, and it is not to be replaced.
-        StoreInUse: a daemon writes it.
+        StoreMismatch: the directory holds a store, and `replace` is not set.
+        StoreInUse: a daemon writes the store.
     """
-    label = checked(backup, advance)
+    label = verify_backup(backup, advance)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with held(directory):
+    with hold_lock(directory):
         return _restore(directory, backup, label, replace=replace)
 
 
@@ -64,20 +65,20 @@ def _restore(directory: Path, backup: Path, label: Label, *, replace: bool) -> R
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    # While this name is there and the database is not, a start refuses the directory.
+    # While this file exists and the database does not, a start refuses the directory.
     part.rename(directory / _RESTORING)
     aside = _move_aside(directory, there) if there else None
     (directory / _RESTORING).rename(directory / DATABASE)
-    _sync(directory)
+    sync(directory)
     adopt_restored(directory)
     return Restored(label, aside)
 
 
 def check_restored(directory: Path) -> None:
-    """Raises StoreMismatch where a restore was broken off between the old store and the new one."""
+    """Raise StoreMismatch if a restore was interrupted after it moved the old store aside."""
     if (directory / _RESTORING).exists() and not (directory / DATABASE).exists():
         raise StoreMismatch(
-            f"a restore into {directory} was broken off: run it again, with --replace"
+            f"a restore into {directory} was interrupted: run it again with --replace"
         )
 
 
@@ -86,17 +87,17 @@ def _is_of_store(path: Path) -> bool:
 
 
 def _move_aside(directory: Path, there: list[Path]) -> Path:
-    """Moves a store into a new directory beside its place, the database before its log."""
+    """Move a store into a new directory within its old one, the database before its log."""
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     aside = Path(tempfile.mkdtemp("", f"replaced-{now}-", directory))
     for path in there:
         path.rename(aside / path.name)
-        _sync(directory)
+        sync(directory)
     return aside
 
 
 def _copy(backup: Path, part: Path, label: Label) -> None:
-    """Copies the database of a backup to the disk, and looks that it is the same."""
+    """Copy the database of a backup to the disk, and check its hash."""
     digest, left = hashlib.sha256(), label.size
     file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with backup.open("rb") as source, open(file, "wb") as target:
@@ -107,12 +108,6 @@ def _copy(backup: Path, part: Path, label: Label) -> None:
         target.flush()
         os.fsync(target.fileno())
     if digest.hexdigest() != label.sha256:
-        raise StoreDamaged(f"{backup} changed while it was read; nothing was restored")
-
-
-def _sync(directory: Path) -> None:
-    file = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+        raise StoreDamaged(
+            f"{backup} changed while it was read, and nothing was restored; run the restore again"
+        )

@@ -1,4 +1,4 @@
-"""Rows of the tables as objects of the domain."""
+"""Conversion of rows into objects of the domain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from vikingd.domain.model import Entry, IndexedText, Linked, Upsert
 from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
-from vikingd.store.faults import damaged
+from vikingd.store.faults import store_damaged
 
 _CHUNK = 64  # contexts in memory at a time; each may have 2 MiB of content
 
@@ -39,7 +39,7 @@ _LINKS = """
 SELECT one.uri, two.uri, reason FROM links
 JOIN contexts AS one ON one.id = a JOIN contexts AS two ON two.id = b
 """
-# Two searches of the indexes: with OR between them SQLite would walk through all links.
+# UNION makes two searches of the indexes; with OR, SQLite would scan all links.
 _LINKS_OF = f"""
 {_LINKS} WHERE a IN (SELECT value FROM json_each(?1))
 UNION {_LINKS} WHERE b IN (SELECT value FROM json_each(?1)) ORDER BY 1, 2
@@ -47,12 +47,12 @@ UNION {_LINKS} WHERE b IN (SELECT value FROM json_each(?1)) ORDER BY 1, 2
 
 
 def text_of(stored: str | None, title: str, section: str, piece: str) -> str:
-    """The text of a row; it is stored only where this does not make it."""
+    """Return the text of a row; NULL is stored for a text that can be derived."""
     return text_to_index(title, section, piece) if stored is None else stored
 
 
 def metadata_of(stored: str, uri: str) -> Mapping[str, Any]:
-    """The metadata in the row of a context.
+    """Return the metadata in the row of a context.
 
     Raises:
         StoreDamaged: it is no JSON object.
@@ -64,24 +64,26 @@ def metadata_of(stored: str, uri: str) -> Mapping[str, Any]:
     except (TypeError, ValueError):
         metadata = None
     if not isinstance(metadata, dict):
-        raise damaged(f"the metadata of {uri} cannot be decoded")
+        raise store_damaged(f"the metadata of {uri} cannot be decoded")
     return metadata
 
 
 def vector_bytes(db: sqlite3.Connection) -> int | None:
-    """Bytes of each vector; None while the store has none."""
+    """Return the size of a vector in bytes; None while the store has none."""
     row = db.execute("SELECT value FROM meta WHERE key = 'store.dimension'").fetchone()
     return 4 * row[0] if row and row[0] else None
 
 
 def check_vector(vector: bytes | None, size: int | None, text_id: int, uri: str) -> None:
-    """Raises StoreDamaged when a stored vector has not the size of all others."""
+    """Raise StoreDamaged if a stored vector has a wrong size."""
     if vector is not None and size is not None and len(vector) != size:
-        raise damaged(f"the vector of text {text_id} of {uri} has {len(vector)} bytes, not {size}")
+        raise store_damaged(
+            f"the vector of text {text_id} of {uri} has {len(vector)} bytes, not {size}"
+        )
 
 
 def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upsert]:
-    """The contexts with their texts and vectors, in the order of the ids, all of which exist.
+    """Yield contexts with their texts and vectors, in the order of the ids; all must exist.
 
     Raises:
         StoreDamaged: a row cannot be decoded.
@@ -102,34 +104,34 @@ def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upse
             text = text_of(stored, title, section, passage if ordinal else abstract)
             texts[context_id].append(
                 IndexedText(
-                    text_id,
-                    ordinal,
-                    script,
-                    text,
-                    vector or b"",
-                    bool(embeddable),
-                    section,
-                    start,
-                    passage,
+                    text_id=text_id,
+                    ordinal=ordinal,
+                    script=script,
+                    text=text,
+                    vector=vector or b"",
+                    embeddable=bool(embeddable),
+                    section=section,
+                    start=start,
+                    passage=passage,
                 )
             )
         for context_id in chunk:
             _, uri, is_directory, metadata, title, abstract, _ = contexts[context_id]
             if not type(uri) is type(title) is type(abstract) is str:
-                raise damaged(f"context {context_id} ({uri}) has a value of the wrong type")
+                raise store_damaged(f"context {context_id} ({uri}) has a value of the wrong type")
             yield Upsert(
-                context_id,
-                uri,
-                bool(is_directory),
-                title,
-                abstract,
-                metadata_of(metadata, uri),
-                tuple(texts[context_id]),
+                context_id=context_id,
+                uri=uri,
+                is_directory=bool(is_directory),
+                title=title,
+                abstract=abstract,
+                metadata=metadata_of(metadata, uri),
+                texts=tuple(texts[context_id]),
             )
 
 
 def links(db: sqlite3.Connection, context_ids: Sequence[int] | None = None) -> list[Linked]:
-    """The links that end at one of these contexts, or all there are; each once, by URI."""
+    """Return the links of these contexts, or all links; each once, by URI."""
     if context_ids is None:
         rows = db.execute(f"{_LINKS} ORDER BY 1, 2")
     else:
@@ -138,7 +140,7 @@ def links(db: sqlite3.Connection, context_ids: Sequence[int] | None = None) -> l
 
 
 def memory_file(db: sqlite3.Connection, uri: str) -> MemoryFile | None:
-    """A file with its memories; None where there is no such file."""
+    """Return a file with its memories; None if there is no such file."""
     row = db.execute(_MEMORY_FILE, (uri,)).fetchone()
     if row is None:
         return None
@@ -147,8 +149,24 @@ def memory_file(db: sqlite3.Connection, uri: str) -> MemoryFile | None:
     for *entry, ordinal, section, start, end, vector in db.execute(_ENTRIES_OF, (context_id,)):
         passage = content[start:end] if ordinal else abstract
         entries.append(
-            StoredEntry(uri, Entry(*entry), ordinal, section, start, end, passage, vector or b"")
+            StoredEntry(
+                uri=uri,
+                entry=Entry(*entry),
+                ordinal=ordinal,
+                section=section,
+                start=start,
+                end=end,
+                passage=passage,
+                vector=vector or b"",
+            )
         )
     return MemoryFile(
-        uri, abstract, overview, content, title, metadata_of(metadata, uri), time, tuple(entries)
+        uri=uri,
+        abstract=abstract,
+        overview=overview,
+        content=content,
+        title=title,
+        metadata=metadata_of(metadata, uri),
+        time=time,
+        entries=tuple(entries),
     )

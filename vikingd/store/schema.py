@@ -1,4 +1,4 @@
-"""The tables, and how a database file comes to have them."""
+"""The tables and their migrations."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vikingd.domain.errors import StoreMismatch
-from vikingd.store.faults import damaged
+from vikingd.store.faults import store_damaged
 
 DATABASE = "store.sqlite3"
 """Name of the file in the directory of a store."""
 
-# The wide columns stand last, so that the narrow ones are read without their overflow pages.
-# texts.text is NULL where headings and content make it, see rows.text_of.
+# The wide columns come last: SQLite then reads the narrow ones without overflow pages.
+# texts.text is NULL if it can be derived from headings and content, see rows.text_of.
 _TABLES = """
 CREATE TABLE contexts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -72,9 +72,9 @@ CREATE TABLE removals (revision INTEGER NOT NULL, uri TEXT NOT NULL);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB) WITHOUT ROWID;
 """
 
-# A memory is a passage of a memory file. Its id is its own, for a text has another one as soon as
-# its file is written anew; the last one given is kept, so that none is given twice. By text, for a
-# recall asks for hundreds of texts.
+# A memory is a passage of a memory file. It has its own id, because a text gets a new id when its
+# file is rewritten. `entries.last` keeps the last id, so that no id is used twice. The key is the
+# text's id, because a recall reads the entries of hundreds of texts.
 _ENTRIES = """
 CREATE TABLE entries (
     text_id INTEGER PRIMARY KEY REFERENCES texts (id) ON DELETE CASCADE,
@@ -96,7 +96,7 @@ ALTER TABLE contexts DROP COLUMN reinforcement;
 ALTER TABLE contexts DROP COLUMN access_count;
 """
 
-# Calls that count once, with the answers that they got.
+# Requests with an id, with their replies.
 _REQUESTS = """
 CREATE TABLE requests (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -110,7 +110,7 @@ CREATE INDEX requests_time ON requests (time);
 """
 
 # The digest of a text whose vector the embedder made: an equal text gets the same vector. The index
-# of the texts that wait holds all that tells how much work they are.
+# `texts_waiting` holds all columns from which the work of the backlog is computed.
 _DIGESTS = """
 ALTER TABLE texts ADD COLUMN digest BLOB;
 CREATE INDEX texts_digest ON texts (digest) WHERE digest IS NOT NULL;
@@ -120,15 +120,15 @@ CREATE INDEX texts_waiting ON texts (embeddable, ordinal > 0, id, script, "start
 """
 
 MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS, _DIGESTS]
-"""Scripts that lead from one schema to the next; only ever appended to."""
+"""Scripts, each from one schema version to the next; append only."""
 
-_WAL_PAGES = 8192  # 32 MiB between checkpoints, so that imports write most pages once
+_WAL_PAGES = 8192  # 32 MiB between checkpoints, so that an import writes most pages once
 
 
 def connect(path: Path, *, read_only: bool = False, immutable: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode that any one thread at a time may use.
+    """Return a connection in autocommit mode, for one thread at a time.
 
-    An `immutable` file is changed by nobody, and nothing is made beside it.
+    `immutable` is for a file that no process changes; SQLite then makes no files beside it.
     """
     db = sqlite3.connect(
         f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}{'&immutable=1' * immutable}",
@@ -143,7 +143,7 @@ def connect(path: Path, *, read_only: bool = False, immutable: bool = False) -> 
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
         db.execute("PRAGMA cache_size = -65536")  # KiB
-        db.execute("PRAGMA temp_store = MEMORY")  # what savepoints take back is small
+        db.execute("PRAGMA temp_store = MEMORY")  # the journals of savepoints are small
         db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         db.execute(f"PRAGMA journal_size_limit = {_WAL_PAGES * 8192}")
     return db
@@ -151,7 +151,7 @@ def connect(path: Path, *, read_only: bool = False, immutable: bool = False) -> 
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Commits what is done inside, or nothing of it when that or the commit fails."""
+    """Run the block in a transaction; roll back if the block or the commit fails."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -163,19 +163,19 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def migrate(db: sqlite3.Connection) -> None:
-    """Brings the tables to the newest schema; each step and its record are one transaction.
+    """Migrate the tables to the newest schema; each step and its version are one transaction.
 
     Raises:
-        StoreMismatch: when a newer vikingd made them.
-        StoreDamaged: the record of the schema can't be right.
+        StoreMismatch: a newer vikingd made them.
+        StoreDamaged: the version of the schema is impossible.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if version < 0 or (not version and db.execute("SELECT 1 FROM sqlite_master").fetchone()):
-        raise damaged(f"it says that it has schema {version}, beside tables")
+        raise store_damaged(f"it names schema {version}, but it has tables")
     if version > len(MIGRATIONS):
         raise StoreMismatch(
-            f"the store has schema {version}, this vikingd knows up to {len(MIGRATIONS)}: "
-            "use the vikingd that made it, or a newer one"
+            f"the store has schema {version}, this vikingd supports up to {len(MIGRATIONS)}: "
+            "use the vikingd that made the store, or a newer one"
         )
     for step, script in enumerate(MIGRATIONS[version:], start=version + 1):
         try:

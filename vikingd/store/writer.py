@@ -1,7 +1,7 @@
-"""Group commit: one thread writes what many ask for, in one transaction at a time.
+"""Group commit: one thread writes the requests of many callers, in one transaction at a time.
 
-Another one tells the index of a commit, and then those who asked for it, while the next group is
-written.
+A second thread passes each commit to the index and then completes its futures, while the first one
+writes the next group.
 """
 
 from __future__ import annotations
@@ -19,31 +19,28 @@ from queue import Empty, Queue, SimpleQueue
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
 from vikingd.domain.model import Change, Committed
 from vikingd.store.faults import REMEDY
-from vikingd.store.in_place import InPlace
+from vikingd.store.open_files import OpenFiles
 from vikingd.store.reserve import Reserve
 from vikingd.store.schema import transaction
-from vikingd.store.transaction import Ids, Transaction
+from vikingd.store.state import CLEAN
+from vikingd.store.writes.transaction import Ids, Transaction
 from vikingd.system.priority import let_finds_go_first
 
 Operation = Callable[[Transaction], Committed]
 OnCommit = Callable[[list[Change], int], None]
 Explain = Callable[[str, BaseException], BaseException]
-"""Makes of an error what a caller is told, given the words that it begins with."""
-
-CLEAN = "store.clean"
-"""The key of what says whether the last process that wrote came to its end: 1 or 0."""
+"""Returns the error for the caller, given the beginning of its message."""
 
 _NOT_WRITTEN = "the store could not be written"
 _NO_ROOM = (
-    "the disk is full: only deletes are taken; free some disk, the daemon goes on by itself then"
+    "the disk is full: only deletes are accepted; free some disk, then writes are accepted again"
 )
-_MAX_GROUP = 1024  # contexts (or other operations) that one commit waits for
+_MAX_GROUP = 1024  # contexts (or other operations) of one commit
 _MAX_GROUP_SIZE = 16_384  # see Writer.submit
 MAX_WAITING = 65_536
-"""Size of what waits at most, see Writer.submit: about what is written in some seconds."""
-_RETRY_AFTER = 1.0
-# After a smaller one the index is waited for: what costs a commit the same however small it is, is
-# then shared by all that was asked for meanwhile.
+"""The largest size of the waiting writes, see Writer.submit; about some seconds of work."""
+_RETRY_AFTER = 1.0  # seconds
+# Smaller groups wait for the index, so that more requests share the fixed cost of a commit.
 _LARGE_GROUP = 128
 
 
@@ -53,35 +50,36 @@ class _Request:
     weight: int
     uris: Sequence[str]
     size: int
-    frees: bool  # room on the disk
+    frees: bool  # whether it frees room on the disk
     future: Future[Committed] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Requests that shared a transaction, and what became of each."""
+    """Requests that shared a transaction, and the result of each."""
 
     requests: Sequence[_Request]
     results: Sequence[Committed | BaseException]
     changes: list[Change]
-    revision: int  # 0: nothing was committed
+    revision: int  # 0 if nothing was committed
 
 
 class Writer:
-    """Runs operations in the order in which they were submitted.
+    """The queue of operations and the threads that run them in their order.
 
-    All operations that wait share one commit and one revision. One that fails is taken back alone.
+    All waiting operations share one commit and one revision. An operation that fails is undone
+    alone.
 
     Attributes:
         revision: of the last commit, which the index may not have yet.
         dimension: numbers in a vector; None until the first vector is written.
-        failure: why no writes are taken any more; "" while they are.
+        failure: the reason why writes are refused; "" while they are accepted.
     """
 
     def __init__(
         self,
         db: sqlite3.Connection,
-        in_place: InPlace,
+        files: OpenFiles,
         *,
         revision: int,
         dimension: int | None,
@@ -89,7 +87,7 @@ class Writer:
         explain: Explain,
     ) -> None:
         self._db = db
-        self._in_place = in_place
+        self._files = files
         self._reserve = reserve
         self._explain = explain
         self._refusal: VikingError = Corrupt("")
@@ -98,7 +96,7 @@ class Writer:
         self._submitting = threading.Lock()
         self._writing = threading.Lock()
         self._closed = False
-        self._waiting = 0  # size of what is in the queue
+        self._waiting = 0  # size of the queued requests
         self._threads: list[threading.Thread] = []
         self._written: Queue[_Written | None] = Queue(1)
         self.revision = revision
@@ -106,26 +104,26 @@ class Writer:
         self.failure = ""
 
     def refuse(self, error: VikingError) -> None:
-        """Takes no more writes; they fail with this error."""
+        """Accept no more writes; they fail with this error."""
         if not self.failure:
             self._refusal = error
             self.failure = str(error)
 
     def _refused(self) -> VikingError:
-        """The error of a write that is not taken; one for each, for each gets a traceback."""
+        """Return a new error for a refused write; each one gets its own traceback."""
         return type(self._refusal)(self.failure)
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk is full, so that only what frees room is taken."""
+        """Whether the disk is full, so that only operations that free room are accepted."""
         return not self._reserve.is_held
 
     def start(self, on_commit: OnCommit) -> None:
-        """Begins with what was submitted; `on_commit` hears of a commit before its writers do."""
+        """Start to run operations; `on_commit` returns before the futures of a commit are done."""
         self._threads = [
             threading.Thread(target=self._run, name="store-writer", daemon=True),
             threading.Thread(
-                target=self._tell, args=(on_commit,), name="index-writer", daemon=True
+                target=self._publish, args=(on_commit,), name="index-writer", daemon=True
             ),
         ]
         for thread in self._threads:
@@ -134,25 +132,25 @@ class Writer:
     def submit(
         self,
         operation: Operation,
+        *,
         weight: int = 1,
         uris: Sequence[str] = (),
         size: int = 1,
-        *,
         bounded: bool = True,
         frees: bool = False,
     ) -> Future[Committed]:
-        """Queues an operation; its future fails with Stopping or `failure` when it can't be run.
+        """Queue an operation; its future fails with Stopping or `failure` if it cannot run.
 
-        It fails with Overloaded when it is `bounded` and the queue is full; one alone is always
-        taken.
+        A `bounded` operation fails with Overloaded if the queue is full. An empty queue accepts an
+        operation of any size.
 
         Args:
-            operation: what is done in the transaction.
-            weight: contexts, or other operations.
-            uris: those that it will ask for first.
-            size: contexts, passages and long texts; what others must wait for.
-            bounded: False for what the daemon itself asks for, one after the other.
-            frees: room; such an operation is taken on a full disk.
+            operation: the work in the transaction.
+            weight: the number of contexts or other changes.
+            uris: the URIs that it looks up first.
+            size: contexts, passages and long texts; the work that other writers wait for.
+            bounded: False for the daemon's own operations, which come one after the other.
+            frees: whether it frees room; such an operation is accepted on a full disk.
         """
         request = _Request(operation, weight, uris, size, frees)
         with self._submitting:
@@ -163,8 +161,8 @@ class Writer:
             elif bounded and self._waiting and self._waiting + size > MAX_WAITING:
                 request.future.set_exception(
                     Overloaded(
-                        f"writes of {self._waiting:,} contexts and passages wait, at most "
-                        f"{MAX_WAITING:,} may: repeat the call later, or send less at a time",
+                        f"writes of {self._waiting:,} contexts and passages wait, the limit is "
+                        f"{MAX_WAITING:,}: repeat the call later, or send less at a time",
                         _RETRY_AFTER,
                     )
                 )
@@ -174,10 +172,10 @@ class Writer:
         return request.future
 
     def execute(self, *statements: tuple[str, tuple[object, ...]]) -> None:
-        """Runs statements in a transaction of their own, between two groups.
+        """Run statements in a transaction of their own, between two groups.
 
         Raises:
-            StoreFailed, StoreDamaged: nothing of it was written.
+            StoreFailed, StoreDamaged: nothing was written.
         """
         try:
             with self._writing, self._checked_transaction():
@@ -187,7 +185,7 @@ class Writer:
             raise self._explain(_NOT_WRITTEN, error) from error
 
     def close(self) -> None:
-        """Ends when all that was submitted is written; without a start, it fails with Stopping."""
+        """Finish the submitted operations; if `start` was not called, fail them with Stopping."""
         with self._submitting:
             if self._closed:
                 return
@@ -196,7 +194,7 @@ class Writer:
         for thread in self._threads:
             thread.join()
         if self._threads and not self.failure:
-            with suppress(VikingError):  # the next start takes the end for an unclean one
+            with suppress(VikingError):  # the next start then checks the database
                 self.execute(("UPDATE meta SET value = 1 WHERE key = ?", (CLEAN,)))
         if not self._threads:
             while (request := self._queue.get()) is not None:
@@ -213,7 +211,7 @@ class Writer:
         self._written.put(None)
 
     def _next_group(self) -> list[_Request]:
-        """Waits for a request and takes what else there is; empty at the end."""
+        """Wait for a request and add the other queued ones; return an empty list at the end."""
         group: list[_Request] = []
         weight = size = 0
         while weight < _MAX_GROUP and size < _MAX_GROUP_SIZE:
@@ -222,7 +220,7 @@ class Writer:
             except Empty:
                 break
             if request is None:
-                self._queue.put(None)  # the end holds for the next call too
+                self._queue.put(None)  # the next call must find the end too
                 break
             with self._submitting:
                 self._waiting -= request.size
@@ -232,22 +230,22 @@ class Writer:
                 size += request.size
         return group
 
-    def _tell(self, on_commit: OnCommit) -> None:
-        """Tells of what is written, in its order."""
+    def _publish(self, on_commit: OnCommit) -> None:
+        """Pass each commit to the index and complete its futures, in the order of commits."""
         let_finds_go_first()
         while (written := self._written.get()) is not None:
             if written.revision and not self.failure:
                 try:
                     on_commit(written.changes, written.revision)
                 except BaseException as error:
-                    told = self._explain(_NOT_WRITTEN, error)
-                    what = f"the index could not follow revision {written.revision}: {error!r}"
-                    self.refuse(told if isinstance(told, StoreDamaged) else Corrupt(what))
+                    fault = self._explain(_NOT_WRITTEN, error)
+                    what = f"the index could not take revision {written.revision}: {error!r}"
+                    self.refuse(fault if isinstance(fault, StoreDamaged) else Corrupt(what))
             for request, result in zip(written.requests, written.results, strict=True):
-                self._answer(request.future, result)
+                self._complete(request.future, result)
             self._written.task_done()
 
-    def _answer(self, future: Future[Committed], result: Committed | BaseException) -> None:
+    def _complete(self, future: Future[Committed], result: Committed | BaseException) -> None:
         match result:
             case _ if self.failure:
                 future.set_exception(self._refused())
@@ -260,7 +258,7 @@ class Writer:
                 future.set_exception(error)
 
     def _commit(self, group: Sequence[_Request]) -> Iterator[_Written]:
-        """Runs a group in one transaction."""
+        """Run a group in one transaction."""
         if self.failure:
             yield _Written(group, [self._refused() for _ in group], [], 0)
             return
@@ -268,7 +266,7 @@ class Writer:
             yield from self._commit_on_full_disk(group)
             return
         try:
-            # All that may want memory stands here: what is not committed can fail, and no more.
+            # Every step that may need memory is here, before the commit: it can still fail.
             work = Transaction(
                 self._db,
                 self._ids,
@@ -298,7 +296,7 @@ class Writer:
                 ]
         except BaseException as error:
             if len(group) > 1 and not isinstance(error, sqlite3.Error):
-                # Of one request, which nobody else shall suffer for: each gets its own commit.
+                # One request failed the group; retry each alone.
                 for request in group:
                     yield from self._commit([request])
             elif not self.is_full and self._needs_room(error) and any(r.frees for r in group):
@@ -324,10 +322,10 @@ class Writer:
         with transaction(self._db):
             yield
             self._check_files()
-        self._in_place.remember()
+        self._files.remember()
 
     def _check_files(self) -> None:
-        if problem := self._in_place.problem():
+        if problem := self._files.problem():
             error = StoreDamaged(f"{problem}: {REMEDY}")
             self.refuse(error)
             raise error
@@ -336,7 +334,7 @@ class Writer:
         return isinstance(self._explain(_NOT_WRITTEN, error), DiskFull)
 
     def _commit_on_full_disk(self, group: Sequence[_Request]) -> Iterator[_Written]:
-        """Runs what frees room, each by itself, and refuses the rest."""
+        """Run the requests that free room, each in its own commit, and refuse the others."""
         if rest := [request for request in group if not request.frees]:
             yield _Written(rest, [DiskFull(_NO_ROOM) for _ in rest], [], 0)
         for request in group:
@@ -345,15 +343,15 @@ class Writer:
         self._make_room()
 
     def _make_room(self) -> bool:
-        """Gives the log's room back and takes the reserve again; whether it is held."""
+        """Free the room of the log and take the reserve again; return whether it is held."""
         if not self._reserve.take():
             with suppress(sqlite3.Error), self._writing:
-                self._db.execute("PRAGMA busy_timeout = 0")  # no reader is waited for
+                self._db.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
                 try:
                     self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 finally:
                     self._db.execute("PRAGMA busy_timeout = 10000")
-                    self._in_place.remember()
+                    self._files.remember()
             self._reserve.take()
         return self._reserve.is_held
 
@@ -362,7 +360,7 @@ class Writer:
             with work.request():
                 return operation(work)
         except BaseException as error:
-            # A full disk, say, may have taken back the whole transaction, and so the whole group.
+            # SQLite may have rolled the whole transaction back, for example on a full disk.
             if not self._db.in_transaction:
                 raise
             return error

@@ -1,4 +1,4 @@
-"""File descriptors: connections take them, and the index needs some to write a new base."""
+"""Limits of file descriptors: connections use them, and the index needs some for a new base."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import resource
 from pathlib import Path
 
 _RESERVED = 256  # for the store, the index, its compactions and models
-_FEW = 64
+_FEW = 64  # descriptors left, below which a warning is due
 
 
 def raise_limit() -> int:
@@ -18,12 +18,12 @@ def raise_limit() -> int:
 
 
 def connections(limit: int) -> int:
-    """Return how many connections may be open at once, below this limit of open files."""
+    """Return the largest number of open connections, given the limit of open files."""
     return max(limit - _RESERVED, limit // 2)
 
 
 def shortage() -> str | None:
-    """Return a warning when few descriptors are left; None when there are enough."""
+    """Return a warning if few descriptors are left; None if there are enough."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     left = limit - sum(1 for _ in Path(f"/proc/{os.getpid()}/fd").iterdir())
     if left > _FEW:

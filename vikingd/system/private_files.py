@@ -1,4 +1,4 @@
-"""Files that their owner alone may read: contexts are private, whatever the umask is."""
+"""Private files: only their owner may read contexts, whatever the umask is."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def keep_new_files_private() -> None:
-    """Make every file and directory that this process creates its owner's alone."""
+    """Give only the owner access to files and directories that this process creates."""
     os.umask(_OTHERS)
 
 
 def keep_private(root: Path) -> Iterator[str]:
-    """Take away the rights of others in a directory, and yield a warning for each path with some.
+    """Remove other users' access in a directory, and yield a warning for each path that had some.
 
-    A path that belongs to somebody else keeps its rights; its warning says so.
+    The access to a path of another owner cannot be changed; its warning says so.
     """
     for path in _inside(root):
         try:
@@ -29,9 +29,12 @@ def keep_private(root: Path) -> Iterator[str]:
         except FileNotFoundError:  # another process of the store deletes and renames files
             continue
         except OSError as error:
-            yield f"others may use {path}, and its rights can't be changed: {error.strerror}"
+            yield (
+                f"other users have access to {path}, and its mode cannot be changed: "
+                f"{error.strerror}; change its owner or mode"
+            )
         else:
-            yield f"others could use {path}; its rights are now those of its owner alone"
+            yield f"other users had access to {path}; now only its owner has"
 
 
 def _inside(root: Path) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Temporary directories that are gone in the end, also when their process was killed."""
+"""Temporary directories that are deleted in the end, even if their process was killed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pathlib import Path
 
 _PREFIX = "vikingd-scratch-"
 _MARK = ".vikingd-scratch"
-"""A file in each of these directories: one without it is somebody's own, whatever its name."""
+"""The name of a file in each of these directories; a directory without it is never deleted."""
 
 _NEW = 60.0  # seconds: a younger directory may not be locked yet
 
 
 @contextmanager
 def scratch(purpose: str) -> Iterator[Path]:
-    """Make an empty directory for the time of a block, and delete those of killed processes.
+    """Make an empty directory for a block, and delete the directories of killed processes.
 
-    A living process holds a lock on its directory; the kernel gives it back when the process ends.
+    A living process holds a lock on its directory; the kernel releases it when the process ends.
     """
     _delete_abandoned()
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
@@ -39,7 +39,7 @@ def scratch(purpose: str) -> Iterator[Path]:
 def _delete_abandoned() -> None:
     for mark in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_MARK}"):
         path = mark.parent
-        with suppress(OSError):  # somebody else's, or gone
+        with suppress(OSError):  # it belongs to another user, is locked, or is gone
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 status = os.fstat(handle)

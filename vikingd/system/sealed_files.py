@@ -1,4 +1,4 @@
-"""Small files that tell when they are damaged, and that a power cut leaves old or new."""
+"""Small files with a checksum; after a power cut a file has its old or its new content."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def seal(text: str) -> str:
-    """A text with a last line that holds its checksum."""
+    """Return a text with its checksum in a last line."""
     return f"{text}\ncrc32 {zlib.crc32(text.encode()):08x}\n"
 
 
@@ -25,7 +25,7 @@ def unseal(sealed: str) -> str:
 
 
 def replace_durably(path: Path, text: str) -> None:
-    """Puts a text in a file's place, on disk when this returns."""
+    """Replace a file by one with this text; it is on disk when this returns."""
     scratch = path.with_name(f"{path.name}.tmp")
     handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
@@ -37,7 +37,7 @@ def replace_durably(path: Path, text: str) -> None:
 
 
 def sync(path: Path) -> None:
-    """Waits until a file or directory is on disk."""
+    """Wait until a file or directory is on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -105,6 +105,6 @@ def _pieces(
         if is_over.is_set():
             raise Stopping("the caller is gone")
 
-    with closing(engine.backup(check)) as backup:
+    with closing(engine.store.backup(check)) as backup:
         for data in backup.chunks():
             yield admin_pb2.BackupResponse(size=backup.size, revision=backup.revision, data=data)

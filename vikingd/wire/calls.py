@@ -240,7 +240,7 @@ async def vectors_there(
     loop, changed = asyncio.get_running_loop(), asyncio.Event()
     with (
         engine.listening(lambda: loop.call_soon_threadsafe(changed.set)),
-        engine.waiting_for_vectors(text_ids),
+        engine.embedding.prefer(text_ids),
     ):
         try:
             async with _ahead_of(deadline):

@@ -36,11 +36,11 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     ) -> contexts_pb2.PutResponse:
         """Writes contexts, new or anew, all or nothing."""
         deadline = Deadline(context)
-        prepared = await self._preparing.contexts(request, self._engine.dimension, deadline)
-        if request.wait_for_vectors and self._engine.query_embedder is None:
+        prepared = await self._preparing.contexts(request, self._engine.store.dimension, deadline)
+        if request.wait_for_vectors and self._engine.embedding.query_embedder is None:
             decode.check_vectors_given(prepared)
         deadline.left()
-        done = await self._writes.of(self._engine.put(prepared))
+        done = await self._writes.of(self._engine.writable_store.put(prepared))
         revision = done.revision
         if request.wait_for_vectors:
             embedded = await vectors_there(self._engine, self._threads, done.text_ids, deadline)
@@ -56,7 +56,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         Deadline(context).left()
         uris, expected = decode.delete_uris(request), decode.expected_revision(request)
         done = await self._writes.of(
-            self._engine.delete(uris, expected, allow_missing=request.allow_missing)
+            self._engine.writable_store.delete(uris, expected, allow_missing=request.allow_missing)
         )
         return contexts_pb2.DeleteResponse(revision=done.revision, deleted=done.count)
 
@@ -68,7 +68,9 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         source = uris.parse(request.source_uri, "source_uri")
         destination = uris.parse(request.destination_uri, "destination_uri")
         expected = decode.expected_revision(request)
-        done = await self._writes.of(self._engine.move(source, destination, expected))
+        done = await self._writes.of(
+            self._engine.writable_store.move(source, destination, expected)
+        )
         return contexts_pb2.MoveResponse(revision=done.revision, moved=done.count)
 
     async def Get(
@@ -135,7 +137,7 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         uri, other = uris.parse(request.uri), uris.parse(request.other_uri, "other_uri")
         if len(request.reason.encode()) > MAX_REASON_BYTES:
             raise InvalidField("reason", f"has more than {MAX_REASON_BYTES} bytes")
-        done = await self._writes.of(self._engine.link(uri, other, request.reason))
+        done = await self._writes.of(self._engine.writable_store.link(uri, other, request.reason))
         return contexts_pb2.LinkResponse(revision=done.revision)
 
     async def Unlink(
@@ -144,5 +146,5 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
         """Takes a link back."""
         Deadline(context).left()
         uri, other = uris.parse(request.uri), uris.parse(request.other_uri, "other_uri")
-        done = await self._writes.of(self._engine.unlink(uri, other))
+        done = await self._writes.of(self._engine.writable_store.unlink(uri, other))
         return contexts_pb2.UnlinkResponse(revision=done.revision)

@@ -41,7 +41,7 @@ async def vector_of(
     Raises:
         EmbedderFailed: it failed, or did not answer in its share of the time left.
     """
-    embedder = engine.query_embedder
+    embedder = engine.embedding.query_embedder
     if embedder is None:
         return None
     vector = embedder.cached(text)

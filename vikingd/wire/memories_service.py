@@ -67,7 +67,7 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
     ) -> memories_pb2.RecallResponse:
         engine, threads = self._engine, self._threads
         query, vector = await run.here(
-            recall.recall_query, request, engine.dimension, self._defaults
+            recall.recall_query, request, engine.store.dimension, self._defaults
         )
         await revision_reached(engine, query.min_revision, deadline)
         named = Known(engine, query, self._routes)
@@ -127,7 +127,7 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
             deadline.left()
             try:
                 done = await self._writes.of(
-                    self._engine.rewrite({remembered.uri: remembered}, once)
+                    self._engine.writable_store.rewrite({remembered.uri: remembered}, once)
                 )
             except InvalidField as error:
                 if error.field != "contexts[0].uri":
@@ -145,19 +145,20 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         """Embeds what is remembered, unless an entry has its wording; what is done without."""
         engine, threads = self._engine, self._threads
         bar = self._bar()
-        if engine.query_embedder is None:
+        if engine.embedding.query_embedder is None:
             return ()
         if bar is None:
             return (
-                f"from which cosine on texts say the same is not known of the model {engine.model} "
-                "(recall.same_meaning sets it): wordings alone were compared",
+                "from which cosine on texts say the same is not known of the model "
+                f"{engine.embedding.model} (recall.same_meaning sets it): "
+                "wordings alone were compared",
             )
         file = await on(threads.store, deadline, engine.store.memory_file, remembered.uri)
         text = await on(threads.preparing_small, deadline, remembered.indexed_text, file)
         if text is None:
             return ()
         try:
-            vector = await in_share(threads, deadline, engine.embed_document, text)
+            vector = await in_share(threads, deadline, engine.embedding.embed_document, text)
         except EmbedderFailed as error:
             return (f"{error}: wordings alone were compared",)
         if vector is not None:
@@ -168,7 +169,7 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         """When two entries say the same, by the configuration or by the model."""
         if self._defaults.same_meaning:
             return Bar(self._defaults.same_meaning, with_words=False)
-        calibrated = same.threshold(self._engine.model)
+        calibrated = same.threshold(self._engine.embedding.model)
         return None if calibrated is None else Bar(calibrated)
 
     async def Reinforce(
@@ -178,7 +179,7 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         Deadline(context).left()
         ids, by = recall.reinforcement(request)
         once = recall.once(request, recall.reinforce_response)
-        done = await self._writes.of(self._engine.reinforce(ids, by, once))
+        done = await self._writes.of(self._engine.writable_store.reinforce(ids, by, once))
         if done.reply:
             return memories_pb2.ReinforceResponse.FromString(done.reply)
         return recall.reinforce_response(done)
@@ -200,7 +201,9 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         for ids in [[m.entry.id for m in found]] if query.ids else _in_parts(found):
             deadline.left()
             done = await self._writes.of(
-                self._engine.rewrite_holders(ids, forgotten, all_there=bool(query.ids))
+                self._engine.writable_store.rewrite_holders(
+                    ids, forgotten, require_all=bool(query.ids)
+                )
             )
         gone = [memory for memory in found if memory.entry.id in forgotten.gone]
         return await heavy.run(deadline, self._forgotten, gone, done.revision)

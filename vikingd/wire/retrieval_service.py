@@ -99,7 +99,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         self, request: retrieval_pb2.FindRequest, deadline: Deadline, run: Runner
     ) -> tuple[Search, Stage]:
         """(the find on a snapshot, the stage that made the query's vector)."""
-        query, vector = await run.here(decode.find_query, request, self._engine.dimension)
+        query, vector = await run.here(decode.find_query, request, self._engine.store.dimension)
         await revision_reached(self._engine, query.min_revision, deadline)
         degraded: tuple[str, ...] = ()
         started = time.perf_counter()
@@ -173,7 +173,9 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         """The same for many queries in one call."""
         deadline = Deadline(context)
         async with self._runner(deadline, heavy=weigh.batch(request)) as run:
-            queries = await run.here(decode.find_queries, request.requests, self._engine.dimension)
+            queries = await run.here(
+                decode.find_queries, request.requests, self._engine.store.dimension
+            )
             min_revision = max(query.min_revision for query, _ in queries)
             await revision_reached(self._engine, min_revision, deadline)
             started = time.perf_counter()
@@ -267,7 +269,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
     ) -> tuple[RetrieveQuery, RetrieveResult, Stage]:
         """(the query, the answer, the stage that made the query's vector)."""
         query, vector = await run.here(
-            retrieve.query_of, request, self._engine.dimension, self._settings.retrieval
+            retrieve.query_of, request, self._engine.store.dimension, self._settings.retrieval
         )
         await revision_reached(self._engine, query.min_revision, deadline)
         strategy = await run.here(Strategy, self._engine, query)

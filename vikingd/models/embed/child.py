@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
-import sys
 import threading
 import time
 import traceback
@@ -27,6 +25,7 @@ from vikingd.models.embed.provider import (
     Vectors,
     open_provider,
 )
+from vikingd.system.parent import end_with_parent
 from vikingd.system.priority import work_in_background
 
 LOCAL_DEPTH = 2
@@ -35,7 +34,6 @@ LOCAL_DEPTH = 2
 _LOCAL_LIMIT = 3600.0
 """Seconds; with a tenth of a processor, a group of long texts takes minutes."""
 _LOOK = 1.0  # seconds between two looks whether the child has had its time
-_PR_SET_PDEATHSIG = 1
 
 Reply = Vectors | EmbedderFailed
 
@@ -208,7 +206,7 @@ def _serve(connection: Connection, settings: EmbedSettings, depth: int) -> None:
     Several groups are in work at a time, so that no thread of the provider waits at the end of one.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    _die_with_parent()
+    end_with_parent(signal.SIGKILL)
     work_in_background()
     sending = threading.Lock()
 
@@ -234,8 +232,3 @@ def _serve(connection: Connection, settings: EmbedSettings, depth: int) -> None:
             while True:
                 message: tuple[int, Any] = connection.recv()
                 groups.submit(answer, *message)
-
-
-def _die_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

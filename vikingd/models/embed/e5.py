@@ -22,6 +22,7 @@ from vikingd.models.embed.provider import (
     clean,
     unit_rows,
 )
+from vikingd.system.user_cache import cache_directory
 
 LEAST_AGREEMENT = 0.998
 """Cosine to REFERENCE; it is .9995 where onnxruntime computes as it should."""
@@ -74,7 +75,7 @@ class E5:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="e5")
         try:
             self._tokenizer = E5Tokenizer(source.vocabulary)
-            weights = e5_weights.load(source, e5_weights.cache_directory())
+            weights = e5_weights.load(source, cache_directory())
             self._session = Session(_GRAPH.read_bytes(), weights)
             agreement = float(self.embed_documents([REFERENCE_TEXT])[0] @ reference())
         except Exception as error:

@@ -95,12 +95,6 @@ PARAMETERS = dict(_parameters())
 """By name, in the order of the file in the cache."""
 
 
-def cache_directory() -> Path:
-    """The directory of this program in the user's cache."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "vikingd"
-
-
 def load(source: E5File, directory: Path) -> Weights:
     """The arrays of PARAMETERS, from the cache if it has them, else made and put there.
 

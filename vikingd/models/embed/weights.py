@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from vikingd.system.user_cache import cache_directory
+
 LARGE = 32 << 20
 """Bytes from which on the hash of a file is kept in the cache."""
 
@@ -41,7 +43,7 @@ def file_digest(file: Path) -> str:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     stamp = [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
     key = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()
-    cached = _cache_directory() / f"{key[:32]}.json"
+    cached = cache_directory() / "weights" / f"{key[:32]}.json"
     try:
         known_stamp, known = json.loads(cached.read_text())
         if known_stamp == stamp and isinstance(known, str):
@@ -53,11 +55,6 @@ def file_digest(file: Path) -> str:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     _keep(cached, json.dumps([stamp, digest]))
     return digest
-
-
-def _cache_directory() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "vikingd" / "weights"
 
 
 def _keep(cached: Path, text: str) -> None:

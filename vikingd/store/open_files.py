@@ -20,7 +20,7 @@ class _Status(NamedTuple):
         return self.device, self.inode
 
 
-class InPlace:
+class OpenFiles:
     """The files of a database while it is open.
 
     A deleted or replaced file takes commits as long as it is open, and the next start does not see

@@ -1,4 +1,4 @@
-"""The texts that wait for their vector, and the vectors that equal texts have already."""
+"""Reads of the texts that wait for their vector, and of vectors that equal texts have."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from hashlib import blake2b
 
 from vikingd.domain.model import Backlog, Waiting
 from vikingd.domain.text import HAN, HANGUL, KANA
+from vikingd.store.reads.connections import Connections, revision_of
 from vikingd.store.rows import text_of
 
-_DROPPED = "vectors.dropped"  # counts the calls that outdated vectors
+_DROPPED = "vectors.dropped"  # counts the calls that invalidated digests
 _DIGEST_BYTES = 16
 
-# Models read some four Latin letters and one or two CJK characters as a token. A hundred stand for
-# the headings of a text, and for the work that each text is, however short.
+# Models read about four Latin letters, or one or two CJK characters, as a token. The 100 stands
+# for the headings of a text and for the fixed work of each text.
 _COST = f"""
 (100 + ("end" - "start") * CASE WHEN script IN ({HAN}, {KANA}, {HANGUL}) THEN 3 ELSE 1 END)"""
 
@@ -28,11 +29,11 @@ _ASKED = f"""
 {_WAITING} AND texts.id IN (SELECT value FROM json_each(?))
 ORDER BY ordinal > 0, texts.id DESC LIMIT ?
 """
-# Two searches: the index leads through each kind backwards, but not through one after the other.
+# Two searches: the index can be read backwards for each kind, but not for both in this order.
 _NEWEST = f"{_WAITING} AND (ordinal > 0) = ? ORDER BY texts.id DESC LIMIT ?"
 _ABSTRACTS, _PASSAGES = 0, 1
 
-# One row for each digest: thousands of texts may be equal.
+# One row for each digest, because thousands of texts may be equal.
 _MADE = """
 WITH wanted (digest) AS (VALUES {})
 SELECT digest, (
@@ -42,8 +43,40 @@ FROM wanted
 """
 
 
+class BacklogReads(Connections):
+    """Reads of the backlog: the texts that wait for their vector."""
+
+    def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
+        """Return up to `limit` texts that wait for their vector, in the order of the work.
+
+        Texts with an id in `first` come first, then abstracts, then passages, each newest first.
+        """
+        with self._snapshot() as db:
+            return waiting_texts(db, limit, first)
+
+    def backlog_size(self) -> Backlog:
+        """Return the number of waiting texts, and their work."""
+        with self._snapshot() as db:
+            return backlog_size(db)
+
+    def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the vectors that the embedder made of texts with these digests."""
+        with self._snapshot() as db:
+            return made_vectors(db, digests)
+
+    def waiting(self, text_ids: Sequence[int]) -> tuple[int, int]:
+        """Return (how many of these texts wait for their vector, the revision that was read)."""
+        with self._snapshot() as db:
+            (count,) = db.execute(
+                "SELECT count(*) FROM texts WHERE id IN (SELECT value FROM json_each(?)) "
+                "AND vector IS NULL AND embeddable",
+                (json.dumps(text_ids),),
+            ).fetchone()
+            return count, revision_of(db)
+
+
 def waiting_texts(db: sqlite3.Connection, limit: int, first: Sequence[int]) -> list[Waiting]:
-    """Return texts that wait, `first` ones first, then abstracts, then passages, newest first."""
+    """Return texts that wait; see `BacklogReads.backlog`."""
     (model,) = db.execute("SELECT value FROM meta WHERE key = 'store.model'").fetchone()
     key = blake2b(f"{_dropped(db)} {model}".encode(), digest_size=_DIGEST_BYTES).digest()
     rows: dict[int, Waiting] = {}
@@ -61,7 +94,7 @@ def waiting_texts(db: sqlite3.Connection, limit: int, first: Sequence[int]) -> l
 
 
 def backlog_size(db: sqlite3.Connection) -> Backlog:
-    """Return the number of the texts that wait, and their work."""
+    """Return the number of waiting texts, and their work."""
     return Backlog(
         *db.execute(
             f"SELECT count(*), CAST(total({_COST}) AS INTEGER) FROM texts INDEXED BY texts_waiting "
@@ -78,8 +111,8 @@ def made_vectors(db: sqlite3.Connection, digests: Sequence[bytes]) -> dict[bytes
     return {digest: vector for digest, vector in rows if vector is not None}
 
 
-def outdate(db: sqlite3.Connection) -> None:
-    """Make all digests so far equal to none that comes, within the caller's transaction."""
+def invalidate_digests(db: sqlite3.Connection) -> None:
+    """Make all digests differ from earlier ones, within the caller's transaction."""
     db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_DROPPED, _dropped(db) + 1))
 
 

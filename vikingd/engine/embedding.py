@@ -1,0 +1,150 @@
+"""The embedder of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+from viking_kernels.arrays import F32
+
+from vikingd.domain.errors import EmbedderFailed
+from vikingd.domain.model import Backlog
+from vikingd.engine.opening import Progress
+from vikingd.engine.settings import EngineSettings
+from vikingd.engine.stats import EmbedderStats
+from vikingd.models.embed.kept import KeptQueries
+from vikingd.models.embed.provider import Provider
+from vikingd.models.embed.query import QueryEmbedder
+from vikingd.models.embed.worker import BacklogWorker
+from vikingd.store.reader import StoreReader
+from vikingd.store.store import Store
+from vikingd.telemetry.metrics import Metrics
+
+
+class Embedding:
+    """The vectors of an engine: those of queries at once, those of texts in the background.
+
+    Args:
+        settings: the settings of the engine.
+        provider: makes the vectors; `close` closes it.
+        store: has the texts and takes their vectors.
+        metrics: gets the time of each query vector, the size of the backlog and the cache figures.
+        progress: shows a failure of the embedder at the start.
+
+    Attributes:
+        model: the name of the model; "none" without an embedder.
+        query_embedder: embeds queries; None without an embedder.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        provider: Provider,
+        store: Store | StoreReader,
+        metrics: Metrics,
+        progress: Progress,
+    ) -> None:
+        self._provider = provider
+        self._store = store
+        self.model = provider.model
+        self.query_embedder: QueryEmbedder | None = None
+        self._kept_queries: KeptQueries | None = None
+        self._worker: BacklogWorker | None = None
+        dimension = provider.dimension
+        if dimension is not None:
+            self.query_embedder = QueryEmbedder(
+                provider, settings.embedding.query_cache, took=metrics.embedded
+            )
+            if settings.embedding.keep_queries:
+                self._kept_queries = KeptQueries(
+                    settings.path,
+                    self.query_embedder,
+                    provider.model,
+                    dimension,
+                    read_only=settings.reader,
+                )
+            self._warm_up(progress)
+            if isinstance(store, Store):
+                self._worker = BacklogWorker(settings.embedding, store, dimension)
+        metrics.follow(lambda: self._backlog().texts, self._query_cache)
+
+    def _warm_up(self, progress: Progress) -> None:
+        """Embed a first text, which takes a model longer than others."""
+        try:
+            self._provider.embed_query("a first question")
+        except EmbedderFailed as error:
+            progress(f"queries are answered by text alone for now: {error}")
+
+    def start(self) -> None:
+        """Start to embed the texts that wait; a reader embeds none."""
+        if self._worker is not None:
+            self._worker.start()
+            self._worker.wake()
+
+    def wake(self) -> None:
+        """Tell the background work that texts wait."""
+        if self._worker is not None:
+            self._worker.wake()
+
+    def prefer(self, text_ids: Sequence[int]) -> AbstractContextManager[None]:
+        """Within the block, embed these texts before others, because a call waits for them."""
+        return self._worker.asked_for(text_ids) if self._worker is not None else nullcontext()
+
+    def embed_document(self, text: str) -> F32 | None:
+        """Return the unit vector [dim] of a text, as in the index; None without an embedder.
+
+        Raises:
+            EmbedderFailed: the embedder failed.
+        """
+        if self._provider.dimension is None:
+            return None
+        (vector,) = self._provider.embed_documents([text])
+        return np.asarray(vector, np.float32)
+
+    def failure(self) -> str | None:
+        """Return why no text is embedded now; None if all is well or texts are only skipped."""
+        worker = self._worker.state().last_error if self._worker is not None else None
+        query = self.query_embedder.last_error if self.query_embedder is not None else None
+        return worker or query or None
+
+    def stats(self) -> EmbedderStats:
+        """Return the state in numbers."""
+        worker = self._worker.state() if self._worker is not None else None
+        hits, misses = self._query_cache()
+        backlog = self._backlog()
+        return EmbedderStats(
+            provider=self._provider.name,
+            model=self.model,
+            dimension=self._store.dimension or 0,
+            backlog=backlog.texts,
+            embedded=worker.embedded if worker else 0,
+            last_error=self.failure() or (worker.skipped if worker else ""),
+            retry_at=worker.retry_at if worker else None,
+            query_cache_hits=hits,
+            query_cache_misses=misses,
+            backlog_cost=backlog.cost,
+            rate=worker.rate if worker else 0.0,
+            stalled=worker.stalled if worker else "",
+            reused=worker.reused if worker else 0,
+        )
+
+    def _backlog(self) -> Backlog:
+        """Return the texts that wait for their vector; none without an embedder."""
+        return self._store.backlog_size() if self.query_embedder is not None else Backlog(0, 0)
+
+    def _query_cache(self) -> tuple[int, int]:
+        """Return (hits, misses)."""
+        queries = self.query_embedder
+        return (queries.hits, queries.misses) if queries is not None else (0, 0)
+
+    def stop(self) -> None:
+        """Stop the background work, and write the kept queries."""
+        if self._worker is not None:
+            self._worker.stop()
+        if self._kept_queries is not None:
+            self._kept_queries.close()
+
+    def close(self) -> None:
+        """Close the provider."""
+        self._provider.close()

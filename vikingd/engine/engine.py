@@ -1,0 +1,258 @@
+"""The engine: a store, its index and an embedder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from threading import Condition
+
+from vikingd.domain.errors import Corrupt, InvalidField, ReadOnly, RevisionNotReached, Stopping
+from vikingd.domain.model import Change, Committed, Upsert
+from vikingd.engine.embedding import Embedding
+from vikingd.engine.following import IndexFollower, show_nothing
+from vikingd.engine.opening import Progress, load_prior, open_index, open_store
+from vikingd.engine.settings import EngineSettings
+from vikingd.engine.stats import EngineStats
+from vikingd.engine.verify import VerifyReport, verify
+from vikingd.index.snapshot import Snapshot
+from vikingd.memory.accesses import Accesses
+from vikingd.models.embed.provider import open_provider
+from vikingd.store.reader import StoreReader
+from vikingd.store.store import Store
+from vikingd.telemetry.metrics import Metrics
+
+
+class Engine:
+    """A store with an index that follows its commits, and an embedder for its texts and queries.
+
+    The store is the truth: read it by `store`, write it by `writable_store`. Answer queries from
+    `snapshot`. A reader follows the commits of another process, and refuses writes.
+
+    Args:
+        settings: the settings.
+        progress: shows the steps of a long start.
+        metrics: gets the times of compactions and query vectors.
+
+    Attributes:
+        settings: the settings.
+        store: the store; a StoreReader in a reader.
+        embedding: the embedder.
+
+    Raises:
+        StoreInUse: another process writes the store, and this one is not a reader.
+        StoreMismatch: the store has vectors of another model, or a reader finds no store.
+        EmbedderFailed: the embedder cannot run here.
+    """
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        progress: Progress = show_nothing,
+        metrics: Metrics | None = None,
+    ) -> None:
+        metrics = metrics or Metrics()
+        self.settings = settings
+        self._started_at = time.time_ns() // 1000
+        self._advanced = Condition()
+        self._listeners: set[Callable[[], object]] = set()
+        provider = open_provider(settings.embedding)
+        with ExitStack() as opened:
+            opened.callback(provider.close)
+            self.store: Store | StoreReader = open_store(settings, provider)
+            opened.callback(self.store.close)
+            prior = load_prior(self.store, provider, progress)
+            self._index = open_index(settings, self.store, provider.model, prior, metrics.compacted)
+            self._follower = IndexFollower(self.store, self._index, read_only=settings.reader)
+            self._follower.load(progress)
+            self.embedding = Embedding(settings, provider, self.store, metrics, progress)
+            opened.pop_all()
+        self._accesses: Accesses | None = None
+        if isinstance(self.store, Store):
+            self.store.start(self._on_commit)
+            self._accesses = Accesses(self._write_accesses)
+        else:
+            self.store.start(self._follow, self._notify)
+        self.embedding.start()
+
+    def _on_commit(self, changes: list[Change], revision: int) -> None:
+        self._index.apply(changes, revision)
+        self._notify()
+        if any(isinstance(change, Upsert) for change in changes):
+            self.embedding.wake()
+
+    def _follow(self) -> None:
+        if self._follower.follow():
+            self._notify()
+
+    def _notify(self) -> None:
+        """Wake all callers that wait: there is a new snapshot, or none will follow."""
+        with self._advanced:
+            self._advanced.notify_all()
+        for listener in self._listeners.copy():  # the copy is atomic
+            listener()
+
+    # Reading
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot.
+
+        Raises:
+            Corrupt: its base is damaged.
+        """
+        if problem := self._index.damage:
+            raise Corrupt(
+                f"the index is damaged and answers nothing until it is rebuilt: {problem}"
+            )
+        return self._index.snapshot
+
+    def wait_for_revision(self, revision: int, timeout: float | None) -> None:
+        """Wait until the snapshot has reached a revision.
+
+        Raises:
+            RevisionNotReached: it has not within `timeout` seconds; None waits for ever.
+            Stopping: it never will, because this reader cannot follow its store any more.
+        """
+        with self._advanced:
+            self._advanced.wait_for(
+                lambda: self.snapshot.revision >= revision or self.is_lost, timeout
+            )
+        newest = self.snapshot.revision
+        if newest < revision and self.is_lost:
+            raise Stopping(
+                f"this process ends at revision {newest}, ask another one: {self.failure()}"
+            )
+        if newest < revision:
+            raise RevisionNotReached(
+                f"revision {revision} was not reached in time, the newest is {newest}"
+            )
+
+    @contextmanager
+    def listening(self, listener: Callable[[], object]) -> Iterator[None]:
+        """Within the block, call `listener` after each commit, and when this reader is lost.
+
+        The thread that follows commits makes the calls, so a listener must not wait or raise. It
+        may miss a commit during the beginning of the block.
+        """
+        self._listeners.add(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+    # Writing
+
+    @property
+    def writable_store(self) -> Store:
+        """The store, for writes.
+
+        Raises:
+            ReadOnly: this is a reader.
+        """
+        if isinstance(self.store, Store):
+            return self.store
+        where = self.settings.writer_address
+        raise ReadOnly(
+            "this process is a reader and changes nothing, send writes to the writer"
+            + (f" at {where}" if where else ""),
+            **({"writer": where} if where else {}),
+        )
+
+    def check_writable(self) -> None:
+        """Raise ReadOnly if this is a reader."""
+        _ = self.writable_store
+
+    def count_accesses(self, ids: Iterable[int]) -> bool:
+        """Count one access of each memory, to be written within a second.
+
+        Returns:
+            False in a reader, which counts none.
+        """
+        if self._accesses is None:
+            return False
+        self._accesses.count(ids)
+        return True
+
+    def _write_accesses(self, accesses: Mapping[int, int]) -> None:
+        self.writable_store.touch(accesses).result()
+
+    def reembed(self, uri: str, after: str = "") -> Future[Committed]:
+        """Drop the vectors of one part of a subtree, so that the embedder makes new ones.
+
+        See `Store.drop_vectors`.
+
+        Raises:
+            InvalidField: there is no embedder, so the vectors would be lost.
+        """
+        store = self.writable_store
+        if self.embedding.query_embedder is None:
+            raise InvalidField(
+                "target_uri", "there is no embedder to make new vectors; configure one first"
+            )
+        return store.drop_vectors(uri, after)
+
+    def optimize(self) -> tuple[int, int]:
+        """Compact the index now, and return (generation, revision of its base).
+
+        Raises:
+            ReadOnly: this is a reader.
+            DiskFull: the disk has no room for a base.
+            Corrupt: it failed for another reason.
+        """
+        self.check_writable()
+        return self._index.compact()
+
+    # State
+
+    def stats(self) -> EngineStats:
+        """Return the state in numbers."""
+        counts = self.store.counts()
+        return EngineStats(
+            revision=self.store.revision,
+            directories=counts.directories,
+            files=counts.files,
+            texts=counts.texts,
+            vectors=counts.vectors,
+            relations=counts.relations,
+            store_bytes=counts.bytes,
+            store_path=str(self.settings.path),
+            started_at=self._started_at,
+            reader=self.settings.reader,
+            embedder=self.embedding.stats(),
+            index=self._index.state(),
+            problem=self._problem(),
+        )
+
+    def _problem(self) -> str:
+        """Return why writes are refused; "" while they are accepted."""
+        if self.store.failure:
+            return self.store.failure
+        is_full = isinstance(self.store, Store) and self.store.is_full
+        return "the disk is full: only deletes are accepted" if is_full else ""
+
+    def verify(self) -> VerifyReport:
+        """Compare index and store; see `verify.verify`."""
+        return verify(self.store, lambda: self.snapshot)
+
+    def failure(self) -> str | None:
+        """Return why the engine must not serve any more; None if all is well."""
+        return self.store.failure or self._index.look() or None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this process must end, so that the next start can recover.
+
+        It is a reader that cannot follow its store, or a writer with a damaged index.
+        """
+        return bool(self.store.failure if self.settings.reader else self._index.damage)
+
+    def close(self) -> None:
+        """Stop the embedder, finish the accepted writes, and close the store."""
+        self.embedding.stop()
+        if self._accesses is not None:
+            self._accesses.close()
+        self._index.close()
+        self.store.close()
+        self.embedding.close()

@@ -1,0 +1,119 @@
+"""The index, kept in step with the store."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from vikingd.domain.errors import Corrupt, DiskFull
+from vikingd.domain.model import Change
+from vikingd.engine.opening import Progress
+from vikingd.index.index import Index
+from vikingd.store.faults import store_damaged
+from vikingd.store.reader import StoreReader
+from vikingd.store.store import Store
+
+_SCAN_BATCH = 2000  # contexts that are indexed at a time
+_READER_ATTEMPTS = 10  # to load a base that the writer may just be replacing
+_PAUSE = 0.05  # seconds between two attempts
+
+_log = logging.getLogger(__name__)
+
+
+def show_nothing(_: str) -> None:
+    """Show no progress."""
+
+
+class IndexFollower:
+    """The index of a store: loaded or rebuilt at the start, then updated.
+
+    Args:
+        store: the store.
+        index: the index.
+        read_only: whether another process writes the store and the bases.
+    """
+
+    def __init__(self, store: Store | StoreReader, index: Index, *, read_only: bool) -> None:
+        self._store = store
+        self._index = index
+        self._read_only = read_only
+
+    def load(self, progress: Progress) -> None:
+        """Load the base on disk with all changes since; rebuild the index if that fails.
+
+        Raises:
+            StoreDamaged: the rebuild found damage, which is in the store then.
+        """
+        attempts = _READER_ATTEMPTS if self._read_only else 1
+        for attempt in range(attempts):
+            try:
+                if not self._load_base(progress):
+                    self._rebuild(progress)
+                return
+            except Corrupt as error:
+                problem = error
+            if attempt < attempts - 1:
+                time.sleep(_PAUSE)
+        self._index.rebuilt = str(problem)
+        _log.warning("the index is rebuilt from the store: %s", problem)
+        try:
+            self._rebuild(progress)
+        except Corrupt as error:
+            raise store_damaged(str(error)) from error
+
+    def follow(self) -> bool:
+        """Take the commits of the process that writes; return whether there were any.
+
+        Raises:
+            Corrupt: for example, the writer has just replaced the base, or has forgotten removals
+                because a newer base has them.
+        """
+        store, index = self._store, self._index
+        revision = store.revision  # always read: it fails if the store has another model now
+        if (index.is_replaced() or index.is_broken) and self._load_base():
+            return True
+        known = index.snapshot.revision
+        if index.is_broken:
+            index.rebuilt = index.damage or index.rebuilt
+            self._rebuild(show_nothing)
+        elif revision == known:
+            return False
+        else:
+            index.apply(*store.changes_since(known))
+        return True
+
+    def _load_base(self, progress: Progress = show_nothing) -> bool:
+        """Load the base on disk with all changes since; return False if there is no base."""
+
+        def changes_since(revision: int) -> tuple[list[Change], int]:
+            changes, now = self._store.changes_since(revision, with_links=True)
+            if now > revision:
+                progress(f"indexing {len(changes)} changes since the index was written")
+            return changes, now
+
+        return self._index.load(changes_since)
+
+    def _rebuild(self, progress: Progress) -> None:
+        """Index all contexts of the store."""
+        store, index = self._store, self._index
+        index.clear()
+        before = store.revision
+        batch: list[Change] = []
+        count = 0
+        for context in store.scan():
+            batch.append(context)
+            if len(batch) == _SCAN_BATCH:
+                count += len(batch)
+                progress(f"indexing: {count} contexts")
+                index.apply(batch, 0)  # revision 0: a base written now is incomplete
+                batch = []
+        # A reader's writer may commit during the scan; such a change may come twice, without harm.
+        changes, revision = store.changes_since(before, with_links=True)
+        index.apply([*batch, *changes], revision)
+        if (count or index.rebuilt) and not self._read_only:
+            try:
+                index.compact()
+            except DiskFull as error:
+                progress(f"{error}; the index stays in memory until there is room")
+            except Corrupt:
+                pass  # the index logged it, and the index in memory is complete

@@ -1,0 +1,113 @@
+"""The parts of an engine, opened one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from viking_kernels.arrays import F32, SCRIPTS
+
+from vikingd.domain.errors import DiskFull, EmbedderFailed
+from vikingd.engine.settings import EngineSettings
+from vikingd.index.base import Manifest, manifest_of
+from vikingd.index.index import Index
+from vikingd.models.embed.prior import prior_means
+from vikingd.models.embed.provider import Provider
+from vikingd.store.identity import Point
+from vikingd.store.reader import StoreReader
+from vikingd.store.store import Store
+
+Progress = Callable[[str], None]
+"""Shows a step of a long start to the user."""
+
+_INDEX = "index"  # the directory of the bases, within that of the store
+
+
+def open_store(settings: EngineSettings, provider: Provider) -> Store | StoreReader:
+    """Open the store to write it, or to read it only."""
+    model, dimension = provider.model, provider.dimension
+    if settings.reader:
+        return StoreReader(settings.path, model=model, dimension=dimension)
+    return Store(
+        settings.path,
+        model=model,
+        dimension=dimension,
+        reembed=settings.reembed,
+        indexed=_indexed_point(settings.path / _INDEX),
+        accept_loss=settings.accept_loss,
+    )
+
+
+def open_index(
+    settings: EngineSettings,
+    store: Store | StoreReader,
+    model: str,
+    prior: F32,
+    compacted: Callable[[float], None],
+) -> Index:
+    """Open the index of a store; it is empty until it is loaded.
+
+    Args:
+        settings: the settings of the engine.
+        store: the store; its removals are forgotten once a base has them.
+        model: the name of the embedder's model.
+        prior: [SCRIPTS, dim] float32; the model's mean vector of each script.
+        compacted: called with the seconds of each compaction.
+    """
+
+    def base_written(revision: int) -> None:
+        if isinstance(store, Store):
+            store.forget_removals(revision)
+
+    def why_not(manifest: Manifest) -> str:
+        return store.why_not(_point(manifest)) if manifest.revision else ""
+
+    return Index(
+        settings.path / _INDEX,
+        model,
+        prior,
+        settings.index,
+        written=base_written,
+        read_only=settings.reader,
+        compacted=compacted,
+        origin=store.point[:2] if isinstance(store, Store) else ("", ""),
+        why_not=why_not,
+    )
+
+
+def load_prior(store: Store | StoreReader, provider: Provider, progress: Progress) -> F32:
+    """Return the model's mean vector of each script, which is computed once for a store.
+
+    Returns:
+        [SCRIPTS, dim] float32; zeros without an embedder, or if it fails.
+    """
+    dimension = provider.dimension or store.dimension or 0
+    if provider.dimension is None:
+        return np.zeros((SCRIPTS, dimension), np.float32)
+    key = f"prior/{provider.model}/{dimension}"
+    known = store.get_meta(key)
+    if known is None:
+        try:
+            known = prior_means(provider).astype("<f4").tobytes()
+        except EmbedderFailed as error:
+            progress(f"the model's prior is missing until the next start: {error}")
+            return np.zeros((SCRIPTS, dimension), np.float32)
+        if isinstance(store, Store):
+            try:
+                store.set_meta(key, known)
+            except DiskFull as error:
+                progress(f"the next start must compute the model's prior again: {error}")
+    return np.frombuffer(known, "<f4").reshape(SCRIPTS, dimension).astype(np.float32)
+
+
+def _point(manifest: Manifest) -> Point:
+    """Return the point of the store at which a base was written."""
+    return Point(manifest.store, manifest.epoch, manifest.revision)
+
+
+def _indexed_point(root: Path) -> Point | None:
+    """Return the newest point of the store that its index names; None if there is none."""
+    manifest = manifest_of(root)
+    # A base of revision 0 was written before the index had all contexts.
+    return _point(manifest) if manifest and manifest.store and manifest.revision else None

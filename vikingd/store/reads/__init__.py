@@ -1,0 +1,13 @@
+"""The reads of a store; every answer is from one revision."""
+
+from vikingd.store.reads.backlog import BacklogReads
+from vikingd.store.reads.changes import ChangeReads
+from vikingd.store.reads.contexts import ContextReads, page_token
+from vikingd.store.reads.database import DatabaseReads, StoreCounts
+from vikingd.store.reads.memories import MemoryReads
+
+__all__ = ["Reads", "StoreCounts", "page_token"]
+
+
+class Reads(ContextReads, MemoryReads, BacklogReads, ChangeReads, DatabaseReads):
+    """The reads of committed data; safe for any number of threads, and none waits for a writer."""

@@ -1,0 +1,270 @@
+"""Reads of contexts, their texts and the tree."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any
+
+from vikingd.domain.errors import InvalidField, NotFound, StoreDamaged, TooLarge
+from vikingd.domain.model import Context, Entry, Passage, Relation
+from vikingd.domain.reply_budget import Room, size_of
+from vikingd.domain.uri import ROOT, subtree_bounds
+from vikingd.ingest.written import is_as_written
+from vikingd.store.faults import REMEDY
+from vikingd.store.reads.connections import Connections
+from vikingd.store.rows import metadata_of
+
+_COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
+    (SELECT ifnull(sum(reinforcement), 0) FROM texts JOIN entries ON text_id = texts.id
+     WHERE context_id = contexts.id),
+    (SELECT ifnull(sum(access_count), 0) FROM texts JOIN entries ON text_id = texts.id
+     WHERE context_id = contexts.id),
+    content_hash, revision"""
+_BY_URI = "FROM contexts WHERE tenant = 'default' AND uri = ?"
+_PASSAGES = """
+SELECT section, "start", "end", entries.id, reinforcement, access_count, time, created_at
+FROM texts LEFT JOIN entries ON text_id = texts.id
+WHERE context_id = ? AND ordinal > 0 ORDER BY ordinal
+"""
+_RELATIONS = """
+SELECT uri, abstract, reason FROM links JOIN contexts ON contexts.id = b WHERE a = ?1
+UNION ALL
+SELECT uri, abstract, reason FROM links JOIN contexts ON contexts.id = a WHERE b = ?1
+ORDER BY 1
+"""
+_ANY_DEPTH = 1 << 31
+
+
+def _always(_: Context) -> bool:
+    return True
+
+
+class ContextReads(Connections):
+    """Reads of contexts, by URI."""
+
+    def get(self, uri: str) -> Context:
+        """Return one complete context; its passages have no vectors.
+
+        Raises:
+            NotFound: it does not exist.
+            StoreDamaged: it differs from what was written.
+        """
+        with self._snapshot() as db:
+            context = read_context(db, uri)
+        if not is_as_written(context):  # the other contexts are sound, so writes go on
+            raise StoreDamaged(
+                f"{uri} is damaged: its checksum is not the one it was written with; delete it "
+                f"and put it again, or {REMEDY}"
+            )
+        return context
+
+    def altered(self, most: int) -> list[str]:
+        """Return the URIs of the first `most` contexts that differ from what was written."""
+        with self._snapshot() as db:
+            rows = db.execute("SELECT uri FROM contexts WHERE tenant = 'default' ORDER BY uri")
+            found = (uri for (uri,) in rows if not is_as_written(read_context(db, uri)))
+            return list(islice(found, most))
+
+    def metadata(self, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """Return the metadata of contexts by URI; missing contexts are left out."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                "SELECT uri, metadata FROM contexts WHERE tenant = 'default' "
+                "AND uri IN (SELECT value FROM json_each(?))",
+                (json.dumps(uris),),
+            )
+            return {uri: metadata_of(metadata, uri) for uri, metadata in rows}
+
+    def texts_of(
+        self, uris: Sequence[str], room: Room, *, with_content: bool
+    ) -> dict[str, tuple[str, str, str]]:
+        """Return (abstract, overview, content) by URI; missing contexts are left out.
+
+        Raises:
+            TooLarge: the texts do not fit into `room`.
+        """
+        found: dict[str, tuple[str, str, str]] = {}
+        content = "content" if with_content else "''"
+        with self._snapshot() as db:
+            rows = db.execute(
+                f"SELECT uri, abstract, overview, {content} FROM contexts "
+                "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
+                (json.dumps(uris),),
+            )
+            for uri, *texts in rows:
+                _take(room, *texts)
+                abstract, overview, text = texts
+                found[uri] = abstract, overview, text
+        return found
+
+    def passages_of(
+        self, wanted: Mapping[str, Collection[int]], room: Room
+    ) -> dict[tuple[str, int], tuple[str, int, int, str]]:
+        """Return (section, start, end, text) of passages by URI and ordinal.
+
+        Missing passages are left out.
+
+        Raises:
+            TooLarge: the texts do not fit into `room`.
+        """
+        found: dict[tuple[str, int], tuple[str, int, int, str]] = {}
+        with self._snapshot() as db:
+            contexts = db.execute(
+                "SELECT id, uri, content FROM contexts WHERE tenant = 'default' "
+                "AND uri IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(wanted)),),
+            )
+            for context_id, uri, content in contexts:  # substr() would read it for each passage
+                rows = db.execute(
+                    'SELECT ordinal, section, "start", "end" FROM texts '
+                    "WHERE context_id = ? AND ordinal IN (SELECT value FROM json_each(?))",
+                    (context_id, json.dumps(list(wanted[uri]))),
+                )
+                for ordinal, section, start, end in rows:
+                    text = content[start:end]
+                    _take(room, section, text)
+                    found[uri, ordinal] = (section, start, end, text)
+        return found
+
+    def files_between(self, low: str, high: str) -> list[str]:
+        """Return the URIs of the files in [low, high], in descending order."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                "SELECT uri FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri <= ? "
+                "AND NOT is_directory ORDER BY uri DESC",
+                (low, high),
+            )
+            return [uri for (uri,) in rows]
+
+    def children(
+        self, uri: str, after: str, limit: int, fits: Callable[[Context], bool] = _always
+    ) -> list[Context]:
+        """Return the direct children of a directory: files, then directories, each by name.
+
+        Args:
+            uri: the directory.
+            after: "" for the first page, then the `page_token` of the last context before.
+            limit: the largest number of contexts.
+            fits: the first context that does not fit ends the page; the page includes it.
+
+        Raises:
+            NotFound: the directory does not exist.
+            InvalidField: it is a file, or `after` is not a page token.
+        """
+        is_directory, last = _position(after)
+        with self._snapshot() as db:
+            row = db.execute(f"SELECT id, is_directory {_BY_URI}", (uri,))
+            context_id, has_children = _found(row, uri)
+            if not has_children:
+                raise InvalidField("uri", f"{uri} is a file; name a directory")
+            rows = db.execute(
+                f"SELECT {_COLUMNS} FROM contexts WHERE parent_id = ? "
+                "AND (is_directory, uri) > (?, ?) ORDER BY is_directory, uri LIMIT ?",
+                (context_id, is_directory, last, limit),
+            )
+            return list(_until(map(_context, rows), fits))
+
+    def tree(
+        self,
+        uri: str,
+        depth: int,
+        after: str,
+        limit: int,
+        fits: Callable[[Context], bool] = _always,
+    ) -> list[Context]:
+        """Return a subtree by URI, beginning with its top.
+
+        Args:
+            uri: the top.
+            depth: the number of levels below it; 0 for all.
+            after: see `children`, also for `limit` and `fits`.
+
+        Raises:
+            NotFound: the top does not exist.
+            InvalidField: `after` is not a page token.
+        """
+        _, last = _position(after)
+        low, high = subtree_bounds(uri)
+        slashes = uri.count("/") - (uri == ROOT) + depth if depth else _ANY_DEPTH
+        with self._snapshot() as db:
+            top = _found(db.execute(f"SELECT {_COLUMNS} {_BY_URI}", (uri,)), uri)
+            page = [] if last else [_context(top)]
+            rows = db.execute(
+                f"SELECT {_COLUMNS} FROM contexts WHERE tenant = 'default' AND uri > ? AND uri < ? "
+                "AND length(uri) - length(replace(uri, '/', '')) <= ? ORDER BY uri LIMIT ?",
+                (max(last, low), high, slashes, limit - len(page)),
+            )
+            return list(_until(chain(page, map(_context, rows)), fits))
+
+
+def page_token(context: Context) -> str:
+    """Return the token of the page after a context, for `Store.children` and `Store.tree`."""
+    return f"{'d' if context.is_directory else 'f'}:{context.uri}"
+
+
+def read_context(db: sqlite3.Connection, uri: str) -> Context:
+    """Read one complete context; its passages have no vectors.
+
+    Raises:
+        NotFound: it does not exist.
+    """
+    row = db.execute(f"SELECT id, overview, content, {_COLUMNS} {_BY_URI}", (uri,))
+    context_id, overview, content, *columns = _found(row, uri)
+    passages = db.execute(_PASSAGES, (context_id,))
+    return _context(
+        columns,
+        overview=overview,
+        content=content,
+        passages=tuple(
+            Passage(section, start, end, entry=Entry(entry_id, *rest) if entry_id else None)
+            for section, start, end, entry_id, *rest in passages
+        ),
+        relations=tuple(Relation(*relation) for relation in db.execute(_RELATIONS, (context_id,))),
+    )
+
+
+def _position(token: str) -> tuple[bool, str]:
+    """Return (is a directory, URI) of the last context before a page; see `page_token`."""
+    if not token:
+        return False, ""
+    kind, _, uri = token.partition(":")
+    if kind not in ("d", "f") or not uri.startswith(ROOT):
+        raise InvalidField(
+            "page_token", "is not a token of an earlier page; use one or leave it out"
+        )
+    return kind == "d", uri
+
+
+def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
+    row: Sequence[Any] | None = rows.fetchone()
+    if row is None:
+        raise NotFound(uri)
+    return row
+
+
+def _context(row: Sequence[Any], **parts: Any) -> Context:
+    """Return the context in a row of `_COLUMNS`."""
+    uri, is_directory, abstract, title, metadata, *rest = row
+    return Context(
+        uri, bool(is_directory), abstract, title, metadata_of(metadata, uri), *rest, **parts
+    )
+
+
+def _until(contexts: Iterable[Context], fits: Callable[[Context], bool]) -> Iterator[Context]:
+    """Yield contexts up to the first one that does not fit, inclusive."""
+    for context in contexts:
+        yield context
+        if not fits(context):
+            return
+
+
+def _take(room: Room, *texts: str) -> None:
+    if not room.take(sum(map(size_of, texts))):
+        raise TooLarge(
+            f"these sources have more than {room.most:,} bytes of text, the limit of one call: ask "
+            "for fewer, or for passages of them",
+            limit=str(room.most),
+        )

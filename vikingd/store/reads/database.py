@@ -1,0 +1,77 @@
+"""Reads of the database as a whole: its size, its metadata, a backup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from vikingd.domain.errors import Stopping
+from vikingd.store.backup import Backup, copy_database
+from vikingd.store.reads.connections import Connections
+
+
+class StoreCounts(NamedTuple):
+    """The size of a store; `bytes` is its size on disk."""
+
+    directories: int
+    files: int
+    texts: int
+    vectors: int
+    relations: int
+    bytes: int
+
+
+class DatabaseReads(Connections):
+    """Reads of the database as a whole."""
+
+    def counts(self) -> StoreCounts:
+        """Return the size of the store."""
+        with self._snapshot() as db:
+            (row,) = db.execute(
+                "SELECT (SELECT count(*) FROM contexts), "
+                "(SELECT count(*) FROM contexts INDEXED BY contexts_children WHERE is_directory), "
+                "(SELECT count(*) FROM texts), (SELECT count(*) FROM texts WHERE vector IS NULL), "
+                "(SELECT count(*) FROM links)"
+            )
+        contexts, directories, texts, without_vector, links = row
+        paths = (Path(f"{self._database}{suffix}") for suffix in ("", "-wal", "-shm"))
+        return StoreCounts(
+            directories=directories,
+            files=contexts - directories,
+            texts=texts,
+            vectors=texts - without_vector,
+            relations=links,
+            bytes=sum(map(_file_size, paths)),
+        )
+
+    def backup(self, check: Callable[[], None]) -> Backup:
+        """Return a copy of the store at the newest revision; the caller closes it.
+
+        `check` is called now and then during the copy; an error of it ends the copy.
+
+        Raises:
+            DiskFull: the disk has no room for the copy.
+        """
+
+        def check_both() -> None:
+            check()
+            if self._closed:
+                raise Stopping("the store is closed")
+
+        with self._snapshot() as db:
+            return copy_database(db, self._database, check_both)
+
+    def get_meta(self, key: str) -> bytes | None:
+        """Return the value that `Store.set_meta` stored; None if there is none."""
+        with self._snapshot() as db:
+            row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+            return None if row is None else row[0]
+
+
+def _file_size(path: Path) -> int:
+    """Return the size of a file in bytes; 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

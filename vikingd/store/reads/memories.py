@@ -1,0 +1,73 @@
+"""Reads of memories."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+
+from vikingd.domain.model import Entry
+from vikingd.domain.uri import subtree_bounds
+from vikingd.memory.model import MemoryFile, StoredEntry
+from vikingd.store.reads.connections import Connections, revision_of
+from vikingd.store.rows import memory_file
+
+_ENTRIES = """
+SELECT context_id, uri, entries.id, reinforcement, access_count, entries.time, entries.created_at,
+    ordinal, section, "start", "end"
+FROM contexts JOIN texts ON context_id = contexts.id JOIN entries ON text_id = texts.id
+WHERE tenant = 'default'
+"""
+
+
+class MemoryReads(Connections):
+    """Reads of memories and their counters; none returns vectors but `memory_file`."""
+
+    def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:
+        """Return (the entries of memories by text id, the revision that was read).
+
+        Texts that are no memories are left out.
+        """
+        with self._snapshot() as db:
+            rows = db.execute(
+                "SELECT text_id, id, reinforcement, access_count, time, created_at FROM entries "
+                "WHERE text_id IN (SELECT value FROM json_each(?))",
+                (json.dumps(text_ids),),
+            )
+            found = {text_id: Entry(*entry) for text_id, *entry in rows}
+            return found, revision_of(db)
+
+    def memories_below(self, root: str) -> list[StoredEntry]:
+        """Return all memories below a directory, by URI and ordinal."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                f"{_ENTRIES} AND uri >= ? AND uri < ? ORDER BY uri, ordinal", subtree_bounds(root)
+            )
+            return list(_stored_entries(db, rows))
+
+    def memories(self, ids: Sequence[int]) -> list[StoredEntry]:
+        """Return the memories with these ids, by URI and ordinal; missing ones are left out."""
+        with self._snapshot() as db:
+            rows = db.execute(
+                f"{_ENTRIES} AND entries.id IN (SELECT value FROM json_each(?)) "
+                "ORDER BY uri, ordinal",
+                (json.dumps(ids),),
+            )
+            return list(_stored_entries(db, rows))
+
+    def memory_file(self, uri: str) -> MemoryFile | None:
+        """Return a file with its memories; None if there is no such file."""
+        with self._snapshot() as db:
+            return memory_file(db, uri)
+
+
+def _stored_entries(db: sqlite3.Connection, rows: sqlite3.Cursor) -> Iterator[StoredEntry]:
+    """Yield the rows of `_ENTRIES` as entries; the texts of each context are read once."""
+    for context_id, of_context in groupby(rows, key=itemgetter(0)):
+        texts = db.execute("SELECT abstract, content FROM contexts WHERE id = ?", (context_id,))
+        abstract, content = texts.fetchone()
+        for _, uri, *known, ordinal, section, start, end in of_context:
+            text = content[start:end] if ordinal else abstract
+            yield StoredEntry(uri, Entry(*known), ordinal, section, start, end, text)

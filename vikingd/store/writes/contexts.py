@@ -1,0 +1,311 @@
+"""Writes of contexts with their texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import (
+    Committed,
+    Draft,
+    IndexedText,
+    Prepared,
+    PutOutcome,
+    Upsert,
+)
+from vikingd.domain.text import text_to_index
+from vikingd.domain.uri import parent
+from vikingd.ingest.masks import Masked
+from vikingd.store.reads.contexts import read_context
+from vikingd.store.rows import memory_file, upserts
+from vikingd.store.writes.entries import are_known, holds_memories, write_entries
+from vikingd.store.writes.new_rows import ContextRow, TextRow
+from vikingd.store.writes.transaction import StoredContext, Transaction
+
+_UPDATE_CONTEXT = """
+UPDATE contexts SET title = :title, abstract = :abstract, overview = :overview,
+    content = :content, metadata = :metadata, content_hash = :content_hash, time = :time,
+    updated_at = :updated_at, revision = :revision WHERE id = :id
+"""
+
+EMPTY_DIRECTORY = Draft("", is_directory=True).content_hash()
+"""The hash of a directory that was made for its content."""
+
+
+def put(work: Transaction, contexts: Sequence[Prepared | Masked]) -> Committed:
+    """Write contexts, if all have their expected revisions; see `write`."""
+    work.look_up(context.draft.uri for context in contexts)
+    for context in contexts:
+        work.check_revision(context.draft.uri, context.draft.expected_revision)
+    return write(
+        work, [_complete(work, context, f"contexts[{i}]") for i, context in enumerate(contexts)]
+    )
+
+
+def write(work: Transaction, contexts: Sequence[Prepared]) -> Committed:
+    """Write complete contexts, and make the missing directories above them."""
+    uris = [context.draft.uri for context in contexts]
+    if len(set(uris)) < len(uris):
+        i = next(i for i, uri in enumerate(uris) if uri in uris[:i])
+        raise InvalidField(f"contexts[{i}].uri", "occurs twice in the batch")
+    work.look_up(uris)
+    stored = {uri: old for uri in uris if (old := work.find(uri))}
+    before = _before(work, contexts, stored) if stored else {}
+    outcomes = [PutOutcome.UNCHANGED] * len(contexts)
+    unchanged: list[int] = []
+    waiting: list[int] = []
+    # Sorted by URI, a directory comes before its content.
+    for i in sorted(range(len(uris)), key=uris.__getitem__):
+        context, draft, field = contexts[i], contexts[i].draft, f"contexts[{i}]"
+        old = stored.get(draft.uri)
+        _check_vectors(work, context, field)
+        if old is None:
+            upsert = _insert(work, context, make_directory(work, parent(draft.uri), f"{field}.uri"))
+            outcomes[i] = PutOutcome.CREATED
+        elif old.is_directory != draft.is_directory:
+            kind = "directory" if old.is_directory else "file"
+            raise InvalidField(
+                f"{field}.uri", f"is a {kind}; delete it before you write the other kind"
+            )
+        elif _is_unchanged(work, context, old, before.get(old.id)):
+            unchanged.append(old.id)
+            continue
+        else:
+            upsert = _update(work, context, old, before[old.id])
+            outcomes[i] = PutOutcome.UPDATED
+        waiting.extend([t.text_id for t in upsert.texts if t.embeddable and not t.vector])
+    if unchanged:
+        waiting.extend(_waiting(work, unchanged))
+    return Committed(work.revision, outcomes=tuple(outcomes), text_ids=tuple(waiting))
+
+
+def make_directory(work: Transaction, uri: str, field: str) -> int:
+    """Return the id of a directory; make it and those above it where they are missing.
+
+    Raises:
+        InvalidField: a file has one of the URIs; `field` is the request's field.
+    """
+    context = work.find(uri)
+    if context is None:
+        made = Prepared(Draft(uri, is_directory=True), "", (), EMPTY_DIRECTORY)
+        return _insert(work, made, make_directory(work, parent(uri), field)).context_id
+    if not context.is_directory:
+        raise InvalidField(field, f"is below {uri}, which is a file")
+    return context.id
+
+
+def _complete(work: Transaction, context: Prepared | Masked, field: str) -> Prepared:
+    """Return the complete context to write, given the stored one."""
+    draft = context.draft
+    if isinstance(context, Masked):
+        work.get(draft.uri)
+        try:
+            return context.merged(read_context(work.use_tables(), draft.uri))
+        except InvalidField as error:
+            raise error.below(field) from None
+    old = work.find(draft.uri)
+    if old and not (old.is_directory or draft.is_directory or draft.content):
+        sql = "SELECT length(content) FROM contexts WHERE id = ?"
+        (length,) = work.use_tables().execute(sql, (old.id,)).fetchone()
+        if length:
+            raise InvalidField(
+                f"{field}.content",
+                f"is empty, but {draft.uri} has a content of {length:,} characters; name the "
+                "fields to write in update_mask, and `content` too to empty the file",
+            )
+    return context
+
+
+def _before(
+    work: Transaction, contexts: Sequence[Prepared], stored: Mapping[str, StoredContext]
+) -> dict[int, Upsert]:
+    """Return the stored contexts with their texts, by id, where the write may change them."""
+    ids = [
+        old.id
+        for context in contexts
+        if (old := stored.get(context.draft.uri))
+        and (
+            old.content_hash != context.content_hash
+            or context.entries
+            or any(text.vector for text in context.texts)
+        )
+    ]
+    return {upsert.context_id: upsert for upsert in upserts(work.use_tables(), ids)}
+
+
+def _waiting(work: Transaction, context_ids: Sequence[int]) -> list[int]:
+    """Return the ids of these contexts' texts that wait for their vector."""
+    rows = work.use_tables().execute(
+        "SELECT id FROM texts WHERE context_id IN (SELECT value FROM json_each(?)) "
+        "AND vector IS NULL AND embeddable",
+        (json.dumps(context_ids),),
+    )
+    return [text_id for (text_id,) in rows]
+
+
+def _check_vectors(work: Transaction, context: Prepared, field: str) -> None:
+    """Check the vectors of a draft; the error names the field of the wrong one."""
+    for text in context.texts:
+        if text.vector:
+            passages = context.draft.passages
+            j = text.ordinal - 1
+            of_passage = passages is not None and 0 <= j < len(passages) and passages[j].vector
+            name = f"passages[{j}].vector" if of_passage else "vector"
+            work.check_vector(text.vector, f"{field}.{name}")
+
+
+def _is_unchanged(
+    work: Transaction, context: Prepared, old: StoredContext, before: Upsert | None
+) -> bool:
+    """Return whether a write would change nothing."""
+    if context.content_hash != old.content_hash:
+        return False
+    vectors = {text.ordinal: text.vector for text in before.texts} if before else {}
+    if any(text.vector and text.vector != vectors.get(text.ordinal) for text in context.texts):
+        return False
+    if not context.entries:
+        return True
+    file = memory_file(work.use_tables(), context.draft.uri)
+    return file is not None and are_known(context.entries, file.entries)
+
+
+def _insert(work: Transaction, context: Prepared, parent_id: int) -> Upsert:
+    draft = context.draft
+    context_id = next(work.ids.contexts)
+    time = work.now if draft.time is None else draft.time
+    work.rows.contexts.append(
+        ContextRow(
+            id=context_id,
+            uri=draft.uri,
+            parent_id=parent_id,
+            is_directory=draft.is_directory,
+            created_at=work.now,
+            **_columns(work, context, time),
+        )
+    )
+    work.known[draft.uri] = StoredContext(
+        context_id, draft.is_directory, context.content_hash, time, work.revision
+    )
+    upsert = _write_texts(work, context, context_id, None)
+    if holds_memories(draft):
+        write_entries(work, context, upsert, (), 0, time)
+    return upsert
+
+
+def _update(work: Transaction, context: Prepared, old: StoredContext, before: Upsert) -> Upsert:
+    draft, db = context.draft, work.use_tables()
+    time = old.time if draft.time is None else draft.time
+    work.known[draft.uri] = old._replace(
+        content_hash=context.content_hash, time=time, revision=work.revision
+    )
+    file = memory_file(db, draft.uri) if holds_memories(draft) else None
+    db.execute(_UPDATE_CONTEXT, {"id": old.id, **_columns(work, context, time)})
+    kept = _unchanged_texts(context, before)
+    db.execute(
+        "DELETE FROM texts WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps([text.text_id for text in before.texts[kept:]]),),
+    )
+    upsert = _write_texts(work, context, old.id, before, kept)
+    if file is not None:
+        entry_time = work.now if draft.time is None else draft.time
+        write_entries(work, context, upsert, file.entries, kept, entry_time)
+    return upsert
+
+
+def _columns(work: Transaction, context: Prepared, time: int) -> dict[str, Any]:
+    """Return the columns that every write of a context sets."""
+    draft = context.draft
+    metadata = "{}"
+    if draft.metadata:
+        metadata = json.dumps(dict(draft.metadata), ensure_ascii=False, separators=(",", ":"))
+    return {
+        "title": draft.title,
+        "abstract": context.abstract,
+        "overview": draft.overview,
+        "content": draft.content,
+        "metadata": metadata,
+        "content_hash": context.content_hash,
+        "time": time,
+        "updated_at": work.now,
+        "revision": work.revision,
+    }
+
+
+def _write_texts(
+    work: Transaction, context: Prepared, context_id: int, before: Upsert | None, kept: int = 0
+) -> Upsert:
+    """Write the texts of a context after the first `kept` ones of `before`, which stay.
+
+    A text without a vector takes the vector of an equal text in `before`.
+    """
+    draft = context.draft
+    old = before.texts if before else ()
+    vectors = {(text.ordinal == 0, text.text): text.vector for text in old}
+    texts = list(old[:kept])
+    for text in context.texts[kept:]:
+        text_id = next(work.ids.texts)
+        vector = text.vector or vectors.get((text.ordinal == 0, text.text), b"")
+        embeddable = bool(text.text.strip())
+        passage = draft.content[text.start : text.end] if text.ordinal else ""
+        piece = passage if text.ordinal else context.abstract
+        is_derived = text_to_index(draft.title, text.section, piece) == text.text
+        work.rows.texts.append(
+            TextRow(
+                id=text_id,
+                context_id=context_id,
+                ordinal=text.ordinal,
+                section=text.section,
+                start=text.start,
+                end=text.end,
+                script=text.script,
+                embeddable=embeddable,
+                vector_revision=work.revision if vector else None,
+                text=None if is_derived else text.text,
+                vector=vector or None,
+            )
+        )
+        texts.append(
+            IndexedText(
+                text_id=text_id,
+                ordinal=text.ordinal,
+                script=text.script,
+                text=text.text,
+                vector=vector,
+                embeddable=embeddable,
+                section=text.section,
+                start=text.start,
+                passage=passage,
+            )
+        )
+    upsert = Upsert(
+        context_id=context_id,
+        uri=draft.uri,
+        is_directory=draft.is_directory,
+        title=draft.title,
+        abstract=context.abstract,
+        metadata=draft.metadata,
+        texts=tuple(texts),
+    )
+    work.emit(upsert)
+    return upsert
+
+
+def _unchanged_texts(context: Prepared, before: Upsert) -> int:
+    """Return the number of leading texts that stay the same; 0 if the title changes."""
+    same = 0
+    if context.draft.title != before.title:
+        return same
+    for new, old in zip(context.texts, before.texts, strict=False):
+        piece = context.draft.content[new.start : new.end] if new.ordinal else context.abstract
+        old_piece = old.passage if old.ordinal else before.abstract
+        if (
+            (new.ordinal, new.section, new.start, new.text)
+            != (old.ordinal, old.section, old.start, old.text)
+            or piece != old_piece
+            or (new.vector and new.vector != old.vector)
+        ):
+            break
+        same += 1
+    return same

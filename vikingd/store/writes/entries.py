@@ -1,0 +1,161 @@
+"""Entries of memory files: which text has which entry, and their counters."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from vikingd.domain.model import MAX_COUNTER, ContextType, Draft, Entry, Prepared, Upsert
+from vikingd.domain.text import without_layout
+from vikingd.domain.uri import context_type
+from vikingd.memory.model import StoredEntry, check_there
+from vikingd.store.writes.new_rows import EntryRow
+from vikingd.store.writes.transaction import Transaction
+
+_HOLDERS = """
+SELECT entries.id, uri FROM entries
+JOIN texts ON texts.id = text_id JOIN contexts ON contexts.id = context_id
+WHERE entries.id IN (SELECT value FROM json_each(?))
+"""
+_REINFORCE = """
+UPDATE entries SET reinforcement = min(reinforcement + ?, ?)
+WHERE id IN (SELECT value FROM json_each(?))
+RETURNING id, reinforcement, access_count, time, created_at
+"""
+
+
+def holds_memories(draft: Draft) -> bool:
+    """Return whether a draft is a file of memories."""
+    return not draft.is_directory and context_type(draft.uri) is ContextType.MEMORY
+
+
+def write_entries(
+    work: Transaction,
+    context: Prepared,
+    upsert: Upsert,
+    before: Sequence[StoredEntry],
+    kept: int,
+    time: int,
+) -> None:
+    """Write the entries of a file's texts; an entry whose text is unchanged stays.
+
+    Args:
+        work: the open transaction.
+        context: the file to write; its `entries` are those that the request gives.
+        upsert: the file with the texts as they are written.
+        before: the stored entries of the file.
+        kept: the number of leading texts that keep their entries.
+        time: the time of new entries, in microseconds.
+    """
+    ended, entries = _assign(context, upsert, before, kept, (time, work.now))
+    if ended:
+        work.use_tables().executemany(
+            "DELETE FROM entries WHERE text_id = ?", [(text_id,) for text_id in ended]
+        )
+    for text_id, entry in entries:
+        work.rows.entries.append(
+            EntryRow(
+                id=entry.id or next(work.ids.entries),
+                text_id=text_id,
+                reinforcement=entry.reinforcement,
+                access_count=entry.access_count,
+                time=entry.time,
+                created_at=entry.created_at,
+            )
+        )
+
+
+def _assign(
+    context: Prepared,
+    upsert: Upsert,
+    before: Sequence[StoredEntry],
+    kept: int,
+    times: tuple[int, int],
+) -> tuple[list[int], list[tuple[int, Entry]]]:
+    """Assign the entries of a file to its texts.
+
+    Args:
+        context: see `write_entries`, also for `upsert`, `before` and `kept`.
+        times: (time, creation time) of new entries.
+
+    Returns:
+        (ids of texts that lose their entry, (text id, entry) pairs to write, id 0 for new ones).
+    """
+    staying = {text.ordinal: text for text in upsert.texts[:kept]}
+    stored_at = {stored.ordinal: stored.entry for stored in before if stored.ordinal in staying}
+    taken = {entry.id for entry in context.entries.values()}
+    loose: dict[str, list[Entry]] = defaultdict(list)  # by their text
+    for stored in before:
+        if stored.ordinal not in staying and stored.entry.id not in taken:
+            loose[without_layout(stored.passage)].append(stored.entry)
+    ended: list[int] = []
+    written: list[tuple[int, Entry]] = []
+    memories = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
+    for text in memories:
+        known, given = stored_at.pop(text.ordinal, None), context.entries.get(text.ordinal)
+        if known is not None:
+            if given is None:
+                continue
+            ended.append(text.text_id)
+        elif of_text := loose[without_layout(text.passage if text.ordinal else context.abstract)]:
+            known = of_text.pop(0)
+        written.append((text.text_id, _merge(given, known, *times)))
+    # The rest of `stored_at` is the abstract of a file that has passages now.
+    return ended + [staying[ordinal].text_id for ordinal in stored_at], written
+
+
+def are_known(given: Mapping[int, Entry], stored: Sequence[StoredEntry]) -> bool:
+    """Return whether the given entries, by ordinal, change nothing of the stored ones."""
+    known = {one.ordinal: one.entry for one in stored}
+    return all(
+        ordinal in known and _merge(entry, known[ordinal], 0, 0) == known[ordinal]
+        for ordinal, entry in given.items()
+    )
+
+
+def holders_of(db: sqlite3.Connection, ids: Sequence[int], *, require_all: bool) -> dict[int, str]:
+    """Return the URIs of the files that hold memories, by memory id; missing ones are left out.
+
+    Raises:
+        NotFound: with `require_all`, one does not exist.
+    """
+    rows = db.execute(_HOLDERS, (json.dumps(ids),))
+    holders = {i: uri for i, uri in rows if context_type(uri) is ContextType.MEMORY}
+    if require_all:
+        check_there(ids, holders)
+    return holders
+
+
+def add_reinforcement(db: sqlite3.Connection, ids: Sequence[int], by: int) -> list[Entry]:
+    """Raise the reinforcement of memories, and return their new entries.
+
+    Raises:
+        NotFound: one does not exist.
+    """
+    holders_of(db, ids, require_all=True)
+    rows = db.execute(_REINFORCE, (by, MAX_COUNTER, json.dumps(ids))).fetchall()
+    found = {entry_id: Entry(entry_id, *rest) for entry_id, *rest in rows}
+    return [found[entry_id] for entry_id in ids]
+
+
+def _merge(given: Entry | None, known: Entry | None, time: int, created_at: int) -> Entry:
+    """Merge a given entry with the known one; the times are those of a new entry.
+
+    Counters never fall, so that counts since the writer's read are kept.
+    """
+    if given is None:
+        return known or Entry(time=time, created_at=created_at)
+    known = known or Entry()
+    return replace(
+        given,
+        id=given.id or known.id,
+        reinforcement=max(given.reinforcement, known.reinforcement),
+        access_count=max(given.access_count, known.access_count),
+        time=next((t for t in (given.time, known.time) if t is not None), time),
+        created_at=next(
+            (t for t in (given.created_at, known.created_at) if t is not None), created_at
+        ),
+    )

@@ -1,0 +1,58 @@
+"""Writes of memories and their counters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vikingd.domain.model import MAX_COUNTER, Committed
+from vikingd.memory.model import Rewrite
+from vikingd.store.rows import memory_file
+from vikingd.store.writes.contexts import write
+from vikingd.store.writes.entries import add_reinforcement, holders_of
+from vikingd.store.writes.subtrees import delete
+from vikingd.store.writes.transaction import Transaction
+
+
+def rewrite(work: Transaction, rewrites: Mapping[str, Rewrite]) -> Committed:
+    """Apply a rewrite to the current state of each memory file, by URI."""
+    db, counted = work.use_tables(), 0
+    for uri, change in rewrites.items():
+        new = change(memory_file(db, uri), lambda: next(work.ids.entries))
+        if new.removed:
+            delete(work, [uri])
+        elif new.prepared is not None:
+            write(work, [new.prepared])
+            work.insert_rows()
+        for entry in new.counters:
+            db.execute(
+                "UPDATE entries SET reinforcement = ?, access_count = ?, time = ? WHERE id = ?",
+                (entry.reinforcement, entry.access_count, entry.time, entry.id),
+            )
+        counted += len(new.counters)
+    work.touched = work.touched or counted > 0
+    return Committed(work.revision)
+
+
+def rewrite_holders(
+    work: Transaction, ids: Sequence[int], change: Rewrite, *, require_all: bool
+) -> Committed:
+    """Apply a rewrite to each file that holds one of these memories now."""
+    holders = holders_of(work.use_tables(), ids, require_all=require_all)
+    return rewrite(work, dict.fromkeys(sorted(set(holders.values())), change))
+
+
+def reinforce(work: Transaction, ids: Sequence[int], by: int) -> Committed:
+    """Raise the reinforcement of memories, and return their new entries."""
+    entries = add_reinforcement(work.use_tables(), ids, by)
+    work.touched = True
+    return Committed(work.revision, entries=tuple(entries))
+
+
+def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
+    """Add accesses to memories by their ids; missing memories are skipped."""
+    rows = work.use_tables().executemany(
+        "UPDATE entries SET access_count = min(access_count + ?, ?) WHERE id = ?",
+        [(times, MAX_COUNTER, entry_id) for entry_id, times in accesses.items()],
+    )
+    work.touched = work.touched or rows.rowcount > 0
+    return Committed(work.revision, count=rows.rowcount)

@@ -1,0 +1,164 @@
+"""Removal and move of whole subtrees."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from vikingd.domain.errors import AlreadyExists, InvalidField, TooLarge
+from vikingd.domain.model import Committed, ContextType, Remove
+from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
+from vikingd.store.rows import links, upserts
+from vikingd.store.writes.contexts import make_directory
+from vikingd.store.writes.new_rows import EntryRow
+from vikingd.store.writes.transaction import Transaction
+
+MAX_MOVE = 20_000
+MAX_DELETE = 50_000
+"""The size that one call moves or removes, see `_check_size`: other writers wait about 1 s."""
+
+CHARACTERS = 2000
+"""The number of characters that counts as much as a context or a passage."""
+
+# UNION ALL makes two searches of the index; with OR, SQLite would scan the whole index.
+_SUBTREE = """contexts.id IN (
+    SELECT id FROM contexts WHERE tenant = 'default' AND uri = ?
+    UNION ALL SELECT id FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri < ?)"""
+_COUNT = f"SELECT count(*) FROM contexts WHERE {_SUBTREE}"
+# LIMIT ends the count early: a text with a long vector takes a page of its own.
+_TEXTS = f"""
+SELECT count(*), total("end" - "start") FROM (
+    SELECT "start", "end" FROM contexts JOIN texts ON context_id = contexts.id
+    WHERE {_SUBTREE} LIMIT ?)
+"""
+# After a move into a memory root: texts that are memories now and have no entry yet.
+_WITHOUT_ENTRY = f"""
+SELECT texts.id, contexts.time, contexts.created_at
+FROM contexts JOIN texts ON context_id = contexts.id
+WHERE {_SUBTREE} AND NOT is_directory AND (ordinal > 0 OR NOT EXISTS (
+    SELECT 1 FROM texts AS other WHERE other.context_id = contexts.id AND other.ordinal > 0))
+AND NOT EXISTS (SELECT 1 FROM entries WHERE text_id = texts.id)
+"""
+
+
+def delete(
+    work: Transaction,
+    uris: Sequence[str],
+    expected_revision: int | None = None,
+    *,
+    allow_missing: bool = False,
+) -> Committed:
+    """Remove contexts with their subtrees."""
+    existing = []
+    for i, uri in enumerate(uris):
+        if uri == ROOT:
+            raise InvalidField(f"uris[{i}]", "is the root, which cannot be removed")
+        if allow_missing and work.find(uri) is None:
+            continue
+        work.get(uri)
+        work.check_revision(uri, expected_revision)
+        existing.append(uri)
+    db = work.use_tables()
+    outermost: list[str] = []
+    # Sorted by segments, the content of a directory directly follows it.
+    for uri in sorted(existing, key=lambda uri: uri.split("/")):
+        if not outermost or not is_within(uri, outermost[-1]):
+            outermost.append(uri)
+    _check_size(db, outermost, "removes", MAX_DELETE)
+    removed = 0
+    for uri in outermost:
+        rows = db.execute(f"DELETE FROM contexts WHERE {_SUBTREE}", _bounds(uri))
+        removed += rows.rowcount
+        _record_removal(work, uri)
+    return Committed(work.revision, count=removed)
+
+
+def move(
+    work: Transaction, source: str, destination: str, expected_revision: int | None = None
+) -> Committed:
+    """Rename a subtree, and make the missing directories above its new URI."""
+    if context_type(parent(source)) is ContextType.UNSPECIFIED:
+        raise InvalidField("source_uri", f"{source} is a root or above one, and cannot be moved")
+    if context_type(destination) is ContextType.UNSPECIFIED:
+        raise InvalidField("destination_uri", f"{destination} is above the roots")
+    if destination != source and is_within(destination, source):
+        raise InvalidField("destination_uri", f"{destination} is below {source}")
+    context = work.get(source)
+    work.check_revision(source, expected_revision)
+    is_root = context_type(parent(destination)) is ContextType.UNSPECIFIED
+    if is_root and not context.is_directory:
+        raise InvalidField("destination_uri", f"{destination} must be a directory")
+    if work.find(destination):
+        raise AlreadyExists(destination)
+    db = work.use_tables()
+    _check_size(db, [source], "moves", MAX_MOVE)
+    rows = db.execute(f"SELECT uri FROM contexts WHERE {_SUBTREE}", _bounds(source))
+    moved = [destination + uri[len(source) :] for (uri,) in rows]
+    for uri in moved:
+        parse(uri, "destination_uri")
+    parent_id = make_directory(work, parent(destination), "destination_uri")
+    work.insert_rows()
+    db.execute(
+        f"UPDATE contexts SET uri = ? || substr(uri, ?), revision = ? WHERE {_SUBTREE}",
+        (destination, len(source) + 1, work.revision, *_bounds(source)),
+    )
+    db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, context.id))
+    if context_type(destination) is ContextType.MEMORY:
+        for text_id, time, created_at in db.execute(
+            _WITHOUT_ENTRY, _bounds(destination)
+        ).fetchall():
+            work.rows.entries.append(
+                EntryRow(next(work.ids.entries), text_id, 0, 0, time, created_at)
+            )
+    _record_removal(work, source)
+    rows = db.execute(
+        f"SELECT id FROM contexts WHERE {_SUBTREE} ORDER BY uri", _bounds(destination)
+    )
+    ids = [context_id for (context_id,) in rows]
+    work.emit(*upserts(db, ids), *links(db, ids))
+    return Committed(work.revision, count=len(moved))
+
+
+def _record_removal(work: Transaction, uri: str) -> None:
+    work.known.clear()
+    work.use_tables().execute(
+        "INSERT INTO removals (revision, uri) VALUES (?, ?)", (work.revision, uri)
+    )
+    work.emit(Remove(uri))
+
+
+def _bounds(uri: str) -> tuple[str, str, str]:
+    """Return the parameters of `_SUBTREE`."""
+    return (uri, *subtree_bounds(uri))
+
+
+def _check_size(db: sqlite3.Connection, uris: Sequence[str], what: str, most: int) -> None:
+    """Check that disjoint subtrees are small enough for one call.
+
+    Each context, each passage and each `CHARACTERS` characters count 1. One file is never too
+    large.
+
+    Raises:
+        TooLarge: they are larger.
+    """
+    contexts = size = 0
+    for uri in uris:
+        (count,) = db.execute(_COUNT, _bounds(uri)).fetchone()
+        contexts, size = contexts + count, size + count
+    if contexts > 1 and size <= most:
+        for uri in uris:
+            texts, characters = db.execute(_TEXTS, (*_bounds(uri), most)).fetchone()
+            size += texts + int(characters) // CHARACTERS
+            if size > most:
+                break
+    if contexts > 1 and size > most:
+        more = (
+            f" and at least {size - contexts:,} passages and long texts" if contexts < size else ""
+        )
+        raise TooLarge(
+            f"{uris[0] if len(uris) == 1 else f'{len(uris):,} subtrees'} have {contexts:,} contexts"
+            f"{more}, one call {what} at most {most:,} of these together: name their parts, one "
+            "call after the other",
+            contexts=str(contexts),
+            limit=str(most),
+        )

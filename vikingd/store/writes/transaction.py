@@ -1,0 +1,168 @@
+"""The open transaction that the requests of one commit share."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import NamedTuple
+
+from vikingd.domain.errors import InvalidField, NotFound, RevisionDiffers
+from vikingd.domain.model import Change, Linked, Unlinked
+from vikingd.domain.uri import parent
+from vikingd.store.writes.new_rows import NewRows
+
+
+class Ids:
+    """Source of ids that were never used before; one per database."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        last = dict(db.execute("SELECT name, seq FROM sqlite_sequence"))
+        self.contexts = count(last.get("contexts", 0) + 1)
+        self.texts = count(last.get("texts", 0) + 1)
+        (entry,) = db.execute("SELECT value FROM meta WHERE key = 'entries.last'").fetchone()
+        self.entries = count(entry + 1)
+
+
+class StoredContext(NamedTuple):
+    """The columns of an existing context that a write depends on."""
+
+    id: int
+    is_directory: bool
+    content_hash: bytes
+    time: int
+    revision: int
+
+
+class Transaction:
+    """An open transaction of the database; all its writes get the same revision.
+
+    Attributes:
+        ids: source of new ids.
+        now: microseconds since the epoch; the time of the commit.
+        rows: new rows of all requests so far that are not in the tables yet.
+        known: the contexts at the URIs looked up so far; None where there is none. It includes
+            the contexts in `rows`.
+        changes: the changes of the writes so far, in order.
+        touched: True once a write changed something.
+        linked: True once a write made or removed a link.
+        dimension: numbers in a vector; None until the first vector is written.
+    """
+
+    def __init__(
+        self, db: sqlite3.Connection, ids: Ids, *, revision: int, dimension: int | None, now: int
+    ) -> None:
+        self._db = db
+        self._has_savepoint = False  # of the request that runs
+        self.ids = ids
+        self.now = now
+        self.rows = NewRows()
+        self.known: dict[str, StoredContext | None] = {}
+        self.revision = revision
+        self.dimension = dimension
+        self.changes: list[Change] = []
+        self.touched = False
+        self.linked = False
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Run one request; if it fails, undo all of its work and nothing else."""
+        before = len(self.changes), self.touched, self.linked, self.dimension
+        counts = self.rows.counts()
+        self._has_savepoint = False
+        try:
+            yield
+        except BaseException:
+            if not self._has_savepoint:
+                self.known.update((row.uri, None) for row in self.rows.contexts[counts.contexts :])
+                self.rows.cut(counts)
+            elif self._db.in_transaction:
+                self.rows = NewRows()
+                self.known.clear()
+                self._db.execute("ROLLBACK TO request")
+                self._db.execute("RELEASE request")
+            length, self.touched, self.linked, self.dimension = before
+            del self.changes[length:]
+            raise
+        if self._has_savepoint:
+            self._db.execute("RELEASE request")
+
+    def use_tables(self) -> sqlite3.Connection:
+        """Return the database, with the work of all earlier requests in its tables.
+
+        A request that only makes contexts needs no tables: many such requests share statements.
+        """
+        if not self._has_savepoint:
+            self.insert_rows()
+            self._db.execute("SAVEPOINT request")
+            self._has_savepoint = True
+        return self._db
+
+    def insert_rows(self) -> None:
+        """Insert the new rows into the tables."""
+        self.rows.insert(self._db)
+        self.rows = NewRows()
+
+    def look_up(self, uris: Iterable[str]) -> None:
+        """Look up the contexts at URIs, and the directories above them, in one search."""
+        uris = list(uris)
+        unknown = {*uris, *map(parent, uris)}.difference(self.known)
+        if unknown:
+            rows = self._db.execute(
+                "SELECT uri, id, is_directory, content_hash, time, revision FROM contexts "
+                "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(unknown)),),
+            )
+            self.known.update(dict.fromkeys(unknown))
+            self.known.update({uri: StoredContext(*row) for uri, *row in rows})
+
+    def find(self, uri: str) -> StoredContext | None:
+        """Return the context at a URI; None if there is none."""
+        if uri not in self.known:
+            self.look_up([uri])
+        return self.known[uri]
+
+    def get(self, uri: str) -> StoredContext:
+        """Return the context at a URI.
+
+        Raises:
+            NotFound: there is none.
+        """
+        context = self.find(uri)
+        if context is None:
+            raise NotFound(uri)
+        return context
+
+    def check_revision(self, uri: str, expected: int | None) -> None:
+        """Check the revision of a context; a missing one has revision 0, and None allows any.
+
+        Raises:
+            RevisionDiffers: the context has another revision.
+        """
+        context = self.find(uri)
+        revision = context.revision if context else 0
+        if expected not in (None, revision):
+            raise RevisionDiffers(uri, expected, revision)
+
+    def check_vector(self, vector: bytes, field: str) -> None:
+        """Check the size of a vector; the first vector sets the dimension of the store.
+
+        Raises:
+            InvalidField: the vector has another size.
+        """
+        if self.dimension is None:
+            self.dimension = len(vector) // 4
+        if len(vector) != 4 * self.dimension or not vector:
+            raise InvalidField(
+                field,
+                f"has {len(vector)} bytes; vectors of this store have {self.dimension} float32, "
+                f"that is {4 * self.dimension} bytes",
+            )
+
+    def emit(self, *changes: Change) -> None:
+        """Record changes for the index."""
+        self.changes.extend(changes)
+        self.touched = self.touched or bool(changes)
+        self.linked = self.linked or any(isinstance(c, Linked | Unlinked) for c in changes)
