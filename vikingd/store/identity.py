@@ -68,7 +68,7 @@ class History(NamedTuple):
         last = earlier.point.epoch
         known = {epoch for epoch, _ in self.epochs}
         return earlier.store == self.store and (
-            not last or last in known or len(self.epochs) >= _KEPT
+            not last or last in known or len(self.epochs) >= _MAX_EPOCHS
         )
 
     def why_not(self, point: Point) -> str:
