@@ -19,7 +19,7 @@ class Deadline(Protocol):
 
     @property
     def is_admitted(self) -> bool:
-        """Whether the call had a place in a queue; no queue refuses it after that."""
+        """True once the call had a place in a queue; no queue refuses it after that."""
 
     def left(self) -> float | None:
         """Return the seconds left; None without a deadline.

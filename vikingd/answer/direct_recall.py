@@ -51,7 +51,7 @@ class DirectRecall:
 
     @property
     def is_light(self) -> bool:
-        """Whether the query names nothing, so that nothing is read."""
+        """True if the query names nothing, so that nothing is read."""
         return self._matched is None and self._days is None
 
     def answer(self) -> RecallResult | str:

@@ -195,26 +195,7 @@ class Find(QueryScope):
         `only` is 1 for each file to choose, whatever its score; None chooses as the query says.
         """
         snapshot, query, scope = self.snapshot, self.query, self.scope
-        method, counts = query.method, self.counts
-        if method is Method.AUTO:
-            whole = whole or counts[TEXTS] <= self.exhaustive_texts
-            method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
-        threshold, limit = query.score_threshold or 0.0, query.limit
-        if only is not None:
-            threshold, limit = 0.0, max(int(only.sum()), 1)
-        most = query.max_directories or MAX_DIRECTORIES
-        starts = min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most)
-        plan = kernel.Plan(
-            int(method),
-            float(threshold),
-            self._alpha(),
-            starts,
-            MAX_PASSAGES_SHOWN,
-            query.levels != Levels.FILES or query.trace or all_files or only is not None,
-            walk.Limits(limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
-            bool(snapshot.links),
-            all_files,
-        )
+        plan = self._plan(only, whole=whole, all_files=all_files)
         wants_files = only is not None or query.levels != Levels.DIRECTORIES
         if only is None:
             only = self.allowed(files=True) if wants_files else self._none()
@@ -228,7 +209,7 @@ class Find(QueryScope):
             scope,
             terms,
             only,
-            self._near(method, terms),
+            self._near(plan.method, terms),
             plan,
             scratch,
         )
@@ -236,11 +217,12 @@ class Find(QueryScope):
         if wants_files:
             chosen += self._files(found)
         if query.levels != Levels.FILES:
-            chosen += self._best_directories(found, threshold)
+            chosen += self._best_directories(found, plan.threshold)
         if any(hit.score <= later.score for hit, later in pairwise(chosen)):
             chosen.sort(key=lambda hit: (-hit.score, snapshot.uri(hit.row)))
+        counts = self.counts
         return Scored(
-            method,
+            Method(plan.method),
             scope,
             self.terms.terms,
             self._script,
@@ -253,6 +235,31 @@ class Find(QueryScope):
             int(counts[TEXTS]),
             IN_ROUND,
             terms,
+        )
+
+    def _plan(self, only: U8 | None, *, whole: bool, all_files: bool) -> kernel.Plan:
+        """Return the plan for the kernel; the arguments are those of `_run`."""
+        query, counts = self.query, self.counts
+        method = query.method
+        if method is Method.AUTO:
+            whole = whole or counts[TEXTS] <= self.exhaustive_texts
+            method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
+        threshold, limit = query.score_threshold or 0.0, query.limit
+        if only is not None:
+            threshold, limit = 0.0, max(int(only.sum()), 1)
+        most = query.max_directories or MAX_DIRECTORIES
+        return kernel.Plan(
+            method=int(method),
+            threshold=float(threshold),
+            alpha=self._alpha(),
+            start_points=min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most),
+            passages=MAX_PASSAGES_SHOWN,
+            all_directories=(
+                query.levels != Levels.FILES or query.trace or all_files or only is not None
+            ),
+            limits=walk.Limits(limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
+            keeps_words=bool(self.snapshot.links),
+            all_files=all_files,
         )
 
     def _none(self) -> U8:
@@ -285,10 +292,10 @@ class Find(QueryScope):
         kernel.forget(snapshot.tree.texts, scope, scored.postings, scratch)
         return found
 
-    def _near(self, method: Method, terms: Terms) -> I32:
+    def _near(self, method: int, terms: Terms) -> I32:
         """Return the rows that the inverted file proposes, for a walk without matching words."""
         inverted, scope = self.snapshot.inverted_file, self.scope
-        if method is not Method.BEST_FIRST or inverted is None or not len(self._asked.vector):
+        if method != kernel.BEST_FIRST or inverted is None or not len(self._asked.vector):
             return _NONE
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return _NONE

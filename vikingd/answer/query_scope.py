@@ -90,7 +90,7 @@ class QueryScope:
 
     @property
     def is_light(self) -> bool:
-        """Whether the answer takes tens of microseconds, less than a thread takes to start it."""
+        """True if the answer takes tens of microseconds, less than a thread takes to start it."""
         tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
         cost = int(self.counts[TEXTS]) + tail
         if self.where is not None:

@@ -146,7 +146,7 @@ class MemorySearch:
 
     @property
     def needs_vector(self) -> bool:
-        """Whether a vector is needed. Identifiers are found by words alone."""
+        """True if a vector is needed. Identifiers are found by words alone."""
         return bool(self._retrievals) and all(one.by_meaning for one in self._retrievals)
 
     def answer(self, vector: F32 | None, degraded: tuple[str, ...] = ()) -> RecallResult:

@@ -93,7 +93,7 @@ class Retrieval(QueryScope):
 
     @property
     def by_meaning(self) -> bool:
-        """Whether a vector is needed. Identifiers are found by words alone."""
+        """True if a vector is needed. Identifiers are found by words alone."""
         mode = self.query.mode
         return not self.query.listing and (
             mode is Mode.VECTOR or (mode is Mode.HYBRID and not self.identifiers)
@@ -101,7 +101,7 @@ class Retrieval(QueryScope):
 
     @property
     def has_two_sides(self) -> bool:
-        """Whether `words` and `meaning` can run side by side."""
+        """True if `words` and `meaning` can run side by side."""
         return (
             self.by_meaning
             and isinstance(self.query.fusion, Rrf)
@@ -199,7 +199,7 @@ class Retrieval(QueryScope):
             self._ready.clear()
 
     def _is_settled(self, found: RankedList, chosen: Sequence[TextHit]) -> bool:
-        """Whether all later texts rank behind the chosen ones, or miss the threshold."""
+        """Return whether all later texts rank behind the chosen ones, or miss the threshold."""
         threshold = self.query.score_threshold
         most = found.scores.item(-1) * prod(max(1.0, factor) for factor, _ in self._boosts)
         if threshold is not None and most <= threshold:

@@ -137,7 +137,7 @@ class Walk:
 
     @property
     def was_read(self) -> bool:
-        """Whether the reranker has scored an abstract."""
+        """True if the reranker has scored an abstract."""
         return bool(self._rounds)
 
     def failed(self, reason: str, model: str) -> FindResult:

@@ -234,7 +234,7 @@ class _OfCall:
 
     @property
     def is_admitted(self) -> bool:
-        """Whether the call had a place in a queue."""
+        """True once the call had a place in a queue."""
         return self._call.is_admitted
 
     def left(self) -> float | None:
