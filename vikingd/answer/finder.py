@@ -88,9 +88,19 @@ class Finder:
         return await run.away(find.answer, most_bytes), embed
 
     async def answer_batch(
-        self, queries: Sequence[tuple[FindQuery, F32 | None]], run: Runner, reply: Reply[bytes]
-    ) -> tuple[list[bytes], Stage]:
-        """Return the replies to some queries, and the stage that embedded their texts.
+        self,
+        queries: Sequence[tuple[FindQuery, F32 | None]],
+        run: Runner,
+        embedded: Callable[[Stage], None],
+        reply: Reply[bytes],
+    ) -> list[bytes]:
+        """Return the replies to some queries.
+
+        Args:
+            queries: checked, with their vectors; None: the text is embedded.
+            run: runs the pieces.
+            embedded: takes the stage that embedded all texts.
+            reply: makes each reply.
 
         Raises:
             NotFound: a target does not exist.
@@ -99,9 +109,10 @@ class Finder:
         await wait_for_revision(self._engine, max(query.min_revision for query, _ in queries), run)
         started = perf_counter()
         texts = list(dict.fromkeys(query.text for query, vector in queries if vector is None))
-        embedded = await asyncio.gather(*(self._vectors.embed_or_note(text, run) for text in texts))
-        made = dict(zip(texts, embedded, strict=True))
+        vectors = await asyncio.gather(*(self._vectors.embed_or_note(text, run) for text in texts))
+        made = dict(zip(texts, vectors, strict=True))
         embed = Stage("embed", started, perf_counter())
+        embedded(embed)
 
         def answer(number: int, most_bytes: int) -> bytes:
             pace.step()
@@ -125,7 +136,7 @@ class Finder:
         count = run.at_once
         parts = [range(first, len(queries), count) for first in range(count)]
         shares = await asyncio.gather(*(run.away(answer_share, part) for part in parts if part))
-        return [shares[i % count][i // count] for i in range(len(queries))], embed
+        return [shares[i % count][i // count] for i in range(len(queries))]
 
     async def _bind(self, query: FindQuery, vector: F32 | None, run: Runner) -> tuple[Find, Stage]:
         """Return the find on the newest snapshot, and the stage that embedded its query."""

@@ -71,8 +71,9 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
         """Return the contexts that match each of some queries."""
         async with self._runner(context, heavy=weigh.batch(request)) as run:
             queries = await run.here(decode.find_queries, request.requests, self._engine.dimension)
-            replies, embed = await self._finder.answer_batch(queries, run, self._batched_reply)
-            self._observer.took("BatchFind", [embed])
+            replies = await self._finder.answer_batch(
+                queries, run, self._batch_embedded, self._batched_reply
+            )
             # Joined messages are one message with the elements of all.
             return cast("retrieval_pb2.BatchFindResponse", b"".join(replies))  # see as_sent
 
@@ -127,6 +128,9 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
     def _find_reply(self, result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
         reply = self._encoded("Find", result, embed, (embed, *result.stages))
         return cast("retrieval_pb2.FindResponse", reply)  # see as_sent
+
+    def _batch_embedded(self, embed: Stage) -> None:
+        self._observer.took("BatchFind", [embed])
 
     def _batched_reply(self, result: FindResult, embed: Stage) -> bytes:
         """Return the reply to one query, as it stands in the reply to all."""
