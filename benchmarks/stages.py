@@ -47,14 +47,14 @@ SITES = (
     Site("check and parse", "vikingd.wire.boundary", "parsed"),
     Site("decode", "vikingd.wire.messages.decode", "find_query"),
     Site("decode", "vikingd.wire.messages.retrieve", "query_of"),
-    Site("plan", "vikingd.answer.find", "Search.__init__"),
-    Site("plan", "vikingd.answer.strategies", "Strategy.__init__"),
-    Site("hand over", "vikingd.answer.find", "Search._run"),
+    Site("plan", "vikingd.answer.find", "Find.__init__"),
+    Site("plan", "vikingd.answer.retrieve", "Retrieval.__init__"),
+    Site("hand over", "vikingd.answer.find", "Find._run"),
     Site("kernel", "vikingd.answer.find", "kernel.find"),
-    Site("kernel", "vikingd.answer.strategies", "flat.keyword_top"),
-    Site("matches", "vikingd.answer.find", "Search.scored_answer"),
-    Site("matches", "vikingd.answer.strategies", "Strategy.answer"),
-    Site("encode", "vikingd.wire.retrieval_service", "Retrieval._reply"),
+    Site("kernel", "vikingd.answer.ranking", "flat.keyword_top"),
+    Site("matches", "vikingd.answer.find", "Find.scored_answer"),
+    Site("matches", "vikingd.answer.retrieve", "Retrieval.answer"),
+    Site("encode", "vikingd.wire.retrieval_service", "RetrievalService._find_reply"),
     Site("encode", "vikingd.wire.messages.retrieve", "response_of"),
     Site("count", "vikingd.wire.observer", "Observer.took"),
     Site("count", "vikingd.telemetry.metrics", "Metrics.answered"),
@@ -85,6 +85,7 @@ class Served:
 
     def __init__(self, nodes: int, store: Path) -> None:
         from benchmarks import data
+        from vikingd.answer.search import Models
         from vikingd.config import Settings
         from vikingd.engine import Engine, EngineSettings
         from vikingd.ingest import prepare
@@ -96,9 +97,8 @@ class Served:
         from vikingd.telemetry.metrics import Metrics
         from vikingd.wire.boundary import Boundary
         from vikingd.wire.calls import Threads
-        from vikingd.wire.messages.search import Models
         from vikingd.wire.observer import Observer
-        from vikingd.wire.retrieval_service import Retrieval
+        from vikingd.wire.retrieval_service import RetrievalService
 
         self.tree = data.tree(nodes)
         metrics = Metrics()
@@ -108,7 +108,7 @@ class Served:
         self.engine.optimize()
         self.threads, self.boundary = Threads(), Boundary(metrics, None)
         models = Models(Planner(PlannerSettings(), lambda *_: None), Rerankers([], lambda *_: None))
-        service = Retrieval(
+        service = RetrievalService(
             self.engine, self.threads, Observer(metrics, None), Settings(path=store), models
         )
         self._handlers: dict[str, Any] = {}

@@ -9,8 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from vikingd.wire.calls import Deadline, Threads
-from vikingd.wire.embedding import SHORT, in_share
+from vikingd.answer.query_vector import embed_in_share
+from vikingd.wire.calls import SHORT_TEXT, CallDeadline, Threads
 
 
 @pytest.fixture
@@ -26,19 +26,19 @@ def test_a_short_query_does_not_wait_for_long_ones(threads: Threads) -> None:
     go_on, embedded = threading.Event(), list[int]()
 
     def embed(text: str) -> None:
-        assert len(text) <= SHORT or go_on.wait(60)
+        assert len(text) <= SHORT_TEXT or go_on.wait(60)
         embedded.append(len(text))
 
     async def main() -> None:
-        deadline = Deadline(Mock(**{"time_remaining.return_value": None}))
+        deadline = CallDeadline(Mock(**{"time_remaining.return_value": None}))
         long = [
-            asyncio.create_task(in_share(threads, deadline, embed, "x" * (SHORT + 1)))
+            asyncio.create_task(embed_in_share(threads, deadline, embed, "x" * (SHORT_TEXT + 1)))
             for _ in range(5)
         ]
         await asyncio.sleep(0)
-        await in_share(threads, deadline, embed, "x" * SHORT)
+        await embed_in_share(threads, deadline, embed, "x" * SHORT_TEXT)
         go_on.set()
         await asyncio.gather(*long)
 
     asyncio.run(main())
-    assert embedded == [SHORT, *[SHORT + 1] * 5]
+    assert embedded == [SHORT_TEXT, *[SHORT_TEXT + 1] * 5]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from viking_kernels.arrays import SCRIPTS
 
-from vikingd.answer.find import Search
-from vikingd.answer.strategies import Strategy
+from vikingd.answer.find import Find
+from vikingd.answer.retrieve import Retrieval
 from vikingd.domain.errors import VikingError
 from vikingd.domain.model import (
     Draft,
@@ -134,9 +134,9 @@ def parsed(result: FindResult) -> FindResponse:
     return reply
 
 
-def asked(world: World, query: FindQuery, snapshot: Snapshot) -> Search:
+def asked(world: World, query: FindQuery, snapshot: Snapshot) -> Find:
     """A find on a snapshot."""
-    return Search(world.engine, query, None, snapshot=snapshot)
+    return Find(world.engine, query, None, snapshot=snapshot)
 
 
 def same(world: World, query: FindQuery, snapshot: Snapshot, most: int, made: Pieces) -> bool:
@@ -234,9 +234,9 @@ def test_joined_items_are_the_plain_ones(world: World) -> None:
 
 def retrieved(world: World, query: RetrieveQuery, most: int, made: Pieces | None) -> RetrieveResult:
     """The answer to a query within a budget."""
-    strategy = Strategy(world.engine, query)
-    strategy.most_bytes = most
-    return strategy.answer(None, (), made and made.items)
+    retrieval = Retrieval(world.engine, query)
+    retrieval.most_bytes = most
+    return retrieval.answer(None, (), made and made.items)
 
 
 def items(result: RetrieveResult) -> RetrieveResponse:

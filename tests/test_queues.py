@@ -14,7 +14,7 @@ from patience import SECONDS
 
 from vikingd.domain import pace
 from vikingd.domain.errors import DeadlinePassed, Overloaded
-from vikingd.wire.calls import Deadline, Pool, on
+from vikingd.wire.calls import CallDeadline, Pool, on
 from vikingd.wire.queues import Lane
 
 
@@ -270,20 +270,20 @@ def test_a_pool_refuses_what_its_queue_cannot_take() -> None:
     async def main() -> None:
         pool, go_on = Pool("store", 1, 2), threading.Event()
         first = [
-            asyncio.create_task(on(pool, cast("Deadline", Call("a")), go_on.wait, SECONDS))
+            asyncio.create_task(on(pool, cast("CallDeadline", Call("a")), go_on.wait, SECONDS))
             for _ in range(2)
         ]
         await asyncio.sleep(0)
         with pytest.raises(Overloaded, match="at most 2 may") as refused:
-            await on(pool, cast("Deadline", Call("b")), bool)
+            await on(pool, cast("CallDeadline", Call("b")), bool)
         assert refused.value.retry_after > 0
         admitted = asyncio.create_task(
-            on(pool, cast("Deadline", Call("c", is_admitted=True)), lambda: "taken")
+            on(pool, cast("CallDeadline", Call("c", is_admitted=True)), lambda: "taken")
         )
         await asyncio.sleep(0)
         go_on.set()
         assert await asyncio.gather(*first, admitted) == [True, True, "taken"]
-        assert await on(pool, cast("Deadline", Call("b")), lambda: "room again") == "room again"
+        assert await on(pool, cast("CallDeadline", Call("b")), lambda: "room again") == "room again"
         pool.shutdown()
 
     run(main)

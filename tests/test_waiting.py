@@ -1,4 +1,4 @@
-"""Calls that wait for commits: none misses one, none delays another, and none waits for ever."""
+"""Calls that wait for commits: none is overlooked, none is in another's way, none stays."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import pytest
 from patience import SECONDS, eventually
 
+from vikingd.answer.deadline import wait_for_revision
 from vikingd.domain.errors import DeadlinePassed, RevisionNotReached, Stopping
 from vikingd.domain.model import Change, Draft
 from vikingd.engine import Engine, EngineSettings
@@ -21,7 +22,7 @@ from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.provider import EmbedSettings
 from vikingd.store.store import Store
-from vikingd.wire.calls import Deadline, Threads, revision_reached, vectors_there
+from vikingd.wire.calls import CallDeadline, Threads, wait_for_vectors
 
 FAR = 1 << 40
 URI = "viking://resources/note.md"
@@ -29,27 +30,27 @@ URI = "viking://resources/note.md"
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    """Return an engine without an embedder."""
+    """One without an embedder."""
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as opened:
         yield opened
 
 
 @pytest.fixture
 def threads() -> Iterator[Threads]:
-    """Return the thread pools."""
+    """The pools."""
     pools = Threads()
     yield pools
     pools.shutdown()
 
 
-def within(seconds: float | None) -> Deadline:
-    """Return the deadline of a call with this time; None for no limit."""
-    return Deadline(Mock(**{"time_remaining.return_value": seconds}))
+def within(seconds: float | None) -> CallDeadline:
+    """The deadline of a call that has so much time, or all."""
+    return CallDeadline(Mock(**{"time_remaining.return_value": seconds}))
 
 
 def put(engine: Engine, content: str) -> tuple[int, ...]:
-    """Write the one context, and return the ids of its texts."""
-    return engine.writable_store.put([prepare(Draft(URI, content=content))]).result().text_ids
+    """Writes the one context; the ids of its texts."""
+    return engine.put([prepare(Draft(URI, content=content))]).result().text_ids
 
 
 def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
@@ -57,13 +58,13 @@ def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
 
     async def main() -> None:
         others = [
-            asyncio.create_task(revision_reached(engine, FAR, within(None))) for _ in range(200)
+            asyncio.create_task(wait_for_revision(engine, FAR, within(None))) for _ in range(200)
         ]
         await asyncio.sleep(0)
         for i in range(300):
             after = engine.snapshot.revision + 1
             writing = asyncio.to_thread(put, engine, f"word{i}")
-            waiting = (revision_reached(engine, after, within(20)) for _ in range(3))
+            waiting = (wait_for_revision(engine, after, within(20)) for _ in range(3))
             await asyncio.gather(writing, *waiting)
         assert not any(task.done() for task in others)
         for task in others:
@@ -83,13 +84,13 @@ def test_who_waits_for_a_reader_that_is_lost_is_told_at_once(
         waiting = pool.submit(reader.wait_for_revision, FAR, SECONDS)
         (tmp_path / "store.sqlite3").rename(tmp_path / "elsewhere")
         started = time.monotonic()
-        why = f"ends at revision {engine.snapshot.revision}, ask another .* restart the reader"
+        why = f"ends at revision {engine.snapshot.revision}, ask another .* start the reader anew"
         with pytest.raises(Stopping, match=why):
-            asyncio.run(revision_reached(reader, FAR, within(SECONDS)))
+            asyncio.run(wait_for_revision(reader, FAR, within(SECONDS)))
         with pytest.raises(Stopping, match=why):
             waiting.result()
         assert time.monotonic() - started < SECONDS / 2
-        asyncio.run(revision_reached(reader, engine.snapshot.revision, within(None)))
+        asyncio.run(wait_for_revision(reader, engine.snapshot.revision, within(None)))
 
 
 def test_what_does_not_come_in_time_is_told_before_the_deadline(
@@ -99,9 +100,9 @@ def test_what_does_not_come_in_time_is_told_before_the_deadline(
     text_ids = put(engine, "a text that nobody embeds")
     started = time.monotonic()
     with pytest.raises(RevisionNotReached, match=f"the newest is {engine.snapshot.revision}"):
-        asyncio.run(revision_reached(engine, FAR, within(0.5)))
+        asyncio.run(wait_for_revision(engine, FAR, within(0.5)))
     with pytest.raises(DeadlinePassed, match="not all have their vector"):
-        asyncio.run(vectors_there(engine, threads, text_ids, within(0.5)))
+        asyncio.run(wait_for_vectors(engine, threads, text_ids, within(0.5)))
     assert time.monotonic() - started < 1.0
     assert not engine._listeners
 
@@ -109,11 +110,11 @@ def test_what_does_not_come_in_time_is_told_before_the_deadline(
 def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(
     engine: Engine, threads: Threads
 ) -> None:
-    """Each change is checked, whichever thread makes it."""
+    """Each change is looked at, whoever makes it."""
     text_ids = put(engine, "the first content")
 
     async def main() -> None:
-        waiting = asyncio.create_task(vectors_there(engine, threads, text_ids, within(20)))
+        waiting = asyncio.create_task(wait_for_vectors(engine, threads, text_ids, within(20)))
         await asyncio.sleep(0.05)
         assert not waiting.done()
         await asyncio.to_thread(put, engine, "another content")
@@ -126,7 +127,7 @@ def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(
 def test_vectors_are_waited_for_until_the_index_has_them(
     engine: Engine, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A vector that only the store has is not findable yet."""
+    """What the store alone has is not found by meaning yet."""
     store = engine.store
     assert isinstance(store, Store)
     text_ids = put(engine, "a text that gets its vector late")
@@ -142,9 +143,9 @@ def test_vectors_are_waited_for_until_the_index_has_them(
     filling.start()
     eventually(lambda: engine.store.waiting(text_ids)[0] == 0)
     with pytest.raises(DeadlinePassed):
-        asyncio.run(vectors_there(engine, threads, text_ids, within(0.3)))
+        asyncio.run(wait_for_vectors(engine, threads, text_ids, within(0.3)))
     may_follow.set()
-    revision = asyncio.run(vectors_there(engine, threads, text_ids, within(SECONDS)))
+    revision = asyncio.run(wait_for_vectors(engine, threads, text_ids, within(SECONDS)))
     assert (engine.snapshot.vectors.vector_at <= revision).all()
     assert revision == engine.snapshot.revision
     filling.join()

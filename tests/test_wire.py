@@ -61,7 +61,7 @@ from vikingd.pb import (
     retrieval_pb2,
     retrieval_pb2_grpc,
 )
-from vikingd.wire.calls import Deadline
+from vikingd.wire.calls import CallDeadline
 from vikingd.wire.errors import CODES, code_of, status_of
 from vikingd.wire.intake import fault_in
 from vikingd.wire.limits import guards
@@ -393,7 +393,7 @@ def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it(
 ) -> None:
     """A thread that others need does not go on for a caller whose deadline has passed."""
     contexts = [contexts_pb2.ContextInput(uri=f"{FILE}{i}", content="x") for i in range(9)]
-    deadline = Mock(spec=Deadline)
+    deadline = Mock(spec=CallDeadline)
     deadline.left.side_effect = [1.0, 1.0, errors.DeadlinePassed("too late")]
     cut = Mock(wraps=prepare)
     monkeypatch.setattr("vikingd.ingest.prepare.prepare", cut)

@@ -1,1 +1,1 @@
-"""Answering queries on a snapshot: engine-neutral, no wire types."""
+"""The answers to queries on a snapshot, without wire types."""

@@ -1,17 +1,30 @@
-"""What a context is built of: retrieved passages with the summaries of their contexts."""
+"""BuildContext: passages and the summaries of their contexts become the text for a prompt."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import NamedTuple, TypeVar
 
+from viking_kernels.arrays import F32
+
+from vikingd.answer.deadline import Runner
+from vikingd.answer.finder import Finder
+from vikingd.answer.retriever import Retriever
 from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.parts import Piece
-from vikingd.domain.model import FindResult
-from vikingd.domain.query import RetrieveResult
-from vikingd.domain.reply_budget import Room
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.model import FindQuery, FindResult, Stage
+from vikingd.domain.query import RetrieveQuery, RetrieveResult
+from vikingd.domain.reply_budget import Room, cut_notes
 from vikingd.engine import Engine
+
+_SOURCES = 4  # times the bytes of the reply: the bytes of the sources of a context
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +36,115 @@ class ItemRef:
     score: float
 
 
-def pieces_found(result: FindResult) -> list[Piece]:
-    """The passages that a find shows, by their file's score; without any, the context as a whole.
+class FindSource(NamedTuple):
+    """A find, whose results are the source of a context."""
 
-    Of a file's passages each further one ranks lower by what its own score is of the best one's.
+    query: FindQuery
+    vector: F32 | None
+
+
+class RetrieveSource(NamedTuple):
+    """A retrieval, whose results are the source of a context."""
+
+    query: RetrieveQuery
+    vector: F32 | None
+
+
+Source = FindSource | RetrieveSource | list[ItemRef]
+
+
+class _Found(NamedTuple):
+    """The pieces of a source, and how they were found."""
+
+    pieces: list[Piece]
+    stages: tuple[Stage, ...]
+    degraded: tuple[str, ...]
+    revision: int
+
+
+class ContextBuilder:
+    """Answers BuildContext.
+
+    Args:
+        engine: holds the texts.
+        finder: answers the find of a source.
+        retriever: answers the retrieval of a source.
+        most_bytes: of the reply, about.
+    """
+
+    def __init__(
+        self, engine: Engine, finder: Finder, retriever: Retriever, most_bytes: int
+    ) -> None:
+        self._engine = engine
+        self._finder = finder
+        self._retriever = retriever
+        self._source_bytes = _SOURCES * most_bytes
+
+    async def answer(
+        self,
+        source: Source,
+        plan: Plan,
+        run: Runner,
+        reply: Callable[[BuiltContext, int, Sequence[Stage], Sequence[str]], _T],
+    ) -> _T:
+        """Return the reply with a context.
+
+        Args:
+            source: of the pieces.
+            plan: how to build it.
+            run: runs the pieces of the call.
+            reply: makes the reply of (context, revision, stages, notes).
+
+        Raises:
+            NotFound: the target of the source does not exist.
+            InvalidField: a field of the source is wrong.
+            TooLarge: the sources have more bytes than a call may read.
+        """
+        found = await self._found(source, run)
+
+        def build() -> _T:
+            started = perf_counter()
+            room = Room(self._source_bytes)
+            if isinstance(source, list):
+                built = context_of_items(self._engine, source, plan, room)
+            else:
+                built = context_of_pieces(self._engine, found.pieces, plan, room)
+            stages = (*found.stages, Stage("build", started, perf_counter()))
+            return reply(built, found.revision, stages, found.degraded)
+
+        return await run.away(build)
+
+    async def _found(self, source: Source, run: Runner) -> _Found:
+        """Return the pieces that a find or a retrieval finds; of named items none."""
+        if isinstance(source, list):
+            now = perf_counter()
+            return _Found([], (Stage("embed", now, now),), (), self._engine.snapshot.revision)
+        most_bytes = self._source_bytes
+        if isinstance(source, FindSource):
+            with below("find"):
+                found, embed = await self._finder.result(*source, run, most_bytes)
+            notes = (*found.degraded, *cut_notes(found.left_out, found.shortened))
+            return _Found(pieces_found(found), (embed, *found.stages), notes, found.revision)
+        with below("retrieve"):
+            result, embed = await self._retriever.answer(*source, run, most_bytes)
+        stages = (embed, *result.stages)
+        return _Found(pieces_retrieved(result), stages, result.degraded, result.revision)
+
+
+@contextmanager
+def below(field: str) -> Iterator[None]:
+    """Add the field of a source to the path of a faulty field in it."""
+    try:
+        yield
+    except InvalidField as error:
+        raise error.below(field) from None
+
+
+def pieces_found(result: FindResult) -> list[Piece]:
+    """Return the passages of a find, or a context as a whole if it shows none.
+
+    The best passage has the score of its file. The others have less, in proportion to their own
+    scores.
     """
     pieces = []
     for match in result.matches:
@@ -41,7 +159,7 @@ def pieces_found(result: FindResult) -> list[Piece]:
 
 
 def pieces_retrieved(result: RetrieveResult) -> list[Piece]:
-    """The items of a retrieval; an abstract stands for its context as a whole."""
+    """Return the items of a retrieval. An abstract stands for its context as a whole."""
     return [
         Piece(item.uri, item.score, item.section, item.text, item.start, item.end)
         if item.passage
@@ -53,10 +171,10 @@ def pieces_retrieved(result: RetrieveResult) -> list[Piece]:
 def context_of_pieces(
     engine: Engine, pieces: Sequence[Piece], plan: Plan, room: Room
 ) -> BuiltContext:
-    """Builds a context of passages; summaries and whole contents are read from the store.
+    """Build a context of passages. Summaries and whole contents are read from the store.
 
     Raises:
-        TooLarge: there is no room for all that would be read.
+        TooLarge: the texts to read do not fit.
     """
     return build(list(_with_summaries(engine, pieces, room)), plan)
 
@@ -64,10 +182,10 @@ def context_of_pieces(
 def context_of_items(
     engine: Engine, items: Sequence[ItemRef], plan: Plan, room: Room
 ) -> BuiltContext:
-    """Builds a context of items by name; what is not there is dropped as gone.
+    """Build a context of named items. Missing ones are dropped as gone.
 
     Raises:
-        TooLarge: there is no room for all that would be read.
+        TooLarge: the texts to read do not fit.
     """
     named: defaultdict[str, set[int]] = defaultdict(set)
     for item in items:
@@ -86,7 +204,7 @@ def context_of_items(
 
 
 def _with_summaries(engine: Engine, pieces: Sequence[Piece], room: Room) -> Iterator[Piece]:
-    """The pieces with abstract, overview and, of whole ones, content; or gone, and without text."""
+    """Yield the pieces with abstract, overview and, for whole contexts, content; or as gone."""
     summaries = engine.store.texts_of(
         list({piece.uri for piece in pieces if piece.text}), room, with_content=False
     )

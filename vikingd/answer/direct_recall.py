@@ -1,4 +1,4 @@
-"""Recall without a search: known files that a query names, and the journal of days."""
+"""Recall without a search: known files and days of the journal that a query names."""
 
 from __future__ import annotations
 
@@ -23,19 +23,22 @@ _HEADING = re.compile(r"#{1,6}(?:[ \t].*)?")
 
 
 class _Read(NamedTuple):
-    """What was read without a search, and why; the files may have been too long."""
+    """Memories read without a search, and the reason. None may fit into the budget."""
 
     memories: list[Memory]
     reason: str
 
 
-class Known:
-    """What a query names: a known file, or days of the journal.
+class DirectRecall:
+    """A recall of what the query names: a known file, or days of the journal.
 
     Args:
         engine: holds the store.
         query: checked.
-        routes: which words name which files.
+        routes: the words that name files.
+
+    Attributes:
+        most_bytes: of the memories in the reply, about.
     """
 
     def __init__(self, engine: Engine, query: RecallQuery, routes: Routes) -> None:
@@ -48,11 +51,11 @@ class Known:
 
     @property
     def is_light(self) -> bool:
-        """Whether it names nothing, so that there is nothing to read."""
+        """True if the query names nothing, so that nothing is read."""
         return self._matched is None and self._days is None
 
     def answer(self) -> RecallResult | str:
-        """The answer of the fast path or the timeline; else why neither has one."""
+        """Return the answer of the fast path or of the timeline, else the reasons for none."""
         started, query = perf_counter(), self._query
         revision = self._engine.snapshot.revision
         reasons = []
@@ -106,7 +109,7 @@ class Known:
         for uri in files:
             pace.step()
             memory = self._whole(uri, left)
-            if memory is None:  # gone meanwhile
+            if memory is None:  # gone since the listing
                 continue
             if not room.take(MESSAGE + size_of(memory.content)):
                 left_out = len(files) - len(memories)
@@ -128,7 +131,7 @@ class Known:
         return _Read(memories, spoken + end)
 
     def _journal(self, days: Days) -> list[str]:
-        """The journal's files of some days, newest first; of one day in the order of the scope."""
+        """Return the journal's files of some days, newest first, then in the order of the scope."""
         store, found = self._engine.store, list[str]()
         for root in self._query.scope.roots():
             low, high = (f"{root}/journal/{day}.md" for day in (days.first, days.last))
@@ -136,7 +139,7 @@ class Known:
         return sorted(found, key=lambda uri: _day_of(uri) or date.min, reverse=True)
 
     def _whole(self, uri: str, budget: int) -> Memory | None:
-        """A file within a budget, cut where it is longer; None where there is no such file."""
+        """Return a file, cut to a budget of tokens; None if there is no such file."""
         file = self._engine.store.memory_file(uri)
         if file is None:
             return None
@@ -161,7 +164,7 @@ class Known:
 
 
 def _without_headings_at_end(text: str) -> str:
-    """A heading without anything below it says nothing."""
+    """Return a text without headings that have nothing below them."""
     lines = text.split("\n")
     while lines and (not lines[-1].strip() or _HEADING.fullmatch(lines[-1])):
         lines.pop()
@@ -169,7 +172,7 @@ def _without_headings_at_end(text: str) -> str:
 
 
 def _day_of(uri: str) -> date | None:
-    """The day of a journal's file; None of any other."""
+    """Return the day of a journal's file; None for any other file."""
     named = _JOURNAL.fullmatch(uri)
     try:
         return date.fromisoformat(named[1]) if named else None
@@ -183,7 +186,7 @@ def _today(query: RecallQuery) -> date:
 
 
 def nothing(engine: Engine, query: RecallQuery, why: str) -> RecallResult:
-    """The answer where no path has one and a search is switched off."""
+    """Return the empty answer, if no path has one and the search is switched off."""
     reason = "; ".join(filter(None, (why, "hybrid: switched off")))
     approximate = open_tokenizer(query.tokenizer).approximate
     revision = engine.snapshot.revision

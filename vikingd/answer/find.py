@@ -1,4 +1,4 @@
-"""Find: one query over the tree below one directory."""
+"""One query over the tree below one directory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
-from typing import Protocol
 
 import numpy as np
 from viking_kernels import dense, walk
@@ -25,74 +24,64 @@ from viking_kernels.arrays import (
 from viking_kernels.bm25 import postings
 from viking_kernels.scope import place, row_at
 
-from vikingd.answer.query_scope import LIGHT_LIMIT, Bound, keep_scratch, take_scratch
+from vikingd.answer.matches import Gather, matches_of
+from vikingd.answer.query_scope import LIGHT_LIMIT, QueryScope, keep_scratch, take_scratch
 from vikingd.answer.relations import Relations, relations
-from vikingd.answer.trace import FINAL, OWN, Chosen, Scored, directory_parts, explain
-from vikingd.domain import pace
+from vikingd.answer.trace import Hit, Scored, directory_parts, directory_scores, explain
 from vikingd.domain.model import (
     ABSTRACT,
     MAX_PASSAGES_SHOWN,
     PASSAGE,
     FindQuery,
     FindResult,
-    Gathered,
     Levels,
     Match,
-    MatchedPassage,
     Method,
     ScoreParts,
     Stage,
 )
-from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
+from vikingd.domain.reply_budget import UNBOUNDED, Room, size_of
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine
 from vikingd.index import ivf
 from vikingd.index.snapshot import Snapshot
 
 START_POINTS = 64
-"""At least: with 16, a walk over real embeddings misses one in fifteen of the ten best."""
+"""Start points of a walk, at least. With 16 it misses one in fifteen of the ten best results."""
 
 IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
-RESULT = MESSAGE + 128
-"""Bytes of a result without its texts."""
-
-_TRACED = 160  # bytes of a directory in a trace without its name
+_TRACED = 160  # bytes of a directory in a trace without its URI
 _NONE: I32 = np.zeros(0, np.int32)
+_UNMATCHED = ScoreParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
-
-class Gather(Protocol):
-    """Makes the bytes of results that have neither relations nor parts."""
-
-    def __call__(
-        self, snapshot: Snapshot, chosen: Sequence[Chosen], most_bytes: int
-    ) -> Gathered | None:
-        """The results; None where there is no room for the whole of all of them."""
+OWN, FINAL = 3, 8
+"""Columns of Found.parts."""
 
 
 def find(
     engine: Engine, query: FindQuery, vector: F32 | None, degraded: tuple[str, ...] = ()
 ) -> FindResult:
-    """Answers a query on the newest snapshot; see Search."""
-    return Search(engine, query, vector, degraded).answer()
+    """Answer a query on the newest snapshot; see Find."""
+    return Find(engine, query, vector, degraded).answer()
 
 
-class Search(Bound):
+class Find(QueryScope):
     """A find on one snapshot.
 
     Args:
-        engine: holds the snapshot, which is all that the answer is made of.
-        query: checked; its revision has been reached.
+        engine: holds the snapshot. The answer depends on nothing else.
+        query: checked; the snapshot has its revision.
         vector: [dim] the query's embedding, of any length; None: text alone counts.
-        degraded: what the answer has to do without, for the reply.
-        snapshot: the one to answer from; None is the newest.
+        degraded: notes for the reply.
+        snapshot: None is the newest.
 
     Attributes:
-        most_bytes: of the results in a reply, about; set before the answer is made.
+        most_bytes: of the results in the reply, about; set before the answer is made.
 
     Raises:
-        NotFound: the target is not there.
+        NotFound: the target does not exist.
         InvalidField: the target is a file, or `where` is malformed.
     """
 
@@ -118,9 +107,9 @@ class Search(Bound):
         )
 
     def answer(self, most_bytes: int | None = None, gather: Gather | None = None) -> FindResult:
-        """Scores the scope and says what is best in it; see `most_bytes`.
+        """Return the best of the scope, at most about `most_bytes`.
 
-        `gather` makes the matches where it can.
+        `gather` encodes the matches, where it can.
         """
         if most_bytes is not None:
             self.most_bytes = most_bytes
@@ -131,16 +120,16 @@ class Search(Bound):
 
     @property
     def is_light(self) -> bool:
-        """See Bound; a long answer takes its time too."""
+        """See QueryScope; a long answer takes time, too."""
         return self.query.limit <= LIGHT_LIMIT and super().is_light
 
     def scored_answer(
         self, scratch: Scratch, *, whole: bool = False, gather: Gather | None = None
     ) -> tuple[FindResult, Scored]:
-        """The answer, and the scores that it is from; those of directories stand in `scratch`.
+        """Return the answer and its scores. Those of directories stay in `scratch`.
 
-        `whole` scores the whole scope, however large, where the query leaves the method open, and
-        leaves the own scores of all its files in `scratch`.
+        `whole` scores every file if the query leaves the method open, and keeps the node scores of
+        all files in `scratch`.
         """
         planned = perf_counter()
         scored = self._run(scratch, whole=whole, all_files=whole)
@@ -154,7 +143,7 @@ class Search(Bound):
         if gather is not None and not linked and trace is None:
             gathered = gather(self.snapshot, scored.chosen, self.most_bytes)
         if gathered is None:
-            matches = _matches(self, scored, linked, room)
+            matches = matches_of(self.snapshot, scored.chosen, linked, room)
         stages = (
             Stage("plan", self._started, planned),
             Stage("score", planned, done),
@@ -174,9 +163,9 @@ class Search(Bound):
         return result, scored
 
     def matches_of(self, rows: Sequence[int], room: Room) -> tuple[Match, ...]:
-        """What is shown of directories d and files -1 - f of the scope, in their order.
+        """Return the matches of directories d and files -1 - f of the scope, in this order.
 
-        Their scores are those by meaning and words; a file that has none of either scores 0.
+        Their scores are the plain ones, by meaning and words. A file without either scores 0.
         """
         scratch = take_scratch(self.snapshot)
         scope = self.scope
@@ -185,47 +174,28 @@ class Search(Bound):
             if row < 0:
                 only[place(-1 - row, scope.file_low, scope.file_high, scope.base_files)] = 1
         scored = self._run(scratch, whole=True, only=only)
-        files = {one.row: one for one in self._files(scored.found)}
-        unmatched = np.zeros(FINAL + 1)
+        files = {hit.row: hit for hit in self._files(scored.found)}
+        unmatched = _UNMATCHED if self.query.trace else None
         chosen = [
             self._directory(scored.found, row)
             if row >= 0
-            else files.get(row) or Chosen(0.0, row, ABSTRACT, [], unmatched)
+            else files.get(row) or Hit(0.0, row, ABSTRACT, [], unmatched)
             for row in rows
         ]
-        scored = replace(scored, chosen=tuple(chosen))
-        matches = _matches(self, scored, self._relations(scored, scratch), room)
+        linked = self._relations(replace(scored, chosen=tuple(chosen)), scratch)
+        matches = matches_of(self.snapshot, chosen, linked, room)
         keep_scratch(scratch)
         return matches
 
     def _run(
         self, scratch: Scratch, *, whole: bool, all_files: bool = False, only: U8 | None = None
     ) -> Scored:
-        """What is scored and chosen; its directories stand in `scratch`.
+        """Score the scope and choose the hits. The scores of directories stay in `scratch`.
 
-        `only` is 1 for the files to choose, all of them; None chooses as the query says.
+        `only` is 1 for each file to choose, whatever its score; None chooses as the query says.
         """
         snapshot, query, scope = self.snapshot, self.query, self.scope
-        method, counts = query.method, self.counts
-        if method is Method.AUTO:
-            whole = whole or counts[TEXTS] <= self.exhaustive_texts
-            method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
-        threshold, limit = query.score_threshold or 0.0, query.limit
-        if only is not None:
-            threshold, limit = 0.0, max(int(only.sum()), 1)
-        most = query.max_directories or MAX_DIRECTORIES
-        starts = min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most)
-        plan = kernel.Plan(
-            int(method),
-            float(threshold),
-            self._alpha(),
-            starts,
-            MAX_PASSAGES_SHOWN,
-            query.levels != Levels.FILES or query.trace or all_files or only is not None,
-            walk.Limits(limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
-            bool(snapshot.links),
-            all_files,
-        )
+        plan = self._plan(only, whole=whole, all_files=all_files)
         wants_files = only is not None or query.levels != Levels.DIRECTORIES
         if only is None:
             only = self.allowed(files=True) if wants_files else self._none()
@@ -239,19 +209,20 @@ class Search(Bound):
             scope,
             terms,
             only,
-            self._near(method, terms),
+            self._near(plan.method, terms),
             plan,
             scratch,
         )
-        chosen: list[Chosen] = []
+        chosen: list[Hit] = []
         if wants_files:
             chosen += self._files(found)
         if query.levels != Levels.FILES:
-            chosen += self._best_directories(found, threshold)
-        if any(one.score <= next_.score for one, next_ in pairwise(chosen)):
-            chosen.sort(key=lambda one: (-one.score, snapshot.uri(one.row)))
+            chosen += self._best_directories(found, plan.threshold)
+        if any(hit.score <= later.score for hit, later in pairwise(chosen)):
+            chosen.sort(key=lambda hit: (-hit.score, snapshot.uri(hit.row)))
+        counts = self.counts
         return Scored(
-            method,
+            Method(plan.method),
             scope,
             self.terms.terms,
             self._script,
@@ -266,14 +237,39 @@ class Search(Bound):
             terms,
         )
 
+    def _plan(self, only: U8 | None, *, whole: bool, all_files: bool) -> kernel.Plan:
+        """Return the plan for the kernel; the arguments are those of `_run`."""
+        query, counts = self.query, self.counts
+        method = query.method
+        if method is Method.AUTO:
+            whole = whole or counts[TEXTS] <= self.exhaustive_texts
+            method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
+        threshold, limit = query.score_threshold or 0.0, query.limit
+        if only is not None:
+            threshold, limit = 0.0, max(int(only.sum()), 1)
+        most = query.max_directories or MAX_DIRECTORIES
+        return kernel.Plan(
+            method=int(method),
+            threshold=float(threshold),
+            alpha=self._alpha(),
+            start_points=min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most),
+            passages=MAX_PASSAGES_SHOWN,
+            all_directories=(
+                query.levels != Levels.FILES or query.trace or all_files or only is not None
+            ),
+            limits=walk.Limits(limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
+            keeps_words=bool(self.snapshot.links),
+            all_files=all_files,
+        )
+
     def _none(self) -> U8:
-        """No file of the scope is allowed."""
+        """Return the filter that allows no file of the scope."""
         scope = self.scope
         tail = len(self.snapshot.tree.files.directory) - scope.base_files
         return np.zeros(scope.file_high - scope.file_low + tail, np.uint8)
 
     def _relations(self, scored: Scored, scratch: Scratch) -> Relations:
-        """Those of the results; ends the use of the words that the find left in `scratch`."""
+        """Return the relations of the hits, then clear the lexical scores from `scratch`."""
         snapshot, scope = self.snapshot, self.scope
         if not snapshot.links:
             return {}
@@ -292,14 +288,14 @@ class Search(Bound):
             )
             return scores
 
-        found = relations(snapshot, scope, [one.row for one in scored.chosen], score)
+        found = relations(snapshot, scope, [hit.row for hit in scored.chosen], score)
         kernel.forget(snapshot.tree.texts, scope, scored.postings, scratch)
         return found
 
-    def _near(self, method: Method, terms: Terms) -> I32:
-        """What a large base's inverted file proposes, for a walk that no words point the way."""
+    def _near(self, method: int, terms: Terms) -> I32:
+        """Return the rows that the inverted file proposes, for a walk without matching words."""
         inverted, scope = self.snapshot.inverted_file, self.scope
-        if method is not Method.BEST_FIRST or inverted is None or not len(self._asked.vector):
+        if method != kernel.BEST_FIRST or inverted is None or not len(self._asked.vector):
             return _NONE
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return _NONE
@@ -307,24 +303,24 @@ class Search(Bound):
         return ivf.near(inverted, compared.direction, scope.text_low, scope.text_high)
 
     def _alpha(self) -> float:
-        """The weight of the own score; below 0: adaptive.
+        """Return the weight of the node score; below 0: adaptive.
 
-        An identifier stands where it stands: what is beside it or above it says nothing.
+        For identifiers it is 1: neighbours and directories say nothing about them.
         """
         if self.query.alpha is not None:
             return float(self.query.alpha)
         return 1.0 if self.identifiers else -1.0
 
-    def _files(self, found: kernel.Found) -> list[Chosen]:
-        """The best by score, and all that share the last place: they are weighed by name."""
-        ordinal_of = self.snapshot.text_ordinal.item
+    def _files(self, found: kernel.Found) -> list[Hit]:
+        """Return the best files by score, and all that share the last place: URIs decide there."""
+        ordinal_of, trace = self.snapshot.text_ordinal.item, self.query.trace
         return [
-            Chosen(
+            Hit(
                 final,
                 -1 - row,
                 PASSAGE if best >= 0 and own > 0.0 and ordinal_of(best) > 0 else ABSTRACT,
                 [(text, of_text) for text, of_text in zip(texts, scores, strict=True) if text >= 0],
-                parts,
+                ScoreParts(*parts.tolist()) if trace else None,
             )
             for final, own, row, best, texts, scores, parts in zip(
                 found.parts[:, FINAL].tolist(),
@@ -338,15 +334,15 @@ class Search(Bound):
             )
         ]
 
-    def _directory(self, found: kernel.Found, row: int) -> Chosen:
+    def _directory(self, found: kernel.Found, row: int) -> Hit:
         parts = directory_parts(self.snapshot, self.scope, found, row)
-        return Chosen(float(parts[FINAL]), row, ABSTRACT, [], parts)
+        return Hit(parts.final, row, ABSTRACT, [], parts if self.query.trace else None)
 
-    def _best_directories(self, found: kernel.Found, threshold: float) -> list[Chosen]:
-        """The same for directories below the scope's root."""
-        scope, final = self.scope, found.directories[4]
-        own = found.directories[3]
-        # A plain float would be rounded to the scores' float32 before it is compared.
+    def _best_directories(self, found: kernel.Found, threshold: float) -> list[Hit]:
+        """Return the best directories below the scope's root, likewise."""
+        scope, scores = self.scope, directory_scores(found)
+        own, final = scores.own, scores.final
+        # numpy would round a plain float to float32 before it compares.
         eligible = (own >= 0) & (final > np.float64(threshold))
         allowed = self.allowed(files=False)
         if len(allowed):
@@ -362,49 +358,3 @@ class Search(Bound):
             if row != scope.root:
                 out.append(self._directory(found, row))
         return out
-
-
-def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> tuple[Match, ...]:
-    """The results with what is shown of them.
-
-    As many as there is room for, best first; then their passages' texts, as far as there is room
-    for these. No text is read that does not fit.
-    """
-    snapshot = search.snapshot
-    matches: list[Match] = []
-    left = room.left
-    for score, row, level, _, parts in scored.chosen:
-        uri, abstract, relations = snapshot.uri(row), snapshot.abstract(row), linked.get(row, ())
-        left -= RESULT + size_of(uri + abstract)
-        for relation in relations:
-            left -= MESSAGE + size_of(relation.uri + relation.abstract + relation.reason)
-        if left < 0:
-            room.left_out = len(scored.chosen) - len(matches)
-            break
-        room.left = left
-        matches.append(
-            Match(
-                uri,
-                snapshot.type_of(row),
-                row < 0,
-                level,
-                abstract,
-                score,
-                relations,
-                (),
-                ScoreParts(*parts.tolist()) if search.query.trace else None,
-            )
-        )
-    passage_of = snapshot.contents.passage
-    for match, one in zip(matches, scored.chosen, strict=False):
-        if one.passages:
-            pace.step()
-            match.passages = tuple(
-                [
-                    MatchedPassage(*passage_of(text, room), own)
-                    for text, own in one.passages
-                    if room.left
-                ]
-            )
-            room.shortened += len(one.passages) - len(match.passages)
-    return tuple(matches)

@@ -1,13 +1,16 @@
-"""Which memories to forget: by their ids, or all to which some criteria apply."""
+"""Forget: memories chosen by id or by criteria, removed in parts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import numpy as np
 from viking_kernels import salience as kernel
 
+from vikingd.answer.deadline import Runner
+from vikingd.answer.futures import FutureBridge
 from vikingd.answer.recall import known_of, weights_of
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
@@ -17,10 +20,12 @@ from vikingd.memory import entries
 from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry, check_there
 from vikingd.memory.remember import Forgetting
 
+_PART = 64  # files of memories in one transaction, so that other writers have their turn
+
 
 @dataclass(frozen=True, slots=True)
 class ForgetQuery:
-    """What to forget, checked: `ids`, or what all criteria that are given apply to.
+    """The memories to forget: `ids`, or those that meet all criteria; checked.
 
     `older_than` and `now` are in microseconds since the epoch.
     """
@@ -32,18 +37,59 @@ class ForgetQuery:
     below_salience: float | None = None
 
 
+class Forgetter:
+    """Answers Forget.
+
+    Args:
+        engine: reads and writes.
+        salience: the weights for `below_salience`.
+    """
+
+    def __init__(self, engine: Engine, salience: Salience) -> None:
+        self._engine = engine
+        self._salience = salience
+        self._writes = FutureBridge()
+
+    async def answer(
+        self, query: ForgetQuery, run: Runner, *, dry_run: bool
+    ) -> tuple[list[Memory], int]:
+        """Forget memories, or only name them.
+
+        Returns:
+            (the memories, the revision without them)
+
+        Raises:
+            NotFound: one of the ids does not exist.
+            InvalidField: `below_salience` is set, and all weights but that of meaning are 0.
+            ReadOnly: this process is a reader.
+        """
+        engine = self._engine
+        if not dry_run:
+            engine.check_writable()
+        found = await run.away(chosen, engine, query, self._salience)
+        if dry_run:
+            return found, engine.snapshot.revision
+        forgotten = forgetting(query, found)
+        for ids in [[m.entry.id for m in found]] if query.ids else _in_parts(found):
+            run.left()
+            done = await self._writes.result(
+                engine.writable_store.rewrite_holders(ids, forgotten, require_all=bool(query.ids))
+            )
+        return [m for m in found if m.entry.id in forgotten.gone], done.revision
+
+
 def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> list[Memory]:
-    """The memories that would be forgotten, by URI and place; it reads the store.
+    """Return the memories to forget, by URI and place; it reads the store.
 
     Raises:
-        NotFound: one of the ids is not there.
-        InvalidField: a salience is asked for, and all weights but that of meaning are 0.
+        NotFound: one of the ids does not exist.
+        InvalidField: `below_salience` is set, and all weights but that of meaning are 0.
     """
     if query.ids:
         memories = [
             _memory(stored)
             for stored in engine.store.memories(query.ids)
-            if uris.context_type(stored.uri) is ContextType.MEMORY  # and was not moved away
+            if uris.context_type(stored.uri) is ContextType.MEMORY  # a move may have changed that
         ]
         check_there(query.ids, {memory.entry.id for memory in memories})
         return memories
@@ -61,7 +107,7 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> list[Memor
 
 
 def forgetting(query: ForgetQuery, memories: Sequence[Memory]) -> Forgetting:
-    """What forgets them; those that criteria chose stay where they are said again meanwhile."""
+    """Return the rewrite that forgets memories. Those chosen by criteria stay if they changed."""
     wanted = {memory.entry.id: memory.entry for memory in memories}
     return Forgetting(wanted, unchanged=not query.ids)
 
@@ -72,7 +118,7 @@ def _memory(stored: StoredEntry) -> Memory:
 
 
 def _rated(memories: Sequence[Memory], now: int, salience: Salience) -> list[Memory]:
-    """With their salience without a query: the weights of what is left sum to 1."""
+    """Return memories with their salience without a query. The other weights then sum to 1."""
     weights = weights_of(salience)
     weights[kernel.SEMANTIC] = 0.0
     total = weights[: kernel.HALF_LIFE].sum()
@@ -82,3 +128,12 @@ def _rated(memories: Sequence[Memory], now: int, salience: Salience) -> list[Mem
     known = known_of([memory.entry for memory in memories])
     _, scores, _ = kernel.rank(np.zeros(len(memories)), known, weights, now)
     return [replace(m, score=s) for m, s in zip(memories, scores.tolist(), strict=True)]
+
+
+def _in_parts(found: Sequence[Memory]) -> list[list[int]]:
+    """Return the ids of memories, by URI, in parts of `_PART` files; at least one part."""
+    files = [[memory.entry.id for memory in of] for _, of in groupby(found, lambda m: m.uri)]
+    return [
+        [entry_id for ids in files[at : at + _PART] for entry_id in ids]
+        for at in range(0, len(files) or 1, _PART)
+    ]

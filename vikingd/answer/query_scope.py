@@ -1,4 +1,4 @@
-"""A query bound to a snapshot and its scope there: what every way of searching needs."""
+"""A query bound to one snapshot and to its scope there."""
 
 from __future__ import annotations
 
@@ -18,55 +18,60 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import QueryTerms, query_terms
 
 LIGHT_TEXTS = 20000
-"""A scope of so many texts is scored in less time than handing the work to a thread takes."""
+"""Texts of a scope that are scored in less time than a thread takes to start the work."""
 
 LIGHT_LIMIT = 50
-"""So many results are shown in little more time than handing the work to a thread takes."""
+"""Results that are shown in little more time than a thread takes to start the work."""
+
+LIGHT_BYTES = 128 << 10
+"""Bytes of the results in a reply that is made on the event loop."""
 
 FILES_OF_A_TEXT = 4
-"""So many files are filtered by a clause in the time in which a text is scored."""
+"""Files that a clause filters in the time of scoring one text."""
 
 ALL: U8 = np.zeros(0, np.uint8)
-"""Nothing is forbidden."""
+"""The filter that allows every file."""
 
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
 _TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
 
 
-class Scoped(Protocol):
-    """What queries have in common; checked."""
+class ScopedQuery(Protocol):
+    """The fields that all queries have; checked."""
 
     @property
     def text(self) -> str:
-        """The question; "": there is none."""
+        """The text of the query, or ""."""
 
     @property
     def target_uri(self) -> str:
-        """The scope's root."""
+        """The directory at the root of the scope."""
 
     @property
     def context_types(self) -> frozenset[ContextType]:
-        """Empty: all."""
+        """The types to answer; empty for all."""
 
     @property
     def where(self) -> Mapping[str, Any] | None:
-        """A filter over metadata."""
+        """The filter by metadata."""
 
 
-class Bound:
+class QueryScope:
     """A query's snapshot, scope, terms and filters.
 
     Args:
-        engine: holds the snapshot, which is all that the answer is made of.
-        query: checked; its revision has been reached.
-        snapshot: the one to answer from; None is the newest.
+        engine: holds the snapshot. The answer depends on nothing else.
+        query: checked; the snapshot has its revision.
+        snapshot: None is the newest.
 
     Raises:
-        NotFound: the target is not there.
+        NotFound: the target does not exist.
         InvalidField: the target is a file, or `where` is malformed.
     """
 
-    def __init__(self, engine: Engine, query: Scoped, snapshot: Snapshot | None = None) -> None:
+    def __init__(
+        self, engine: Engine, query: ScopedQuery, snapshot: Snapshot | None = None
+    ) -> None:
         self.exhaustive_texts = engine.settings.exhaustive_texts
         self.where = filters.parse(query.where) if query.where else None
         self.snapshot = snapshot = snapshot or engine.snapshot
@@ -85,7 +90,7 @@ class Bound:
 
     @property
     def is_light(self) -> bool:
-        """Whether the answer takes tens of microseconds and is best made where it stands."""
+        """True if the answer takes tens of microseconds, less than a thread takes to start it."""
         tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
         cost = int(self.counts[TEXTS]) + tail
         if self.where is not None:
@@ -93,11 +98,11 @@ class Bound:
         return cost <= LIGHT_TEXTS
 
     def _filtering(self, clauses: int) -> int:
-        """The cost of so many clauses, in texts."""
+        """Return the cost of clauses, in texts."""
         return clauses * len(self.snapshot.file_id) // FILES_OF_A_TEXT
 
     def script(self, vector: F32 | None) -> int:
-        """The query's language: by its text, else that of the nearest mean."""
+        """Return the script of the query's text; without text, that of the nearest centroid."""
         mean = self.coded.mean
         if self.text or vector is None or len(vector) != mean.shape[1]:
             return script_of(self.text)
@@ -108,14 +113,14 @@ class Bound:
         return max(present, key=lambda s: float(mean[s] @ vector) / float(lengths[s]))
 
     def asked(self, vector: F32 | None, script: int, *, dense: bool, lexical: bool) -> Asked:
-        """What the kernels are asked for; a vector that can't be compared with any is left out."""
+        """Return the query for the kernels, without a vector that no text can be compared with."""
         if vector is None or len(vector) != self.snapshot.dimension:
-            vector = _NO_VECTOR  # or nothing has a vector yet, so none can be compared
-        # A copy: for an array that must not be written to, numba would compile everything anew.
+            vector = _NO_VECTOR  # before the first vector, the snapshot has no dimension
+        # A copy: numba would compile all kernels again for an array that is read-only.
         return Asked(np.array(vector), script, dense, lexical and len(self.terms.hashes) > 0)
 
     def allowed(self, *, files: bool) -> U8:
-        """uint8, one a file (or directory) of the scope, 0 where a filter forbids; or ALL."""
+        """Return uint8 [files or directories of the scope], 0 if a filter forbids one; or ALL."""
         snapshot, scope, where = self.snapshot, self.scope, self.where
         kind = int(snapshot.dir_type[scope.root])
         if where is None and ((files and self.types == _TYPES) or kind in self.types):
@@ -137,11 +142,11 @@ class Bound:
 
 
 _spare: list[Scratch] = []
-"""Room that no query uses; the last that was given back is the likeliest to be in a cache still."""
+"""Scratch that no query uses. The last one is the most likely to be in a processor cache."""
 
 
 def take_scratch(snapshot: Snapshot) -> Scratch:
-    """Room for the scores of one query; `keep_scratch` gives it back when the query is done."""
+    """Return scratch for the scores of one query; `keep_scratch` takes it back at the end."""
     try:
         kept = _spare.pop()
     except IndexError:
@@ -163,5 +168,5 @@ def take_scratch(snapshot: Snapshot) -> Scratch:
 
 
 def keep_scratch(scratch: Scratch) -> None:
-    """For the next query; one that a query failed in is not used again."""
+    """Keep scratch for the next query. After a failure it is dropped."""
     _spare.append(scratch)

@@ -1,4 +1,4 @@
-"""Recall by a search: meaning and words, ranked by salience, to a budget of tokens."""
+"""Recall: known files, the journal, or a search ranked by salience, in a budget of tokens."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER
-from viking_kernels.fusion import rrf
 
-from vikingd.answer.strategies import Ranked, Strategy, key_of, shown
+from vikingd.answer.deadline import Runner, wait_for_revision
+from vikingd.answer.direct_recall import DirectRecall, nothing
+from vikingd.answer.fusion import fused, merged
+from vikingd.answer.passages import key_of, name_of, shown
+from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.retrieve import Retrieval
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.errors import RevisionNotReached
@@ -25,20 +29,26 @@ from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, RecallQuery, RecallResult, Salience, SalienceParts
+from vikingd.memory.routes import Routes
 
 _MEMORY = MESSAGE + 128  # bytes of a memory without its texts
-_DEEPER = 2  # times top_k: how many each list of a search has
-_LEAST = 1e-9  # score that counts as a match
-_ATTEMPTS = 5  # to read index and store at one revision
+_DEEPER = 2  # times top_k: the texts of each list of a search
+_LEAST = 1e-9  # the least score of a match
+_ATTEMPTS = 5  # at reading index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
-_COUNTED = 1 << 12  # memories whose tokens are known: mostly the same ones are recalled
-_SHORT = 1000  # characters that those have at most
+_COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
+_SHORT = 1000  # characters of such a memory, at most
+_READER = "accesses are not counted: this process is a reader"
 
 
 class _Candidates(NamedTuple):
-    """Texts that a search found and that are memories; `semantic` [n] in [0, 1].
+    """The memories that a search found.
 
-    Beside them `changed` ones were rewritten or removed since.
+    Attributes:
+        rows: of their texts.
+        entries: their counters and times.
+        semantic: [n] scores in [0, 1].
+        changed: further memories that were rewritten or removed since the snapshot.
     """
 
     rows: list[int]
@@ -50,13 +60,71 @@ class _Candidates(NamedTuple):
 _NO_CANDIDATES = _Candidates([], [], np.zeros(0))
 
 
-class Recall:
+class Recaller:
+    """Answers Recall.
+
+    Args:
+        engine: holds index and store.
+        vectors: embeds the queries.
+        routes: the words that name files.
+        most_bytes: of the memories in a reply, about.
+    """
+
+    def __init__(
+        self, engine: Engine, vectors: QueryVectors, routes: Routes, most_bytes: int
+    ) -> None:
+        self._engine = engine
+        self._vectors = vectors
+        self._routes = routes
+        self._most_bytes = most_bytes
+
+    async def answer(
+        self, query: RecallQuery, vector: F32 | None, run: Runner
+    ) -> tuple[RecallResult, Stage]:
+        """Return the answer, and the stage that embedded the query.
+
+        The first path with an answer gives it: a known file, the journal, a search.
+        """
+        engine = self._engine
+        await wait_for_revision(engine, query.min_revision, run)
+        direct = DirectRecall(engine, query, self._routes)
+        direct.most_bytes = self._most_bytes
+        known = await (run.here if direct.is_light else run.away)(direct.answer)
+        started = perf_counter()
+        embed = Stage("embed", started, started)
+        if not isinstance(known, str):
+            result = known
+        elif RecallPath.HYBRID in query.without:
+            result = await run.away(nothing, engine, query, known)
+        else:
+            search = await run.here(MemorySearch, engine, query, known)
+            search.most_bytes = self._most_bytes
+            degraded: tuple[str, ...] = ()
+            if vector is None and search.needs_vector:
+                vector, degraded = await self._vectors.embed_or_note(query.text, run)
+            embed = Stage("embed", started, perf_counter())
+            result = await run.away(search.answer, vector, degraded)
+        return self._counted(query, result), embed
+
+    def _counted(self, query: RecallQuery, result: RecallResult) -> RecallResult:
+        """Count the accesses of a search's memories; a reader notes that it does not."""
+        if result.path is not RecallPath.HYBRID or not result.memories or query.no_touch:
+            return result
+        if self._engine.count_accesses([memory.entry.id for memory in result.memories]):
+            return result
+        return replace(result, degraded=(*result.degraded, _READER))
+
+
+class MemorySearch:
     """A search for memories.
 
     Args:
         engine: holds index and store.
-        query: checked; its revision has been reached.
-        why: no other path had an answer; part of the reason.
+        query: checked; the snapshot has its revision.
+        why: the reason why no other path had an answer.
+
+    Attributes:
+        most_bytes: of the memories in the reply, about.
     """
 
     def __init__(self, engine: Engine, query: RecallQuery, why: str) -> None:
@@ -67,22 +135,22 @@ class Recall:
         self._bind()
 
     def _bind(self) -> None:
-        """Binds the query to the newest snapshot."""
+        """Bind the query to the newest snapshot."""
         self._snapshot = snapshot = self._engine.snapshot
-        self._strategies = []
+        self._retrievals = []
         for root in self._query.scope.roots():
             row = snapshot.find(root)
             if row is not None and row >= 0:
                 asked = RetrieveQuery(self._query.text, root, fusion=self._query.fusion)
-                self._strategies.append(Strategy(self._engine, asked, snapshot))
+                self._retrievals.append(Retrieval(self._engine, asked, snapshot))
 
     @property
     def needs_vector(self) -> bool:
-        """Whether meaning counts: identifiers are found by what they are."""
-        return bool(self._strategies) and all(s.by_meaning for s in self._strategies)
+        """True if a vector is needed. Identifiers are found by words alone."""
+        return bool(self._retrievals) and all(one.by_meaning for one in self._retrievals)
 
     def answer(self, vector: F32 | None, degraded: tuple[str, ...] = ()) -> RecallResult:
-        """The memories that matter most, within the budget."""
+        """Return the memories of the highest salience, within the budget."""
         started, query = perf_counter(), self._query
         found = self._candidates(vector)
         for _ in range(_ATTEMPTS):
@@ -90,21 +158,53 @@ class Recall:
                 break
             self._bind()
             found = self._candidates(vector)
-        rows, known, semantic, changed = found
-        if changed:
-            degraded += (f"{changed:,} memories were being rewritten and are left out: ask again",)
+        if found.changed:
+            degraded += (
+                f"{found.changed:,} memories were being rewritten and are left out: ask again",
+            )
         searched = perf_counter()
         order, scores, parts = kernel.rank(
-            semantic, known_of(known), weights_of(query.salience), query.now
+            found.semantic, known_of(found.entries), weights_of(query.salience), query.now
         )
+        room = Room(self.most_bytes)
+        memories, taken = self._taken(found, order.tolist(), scores, parts, room)
+        if room.left_out:
+            degraded += (
+                "the reply has no room for more memories; ask for less, or let the operator raise "
+                "limits.max_reply_bytes",
+            )
+        stages = (Stage("search", started, searched), Stage("rank", searched, perf_counter()))
+        return RecallResult(
+            tuple(memories[i] for i in taken),
+            RecallPath.HYBRID,
+            self._reason(found.rows, memories, taken),
+            query.max_tokens,
+            open_tokenizer(query.tokenizer).approximate,
+            self._snapshot.revision,
+            len(found.rows),
+            stages,
+            degraded,
+        )
+
+    def _taken(
+        self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, room: Room
+    ) -> tuple[list[Memory], list[int]]:
+        """Return the memories that were looked at, and the places of those within the budget.
+
+        Args:
+            found: the candidates.
+            order: [n] of the candidates by salience.
+            scores: [n] their salience.
+            parts: [n, parts] of their salience.
+            room: of the reply.
+        """
+        query, snapshot = self._query, self._snapshot
         tokenizer = open_tokenizer(query.tokenizer)
-        listed = self._listed(order.tolist(), scores, rows)
         memories: list[Memory] = []
         taken: list[int] = []
-        room = Room(self.most_bytes)
 
         def counted() -> Iterator[int]:
-            for i, uri, section, text in listed:
+            for i, uri, section, text in self._listed(order, scores, found.rows):
                 pace.step()
                 if memories and len(memories) - 1 not in taken[-1:]:
                     memories[-1] = replace(memories[-1], content="")  # only its tokens count
@@ -120,8 +220,8 @@ class Recall:
                         content,
                         scores.item(i),
                         tokens,
-                        known[i],
-                        self._snapshot.text_ordinal.item(rows[i]),
+                        found.entries[i],
+                        snapshot.text_ordinal.item(found.rows[i]),
                         section,
                         SalienceParts(*parts[i].tolist()),
                     )
@@ -129,34 +229,12 @@ class Recall:
                 yield tokens
 
         for i in within_budget(counted(), query.max_tokens, query.top_k, query.skip_oversize):
-            taken.append(i)  # noqa: PERF402  # `counted` looks at it meanwhile
-        result = tuple(memories[i] for i in taken)
-        stages = (Stage("search", started, searched), Stage("rank", searched, perf_counter()))
-        return RecallResult(
-            result,
-            RecallPath.HYBRID,
-            self._reason(rows, memories, taken),
-            query.max_tokens,
-            tokenizer.approximate,
-            self._snapshot.revision,
-            len(rows),
-            stages,
-            (
-                *degraded,
-                *(
-                    (
-                        "the reply has no room for more memories; ask for less, or let the "
-                        "operator raise limits.max_reply_bytes",
-                    )
-                    if room.left_out
-                    else ()
-                ),
-            ),
-        )
+            taken.append(i)  # noqa: PERF402  # `counted` reads it between two steps
+        return memories, taken
 
     def _candidates(self, vector: F32 | None) -> _Candidates:
-        """What a search finds; where some of that has changed, the index has followed by then."""
-        if not self._strategies:
+        """Return the memories that a search finds. After changes it waits for the index."""
+        if not self._retrievals:
             return _NO_CANDIDATES
         snapshot = self._snapshot
         found, semantic = self._fused(vector)
@@ -172,11 +250,11 @@ class Recall:
         if changed:
             with suppress(RevisionNotReached):
                 self._engine.wait_for_revision(revision, _PATIENCE)
-        # The others are abstracts, which are no memories of their own.
+        # The other texts are abstracts, which are not memories.
         found, semantic = found[at], semantic[at]
         if not self._is_by_rank(vector):
-            # Even the best has seldom half of what a fusion by score can give: beside counters and
-            # age, which have their best at 1, it would hardly count.
+            # Even the best fused score is seldom above .5. Counters and age reach 1, so without
+            # this division meaning would hardly count.
             semantic = semantic / semantic.max(initial=_LEAST)
         return _Candidates(found.tolist(), [known[text_ids[i]] for i in at], semantic, changed)
 
@@ -184,39 +262,30 @@ class Recall:
         return isinstance(self._query.fusion, Rrf) and vector is not None and self.needs_vector
 
     def _fused(self, vector: F32 | None) -> tuple[I32, F64]:
-        """Rows of texts with their fused scores; by rank the best possible one is 1."""
+        """Return rows of texts with their fused scores. By rank, the best possible score is 1."""
         fusion, by_rank = self._query.fusion, self._is_by_rank(vector)
         if not self.needs_vector:
             vector = None
         depth = _DEEPER * self._query.top_k
         lists = [
-            _merged(sides, depth)
-            for sides in zip(*(s.lists(vector, depth) for s in self._strategies), strict=True)
+            merged(sides, depth)
+            for sides in zip(*(one.lists(vector, depth) for one in self._retrievals), strict=True)
         ]
         if not by_rank or not isinstance(fusion, Rrf):
-            (fused,) = lists
-            return fused
-        weights = np.array([fusion.vector_weight, fusion.keyword_weight], np.float64)
-        rows = np.concatenate([rows for rows, _ in lists])
-        ends = np.cumsum([len(rows) for rows, _ in lists])
-        rows, scores = rrf(rows, ends, weights, float(fusion.k))
-        return rows, scores / (weights.sum() / (fusion.k + 1.0))
+            (found,) = lists
+            return found.rows, found.scores
+        weights = (fusion.vector_weight, fusion.keyword_weight)
+        found = fused(lists, weights, float(fusion.k))
+        return found.rows, found.scores / (sum(weights) / (fusion.k + 1.0))
 
     def _listed(
         self, order: Sequence[int], scores: F64, rows: Sequence[int]
     ) -> Iterator[tuple[int, str, str, str]]:
-        """(candidate, URI, section, text) by salience, ties by URI and place; each text once."""
+        """Yield (candidate, URI, section, text) by salience, then URI and place; each text once."""
         snapshot = self._snapshot
         said: set[str | bytes] = set()
         for _, tied in groupby(order, key=scores.item):
-            named = [
-                (
-                    snapshot.file_uri(snapshot.tree.texts.file.item(rows[i])),
-                    snapshot.text_ordinal.item(rows[i]),
-                    i,
-                )
-                for i in tied
-            ]
+            named = [(*name_of(snapshot, rows[i]), i) for i in tied]
             for uri, _, i in sorted(named):
                 section, text, _, _ = shown(snapshot, rows[i])
                 if (key := key_of(text)) not in said:
@@ -224,9 +293,9 @@ class Recall:
                     yield i, uri, section, text
 
     def _reason(self, rows: Sequence[int], counted: Sequence[Memory], taken: Sequence[int]) -> str:
-        """Why a search, and why it ends where it does."""
+        """Return the reasons for a search and for its end."""
         said = [self._why] if self._why else []
-        if not self._strategies:
+        if not self._retrievals:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
         elif not rows:
             said.append("nothing matches")
@@ -240,13 +309,13 @@ class Recall:
 
 
 def within_budget(tokens: Iterable[int], budget: int, limit: int, skip: bool) -> Iterator[int]:
-    """Which of some texts, best first, are taken; no more are asked for than that needs.
+    """Yield the places of the texts that fit, best first; it reads no further than it must.
 
     Args:
         tokens: of each text.
-        budget: tokens that those which are taken may have together.
-        limit: how many may be taken.
-        skip: whether to go on behind one that does not fit; else the choice ends there.
+        budget: tokens of the chosen texts together, at most.
+        limit: chosen texts, at most.
+        skip: go on after a text that does not fit; else the choice ends there.
     """
     taken = 0
     for i, one in enumerate(tokens):
@@ -272,23 +341,13 @@ def _tokens_of_short(name: str, content: str) -> int:
 
 
 def known_of(entries: Sequence[Entry]) -> I64:
-    """[n, 3] what the kernel knows of candidates."""
+    """Return int64 [n, 3]: reinforcement, accesses and time of entries, for the kernel."""
     rows = [(e.reinforcement, e.access_count, NEVER if e.time is None else e.time) for e in entries]
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def _merged(sides: Sequence[Ranked], depth: int) -> tuple[I32, F64]:
-    """The best of some lists of one kind, ties by row."""
-    if len(sides) == 1:
-        return sides[0].rows, sides[0].scores
-    rows = np.concatenate([side.rows for side in sides])
-    scores = np.concatenate([side.scores for side in sides])
-    order = np.lexsort((rows, -scores))[:depth]
-    return rows[order], scores[order]
-
-
 def weights_of(salience: Salience) -> F64:
-    """[5] as the kernel takes them."""
+    """Return the weights and the half-life [5], in the kernel's order."""
     return np.array(
         [
             salience.semantic,

@@ -1,4 +1,4 @@
-"""Relations of results: of the linked contexts in the scope those that the query scores best."""
+"""Relations of results: the linked contexts in the scope that score best for the query."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from vikingd.domain.model import MAX_RELATIONS, Relation
 from vikingd.index.snapshot import Snapshot
 
 Relations = dict[int, tuple[Relation, ...]]
-"""Of rows: directory d as d, file f as -1 - f."""
+"""The relations of each row: directory d as d, file f as -1 - f."""
 
 
 def relations(
     snapshot: Snapshot, scope: Scope, rows: Sequence[int], score: Callable[[I32], F64]
 ) -> Relations:
-    """Of each row that has some the `MAX_RELATIONS` best in the scope, by score, then by URI.
+    """Return the `MAX_RELATIONS` best relations in the scope of each row, by score, then by URI.
 
     Args:
         rows: directory d as d, file f as -1 - f.
-        score: final scores of rows of the scope, each of which it is given once.
+        score: returns the final scores of distinct rows of the scope.
     """
     links = {row: reasons for row in rows if (reasons := snapshot.links.get(row)) is not None}
     if not links:
@@ -48,7 +48,7 @@ def relations(
 
 
 def _in_scope(snapshot: Snapshot, scope: Scope, ends: I32) -> npt.NDArray[np.bool_]:
-    """Which of some rows are in the scope; one that is gone or has moved is a dead row."""
+    """Return which rows [n] are alive and in the scope. A move makes a new row."""
     directories, files = snapshot.tree.directories, snapshot.tree.files
     is_file = ends < 0
     file = -1 - ends[is_file]
@@ -65,7 +65,7 @@ def _in_scope(snapshot: Snapshot, scope: Scope, ends: I32) -> npt.NDArray[np.boo
 
 
 def _best(snapshot: Snapshot, ends: I32, scores: F64) -> list[tuple[str, int]]:
-    """(URI, row) of those to show, in their order."""
+    """Return (URI, row) of the relations to show, in their order."""
     if len(ends) > MAX_RELATIONS:
         kept = scores >= -np.partition(-scores, MAX_RELATIONS - 1)[MAX_RELATIONS - 1]
         ends, scores = ends[kept], scores[kept]

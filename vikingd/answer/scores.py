@@ -1,4 +1,4 @@
-"""The scores by meaning and words of a whole scope, kept for a walk that a reranker decides."""
+"""The plain scores of a whole scope, kept for the walk of a reranker."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from viking_kernels.arrays import Scratch
 
-from vikingd.answer.find import Search
-from vikingd.answer.trace import Scored, directory_parts
+from vikingd.answer.find import Find
+from vikingd.answer.trace import Scored, directory_parts, directory_scores
 from vikingd.domain.model import ScoreParts
 
 Row = int
@@ -19,32 +19,33 @@ _Rows = npt.NDArray[np.int64]
 
 
 class Scores:
-    """What a find left behind; a snapshot's rows that are alive and in the scope.
+    """The scores of a find, for the rows of its snapshot that are alive and in the scope.
 
     Args:
-        search: its answer has just been made.
-        scored: by it.
-        scratch: by it; copied, for the next find overwrites it.
+        find: its answer has just been made.
+        scored: its scores.
+        scratch: its scratch; copied, because the next find overwrites it.
     """
 
-    def __init__(self, search: Search, scored: Scored, scratch: Scratch) -> None:
-        self._snapshot = snapshot = search.snapshot
-        self._scope = scope = search.scope
+    def __init__(self, find: Find, scored: Scored, scratch: Scratch) -> None:
+        self._snapshot = snapshot = find.snapshot
+        self._scope = scope = find.scope
         self._found = scored.found._replace(directories=scored.found.directories.copy())
-        self.chosen: tuple[Row, ...] = tuple(one.row for one in scored.chosen)
+        self.chosen: tuple[Row, ...] = tuple(hit.row for hit in scored.chosen)
         tree = snapshot.tree
 
-        own, final = self._found.directories[3], self._found.directories[4]
+        scores = directory_scores(self._found)
+        own, final = scores.own, scores.final
         dirs = _rows(scope.dir_low, scope.dir_high, scope.base_dirs, len(tree.directories.died))
         inside = own[: len(dirs)] >= 0
         self._dirs, self._dir_own, self._dir_final = dirs[inside], own[inside], final[inside]
         self._dir_parent = tree.directories.parent[self._dirs]
-        allowed = search.allowed(files=False)
+        allowed = find.allowed(files=False)
         self._dir_allowed = allowed[inside] if len(allowed) else np.ones(len(self._dirs), np.uint8)
 
         files = _rows(scope.file_low, scope.file_high, scope.base_files, len(tree.files.died))
         wanted = tree.files.died[files] > scope.revision
-        allowed = search.allowed(files=True)
+        allowed = find.allowed(files=True)
         if len(allowed):
             wanted &= allowed.astype(bool)
         self._files = files[wanted]
@@ -52,22 +53,24 @@ class Scores:
         self._file_directory = tree.files.directory[self._files]
 
     def of(self, row: Row) -> float:
-        """The own score of what stands in the scope and is let through."""
+        """Return the node score of a row that is in the scope and allowed."""
         if row < 0:
             return float(self._file_own[np.searchsorted(self._files, -1 - row)])
         return float(self._dir_own[np.searchsorted(self._dirs, row)])
 
     def weight(self, parent: Row) -> float:
-        """How much the final score of a directory counts for what stands in it."""
-        return self._found.weights[1 if parent == self._scope.root else 0]
+        """Return the weight of a directory's final score for its children."""
+        weight, weight_at_root, _ = self._found.weights
+        return weight_at_root if parent == self._scope.root else weight
 
     @property
     def greatest_weight(self) -> float:
-        """The most that it counts anywhere in the scope."""
-        return self._found.weights[0]
+        """The greatest such weight in the scope."""
+        weight, _, _ = self._found.weights
+        return weight
 
     def best_directories(self, count: int) -> list[Row]:
-        """The best by final score; the first of those that score alike."""
+        """Return the best directories by final score, ties by row."""
         order = np.argsort(-self._dir_final, kind="stable")[:count]
         best: list[int] = self._dirs[order].tolist()
         return best
@@ -81,17 +84,17 @@ class Scores:
         known: Collection[Row],
         first: Collection[Row],
     ) -> tuple[list[Row], int]:
-        """What stands right in some directories: directories and, if asked for, files.
+        """Return the children of some directories.
 
         Args:
             directories: opened together.
-            count: how many to return at most.
-            files: whether they are asked for.
-            known: are left out.
-            first: come first, whatever they score.
+            count: children to return, at most.
+            files: whether files are wanted, too.
+            known: rows to leave out.
+            first: rows to return before others, whatever their score.
 
         Returns:
-            (the best by own score, the first of those that score alike; how many there are)
+            (the best by node score, ties by row; the number of all)
         """
         inside = np.isin(self._dir_parent, directories) & (self._dirs != self._scope.root)
         rows, own = self._dirs[inside], self._dir_own[inside]
@@ -106,15 +109,14 @@ class Scores:
         return best, len(rows)
 
     def allows(self, directory: Row) -> bool:
-        """Whether the filters let a directory through."""
+        """Return whether the filters allow a directory."""
         return bool(self._dir_allowed[np.searchsorted(self._dirs, directory)])
 
     def directory_parts(self, directory: Row) -> ScoreParts:
-        """How the score of a directory came about."""
-        parts = directory_parts(self._snapshot, self._scope, self._found, directory)
-        return ScoreParts(*parts.tolist())
+        """Return the parts of a directory's score."""
+        return directory_parts(self._snapshot, self._scope, self._found, directory)
 
 
 def _rows(low: int, high: int, base: int, count: int) -> _Rows:
-    """The rows of a scope's arrays in the order of their positions, which is rising."""
+    """Return the rows of a scope's arrays, in rising order."""
     return np.concatenate([np.arange(low, high), np.arange(base, count)])

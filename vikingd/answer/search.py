@@ -1,10 +1,18 @@
-"""Search: the finds of a plan, and their results in one."""
+"""Search: the finds of a plan, and their results merged."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from time import perf_counter
+from typing import NamedTuple
 
+from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
+from vikingd.answer.find import Find
+from vikingd.answer.query_scope import QueryScope
+from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.reranking import answer_finds
 from vikingd.domain import uri as uris
 from vikingd.domain.model import (
     ContextType,
@@ -13,15 +21,132 @@ from vikingd.domain.model import (
     Match,
     Rerank,
     RerankStatus,
+    Stage,
 )
-from vikingd.domain.query import QueryPlan, SearchQuery, TypedQuery
+from vikingd.domain.query import PlanSource, QueryPlan, SearchQuery, SearchResult, TypedQuery
+from vikingd.domain.reply_budget import cut_notes
+from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot
+from vikingd.models.intent.planner import Planner
+from vikingd.models.rerank.rerankers import Rerankers
+
+_PLAN_SHARE = 0.5  # of the time left, for the planner
+
+
+class Models(NamedTuple):
+    """The models that plan and rerank."""
+
+    planner: Planner
+    rerankers: Rerankers
+
+    async def close(self) -> None:
+        """End their connections."""
+        await asyncio.gather(self.planner.close(), self.rerankers.close())
+
+
+class Planned(NamedTuple):
+    """A plan, and the stage that made it."""
+
+    plan: QueryPlan
+    stage: Stage
+
+
+class Searcher:
+    """Answers Search: plan the finds, answer them side by side, merge the results.
+
+    Args:
+        engine: holds the snapshots.
+        vectors: embeds the queries of the plan.
+        models: plan and rerank.
+        most_bytes: of the results in a reply, about.
+    """
+
+    def __init__(
+        self, engine: Engine, vectors: QueryVectors, models: Models, most_bytes: int
+    ) -> None:
+        self._engine = engine
+        self._vectors = vectors
+        self._models = models
+        self._most_bytes = most_bytes
+
+    def check(self, query: SearchQuery) -> None:
+        """Check a query as far as this is possible without a plan.
+
+        Raises:
+            NotFound: the target does not exist.
+            InvalidField: the target is a file, or `where` is malformed.
+        """
+        QueryScope(self._engine, query.find)
+
+    async def plan(self, query: SearchQuery, deadline: Deadline) -> Planned:
+        """Return the plan. If the planner fails, rules make it, and the plan says so."""
+        await wait_for_revision(self._engine, query.find.min_revision, deadline)
+        started = perf_counter()
+        left = deadline.left()
+        seconds = None if left is None else left * _PLAN_SHARE
+        made = await self._models.planner.plan(query.text, query.session, seconds)
+        return Planned(planned_for(made, query), Stage("intent", started, perf_counter()))
+
+    async def answer(self, query: SearchQuery, planned: Planned, run: Runner) -> SearchResult:
+        """Answer the finds of a plan and merge them. If a reranker fails, the result says so.
+
+        Raises:
+            NotFound: the target does not exist.
+            InvalidField: the target is a file, or `where` is malformed.
+        """
+        plan, planning = planned
+        found = await self._found(plan, query, run)
+        searched = perf_counter()
+        matches = await run.away(merged, found, query.find.limit) if found else ()
+        stages = (
+            planning,
+            Stage("queries", planning.ended, searched),
+            Stage("merge", searched, perf_counter()),
+        )
+        revision = found[0].revision if found else self._engine.snapshot.revision
+        degraded = dict.fromkeys(note for result in found for note in result.degraded)
+        if plan.model and plan.source is PlanSource.RULES:
+            degraded = {plan.reason: None, **degraded}
+        return SearchResult(
+            plan, found, matches, revision, rerank_of(found), stages, tuple(degraded)
+        )
+
+    async def _found(
+        self, plan: QueryPlan, query: SearchQuery, run: Runner
+    ) -> tuple[FindResult, ...]:
+        """Return the answers to the plan's queries, from one snapshot and on one scale."""
+        started = perf_counter()
+        vectors = await asyncio.gather(
+            *(self._vectors.embed_or_note(typed.query, run) for typed in plan.queries)
+        )
+        embed = Stage("embed", started, perf_counter())
+        engine, snapshot = self._engine, self._engine.snapshot
+
+        def bind() -> list[Find]:
+            finds = [
+                Find(engine, find_of(typed, query, snapshot), vector, degraded, snapshot)
+                for typed, (vector, degraded) in zip(plan.queries, vectors, strict=True)
+            ]
+            for find in finds:
+                find.most_bytes = self._most_bytes // len(finds)
+            return finds
+
+        finds = await run.away(bind)
+        found = await answer_finds(query.text, finds, self._models.rerankers, run)
+        return tuple(
+            replace(
+                result,
+                stages=(embed, *result.stages),
+                degraded=(*result.degraded, *cut_notes(result.left_out, result.shortened)),
+            )
+            for result in found
+        )
 
 
 def planned_for(plan: QueryPlan, query: SearchQuery) -> QueryPlan:
-    """The plan without what is looked for in types that the request leaves out.
+    """Return the plan without queries for types that the request excludes.
 
-    Where nothing else is left, the query is searched in the types of the request as it stands.
+    If no query is left, the request's own text takes their place.
     """
     types = query.find.context_types
     kept = tuple(
@@ -38,7 +163,7 @@ def planned_for(plan: QueryPlan, query: SearchQuery) -> QueryPlan:
 
 
 def find_of(planned: TypedQuery, query: SearchQuery, snapshot: Snapshot) -> FindQuery:
-    """One query of the plan as a find: below the root of its type where there is just one."""
+    """Return a query of the plan as a find, below the root of its type if there is only one."""
     find = replace(query.find, text=planned.query)
     if not planned.context_type:
         return find
@@ -49,10 +174,9 @@ def find_of(planned: TypedQuery, query: SearchQuery, snapshot: Snapshot) -> Find
 
 
 def merged(found: Sequence[FindResult], limit: int) -> tuple[Match, ...]:
-    """The best of all, each URI once with its best score, by falling score, ties by URI.
+    """Return the best matches, each URI once with its best score, by falling score, ties by URI.
 
-    Each answer has room for the same share of `limit`; what it does not need is for the best of
-    the others.
+    Each result may fill an equal share of `limit`. The rest is for the best of all others.
     """
     best: dict[str, Match] = {}
     for match in (match for result in found for match in result.matches):
@@ -71,7 +195,7 @@ def merged(found: Sequence[FindResult], limit: int) -> tuple[Match, ...]:
 
 
 def rerank_of(found: Sequence[FindResult]) -> Rerank:
-    """What the reranker did for all queries together; it is the same for each."""
+    """Return the outcome of reranking, which is the same for all queries."""
     if found and found[0].rerank is not None:
         return replace(found[0].rerank, rounds=())
     return Rerank(RerankStatus.OFF, "the mode is QUICK" if found else "nothing was searched")

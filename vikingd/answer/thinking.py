@@ -1,12 +1,12 @@
-"""THINKING: a walk in which a reranker scores the abstracts, several directories a round.
+"""THINKING: a walk over the tree by the scores of a reranker, several directories in a round.
 
     final(child) = (1 - b) * rerank(abstract of the child) + b * final(parent)
 
-with the b of QUICK. Where too many directories are above the start points to be read, the nearest
-that is stands for a parent that is not.
+with the b of QUICK. If the parent was not reranked for lack of room, its nearest reranked ancestor
+takes its place.
 
-The walk calls nobody: whoever drives it takes `documents()` to a reranker and brings the scores
-with `take`, until there are no more documents.
+The walk makes no calls. Its driver sends `documents()` to a reranker and passes the scores to
+`take`, until there are no more documents.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from vikingd.answer.find import Search
+from vikingd.answer.find import Find
 from vikingd.answer.query_scope import keep_scratch, take_scratch
 from vikingd.answer.scores import Row, Scores
 from vikingd.domain.model import (
@@ -34,7 +34,7 @@ from vikingd.domain.reply_budget import Room
 from vikingd.models.rerank.rerankers import Reranked
 
 GLOBAL_SEARCH_TOPK = 3
-"""Start points besides the scope's root and the directories of what QUICK finds."""
+"""Start points besides the scope's root and the directories of QUICK's results."""
 
 IN_ROUND = 8
 """Directories opened in a round; the first opens all start points."""
@@ -42,9 +42,10 @@ IN_ROUND = 8
 MAX_ROUNDS = 3
 
 MAX_DOCUMENTS = MAX_THINKING_LIMIT
-"""Contexts scored in one round: all of QUICK's results have room in one, and most servers take as
-many documents in one request. There is one start point more where each of 100 results stands in a
-directory of its own."""
+"""Contexts scored in one round, with one exception.
+
+All of QUICK's results fit into a round, and most servers take as many documents in one request. If
+each of 100 results has its own directory, the root is one start point more."""
 
 _EXHAUSTED = "every directory that the walk came to was opened"
 _LIMIT = f"{MAX_ROUNDS} rounds, which are the most"
@@ -53,7 +54,7 @@ _OUT_OF_REACH = "nothing below the directories left could be better"
 
 @dataclass(slots=True)
 class _Node:
-    """What the walk has scored; `rerank` is None where meaning and words have to do."""
+    """A scored context; `rerank` is None without an abstract: its node score counts."""
 
     own: float
     parent: float  # its final score
@@ -68,7 +69,7 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What is scored next, parents before their children."""
+    """The contexts to score next, parents before their children."""
 
     number: int
     rows: tuple[Row, ...]
@@ -78,25 +79,25 @@ class _Round:
 
 
 class Walk:
-    """The walk of one search.
+    """The walk of one find.
 
-    Start points are the scope's root, the best directories of the scope, those of what QUICK finds,
-    and all above them. Of the children that a round opens, what QUICK finds is scored first, then
-    the others by their scores in QUICK, as long as there is room.
+    Start points are the scope's root, the best directories of the scope, the directories of QUICK's
+    results, and all their ancestors. Of the children that a round opens, QUICK's results are scored
+    first, then the others by their scores in QUICK, as far as they fit.
 
     Attributes:
-        plain: QUICK's answer, which stands where the reranker fails.
+        plain: QUICK's answer, which is used if the reranker fails.
     """
 
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        self._snapshot = search.snapshot
-        scratch = take_scratch(search.snapshot)
-        self.plain, scored = search.scored_answer(scratch, whole=True)
-        self._scores = Scores(search, scored, scratch)
+    def __init__(self, find: Find) -> None:
+        self._find = find
+        self._snapshot = find.snapshot
+        scratch = take_scratch(find.snapshot)
+        self.plain, scored = find.scored_answer(scratch, whole=True)
+        self._scores = Scores(find, scored, scratch)
         keep_scratch(scratch)
         self._found = frozenset(self._scores.chosen)
-        self._root: Row = search.scope.root
+        self._root: Row = find.scope.root
         self._nodes: dict[Row, _Node] = {}
         self._queue: list[Row] = []
         self._opened: dict[Row, int] = {}  # directory to round
@@ -104,11 +105,11 @@ class Walk:
         self._stages: list[Stage] = []
         self._stopped = ""
         self._starts = frozenset(self._start_points())
-        # A parent has a lower number than its child.
+        # A parent has a lower row than its child.
         self._now: _Round | None = self._round(0, sorted(self._starts), 0, 0)
 
     def documents(self) -> list[str]:
-        """The abstracts to be scored next, none of them empty; []: the walk is over."""
+        """Return the abstracts to score next, none of them empty; []: the walk is over."""
         while self._now is not None:
             if documents := [text for text in self._now.abstracts if text]:
                 return documents
@@ -116,9 +117,9 @@ class Walk:
         return []
 
     def take(self, reranked: Reranked, stage: Stage) -> None:
-        """Goes on to the next round with the scores of `documents()`; `stage` made them."""
+        """Begin the next round with the scores of `documents()`; `stage` made them."""
         now = self._now
-        assert now is not None
+        assert now is not None, "there were documents"
         empty = sum(not text for text in now.abstracts)
         self._stages.append(stage)
         self._rounds.append(
@@ -136,11 +137,11 @@ class Walk:
 
     @property
     def was_read(self) -> bool:
-        """Whether the reranker has scored anything."""
+        """True if the reranker has scored an abstract."""
         return bool(self._rounds)
 
     def failed(self, reason: str, model: str) -> FindResult:
-        """QUICK's answer, which says why it is that."""
+        """Return QUICK's answer, with the reason for it."""
         return replace(
             self.plain,
             stages=(*self.plain.stages, *self._stages),
@@ -149,14 +150,14 @@ class Walk:
         )
 
     def answer(self, model: str) -> FindResult:
-        """What the reranker likes best."""
-        query, nodes = self._search.query, self._nodes
+        """Return the best contexts by the reranker."""
+        query, nodes = self._find.query, self._nodes
         threshold = query.score_threshold or 0.0
         rows = [row for row in nodes if self._is_wanted(row) and nodes[row].final > threshold]
         rows.sort(key=lambda row: (-nodes[row].final, self._snapshot.uri(row)))
         rows = rows[: query.limit]
-        room = Room(self._search.most_bytes)
-        matches = self._search.matches_of(rows, room)
+        room = Room(self._find.most_bytes)
+        matches = self._find.matches_of(rows, room)
         return replace(
             self.plain,
             matches=tuple(map(self._rescored, matches, rows)),
@@ -168,8 +169,8 @@ class Walk:
         )
 
     def _is_wanted(self, row: Row) -> bool:
-        """Whether it may be a result."""
-        levels = self._search.query.levels
+        """Return whether a row may be a result."""
+        levels = self._find.query.levels
         if row < 0:
             return levels != Levels.DIRECTORIES
         return levels != Levels.FILES and row != self._root and self._scores.allows(row)
@@ -191,7 +192,7 @@ class Walk:
         )
 
     def _start_points(self) -> set[Row]:
-        """Where it begins, and what is above that as far as there is room."""
+        """Return the start points and their ancestors, as far as these fit."""
         best = self._scores.best_directories(GLOBAL_SEARCH_TOPK)
         holding = [self._parent(row) for row in self._scores.chosen]
         starts = {self._root, *holding}
@@ -213,7 +214,7 @@ class Walk:
         return _Round(number, tuple(rows), abstracts, opened, left_out)
 
     def _score(self, now: _Round, scores: Sequence[float]) -> None:
-        """Scores the round's contexts and opens the next directories."""
+        """Score the round's contexts and open the next directories."""
         given = iter(scores)
         for row, abstract in zip(now.rows, now.abstracts, strict=True):
             above, weight = 0.0, 0.0
@@ -229,14 +230,14 @@ class Walk:
         self._now = self._next(now.number + 1)
 
     def _next(self, number: int) -> _Round | None:
-        """The children of the best directories that wait; None: the walk is over."""
+        """Return the children of the best directories in the queue; None: the walk is over."""
         before = len(self._opened)
         while not (stopped := self._reason_to_stop(number)):
             self._queue.sort(key=lambda row: (-self._nodes[row].final, row))
             count = len(self._queue) if number == 1 else IN_ROUND
             opened, self._queue = self._queue[:count], self._queue[count:]
             self._opened |= dict.fromkeys(opened, number)
-            files = self._search.query.levels != Levels.DIRECTORIES
+            files = self._find.query.levels != Levels.DIRECTORIES
             children, there_are = self._scores.children(
                 opened, MAX_DOCUMENTS, files=files, known=self._nodes, first=self._found
             )
@@ -251,10 +252,10 @@ class Walk:
             return _EXHAUSTED
         if number > MAX_ROUNDS:
             return _LIMIT
-        limit, weight = self._search.query.limit, self._scores.greatest_weight
+        limit, weight = self._find.query.limit, self._scores.greatest_weight
         finals = [node.final for row, node in self._nodes.items() if self._is_wanted(row)]
         best = max(self._nodes[row].final for row in self._queue)
-        # What is opened in the last round is so many levels below what waits now.
+        # The last round opens contexts this many levels below the queue.
         reach = 1.0 - weight ** (MAX_ROUNDS + 1 - number) * (1.0 - best)
         if len(finals) >= limit and sorted(finals)[-limit] > reach:
             return _OUT_OF_REACH

@@ -1,4 +1,4 @@
-"""Why a find answered as it did."""
+"""The trace of a find: the reasons for its answer."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from viking_kernels import find as kernel
 from viking_kernels import walk
-from viking_kernels.arrays import Scope, Terms
+from viking_kernels.arrays import F32, Scope, Terms
 from viking_kernels.scope import place, row_at
 
 from vikingd.domain.model import (
@@ -30,23 +29,30 @@ _STOPPED = {
     walk.OUT_OF_REACH: "no directory left could hold anything better",
 }
 
-OWN, FINAL = 3, 8
-"""Columns of the parts of a score."""
 
-
-class Chosen(NamedTuple):
-    """A result of which nothing is read yet; `parts` is a row of Found.parts."""
+class Hit(NamedTuple):
+    """A result, of which only the row is read yet."""
 
     score: float
     row: int  # directory d as d, file f as -1 - f
     level: int
-    passages: list[tuple[int, float]]  # (row of a text, its own score), best first
-    parts: npt.NDArray[np.float64]
+    passages: list[tuple[int, float]]  # (row of a text, its node score), best first
+    parts: ScoreParts | None = None  # for a trace
+
+
+class DirectoryScores(NamedTuple):
+    """The scores of the directories of a scope, by position; each array is [d]."""
+
+    dense: F32
+    lexical: F32
+    dense_weight: F32
+    own: F32  # -1 outside the scope
+    final: F32
 
 
 @dataclass(slots=True)
 class Scored:
-    """A scope scored for a query, with the results chosen from it."""
+    """A scope scored for a query, with the hits chosen from it."""
 
     method: Method
     scope: Scope
@@ -55,7 +61,7 @@ class Scored:
     identifiers: bool
     means: tuple[Mean, ...]
     found: kernel.Found
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[Hit, ...]
     directories: int
     files: int
     texts: int
@@ -63,44 +69,55 @@ class Scored:
     postings: Terms
 
 
-def directory_parts(
-    snapshot: Snapshot, scope: Scope, found: kernel.Found, row: int
-) -> npt.NDArray[np.float64]:
-    """[9] the parts of a directory's score, as hierarchy.parts_of_files gives them for files."""
-    scores = found.directories[:, _position(row, scope)].astype(np.float64)
-    parts = np.zeros(9)
-    parts[:4] = scores[:4]
-    parts[4] = scores[3]
-    parts[8] = scores[4]
+def directory_scores(found: kernel.Found) -> DirectoryScores:
+    """Return the scores of the directories by name."""
+    return DirectoryScores(*found.directories)
+
+
+def directory_parts(snapshot: Snapshot, scope: Scope, found: kernel.Found, row: int) -> ScoreParts:
+    """Return the parts of a directory's score."""
+    scores, at = directory_scores(found), _position(row, scope)
+    own = scores.own.item(at)
+    parent_final, weight = 0.0, 0.0
     if row != scope.root:
         parent = int(snapshot.tree.directories.parent[row])
-        parts[5] = found.directories[4, _position(parent, scope)]
-        parts[6] = found.weights[0]
+        parent_final = scores.final.item(_position(parent, scope))
+        weight, weight_at_root, _ = found.weights
         if parent == scope.root:
-            parts[6] = found.weights[1]
-    return parts
+            weight = weight_at_root
+    return ScoreParts(
+        scores.dense.item(at),
+        scores.lexical.item(at),
+        scores.dense_weight.item(at),
+        own=own,
+        smoothed=own,
+        parent=parent_final,
+        parent_weight=weight,
+        title=0.0,
+        final=scores.final.item(at),
+    )
 
 
 def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
-    """The trace of a find: its scope, its means, its gate, its directories, why it stopped."""
+    """Return the trace: scope, centroids, gate, directories, and the reason to stop."""
     found, scope = scored.found, scored.scope
     walked = scored.method is Method.BEST_FIRST
     if walked:
         shown = found.opened[:MAX_TRACED].tolist()
     else:
-        eligible = np.flatnonzero(found.directories[3] >= 0)
-        order = np.argsort(-found.directories[4][eligible], kind="stable")
+        scores = directory_scores(found)
+        eligible = np.flatnonzero(scores.own >= 0)
+        order = np.argsort(-scores.final[eligible], kind="stable")
         shown = eligible[order][:MAX_TRACED].tolist()
     starts = set(found.start_points.tolist())
     files = snapshot.files_by_directory()
     directories = []
     for i, position in enumerate(shown):
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-        parts = directory_parts(snapshot, scope, found, row)
         directories.append(
             TracedDirectory(
                 snapshot.directory_uri(row),
-                ScoreParts(*parts.tolist()),
+                directory_parts(snapshot, scope, found, row),
                 i // scored.in_round + 1 if walked else 0,
                 position in starts,
                 int(files[row]),

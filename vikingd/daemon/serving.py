@@ -23,6 +23,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from vikingd import __version__
+from vikingd.answer.search import Models
 from vikingd.config import ConfigError, Settings, split_address
 from vikingd.context import tokenizers
 from vikingd.daemon import warm
@@ -48,14 +49,13 @@ from vikingd.system import descriptors
 from vikingd.system.private_files import keep_new_files_private, keep_private
 from vikingd.telemetry.metrics import Metrics
 from vikingd.telemetry.scrape import Endpoint
-from vikingd.wire.admin_service import Admin
+from vikingd.wire.admin_service import AdminService
 from vikingd.wire.boundary import Boundary
 from vikingd.wire.calls import Threads
-from vikingd.wire.contexts_service import Contexts
-from vikingd.wire.memories_service import Memories
-from vikingd.wire.messages.search import Models
+from vikingd.wire.contexts_service import ContextsService
+from vikingd.wire.memories_service import MemoriesService
 from vikingd.wire.observer import Observer
-from vikingd.wire.retrieval_service import Retrieval
+from vikingd.wire.retrieval_service import RetrievalService
 
 if TYPE_CHECKING:
     from vikingd.telemetry.tracing import Tracing
@@ -167,13 +167,13 @@ async def _serve(
         ),
     )
     retrieval_pb2_grpc.add_RetrievalServicer_to_server(
-        Retrieval(engine, threads, observer, settings, models), server
+        RetrievalService(engine, threads, observer, settings, models), server
     )
-    contexts_pb2_grpc.add_ContextsServicer_to_server(Contexts(engine, threads), server)
+    contexts_pb2_grpc.add_ContextsServicer_to_server(ContextsService(engine, threads), server)
     memories_pb2_grpc.add_MemoriesServicer_to_server(
-        Memories(engine, threads, observer, settings), server
+        MemoriesService(engine, threads, observer, settings), server
     )
-    admin_pb2_grpc.add_AdminServicer_to_server(Admin(engine, threads, metrics), server)
+    admin_pb2_grpc.add_AdminServicer_to_server(AdminService(engine, threads, metrics), server)
     state = _Health(engine)
     health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)
     reflection.enable_server_reflection(

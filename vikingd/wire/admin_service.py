@@ -1,4 +1,4 @@
-"""Running the daemon."""
+"""The service Admin: the operation of the daemon."""
 
 from __future__ import annotations
 
@@ -7,81 +7,82 @@ from collections.abc import AsyncIterator, Generator
 from contextlib import closing, suppress
 
 from vikingd import __version__
+from vikingd.answer.futures import FutureBridge
 from vikingd.domain.errors import Overloaded, Stopping
 from vikingd.engine import Engine
 from vikingd.pb import admin_pb2, admin_pb2_grpc
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire.calls import Arrivals, CallContext, Deadline, Threads, on
+from vikingd.wire.calls import CallContext, CallDeadline, Threads, on
 from vikingd.wire.messages import decode, encode
 
-_AFTER_A_BACKUP = 10.0  # seconds after which a second one is worth another try
+_AFTER_A_BACKUP = 10.0  # seconds until a refused backup may be repeated
 
 
-class Admin(admin_pb2_grpc.AdminServicer):
-    """The service Admin: all of it on threads of its own."""
+class AdminService(admin_pb2_grpc.AdminServicer):
+    """The handlers of Admin, which run on their own threads."""
 
     def __init__(self, engine: Engine, threads: Threads, metrics: Metrics) -> None:
         self._engine = engine
         self._threads = threads
         self._metrics = metrics
-        self._writes = Arrivals()
+        self._writes = FutureBridge()
         self._backing_up = False
 
     async def Stats(
         self,
-        request: admin_pb2.StatsRequest,  # noqa: ARG002  # it has no fields
+        request: admin_pb2.StatsRequest,  # noqa: ARG002  # the request has no fields
         context: CallContext,
     ) -> admin_pb2.StatsResponse:
-        """The daemon in numbers."""
+        """Return the daemon's figures."""
 
         def read() -> admin_pb2.StatsResponse:
             return encode.stats_response(self._engine.stats(), self._metrics, __version__)
 
-        return await on(self._threads.admin, Deadline(context), read)
+        return await on(self._threads.admin, CallDeadline(context), read)
 
     async def Verify(
         self,
-        request: admin_pb2.VerifyRequest,  # noqa: ARG002  # it has no fields
+        request: admin_pb2.VerifyRequest,  # noqa: ARG002  # the request has no fields
         context: CallContext,
     ) -> admin_pb2.VerifyResponse:
-        """Whether index and store agree."""
-        report = await on(self._threads.admin, Deadline(context), self._engine.verify)
+        """Compare index and store."""
+        report = await on(self._threads.admin, CallDeadline(context), self._engine.verify)
         return encode.verify_response(report)
 
     async def Optimize(
         self,
-        request: admin_pb2.OptimizeRequest,  # noqa: ARG002  # it has no fields
+        request: admin_pb2.OptimizeRequest,  # noqa: ARG002  # the request has no fields
         context: CallContext,
     ) -> admin_pb2.OptimizeResponse:
-        """Compacts the index."""
+        """Compact the index."""
         generation, base_revision = await on(
-            self._threads.admin, Deadline(context), self._engine.optimize
+            self._threads.admin, CallDeadline(context), self._engine.optimize
         )
         return admin_pb2.OptimizeResponse(generation=generation, base_revision=base_revision)
 
     async def Reembed(
         self, request: admin_pb2.ReembedRequest, context: CallContext
     ) -> admin_pb2.ReembedResponse:
-        """Embeds again, in parts, so that other writers have their turn between two."""
-        deadline = Deadline(context)
+        """Drop vectors in parts, to embed them again. Other writers have their turn between two."""
+        deadline = CallDeadline(context)
         uri = decode.target_uri(request.target_uri, "target_uri")
         texts, last, more = 0, "", True
         while more:
             deadline.left()
-            done = await self._writes.of(self._engine.reembed(uri, last))
+            done = await self._writes.result(self._engine.reembed(uri, last))
             texts, last, more = texts + done.count, done.last, bool(done.last)
         return admin_pb2.ReembedResponse(texts=texts, revision=done.revision)
 
     async def Backup(
         self,
-        request: admin_pb2.BackupRequest,  # noqa: ARG002  # it has no fields
+        request: admin_pb2.BackupRequest,  # noqa: ARG002  # the request has no fields
         context: CallContext,
     ) -> AsyncIterator[admin_pb2.BackupResponse]:
-        """Copies the store, then sends the copy."""
+        """Copy the store and send the copy."""
         if self._backing_up:
-            raise Overloaded("another backup is being made", retry_after=_AFTER_A_BACKUP)
+            raise Overloaded("another backup is in progress", retry_after=_AFTER_A_BACKUP)
         self._backing_up = True
-        deadline, is_over = Deadline(context), threading.Event()
+        deadline, is_over = CallDeadline(context), threading.Event()
         pool = self._threads.backup
         pieces = _pieces(self._engine, deadline, is_over)
         try:
@@ -89,7 +90,7 @@ class Admin(admin_pb2_grpc.AdminServicer):
                 yield piece
         finally:
             is_over.set()
-            # The caller may be gone, so that nothing is awaited here.
+            # The caller may be gone, so nothing may wait here.
             with suppress(RuntimeError):  # the daemon stops
                 pool.submit(pieces.close).add_done_callback(self._backed_up)
 
@@ -98,7 +99,7 @@ class Admin(admin_pb2_grpc.AdminServicer):
 
 
 def _pieces(
-    engine: Engine, deadline: Deadline, is_over: threading.Event
+    engine: Engine, deadline: CallDeadline, is_over: threading.Event
 ) -> Generator[admin_pb2.BackupResponse]:
     def check() -> None:
         deadline.left()

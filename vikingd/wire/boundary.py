@@ -1,4 +1,4 @@
-"""What stands around every handler: the intake of requests, errors, the log of failures."""
+"""The boundary around every handler: intake of requests, errors, the log of failures."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
-_PREFIX = "/viking."  # of our methods; those of health and reflection stay as they are
-_QUIET, _MOST_TURNS = 0.01, 50  # seconds without a call after which none waits, and how often so
+_PREFIX = "/viking."  # of guarded methods; those of health and reflection are not guarded
+_QUIET, _MOST_TURNS = 0.01, 50  # seconds without a new call: the queue is empty; attempts
 
 _log = structlog.stdlib.get_logger("vikingd.wire")
 
 
 class Boundary(grpc.aio.ServerInterceptor):
-    """Turns what a handler raises into a status, logs it, and counts and times all calls."""
+    """An interceptor that turns errors into statuses, logs them, and counts and times all calls."""
 
     def __init__(self, metrics: Metrics, tracing: Tracing | None) -> None:
         self._metrics = metrics
@@ -45,7 +45,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        """The guarded handler of a method; one is made for each method, not for each call."""
+        """Return the guarded handler of a method. Each method has one for all calls."""
         self._arrived += 1
         await self._begins.wait()
         method = handler_call_details.method
@@ -61,13 +61,14 @@ class Boundary(grpc.aio.ServerInterceptor):
         return self._guarded.setdefault(method, guarded)
 
     def close(self) -> None:
-        """Ends the thread of the intake; what runs there is not waited for."""
+        """End the thread of the intake, without waiting for its work."""
         self._intake.close()
 
     async def take_in(self) -> None:
-        """Takes in what waits in gRPC's queue, which its stop would cancel (grpc/grpc#41785).
+        """Accept the calls in gRPC's queue, because its stop would cancel them (grpc/grpc#41785).
 
-        None begins meanwhile: who waits for an answer sends nothing more, so that the queue ends.
+        No handler starts while this runs. So no caller has an answer and sends another call, and
+        the queue empties.
         """
         self._begins.clear()
         for _ in range(_MOST_TURNS):
@@ -94,16 +95,16 @@ def _guard(
     serialize, guard = handler.response_serializer, intake.guard(method)
 
     def encode(reply: Message | bytes) -> bytes:
-        return reply if isinstance(reply, bytes) else serialize(reply)  # a thread has done it
+        return reply if isinstance(reply, bytes) else serialize(reply)  # a thread has encoded it
 
     def ended(started: float, code: grpc.StatusCode) -> float:
-        """Counts a call before its caller hears of the end; the milliseconds that it took."""
+        """Count a call before its caller learns of the end; return its milliseconds."""
         seconds = time.perf_counter() - started
         metrics.called(name, code.name, seconds)
         return round(seconds * 1e3, 1)
 
     def failed(error: BaseException, started: float) -> _Failed:
-        """Logs a failure; returns its status, which holds nothing of the request."""
+        """Log a failure; return its status, which has no reference to the request."""
         code = code_of(error)
         ms = ended(started, code)
         if code is grpc.StatusCode.INTERNAL:
@@ -130,7 +131,7 @@ def _guard(
             raise
         except GeneratorExit:  # the event loop is gone
             raise
-        except BaseException as error:  # grpc would end the daemon, or leave the caller waiting
+        except BaseException as error:  # gRPC would end the daemon or answer nothing
             return failed(error, started)
         ended(started, grpc.StatusCode.OK)
         return reply
@@ -140,8 +141,8 @@ def _guard(
         reply = await answer(data, context)
         intake.let_go(size)
         if isinstance(reply, _Failed):
-            # gRPC keeps what this raises, with this frame and the error that is handled meanwhile,
-            # in a cycle: there is none, and the request is gone.
+            # gRPC keeps the raised error in a cycle, with this frame and the error in handling. So
+            # no error is in handling here, and the frame has no request.
             del data
             return await context.abort_with_status(reply.status)
         return reply
@@ -155,7 +156,7 @@ def _guard(
 
 
 def _clear(error: BaseException | None) -> None:
-    """Lets go of the frames that an error went through: they hold the request."""
+    """Drop the frames that an error passed: they hold the request."""
     while error is not None:
         error.__traceback__ = None
         error = error.__cause__ or error.__context__

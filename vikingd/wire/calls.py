@@ -1,51 +1,53 @@
-"""What the handlers share: the deadline of a call, and the threads that its work runs on."""
+"""Calls of gRPC and the threads that their work runs on."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
 
+from vikingd.answer.deadline import Deadline, ending_before
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.domain.model import Gathered
 from vikingd.engine import Engine
 from vikingd.system.priority import let_finds_go_first
-from vikingd.wire.queues import Queues, Runner
+from vikingd.wire.queues import Queues
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _M = TypeVar("_M", bound=Message)
 CallContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
-_MARGIN = 0.1  # seconds at most
 _RETRY_AFTER = 1.0  # seconds
 
+SHORT_TEXT = 200
+"""Characters of a typed question. The embedder takes several times as long for a longer text."""
 
-class Deadline:
-    """When the caller stops waiting, and who that is.
+
+class CallDeadline:
+    """The deadline of a call, and its caller.
 
     Attributes:
         name: the other end of the connection.
-        is_admitted: whether the call had a place in a queue; it is not refused any more then.
+        is_admitted: True once the call had a place in a queue; no queue refuses it after that.
     """
 
     def __init__(self, context: CallContext) -> None:
-        self.name: str = context.peer()  # while the call lasts: gRPC crashes when asked later
+        self.name: str = context.peer()  # read now: gRPC crashes if it is asked after the call
         self.is_admitted = False
         remaining = context.time_remaining()
         self._at = None if remaining is None else time.monotonic() + remaining
 
     def left(self) -> float | None:
-        """Seconds left, None for a caller without a deadline.
+        """Return the seconds left; None without a deadline.
 
         Raises:
-            DeadlinePassed: when there are none; work is not begun then.
+            DeadlinePassed: no time is left.
         """
         if self._at is None:
             return None
@@ -56,14 +58,14 @@ class Deadline:
 
 
 class Pool(ThreadPoolExecutor):
-    """Threads that take a bounded number of calls, those that run included.
+    """Threads that take a bounded number of calls, the running ones included.
 
     Args:
-        name: for people.
+        name: the name in errors.
         threads: their number.
-        most: calls that `on` takes at one time; 0 takes all, for work of calls that cannot be
-            refused any more.
-        initializer: is called by each thread first.
+        most: calls that `on` takes at one time; 0 takes all, for calls that no queue may refuse
+            any more.
+        initializer: runs first on each thread.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class Pool(ThreadPoolExecutor):
 
     @contextmanager
     def place(self, deadline: Deadline) -> Iterator[None]:
-        """Hold a place for a call; on the event loop alone.
+        """Hold a place for a call. Only the event loop calls this.
 
         Raises:
             Overloaded: no place is left, and the call had none in another queue before.
@@ -96,10 +98,10 @@ class Pool(ThreadPoolExecutor):
 
 
 class Threads:
-    """The pools; a call that is cancelled while it queues for one never runs.
+    """The pools. A call that is cancelled in the queue of a pool never runs.
 
     Args:
-        embedders: queries that are embedded at a time; as many short ones beside them.
+        embedders: threads that embed queries; as many more embed short queries.
     """
 
     def __init__(self, embedders: int = 4) -> None:
@@ -107,14 +109,39 @@ class Threads:
         self.embedding = Pool("embed-query", embedders, 1024)
         self.embedding_short = Pool("embed-short-query", embedders, 1024)
         self.store = Pool("store", 4, 1024)
-        self.preparing = Pool("prepare", 1, 0, let_finds_go_first)  # bounds its bytes itself
+        self.preparing = Pool("prepare", 1, 0, let_finds_go_first)  # Preparing bounds its bytes
         self.preparing_small = Pool("prepare-small", 1, 0, let_finds_go_first)  # likewise
         self.admin = Pool("admin", 2, 64)
-        self.backlog = Pool("backlog", 2, 0)  # its calls have written already
-        self.backup = Pool("backup", 1, 0, let_finds_go_first)  # one call at a time
+        self.backlog = Pool("backlog", 2, 0)  # for calls that have written already
+        self.backup = Pool("backup", 1, 0, let_finds_go_first)  # for one call at a time
+
+    async def embed(self, deadline: Deadline, function: Callable[[str], _T], text: str, /) -> _T:
+        """Call `function` with a text. Short texts have their own threads and skip long ones."""
+        pool = self.embedding_short if len(text) <= SHORT_TEXT else self.embedding
+        return await on(pool, deadline, function, text)
+
+    async def read(
+        self,
+        deadline: Deadline,
+        function: Callable[_P, _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run a read of the store."""
+        return await on(self.store, deadline, function, *args, **kwargs)
+
+    async def prepare(
+        self,
+        deadline: Deadline,
+        function: Callable[_P, _T],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _T:
+        """Run the preparation of a small write."""
+        return await on(self.preparing_small, deadline, function, *args, **kwargs)
 
     def shutdown(self) -> None:
-        """Drops what queues; what runs is not waited for."""
+        """Drop the calls in the queues. Running calls go on in the background."""
         for pool in vars(self).values():
             if isinstance(pool, Queues):
                 pool.shutdown()
@@ -129,7 +156,7 @@ async def on(
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> _T:
-    """Runs `function` on a thread of `pool`, unless the deadline passes before its turn.
+    """Run `function` on a thread of `pool`, unless the deadline passes before its turn.
 
     Raises:
         Overloaded: too many calls wait for the pool.
@@ -143,25 +170,13 @@ async def on(
         return await asyncio.get_running_loop().run_in_executor(pool, run)
 
 
-class Weighed(Protocol):
-    """Work that knows whether it is light."""
-
-    @property
-    def is_light(self) -> bool:
-        """Whether it takes less time than handing it to a thread does."""
-
-
-async def work_on(
-    what: Weighed, run: Runner, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
-) -> _T:
-    """Runs a part of some work: where it stands if call and work are light, else on a thread."""
-    if what.is_light:
-        return await run.here(function, *args, **kwargs)
-    return await run.away(function, *args, **kwargs)
+def reply_bytes(most: int) -> int:
+    """Return the bytes of the results in a reply; the rest of `most` is for small fields."""
+    return most * 7 // 8
 
 
 def as_sent(reply: _M, gathered: Gathered | None = None) -> _M:
-    """Encodes a reply where it is made; the boundary sends the bytes as they are.
+    """Encode a reply on this thread; the boundary sends the bytes unchanged.
 
     `gathered` is a part of the reply that is encoded already.
     """
@@ -169,71 +184,16 @@ def as_sent(reply: _M, gathered: Gathered | None = None) -> _M:
     return cast("_M", data if gathered is None else gathered.data + data)
 
 
-class Arrivals:
-    """Brings what futures of other threads come to onto the event loop.
-
-    All that are done by the time the loop looks cost one wake-up, which may make the thread that
-    wakes wait for the GIL.
-    """
-
-    def __init__(self) -> None:
-        self._arrived: deque[tuple[asyncio.Future[Any], Future[Any]]] = deque()
-        self._woken = False
-
-    async def of(self, future: Future[_T]) -> _T:
-        """What a future comes to. A caller that goes away does not cancel it."""
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Future[_T]] = loop.create_future()
-
-        def arrive(done: Future[_T]) -> None:
-            self._arrived.append((waiter, done))
-            if not self._woken:
-                self._woken = True
-                loop.call_soon_threadsafe(self._deliver)
-
-        future.add_done_callback(arrive)
-        return (await waiter).result()  # asyncio.Future does not take every error
-
-    def _deliver(self) -> None:
-        self._woken = False  # first, so that what arrives meanwhile wakes again
-        while self._arrived:
-            waiter, done = self._arrived.popleft()
-            if not waiter.cancelled():
-                waiter.set_result(done)
-
-
-async def revision_reached(engine: Engine, revision: int, deadline: Deadline) -> None:
-    """Waits until the engine answers from `revision` or a later one.
-
-    Raises:
-        RevisionNotReached: when it does not within the deadline.
-        Stopping: when it never will, for this reader can't follow its store any more.
-    """
-    if revision <= engine.snapshot.revision:
-        return
-    loop, decided = asyncio.get_running_loop(), asyncio.Event()
-
-    def look() -> None:
-        if revision <= engine.snapshot.revision or engine.is_lost:
-            loop.call_soon_threadsafe(decided.set)
-
-    with engine.listening(look), suppress(TimeoutError):
-        look()  # a commit may have come before the listener did
-        async with _ahead_of(deadline):
-            await decided.wait()
-    engine.wait_for_revision(revision, 0)  # says why, if it is not reached
-
-
-async def vectors_there(
+async def wait_for_vectors(
     engine: Engine, threads: Threads, text_ids: tuple[int, ...], deadline: Deadline
 ) -> int:
-    """Waits until these texts have their vectors or are gone, in the index too.
+    """Wait until these texts have their vectors in the index, or are gone.
 
     Returns:
-        The revision at which it is so; 0 without texts.
+        The revision at which this is true; 0 without texts.
 
     Raises:
-        DeadlinePassed: when they do not within the deadline.
+        DeadlinePassed: some vectors are missing at the deadline.
     """
     if not text_ids:
         return 0
@@ -243,7 +203,7 @@ async def vectors_there(
         engine.embedding.prefer(text_ids),
     ):
         try:
-            async with _ahead_of(deadline):
+            async with ending_before(deadline):
                 while True:
                     waiting, revision = await on(
                         threads.backlog, deadline, engine.store.waiting, text_ids
@@ -256,9 +216,3 @@ async def vectors_there(
             raise DeadlinePassed(
                 "the contexts are written, but not all have their vector yet"
             ) from None
-
-
-def _ahead_of(deadline: Deadline) -> asyncio.Timeout:
-    """Ends what waits a little before the deadline, so that the caller hears why."""
-    left = deadline.left()
-    return asyncio.timeout(None if left is None else left - min(_MARGIN, left / 10))

@@ -1,49 +1,48 @@
-"""The tree: writing and reading it."""
+"""The service Contexts: writes and reads of the tree."""
 
 from __future__ import annotations
 
+from vikingd.answer.deadline import wait_for_revision
+from vikingd.answer.futures import FutureBridge
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 from vikingd.engine import Engine
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 from vikingd.wire import weigh
 from vikingd.wire.calls import (
-    Arrivals,
     CallContext,
-    Deadline,
+    CallDeadline,
     Threads,
     as_sent,
-    on,
-    revision_reached,
-    vectors_there,
+    wait_for_vectors,
 )
 from vikingd.wire.limits import MAX_REASON_BYTES
 from vikingd.wire.messages import decode, encode
 from vikingd.wire.preparing import Preparing
 
 
-class Contexts(contexts_pb2_grpc.ContextsServicer):
-    """The service Contexts: writes go to the engine's one writer, reads to threads."""
+class ContextsService(contexts_pb2_grpc.ContextsServicer):
+    """The handlers of Contexts. The engine's one writer writes; threads read."""
 
     def __init__(self, engine: Engine, threads: Threads) -> None:
         self._engine = engine
         self._threads = threads
         self._preparing = Preparing(threads)
-        self._writes = Arrivals()
+        self._writes = FutureBridge()
 
     async def Put(
         self, request: contexts_pb2.PutRequest, context: CallContext
     ) -> contexts_pb2.PutResponse:
-        """Writes contexts, new or anew, all or nothing."""
-        deadline = Deadline(context)
+        """Write contexts, all or none."""
+        deadline = CallDeadline(context)
         prepared = await self._preparing.contexts(request, self._engine.store.dimension, deadline)
         if request.wait_for_vectors and self._engine.embedding.query_embedder is None:
             decode.check_vectors_given(prepared)
         deadline.left()
-        done = await self._writes.of(self._engine.writable_store.put(prepared))
+        done = await self._writes.result(self._engine.writable_store.put(prepared))
         revision = done.revision
         if request.wait_for_vectors:
-            embedded = await vectors_there(self._engine, self._threads, done.text_ids, deadline)
+            embedded = await wait_for_vectors(self._engine, self._threads, done.text_ids, deadline)
             revision = max(revision, embedded)
         return contexts_pb2.PutResponse(
             revision=revision, outcomes=encode.put_outcomes(done.outcomes)
@@ -52,10 +51,10 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     async def Delete(
         self, request: contexts_pb2.DeleteRequest, context: CallContext
     ) -> contexts_pb2.DeleteResponse:
-        """Removes contexts with all below them."""
-        Deadline(context).left()
+        """Remove contexts with all below them."""
+        CallDeadline(context).left()
         uris, expected = decode.delete_uris(request), decode.expected_revision(request)
-        done = await self._writes.of(
+        done = await self._writes.result(
             self._engine.writable_store.delete(uris, expected, allow_missing=request.allow_missing)
         )
         return contexts_pb2.DeleteResponse(revision=done.revision, deleted=done.count)
@@ -63,12 +62,12 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     async def Move(
         self, request: contexts_pb2.MoveRequest, context: CallContext
     ) -> contexts_pb2.MoveResponse:
-        """Moves or renames a context with all below it."""
-        Deadline(context).left()
+        """Move or rename a context with all below it."""
+        CallDeadline(context).left()
         source = uris.parse(request.source_uri, "source_uri")
         destination = uris.parse(request.destination_uri, "destination_uri")
         expected = decode.expected_revision(request)
-        done = await self._writes.of(
+        done = await self._writes.result(
             self._engine.writable_store.move(source, destination, expected)
         )
         return contexts_pb2.MoveResponse(revision=done.revision, moved=done.count)
@@ -76,25 +75,25 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     async def Get(
         self, request: contexts_pb2.GetRequest, context: CallContext
     ) -> contexts_pb2.GetResponse:
-        """Reads one context whole."""
+        """Return one whole context."""
         uri = uris.parse(request.uri)
-        deadline = Deadline(context)
-        await revision_reached(self._engine, request.min_revision, deadline)
+        deadline = CallDeadline(context)
+        await wait_for_revision(self._engine, request.min_revision, deadline)
 
         def read() -> contexts_pb2.GetResponse:
             found = encode.context(self._engine.store.get(uri))
             return as_sent(contexts_pb2.GetResponse(context=found))
 
-        return await on(self._threads.store, deadline, read)
+        return await self._threads.read(deadline, read)
 
     async def List(
         self, request: contexts_pb2.ListRequest, context: CallContext
     ) -> contexts_pb2.ListResponse:
-        """Lists a directory."""
+        """Return a page of a directory."""
         uri = decode.target_uri(request.uri, "uri")
         limit, after = decode.page(request.page_size, request.page_token, uri)
-        deadline = Deadline(context)
-        await revision_reached(self._engine, request.min_revision, deadline)
+        deadline = CallDeadline(context)
+        await wait_for_revision(self._engine, request.min_revision, deadline)
 
         def read() -> contexts_pb2.ListResponse:
             page = encode.Page(limit)
@@ -111,11 +110,11 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     async def Tree(
         self, request: contexts_pb2.TreeRequest, context: CallContext
     ) -> contexts_pb2.TreeResponse:
-        """Lists a subtree."""
+        """Return a page of a subtree."""
         uri = decode.target_uri(request.uri, "uri")
         limit, after = decode.page(request.page_size, request.page_token, uri)
-        deadline = Deadline(context)
-        await revision_reached(self._engine, request.min_revision, deadline)
+        deadline = CallDeadline(context)
+        await wait_for_revision(self._engine, request.min_revision, deadline)
 
         def read() -> contexts_pb2.TreeResponse:
             page = encode.Page(limit)
@@ -132,19 +131,21 @@ class Contexts(contexts_pb2_grpc.ContextsServicer):
     async def Link(
         self, request: contexts_pb2.LinkRequest, context: CallContext
     ) -> contexts_pb2.LinkResponse:
-        """Links two contexts."""
-        Deadline(context).left()
+        """Link two contexts."""
+        CallDeadline(context).left()
         uri, other = uris.parse(request.uri), uris.parse(request.other_uri, "other_uri")
         if len(request.reason.encode()) > MAX_REASON_BYTES:
             raise InvalidField("reason", f"has more than {MAX_REASON_BYTES} bytes")
-        done = await self._writes.of(self._engine.writable_store.link(uri, other, request.reason))
+        done = await self._writes.result(
+            self._engine.writable_store.link(uri, other, request.reason)
+        )
         return contexts_pb2.LinkResponse(revision=done.revision)
 
     async def Unlink(
         self, request: contexts_pb2.UnlinkRequest, context: CallContext
     ) -> contexts_pb2.UnlinkResponse:
-        """Takes a link back."""
-        Deadline(context).left()
+        """Remove a link."""
+        CallDeadline(context).left()
         uri, other = uris.parse(request.uri), uris.parse(request.other_uri, "other_uri")
-        done = await self._writes.of(self._engine.writable_store.unlink(uri, other))
+        done = await self._writes.result(self._engine.writable_store.unlink(uri, other))
         return contexts_pb2.UnlinkResponse(revision=done.revision)

@@ -1,4 +1,4 @@
-"""Where the services say what they did: metrics, and spans where they are wanted."""
+"""The record of answers: metrics, and spans if tracing is on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Told of every answer and its stages."""
+    """Records every answer and its stages."""
 
     def __init__(self, metrics: Metrics, tracing: Tracing | None) -> None:
         self._metrics = metrics
@@ -23,7 +23,7 @@ class Observer:
         self.reranked = metrics.reranked
 
     def took(self, rpc: str, stages: Sequence[Stage]) -> None:
-        """The stages of the call in whose task this is said, when they are over."""
+        """Record the finished stages of the call of this task."""
         self._metrics.took(rpc, seconds_of(stages))
         if self._tracing is not None:
             self._tracing.record(stages)

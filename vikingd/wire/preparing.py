@@ -1,4 +1,4 @@
-"""Preparation of puts: checked and cut into texts, in slices that calls take in turn."""
+"""The preparation of puts: they are checked and cut into texts, in slices, call by call in turn."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from vikingd.domain.model import Prepared
 from vikingd.ingest import prepare
 from vikingd.ingest.masks import Masked
 from vikingd.pb import contexts_pb2
-from vikingd.wire.calls import Deadline, Pool, Threads, on
+from vikingd.wire.calls import CallDeadline, Pool, Threads, on
 from vikingd.wire.messages import decode
 
 INLINE_SIZE = 4 << 10
-"""Of a put, see `decode.put_size`; what is no larger is gone through on the event loop."""
+"""The size of a put, see `decode.put_size`, up to which the event loop prepares it."""
 
 SMALL_SIZE = 64 << 10
-"""Of a put; what is no larger does not queue with what is."""
+"""The size of a put up to which it has its own thread and waits for no larger one."""
 
-_SLICE = 0.02  # seconds of processor time, after which another call has its turn
+_SLICE = 0.02  # seconds of processor time until another call has its turn
 _RETRY_AFTER = 1.0
 
 
 class _Lane:
-    """A thread on which calls take turns, and a bound on what waits for it."""
+    """A thread on which calls take turns, with a bound on the waiting bytes and calls."""
 
     def __init__(self, pool: Pool, most_calls: int, most_bytes: int) -> None:
         self.pool = pool
@@ -34,10 +34,10 @@ class _Lane:
 
     @contextmanager
     def place(self, size: int) -> Iterator[None]:
-        """Hold a place for a request of so many bytes; one alone always has one.
+        """Hold a place for a request of `size` bytes. A single request always has a place.
 
         Raises:
-            Overloaded: there is none.
+            Overloaded: no place is left.
         """
         calls, size_now = self._calls + 1, self._bytes + size
         if self._calls and (calls > self._most[0] or size_now > self._most[1]):
@@ -56,10 +56,10 @@ class _Lane:
 
 
 class Preparing:
-    """Prepares puts: tiny ones at once, small and large ones each on a thread of their own.
+    """Prepares puts: tiny ones on the event loop, small ones and large ones on a thread each.
 
-    A call does one slice, then goes to the end of its queue: a put waits for one slice of each call
-    before it, never for all of another's contexts.
+    A call does one slice, then goes to the end of its queue. So a put waits for one slice of each
+    other call, never for all contexts of one.
     """
 
     def __init__(self, threads: Threads) -> None:
@@ -67,14 +67,14 @@ class Preparing:
         self._large = _Lane(threads.preparing, 64, 64 << 20)
 
     async def contexts(
-        self, request: contexts_pb2.PutRequest, dimension: int | None, deadline: Deadline
+        self, request: contexts_pb2.PutRequest, dimension: int | None, deadline: CallDeadline
     ) -> list[Prepared | Masked]:
         """Return the contexts of a put, checked and cut into texts.
 
         Raises:
             InvalidField: naming the field as in the proto.
-            DeadlinePassed: while they were cut.
-            Overloaded: too much waits already.
+            DeadlinePassed: the deadline passed during the preparation.
+            Overloaded: too many puts wait.
         """
         size = decode.put_size(request)
         work = Slices(request, dimension, deadline)
@@ -90,21 +90,21 @@ class Preparing:
 
 
 class Slices:
-    """The preparation of one put, to be done slice by slice.
+    """The preparation of one put, slice by slice.
 
     Attributes:
-        prepared: the contexts that are done.
+        prepared: the finished contexts.
     """
 
     def __init__(
-        self, request: contexts_pb2.PutRequest, dimension: int | None, deadline: Deadline
+        self, request: contexts_pb2.PutRequest, dimension: int | None, deadline: CallDeadline
     ) -> None:
         self.prepared: list[Prepared | Masked] = []
         self._drafts = decode.put_drafts(request, dimension)
         self._deadline = deadline
 
     def do_slice(self) -> bool:
-        """Prepare contexts, at least one, until a slice is over; return whether all are done."""
+        """Prepare at least one context, until the slice ends; return whether all are done."""
         until = time.thread_time() + _SLICE
         for draft in self._drafts:
             self._deadline.left()

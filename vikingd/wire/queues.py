@@ -1,13 +1,12 @@
-"""Queues of work: bounded, fair between callers, with threads of their own.
+"""Queues of calls: bounded, fair between callers, with their own threads.
 
-Work is light or heavy, and each weight has one lane. Heavy work holds a slot of its lane for the
-whole call; a slot's work runs on a thread, in slices, and the slots take turns.
+A call is light or heavy, and each weight has one lane. A heavy call holds a slot of its lane until
+it ends. Its pieces run on threads, in slices, and the slots take turns.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -16,126 +15,63 @@ from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import copy_context
 from typing import ParamSpec, Protocol, TypeVar
 
+from vikingd.answer.deadline import Deadline, Runner
 from vikingd.domain import pace
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.system.heap import collect_and_trim
 from vikingd.system.priority import let_finds_go_first
+from vikingd.wire.turns import Turns
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 LIGHT_THREADS = 2
 HEAVY_THREADS = 2
-"""Pieces of one heavy call that are at work at one time; of several calls one piece is.
+"""Pieces of one heavy call that run at the same time. Of several heavy calls one piece runs.
 
-Each thread that runs Python makes a light call wait for the interpreter's lock.
+Each thread that runs Python makes a light call wait for the GIL.
 """
 
 _LIGHT_SLOTS = 8 * LIGHT_THREADS
-"""More than its threads: one that is done finds the next piece without the event loop."""
+"""More slots than threads: a free thread finds its next piece without the event loop."""
 
 _HEAVY_SLOTS = 8
 _LIGHT_WAITING, _HEAVY_WAITING = 1024, 128
-_SHARE = 2  # one caller may have 1 / _SHARE of the places in a queue, and of the heavy slots
-_TURN = 0.05  # seconds after which a slot lets another one work
+_SHARE = 2  # one caller may have 1 / _SHARE of the places in a queue and of the slots
+_TURN = 0.05  # seconds of a slot's turn, if another slot waits
 _LEAST_DELAY, _MOST_DELAY = 0.1, 30.0  # seconds until a refused call may be repeated
-_MARGIN = 0.1  # seconds at most before the deadline in which the caller hears why
-_FIRST_GUESS = 0.05  # seconds that a piece of work takes, before any is measured
-_IDLE = 1.0  # seconds without heavy work after which memory is given back
-_MEMORY = 0.1  # weight of the newest one in their mean
+_MARGIN = 0.1  # seconds before the deadline, at most, to tell the caller the reason
+_FIRST_GUESS = 0.05  # seconds that a slot is held, until one is measured
+_IDLE = 1.0  # seconds without a call until `on_idle` runs
+_MEMORY = 0.1  # weight of the newest time in the mean
 
 
-class Caller(Protocol):
-    """A call as a queue knows it."""
+class Caller(Deadline, Protocol):
+    """A call in a queue."""
 
     name: str
-    """Who calls: the other end of its connection."""
+    """The other end of the connection."""
 
     is_admitted: bool
-    """Whether it had a place before: a call that is under way is not refused any more."""
-
-    def left(self) -> float | None:
-        """Seconds until the deadline, None without one.
-
-        Raises:
-            DeadlinePassed: there are none.
-        """
 
 
 class _Gone(Exception):
-    """Nobody waits for the work any more."""
-
-
-class Turns:
-    """So many threads are at work; the others wait, first come, first served."""
-
-    def __init__(self, at_once: int) -> None:
-        self._lock = threading.Lock()
-        self._at_once = at_once
-        self._working = 0
-        self._waiting: deque[threading.Event] = deque()
-
-    def allow(self, at_once: int) -> None:
-        """From now on so many threads are at work; what has begun goes on to its next step."""
-        with self._lock:
-            self._at_once = at_once
-            self._start_next()
-
-    def take(self) -> None:
-        """Waits for a turn."""
-        with self._lock:
-            if self._working < self._at_once and not self._waiting:
-                self._working += 1
-                return
-            mine = threading.Event()
-            self._waiting.append(mine)
-        mine.wait()
-
-    def give(self) -> None:
-        """Ends a turn."""
-        with self._lock:
-            self._working -= 1
-            self._start_next()
-
-    def pass_on(self) -> bool:
-        """Ends this turn and waits for the next one; False at once where nobody else waits."""
-        if not self._waiting:
-            return False
-        self.give()
-        self.take()
-        return True
-
-    def _start_next(self) -> None:
-        while self._waiting and self._working < self._at_once:
-            self._working += 1
-            self._waiting.popleft().set()
-
-
-class Runner(Protocol):
-    """Runs the pieces of a call."""
-
-    is_heavy: bool
-
-    async def here(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Runs what is small in a light call: on the event loop, of a heavy call on a thread."""
-
-    async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Runs a piece on a thread."""
+    """The caller does not wait for the piece any more."""
 
 
 class Lane:
-    """Work of one weight.
+    """A queue of calls of one weight, with its threads.
 
     Args:
-        name: for people: "light" or "heavy".
-        threads: what works; of a heavy lane each slot has one.
-        slots: pieces of work that a thread has, or that are the next for one.
-        of_caller: how many of them one caller may have.
-        at_once: how many of them are at work at one time.
+        name: the name in errors, "light" or "heavy".
+        threads: their number; a heavy lane has one for each slot.
+        slots: pieces (heavy: calls) that hold a thread or are the next for one.
+        of_caller: slots of one caller, at most.
+        at_once: pieces that run at the same time while one slot is held.
         crowded: the same while several slots are held.
-        waiting: how many calls may wait for a slot.
-        initializer: is called by each thread first.
-        on_idle: is called on a thread some time after the last slot is free.
+        waiting: calls that wait for a slot, at most.
+        initializer: runs first on each thread.
+        on_idle: runs on a thread after some time without a held slot.
     """
 
     def __init__(
@@ -169,30 +105,30 @@ class Lane:
 
     @property
     def waiting(self) -> int:
-        """How many calls wait for a slot."""
+        """The number of calls that wait for a slot."""
         return self._count
 
     def slot(self, call: Caller) -> Slot:
-        """A slot, which is held within `async with`."""
+        """Return a slot, to be held by `async with`."""
         return Slot(self, call)
 
     async def run(
         self, call: Caller, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
-        """Runs one piece of work in a slot of its own."""
+        """Run one piece in its own slot."""
         async with self.slot(call) as slot:
             return await slot.away(function, *args, **kwargs)
 
     def shutdown(self) -> None:
-        """Drops what waits for a thread; what runs is not waited for."""
+        """Drop the pieces that wait for a thread. Running pieces go on in the background."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
     async def take(self, call: Caller) -> None:
-        """Waits for a slot.
+        """Wait for a slot.
 
         Raises:
-            Overloaded: the queue is full, or the caller's share of it is.
-            DeadlinePassed: before the call's turn came.
+            Overloaded: the queue is full, or the caller's share of it.
+            DeadlinePassed: the deadline passed before the call had a slot.
         """
         left, name = call.left(), call.name
         if self._may_start(name) and not self._count:
@@ -218,7 +154,7 @@ class Lane:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self.give(name)  # it came just as the call went away
+                self.give(name)  # the slot came just as the call went away
             else:
                 self._leave(name, turn)
             if isinstance(error, TimeoutError):
@@ -243,11 +179,11 @@ class Lane:
             self._turns.allow(self._crowded)
 
     def took(self, seconds: float) -> None:
-        """Notes how long a slot was held."""
+        """Count the time that a slot was held."""
         self._took += _MEMORY * (seconds - self._took)
 
     def give(self, name: str) -> None:
-        """Takes a slot back."""
+        """Take a slot back."""
         self._free += 1
         self._held[name] -= 1
         if not self._held[name]:
@@ -261,7 +197,7 @@ class Lane:
     def _tidy(self) -> None:
         self._tidying = None
         if not self._held and self._on_idle is not None:
-            with suppress(RuntimeError):  # the daemon ends
+            with suppress(RuntimeError):  # the daemon stops
                 self.pool.submit(self._on_idle)
 
     def _leave(self, name: str, turn: asyncio.Future[None]) -> None:
@@ -273,7 +209,7 @@ class Lane:
                 del self._waiting[name]
 
     def _start_next(self) -> None:
-        """Gives free slots to those who wait: one call of each caller in turn."""
+        """Give free slots to waiting calls: one call of each caller in turn."""
         while self._free:
             name = next(filter(self._may_start, self._waiting), None)
             if name is None:
@@ -284,19 +220,36 @@ class Lane:
             self._waiting.move_to_end(name)
             if not calls:
                 del self._waiting[name]
-            if not turn.cancelled():  # else its call does not know yet that it is
+            if not turn.cancelled():  # a cancelled call may not have left the queue yet
                 self._hold(name)
                 turn.set_result(None)
 
 
-class Slot:
-    """A place in a lane, held within `async with`: what it runs are pieces of one call."""
-
-    is_heavy = True
+class _OfCall:
+    """A part of a call that shares its deadline."""
 
     def __init__(self, lane: Lane, call: Caller) -> None:
         self._lane = lane
         self._call = call
+
+    @property
+    def is_admitted(self) -> bool:
+        """True once the call had a place in a queue."""
+        return self._call.is_admitted
+
+    def left(self) -> float | None:
+        """Return the seconds until the deadline; see Deadline."""
+        return self._call.left()
+
+
+class Slot(_OfCall):
+    """A place in a lane, held by `async with`, that runs the pieces of one call."""
+
+    is_heavy = True
+    at_once = HEAVY_THREADS
+
+    def __init__(self, lane: Lane, call: Caller) -> None:
+        super().__init__(lane, call)
         self._is_gone = False
         self._running: set[Future[object]] = set()
         self._started = 0.0
@@ -312,12 +265,12 @@ class Slot:
         self._end(lambda: lane.give(name))
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Runs a piece on a thread; its steps end it when the call is cancelled or too late."""
+        """Run a piece on a thread. Its steps end it once the call is cancelled or too late."""
         context = copy_context()
         future: Future[_T] = self._lane.pool.submit(
             lambda: self._work(lambda: context.run(function, *args, **kwargs))
         )
-        self._running.add(future)  # type: ignore[arg-type]  # what it comes to does not matter
+        self._running.add(future)  # type: ignore[arg-type]  # its result is not read
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -330,7 +283,7 @@ class Slot:
     here = away
 
     def _end(self, give: Callable[[], None]) -> None:
-        """Calls `give` on the event loop when no thread works for the slot any more."""
+        """Call `give` on the event loop once no thread works for the slot."""
         running = [future for future in self._running if not future.done()]
         if not running:
             give()
@@ -370,32 +323,29 @@ class Slot:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: the daemon ends
+    with suppress(RuntimeError):  # the loop is closed: the daemon stops
         loop.call_soon_threadsafe(function)
 
 
-class Light:
-    """Runs the pieces of a light call: small ones on the event loop, others in the light lane."""
+class SlotPerPiece(_OfCall):
+    """Runs small pieces of a call on the event loop, and each other piece in its own slot."""
 
     is_heavy = False
+    at_once = LIGHT_THREADS
 
-    def __init__(self, lane: Lane, call: Caller) -> None:
-        self._lane = lane
-        self._call = call
-
-    async def __aenter__(self) -> Light:
+    async def __aenter__(self) -> SlotPerPiece:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         pass
 
     async def here(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Runs a piece at once."""
+        """Run a piece on the event loop."""
         self._call.left()
         return function(*args, **kwargs)
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Runs a piece on a thread of the light lane."""
+        """Run a piece on a thread of the lane."""
         return await self._lane.run(self._call, function, *args, **kwargs)
 
 
@@ -425,14 +375,18 @@ class Queues:
         )
 
     def runner(self, call: Caller, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
-        """Runs the pieces of one call, of a heavy one in a slot that it holds throughout."""
-        return self.heavy.slot(call) if heavy else Light(self.light, call)
+        """Return the runner of a call. A heavy call holds one slot until it ends."""
+        return self.heavy.slot(call) if heavy else SlotPerPiece(self.light, call)
+
+    def heavy_pieces(self, call: Caller) -> Runner:
+        """Return a runner that holds a heavy slot only while a piece runs."""
+        return SlotPerPiece(self.heavy, call)
 
     def figures(self) -> dict[str, tuple[int, int]]:
-        """(calls that wait, calls that were refused) of each lane by name."""
+        """Return (waiting calls, refused calls) of each lane by name."""
         return {lane.name: (lane.waiting, lane.refused) for lane in (self.light, self.heavy)}
 
     def shutdown(self) -> None:
-        """Ends the lanes; what runs is not waited for."""
+        """End the lanes. Running pieces go on in the background."""
         self.light.shutdown()
         self.heavy.shutdown()

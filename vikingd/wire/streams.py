@@ -1,4 +1,4 @@
-"""What stands around a handler that answers with a stream."""
+"""The boundary around a handler that answers with a stream."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _log = structlog.stdlib.get_logger("vikingd.wire")
 
 
 def guarded_stream(method: str, handler: Any, metrics: Metrics) -> Any:
-    """Turns what the handler raises into a status, logs it, and counts and times all calls.
+    """Return a handler that turns errors into statuses, logs them, and counts and times calls.
 
-    No span is made of a stream.
+    A stream has no span.
     """
     name = method.rpartition("/")[2]
     behaviour, parse = handler.unary_stream, handler.request_deserializer
@@ -28,7 +28,7 @@ def guarded_stream(method: str, handler: Any, metrics: Metrics) -> Any:
     def decode(data: bytes) -> Any:
         try:
             return parse(data)
-        except Exception:  # DecodeError, which the handler is to raise
+        except Exception:  # DecodeError; the handler raises its own error
             return None
 
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
@@ -41,7 +41,7 @@ def guarded_stream(method: str, handler: Any, metrics: Metrics) -> Any:
         except (asyncio.CancelledError, GeneratorExit):  # the caller went away
             code = grpc.StatusCode.CANCELLED
             raise
-        except BaseException as raised:  # grpc would end the daemon, or leave the caller waiting
+        except BaseException as raised:  # gRPC would end the daemon or answer nothing
             code, error = code_of(raised), raised
         finally:
             seconds = time.perf_counter() - started

@@ -13,9 +13,10 @@ from weakref import WeakKeyDictionary
 
 from google.protobuf.descriptor import Descriptor
 
-from vikingd.answer.find import RESULT
-from vikingd.answer.strategies import ITEM, shown
-from vikingd.answer.trace import Chosen
+from vikingd.answer.listing import ITEM
+from vikingd.answer.matches import RESULT
+from vikingd.answer.passages import shown
+from vikingd.answer.trace import Hit
 from vikingd.domain import pace
 from vikingd.domain.model import ABSTRACT, PASSAGE, ContextType, Gathered
 from vikingd.domain.reply_budget import UNBOUNDED, Room, size_of
@@ -93,7 +94,7 @@ class Pieces:
         return self._kept.setdefault(snapshot.contents, _Kept()) if kept is None else kept
 
     def matches(
-        self, snapshot: Snapshot, chosen: Sequence[Chosen], most_bytes: int
+        self, snapshot: Snapshot, chosen: Sequence[Hit], most_bytes: int
     ) -> Gathered | None:
         """The results of a find in their order; None where there is no room for the whole of all.
 

@@ -1,50 +1,20 @@
-"""Search: the request and the reply, and the finds of its plan side by side."""
+"""The request and the reply of Search, to and from the domain."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from dataclasses import replace
-from typing import NamedTuple
-
-from vikingd.answer.find import Search
-from vikingd.answer.search import find_of, merged, planned_for, rerank_of
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import FindResult, Stage
 from vikingd.domain.query import (
-    PlanSource,
-    QueryPlan,
     SearchQuery,
     SearchResult,
     SearchSession,
     SessionMessage,
     TypedQuery,
 )
-from vikingd.domain.reply_budget import cut_notes
-from vikingd.engine import Engine
-from vikingd.models.intent.planner import Planner
-from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.calls import Deadline, Threads
-from vikingd.wire.embedding import vector_or_note
 from vikingd.wire.limits import MAX_MESSAGES
 from vikingd.wire.messages import decode, encode
-from vikingd.wire.queues import Runner
-from vikingd.wire.thinking import answers
 
 _ROLES = ("user", "assistant", "system", "tool")
-_PLAN_SHARE = 0.5  # of the time left: what the planner may take
-
-
-class Models(NamedTuple):
-    """Who is asked by THINKING and by Search, besides the embedder."""
-
-    planner: Planner
-    rerankers: Rerankers
-
-    async def close(self) -> None:
-        """Ends their connections."""
-        await asyncio.gather(self.planner.close(), self.rerankers.close())
 
 
 def query_of(request: retrieval_pb2.SearchRequest) -> SearchQuery:
@@ -72,87 +42,6 @@ def query_of(request: retrieval_pb2.SearchRequest) -> SearchQuery:
         find.alpha = request.alpha
     query, _ = decode.find_query(find, None)
     return SearchQuery(query.text, _session(request.session), query)
-
-
-async def plan(query: SearchQuery, models: Models, deadline: Deadline) -> tuple[QueryPlan, Stage]:
-    """The plan, and the stage that made it; a planner that fails is told of in it."""
-    started = time.perf_counter()
-    left = deadline.left()
-    seconds = None if left is None else left * _PLAN_SHARE
-    made = await models.planner.plan(query.text, query.session, seconds)
-    return planned_for(made, query), Stage("intent", started, time.perf_counter())
-
-
-async def search(
-    query: SearchQuery,
-    plan: QueryPlan,
-    planning: Stage,
-    engine: Engine,
-    threads: Threads,
-    models: Models,
-    run: Runner,
-    deadline: Deadline,
-    most_bytes: int,
-) -> SearchResult:
-    """Finds and merges; a reranker that fails is told of in the result.
-
-    Raises:
-        NotFound: the target is not there.
-        InvalidField: the target is a file, or `where` is malformed.
-    """
-    planned = planning.ended
-    found = await _found(plan, query, engine, threads, models, run, deadline, most_bytes)
-    searched = time.perf_counter()
-    matches = await run.away(merged, found, query.find.limit) if found else ()
-    stages = (
-        planning,
-        Stage("queries", planned, searched),
-        Stage("merge", searched, time.perf_counter()),
-    )
-    revision = found[0].revision if found else engine.snapshot.revision
-    degraded = dict.fromkeys(note for result in found for note in result.degraded)
-    if plan.model and plan.source is PlanSource.RULES:
-        degraded = {plan.reason: None, **degraded}
-    return SearchResult(plan, found, matches, revision, rerank_of(found), stages, tuple(degraded))
-
-
-async def _found(
-    plan: QueryPlan,
-    query: SearchQuery,
-    engine: Engine,
-    threads: Threads,
-    models: Models,
-    run: Runner,
-    deadline: Deadline,
-    most_bytes: int,
-) -> tuple[FindResult, ...]:
-    """The answers to the plan's queries, from one snapshot and on one scale."""
-    started = time.perf_counter()
-    vectors = await asyncio.gather(
-        *(vector_or_note(engine, threads, planned.query, deadline) for planned in plan.queries)
-    )
-    embed = Stage("embed", started, time.perf_counter())
-    snapshot = engine.snapshot
-
-    def bound() -> list[Search]:
-        searches = [
-            Search(engine, find_of(planned, query, snapshot), vector, degraded, snapshot)
-            for planned, (vector, degraded) in zip(plan.queries, vectors, strict=True)
-        ]
-        for search in searches:
-            search.most_bytes = most_bytes // len(searches)
-        return searches
-
-    searches = await run.away(bound)
-    found = await answers(query.text, searches, models.rerankers, run, deadline)
-    return tuple(
-        replace(
-            result,
-            stages=(embed, *result.stages),
-            degraded=(*result.degraded, *cut_notes(result.left_out, result.shortened)),
-        )
-        for result in found
-    )
 
 
 def response_of(result: SearchResult) -> retrieval_pb2.SearchResponse:

@@ -1,4 +1,4 @@
-"""The answers to searches: in QUICK at once, in THINKING by walks that a reranker decides."""
+"""The answers to finds: by plain scores in QUICK, by walks of a reranker in THINKING."""
 
 from __future__ import annotations
 
@@ -7,52 +7,53 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vikingd.answer.find import Search
+from vikingd.answer.deadline import Runner
+from vikingd.answer.find import Find
 from vikingd.answer.thinking import Walk
 from vikingd.domain.model import FindResult, Rerank, RerankStatus, Stage, seconds_of
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
-from vikingd.wire.calls import Deadline
-from vikingd.wire.queues import Runner
 
-_RESERVE = 0.1  # of the time left: what is kept for making the answer
+_RESERVE = 0.1  # of the time left, to make the answer
 _LEAST_RESERVE = 0.05  # seconds
-_AGAIN = 2.0  # of what scoring the scope took: it is done once more
+_AGAIN = 2.0  # times the seconds of scoring the scope: the answer scores it once more
 
 _IDENTIFIERS = "the query is of identifiers, which words alone decide"
 _NOTHING = "nothing that could be read has an abstract"
 _NONE = "no reranker is configured for the language of the query"
 
 
-async def answers(
-    query: str, searches: Sequence[Search], rerankers: Rerankers, run: Runner, deadline: Deadline
+async def answer_finds(
+    query: str, finds: Sequence[Find], rerankers: Rerankers, run: Runner
 ) -> tuple[FindResult, ...]:
-    """The answers side by side, all on one scale: a reranker that fails for one fails for all.
+    """Return the answers, all on one scale: if a reranker fails for one, plain scores decide all.
 
     Args:
-        query: what was asked, whose language chooses the reranker.
-        searches: all in one mode.
+        query: the request's text; its language chooses the reranker.
+        finds: all in one mode.
+        rerankers: by language.
+        run: runs the pieces.
     """
-    if not searches or not searches[0].query.thinking:
+    if not finds or not finds[0].query.thinking:
         off = None
-    elif all(search.identifiers for search in searches):
+    elif all(find.identifiers for find in finds):
         off = Rerank(RerankStatus.OFF, _IDENTIFIERS)
     elif not rerankers.named(query):
         off = Rerank(RerankStatus.OFF, _NONE)
     else:
-        return await _thought(query, searches, rerankers, run, deadline)
-    found = await asyncio.gather(*(run.away(s.answer) for s in searches))
+        return await _reranked(query, finds, rerankers, run)
+    found = await asyncio.gather(*(run.away(find.answer) for find in finds))
     return tuple(replace(result, rerank=off) if off else result for result in found)
 
 
-async def _thought(
-    query: str, searches: Sequence[Search], rerankers: Rerankers, run: Runner, deadline: Deadline
+async def _reranked(
+    query: str, finds: Sequence[Find], rerankers: Rerankers, run: Runner
 ) -> tuple[FindResult, ...]:
     model = rerankers.named(query)
-    walks = await asyncio.gather(*(run.away(Walk, s) for s in searches))
+    walks = await asyncio.gather(*(run.away(Walk, find) for find in finds))
     ends = [
-        asyncio.ensure_future(_rerank(query, s, walk, rerankers, run, deadline))
-        for s, walk in zip(searches, walks, strict=True)
+        asyncio.ensure_future(_walk(query, find, walk, rerankers, run))
+        for find, walk in zip(finds, walks, strict=True)
     ]
     try:
         await asyncio.gather(*ends)
@@ -60,40 +61,40 @@ async def _thought(
         return tuple(walk.failed(str(error), model) for walk in walks)
     finally:
         for end in ends:
-            end.cancel()  # where one failed, the others' scores are of no use
+            end.cancel()  # after a failure the scores of the others are not used
     if not any(walk.was_read for walk in walks):
         off = Rerank(RerankStatus.OFF, _NOTHING)
         return tuple(replace(walk.plain, rerank=off) for walk in walks)
     return tuple(await asyncio.gather(*(run.away(walk.answer, model) for walk in walks)))
 
 
-async def _rerank(
-    query: str, search: Search, walk: Walk, rerankers: Rerankers, run: Runner, deadline: Deadline
-) -> None:
-    """Takes the walk to its end.
+async def _walk(query: str, find: Find, walk: Walk, rerankers: Rerankers, run: Runner) -> None:
+    """Take a walk to its end.
 
     Raises:
-        RerankFailed: there are no scores for one of its rounds.
+        RerankFailed: the reranker gave no scores for one of the rounds.
     """
     spare = _AGAIN * seconds_of(walk.plain.stages)["score"]
     while documents := await run.away(walk.documents):
         started = time.perf_counter()
         done = await rerankers.rerank(
-            search.query.text, documents, _time_left(deadline, spare), chosen_by=query
+            find.query.text, documents, _time_left(run, spare), chosen_by=query
         )
         stage = Stage("rerank", started, time.perf_counter())
         await run.away(walk.take, done, stage)
 
 
-def _time_left(deadline: Deadline, spare: float) -> float | None:
-    """Seconds that a reranker has; None where the call has no deadline.
+def _time_left(run: Runner, spare: float) -> float | None:
+    """Return the seconds of the reranker; None for a call without a deadline.
 
-    `spare` are those that making the answer will take besides.
+    Args:
+        run: has the deadline.
+        spare: seconds to make the answer after it.
 
     Raises:
-        RerankFailed: there are none.
+        RerankFailed: no time is left for it.
     """
-    left = deadline.left()
+    left = run.left()
     if left is None:
         return None
     seconds = left - max(left * _RESERVE, _LEAST_RESERVE) - spare

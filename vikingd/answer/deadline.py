@@ -1,0 +1,88 @@
+"""The call in progress: its deadline, the threads of its work, and waits that end in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import ParamSpec, Protocol, TypeVar
+
+from vikingd.engine import Engine
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_MARGIN = 0.1  # seconds at most
+
+
+class Deadline(Protocol):
+    """The time until the caller stops waiting."""
+
+    @property
+    def is_admitted(self) -> bool:
+        """True once the call had a place in a queue; no queue refuses it after that."""
+
+    def left(self) -> float | None:
+        """Return the seconds left; None without a deadline.
+
+        Raises:
+            DeadlinePassed: no time is left.
+        """
+
+
+class Runner(Deadline, Protocol):
+    """Runs the pieces of one call."""
+
+    is_heavy: bool
+    at_once: int
+    """Pieces of one call that run at the same time."""
+
+    async def here(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run a small piece: of a light call on the event loop, of a heavy call on a thread."""
+
+    async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run a piece on a thread."""
+
+
+class Threads(Protocol):
+    """Threads for work that waits: on the embedder, on the store."""
+
+    async def embed(self, deadline: Deadline, function: Callable[[str], _T], text: str, /) -> _T:
+        """Call `function` with a text, on a thread for texts of its length."""
+
+    async def read(
+        self, deadline: Deadline, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        """Run a read of the store."""
+
+    async def prepare(
+        self, deadline: Deadline, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        """Run the preparation of a small write."""
+
+
+async def wait_for_revision(engine: Engine, revision: int, deadline: Deadline) -> None:
+    """Wait until the engine answers from `revision` or a later one.
+
+    Raises:
+        RevisionNotReached: the engine did not reach it within the deadline.
+        Stopping: this reader cannot follow its store any more.
+    """
+    if revision <= engine.snapshot.revision:
+        return
+    loop, decided = asyncio.get_running_loop(), asyncio.Event()
+
+    def look() -> None:
+        if revision <= engine.snapshot.revision or engine.is_lost:
+            loop.call_soon_threadsafe(decided.set)
+
+    with engine.listening(look), suppress(TimeoutError):
+        look()  # a commit may have come before the listener
+        async with ending_before(deadline):
+            await decided.wait()
+    engine.wait_for_revision(revision, 0)  # raises the reason if the revision is not reached
+
+
+def ending_before(deadline: Deadline) -> asyncio.Timeout:
+    """End a wait a little before the deadline, so that the caller still receives the reason."""
+    left = deadline.left()
+    return asyncio.timeout(None if left is None else left - min(_MARGIN, left / 10))

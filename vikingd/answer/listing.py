@@ -1,0 +1,60 @@
+"""The listing of a retrieval without a query: all files that its filters allow, in pages."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from viking_kernels.arrays import U8
+from viking_kernels.scope import tail_directories
+
+from vikingd.answer.query_scope import QueryScope
+from vikingd.domain.query import RetrievedItem
+from vikingd.domain.reply_budget import MESSAGE, Room, size_of
+
+ITEM = MESSAGE + 64
+"""Bytes of an item without its texts."""
+
+
+class Listed(NamedTuple):
+    """A page of files by URI."""
+
+    items: tuple[RetrievedItem, ...]
+    has_more: bool
+    is_cut: bool
+    """The reply has no room for the whole page."""
+
+
+def list_files(
+    bound: QueryScope, allowed: U8, after: str, limit: int, *, with_text: bool, room: Room
+) -> Listed:
+    """Return the files of a scope that follow the URI `after`."""
+    page = heapq.nsmallest(limit + 1, (one for one in _files(bound, allowed) if one[0] > after))
+    items: list[RetrievedItem] = []
+    for uri, row in page[:limit]:
+        text = bound.snapshot.abstract(-1 - row) if with_text else ""
+        if not room.take(ITEM + size_of(uri) + size_of(text)) and items:
+            break
+        items.append(RetrievedItem(uri, 0, "", text, 0, 0, 1.0))
+    return Listed(tuple(items), len(page) > len(items), len(items) < min(limit, len(page)))
+
+
+def _files(bound: QueryScope, allowed: U8) -> Iterator[tuple[str, int]]:
+    """Yield (URI, row) of each allowed file in the scope that is alive."""
+    snapshot, scope = bound.snapshot, bound.scope
+    files = snapshot.tree.files
+    rows = np.concatenate(
+        [
+            np.arange(scope.file_low, scope.file_high),
+            np.arange(scope.base_files, len(files.directory)),
+        ]
+    )
+    inside = np.zeros(len(snapshot.tree.directories.parent), bool)
+    inside[scope.dir_low : scope.dir_high] = True
+    inside[scope.base_dirs :] = tail_directories(snapshot.tree.directories, scope)
+    kept = inside[files.directory[rows]] & (files.died[rows] > snapshot.revision)
+    if len(allowed):
+        kept &= allowed.astype(bool)
+    return ((snapshot.file_uri(row), row) for row in rows[kept].tolist())

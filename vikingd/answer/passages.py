@@ -1,0 +1,45 @@
+"""Texts of a snapshot by row: their names, words and vectors."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from viking_kernels.arrays import F32, Scope
+
+from vikingd.domain.reply_budget import Room
+from vikingd.index.snapshot import Snapshot
+
+_SHORT = 1024  # characters of a text that is its own key
+
+
+def name_of(snapshot: Snapshot, row: int) -> tuple[str, int]:
+    """Return the URI of a text and the ordinal of its passage."""
+    file, passage = snapshot.tree.texts.file.item(row), snapshot.text_ordinal.item(row)
+    return snapshot.file_uri(file), passage
+
+
+def shown(snapshot: Snapshot, row: int, room: Room | None = None) -> tuple[str, str, int, int]:
+    """Return (section, text, start, end) of a passage. An abstract has only its text.
+
+    The text is cut to the room.
+    """
+    if snapshot.text_ordinal[row]:
+        return snapshot.contents.passage(row, room)
+    text = snapshot.abstract(-1 - snapshot.tree.texts.file.item(row))
+    return "", text if room is None else room.text(text), 0, 0
+
+
+def key_of(text: str) -> str | bytes:
+    """Return a short key that is equal for equal texts."""
+    if len(text) <= _SHORT:
+        return text
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def vector_of(snapshot: Snapshot, scope: Scope, row: int) -> F32 | None:
+    """Return the vector [dim] of a text; None if it has none yet."""
+    vectors, base = snapshot.vectors, scope.base_texts
+    if vectors.vector_at[row] > snapshot.revision:
+        return None
+    found: F32 = vectors.base_raw[row] if row < base else vectors.tail_raw[row - base]
+    return found

@@ -1,0 +1,123 @@
+"""Remember: one memory is compared with the entries of its file, then written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from vikingd.answer.deadline import Deadline, Threads
+from vikingd.answer.futures import FutureBridge
+from vikingd.answer.query_vector import embed_in_share
+from vikingd.domain.errors import EmbedderFailed, InvalidField
+from vikingd.domain.model import Committed, Once
+from vikingd.engine import Engine
+from vikingd.memory import same
+from vikingd.memory.remember import Remembering, SimilarityThreshold
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class RememberCall:
+    """A memory to write.
+
+    Attributes:
+        remembered: the memory and its file.
+        exact: compare wordings alone.
+        names_file: the request names the file; else it names a type of memory.
+        degraded: notes for the reply.
+    """
+
+    remembered: Remembering
+    exact: bool
+    names_file: bool
+    degraded: tuple[str, ...] = ()
+
+
+class Rememberer:
+    """Answers Remember.
+
+    Args:
+        engine: writes.
+        threads: read the store, cut texts and embed them.
+        same_meaning: the cosine from which two texts say the same; 0: that of the model.
+    """
+
+    def __init__(self, engine: Engine, threads: Threads, same_meaning: float) -> None:
+        self._engine = engine
+        self._threads = threads
+        self._same_meaning = same_meaning
+        self._writes = FutureBridge()
+
+    async def answer(
+        self,
+        call: RememberCall,
+        once: Once | None,
+        deadline: Deadline,
+        reply: Callable[[Committed], _T | None],
+        parse: Callable[[bytes], _T],
+    ) -> _T:
+        """Write a memory and return the reply.
+
+        Args:
+            call: the memory.
+            once: makes a repeated call count once.
+            deadline: of the call.
+            reply: makes the reply; None if the file changed since the comparison, to try again.
+            parse: makes a reply of the bytes kept for a repeated call.
+
+        Raises:
+            InvalidField: the file cannot hold the memory.
+        """
+        remembered = call.remembered
+        while True:
+            if not call.exact:
+                call.degraded = await self._compare_by_meaning(remembered, deadline)
+            deadline.left()
+            try:
+                done = await self._writes.result(
+                    self._engine.writable_store.rewrite({remembered.uri: remembered}, once)
+                )
+            except InvalidField as error:
+                if error.field != "contexts[0].uri":
+                    raise
+                field = "uri" if call.names_file else "memory_type"
+                raise InvalidField(field, f"{remembered.uri} {error.description}") from None
+            if done.reply:
+                return parse(done.reply)
+            if (answer := reply(done)) is not None:
+                return answer
+
+    async def _compare_by_meaning(
+        self, remembered: Remembering, deadline: Deadline
+    ) -> tuple[str, ...]:
+        """Embed a memory, unless an entry has its wording; return notes for the reply."""
+        engine, threads = self._engine, self._threads
+        if engine.embedding.query_embedder is None:
+            return ()
+        threshold = self._threshold()
+        if threshold is None:
+            return (
+                "from which cosine on texts say the same is not known of the model "
+                f"{engine.embedding.model} "
+                "(recall.same_meaning sets it): wordings alone were compared",
+            )
+        file = await threads.read(deadline, engine.store.memory_file, remembered.uri)
+        text = await threads.prepare(deadline, remembered.indexed_text, file)
+        if text is None:
+            return ()
+        try:
+            vector = await embed_in_share(threads, deadline, engine.embedding.embed_document, text)
+        except EmbedderFailed as error:
+            return (f"{error}: wordings alone were compared",)
+        if vector is not None:
+            remembered.compare_by_meaning(text, vector, threshold)
+        return ()
+
+    def _threshold(self) -> SimilarityThreshold | None:
+        """Return the threshold of the configuration, else that of the model; None: unknown."""
+        if self._same_meaning:
+            return SimilarityThreshold(self._same_meaning, with_words=False)
+        calibrated = same.threshold(self._engine.embedding.model)
+        return None if calibrated is None else SimilarityThreshold(calibrated)

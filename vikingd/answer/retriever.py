@@ -1,0 +1,91 @@
+"""The steps of Retrieve: embed the query, retrieve passages."""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+
+from viking_kernels.arrays import F32
+
+from vikingd.answer.deadline import Runner, wait_for_revision
+from vikingd.answer.query_scope import LIGHT_BYTES
+from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.retrieve import GatherItems, Retrieval
+from vikingd.domain.errors import EmbedderFailed, InvalidField
+from vikingd.domain.model import Stage
+from vikingd.domain.query import Mode, RetrieveQuery, RetrieveResult
+from vikingd.engine import Engine
+
+
+class Retriever:
+    """Answers Retrieve.
+
+    Args:
+        vectors: embeds the queries.
+    """
+
+    def __init__(self, engine: Engine, vectors: QueryVectors) -> None:
+        self._engine = engine
+        self._vectors = vectors
+
+    async def answer(
+        self,
+        query: RetrieveQuery,
+        vector: F32 | None,
+        run: Runner,
+        most_bytes: int,
+        gather: GatherItems | None = None,
+    ) -> tuple[RetrieveResult, Stage]:
+        """Return the answer, and the stage that embedded the query.
+
+        Args:
+            query: checked.
+            vector: [dim] of the query; None: its text is embedded if it is needed.
+            run: runs the pieces.
+            most_bytes: of the items in the reply, about.
+            gather: encodes the items, where it can.
+
+        Raises:
+            NotFound: the target does not exist.
+            InvalidField: the target is a file, a filter is malformed, or the query needs a vector
+                and there is no embedder.
+            EmbedderFailed: it failed, and the query does not allow words alone.
+        """
+        await wait_for_revision(self._engine, query.min_revision, run)
+        retrieval = await run.here(Retrieval, self._engine, query)
+        retrieval.most_bytes = most_bytes
+        is_light = retrieval.is_light
+        meaning = self._meaning(retrieval, vector, run)
+        if retrieval.has_two_sides and not is_light:
+            (vector, degraded, embed), _ = await asyncio.gather(meaning, run.away(retrieval.words))
+        else:
+            vector, degraded, embed = await meaning
+        if is_light and not run.is_heavy:
+            retrieval.most_bytes = LIGHT_BYTES
+            result = await run.here(retrieval.answer, vector, degraded, gather)
+            if not result.is_cut:
+                return result, embed
+            retrieval = retrieval.again(most_bytes)
+        return await run.away(retrieval.answer, vector, degraded, gather), embed
+
+    async def _meaning(
+        self, retrieval: Retrieval, vector: F32 | None, run: Runner
+    ) -> tuple[F32 | None, tuple[str, ...], Stage]:
+        """Return (vector, notes for the reply, stage); a long search by meaning begins at once."""
+        query, started = retrieval.query, perf_counter()
+        degraded: tuple[str, ...] = ()
+        if vector is None and retrieval.by_meaning:
+            try:
+                vector = await self._vectors.embed(query.text, run)
+            except EmbedderFailed as error:
+                if not query.degrade:
+                    raise
+                degraded = (f"{error}: answered by words alone",)
+            if vector is None and not degraded:
+                if query.mode is Mode.VECTOR and not query.degrade:
+                    raise InvalidField("vector", "is needed: the daemon has no embedder")
+                degraded = ("no embedder is configured: answered by words alone",)
+        embed = Stage("embed", started, perf_counter())
+        if retrieval.has_two_sides and not retrieval.is_light and vector is not None:
+            await run.away(retrieval.meaning, vector)
+        return vector, degraded, embed
