@@ -28,7 +28,8 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
-from vikingd.domain.model import Committed, Context, Entry, Once, Passage, PutOutcome
+from vikingd.domain.changes import Committed, Once, PutOutcome
+from vikingd.domain.contexts import Context, Entry, Passage
 from vikingd.ingest.masks import FIELDS, Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.ingest.written import as_put

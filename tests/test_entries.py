@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vikingd.domain.contexts import Passage
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Passage
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, split

@@ -25,7 +25,7 @@ from vikingd.client.importing import Importer, ImportSummary
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.exporting import Exporter
 from vikingd.domain import uri as uris
-from vikingd.domain.model import ContextType, Entry
+from vikingd.domain.contexts import ContextType, Entry
 from vikingd.ingest.abstracts import derive_abstract
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.jsonl import read_jsonl

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import vikingd
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import ContextType, Draft, Passage
 from vikingd.domain.text import HAN, LATIN, approximate_tokens
 from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import MAX_ABSTRACT, derive_abstract, derive_title, shorten

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from vikingd import engine as engines
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt
-from vikingd.domain.model import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.base import load
 from vikingd.index.index import Index, IndexSettings

@@ -13,7 +13,7 @@ from vikingd.client import ClientError, Draft, Passage, RecallPath, Rrf, Weighte
 from vikingd.client.messages import MessageClient
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.ctl.demo import serving
-from vikingd.domain.model import Entry
+from vikingd.domain.contexts import Entry
 from vikingd.pb.memories_pb2 import (
     RECALL_PATH_FAST,
     RECALL_PATH_HYBRID,

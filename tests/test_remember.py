@@ -18,7 +18,7 @@ from vikingd.answer.forget import ForgetQuery, chosen, forgetting
 from vikingd.client import ClientError, Draft, Passage, RecallPath
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
-from vikingd.domain.model import Entry
+from vikingd.domain.contexts import Entry
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.entries import shown

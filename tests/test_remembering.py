@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vikingd.domain.model import Entry
+from vikingd.domain.contexts import Entry
 from vikingd.memory.model import MemoryFile, Remembered, StoredEntry
 from vikingd.memory.remember import Bar, Remembering
 

@@ -19,6 +19,8 @@ from threading import Condition
 import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
 
+from vikingd.domain.changes import Backlog, Change, Committed, Once, Upsert
+from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import (
     Corrupt,
     DiskFull,
@@ -28,7 +30,6 @@ from vikingd.domain.errors import (
     RevisionNotReached,
     Stopping,
 )
-from vikingd.domain.model import Backlog, Change, Committed, Once, Prepared, Upsert
 from vikingd.index.base import Manifest, manifest_of
 from vikingd.index.index import Index, IndexSettings, IndexState
 from vikingd.index.snapshot import Snapshot

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.parts import Piece
-from vikingd.domain.model import FindResult
-from vikingd.domain.query import RetrieveResult
-from vikingd.domain.reply_budget import Room
+from vikingd.domain.find import FindResult
+from vikingd.domain.reply_budget import ReplyBudget
+from vikingd.domain.retrieve import RetrieveResult
 from vikingd.engine import Engine
 
 
@@ -51,7 +51,7 @@ def pieces_retrieved(result: RetrieveResult) -> list[Piece]:
 
 
 def context_of_pieces(
-    engine: Engine, pieces: Sequence[Piece], plan: Plan, room: Room
+    engine: Engine, pieces: Sequence[Piece], plan: Plan, room: ReplyBudget
 ) -> BuiltContext:
     """Builds a context of passages; summaries and whole contents are read from the store.
 
@@ -62,7 +62,7 @@ def context_of_pieces(
 
 
 def context_of_items(
-    engine: Engine, items: Sequence[ItemRef], plan: Plan, room: Room
+    engine: Engine, items: Sequence[ItemRef], plan: Plan, room: ReplyBudget
 ) -> BuiltContext:
     """Builds a context of items by name; what is not there is dropped as gone.
 
@@ -85,7 +85,7 @@ def context_of_items(
     return context_of_pieces(engine, pieces, plan, room)
 
 
-def _with_summaries(engine: Engine, pieces: Sequence[Piece], room: Room) -> Iterator[Piece]:
+def _with_summaries(engine: Engine, pieces: Sequence[Piece], room: ReplyBudget) -> Iterator[Piece]:
     """The pieces with abstract, overview and, of whole ones, content; or gone, and without text."""
     summaries = engine.store.texts_of(
         list({piece.uri for piece in pieces if piece.text}), room, with_content=False

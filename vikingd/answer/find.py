@@ -29,10 +29,9 @@ from vikingd.answer.query_scope import LIGHT_LIMIT, Bound, keep_scratch, take_sc
 from vikingd.answer.relations import Relations, relations
 from vikingd.answer.trace import FINAL, OWN, Chosen, Scored, directory_parts, explain
 from vikingd.domain import pace
-from vikingd.domain.model import (
-    ABSTRACT,
+from vikingd.domain.contexts import ABSTRACT, PASSAGE
+from vikingd.domain.find import (
     MAX_PASSAGES_SHOWN,
-    PASSAGE,
     FindQuery,
     FindResult,
     Gathered,
@@ -41,9 +40,9 @@ from vikingd.domain.model import (
     MatchedPassage,
     Method,
     ScoreParts,
-    Stage,
 )
-from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
+from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.stages import Stage
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine
 from vikingd.index import ivf
@@ -55,7 +54,7 @@ START_POINTS = 64
 IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
-RESULT = MESSAGE + 128
+RESULT = MESSAGE_BYTES + 128
 """Bytes of a result without its texts."""
 
 _TRACED = 160  # bytes of a directory in a trace without its name
@@ -145,7 +144,7 @@ class Search(Bound):
         planned = perf_counter()
         scored = self._run(scratch, whole=whole, all_files=whole)
         done = perf_counter()
-        room = Room(self.most_bytes)
+        room = ReplyBudget(self.most_bytes)
         trace = explain(self.snapshot, scored) if self.query.trace else None
         if trace is not None:
             room.take(sum(_TRACED + size_of(one.uri) for one in trace.directories))
@@ -173,7 +172,7 @@ class Search(Bound):
         )
         return result, scored
 
-    def matches_of(self, rows: Sequence[int], room: Room) -> tuple[Match, ...]:
+    def matches_of(self, rows: Sequence[int], room: ReplyBudget) -> tuple[Match, ...]:
         """What is shown of directories d and files -1 - f of the scope, in their order.
 
         Their scores are those by meaning and words; a file that has none of either scores 0.
@@ -364,7 +363,9 @@ class Search(Bound):
         return out
 
 
-def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> tuple[Match, ...]:
+def _matches(
+    search: Search, scored: Scored, linked: Relations, room: ReplyBudget
+) -> tuple[Match, ...]:
     """The results with what is shown of them.
 
     As many as there is room for, best first; then their passages' texts, as far as there is room
@@ -377,7 +378,7 @@ def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> t
         uri, abstract, relations = snapshot.uri(row), snapshot.abstract(row), linked.get(row, ())
         left -= RESULT + size_of(uri + abstract)
         for relation in relations:
-            left -= MESSAGE + size_of(relation.uri + relation.abstract + relation.reason)
+            left -= MESSAGE_BYTES + size_of(relation.uri + relation.abstract + relation.reason)
         if left < 0:
             room.left_out = len(scored.chosen) - len(matches)
             break

@@ -10,8 +10,8 @@ from viking_kernels import salience as kernel
 
 from vikingd.answer.recall import known_of, weights_of
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import ContextType
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry, check_there

@@ -18,15 +18,17 @@ from viking_kernels.fusion import rrf
 from vikingd.answer.strategies import Ranked, Strategy, key_of, shown
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
+from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import RevisionNotReached
-from vikingd.domain.model import Entry, Stage
-from vikingd.domain.query import RecallPath, RetrieveQuery, Rrf
-from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
+from vikingd.domain.recall import RecallPath
+from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.retrieve import RetrieveQuery, Rrf
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, RecallQuery, RecallResult, Salience, SalienceParts
 
-_MEMORY = MESSAGE + 128  # bytes of a memory without its texts
+_MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts
 _DEEPER = 2  # times top_k: how many each list of a search has
 _LEAST = 1e-9  # score that counts as a match
 _ATTEMPTS = 5  # to read index and store at one revision
@@ -101,7 +103,7 @@ class Recall:
         listed = self._listed(order.tolist(), scores, rows)
         memories: list[Memory] = []
         taken: list[int] = []
-        room = Room(self.most_bytes)
+        room = ReplyBudget(self.most_bytes)
 
         def counted() -> Iterator[int]:
             for i, uri, section, text in listed:

@@ -6,15 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vikingd.domain import uri as uris
-from vikingd.domain.model import (
-    ContextType,
-    FindQuery,
-    FindResult,
-    Match,
-    Rerank,
-    RerankStatus,
-)
-from vikingd.domain.query import QueryPlan, SearchQuery, TypedQuery
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.find import FindQuery, FindResult, Match, Rerank, RerankStatus
+from vikingd.domain.search import QueryPlan, SearchQuery, TypedQuery
 from vikingd.index.snapshot import Snapshot
 
 

@@ -23,8 +23,9 @@ from vikingd.answer.query_scope import LIGHT_LIMIT, Bound, keep_scratch, take_sc
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Gathered, Stage
-from vikingd.domain.query import (
+from vikingd.domain.find import Gathered
+from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.retrieve import (
     Boost,
     Include,
     ItemDebug,
@@ -35,7 +36,7 @@ from vikingd.domain.query import (
     RetrieveResult,
     Rrf,
 )
-from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.index import ivf
 from vikingd.index import where as filters
@@ -52,7 +53,7 @@ MOST_DEPTH = 16_000
 
 _MMR_POOL = 4  # times top_k: what diversity chooses from
 _SHORT = 1024  # characters of a text that is compared as it is
-ITEM = MESSAGE + 64
+ITEM = MESSAGE_BYTES + 64
 """Bytes of an item without its texts."""
 
 _TEXT = frozenset((Include.TEXT,))
@@ -205,7 +206,7 @@ class Strategy(Bound):
             depth = min(depth * DEEPER, MOST_DEPTH)
             self._ready.clear()
         started = perf_counter()
-        room, gathered, items = Room(self.most_bytes), None, tuple[RetrievedItem, ...]()
+        room, gathered, items = ReplyBudget(self.most_bytes), None, tuple[RetrievedItem, ...]()
         if gather is not None and self.query.include == _TEXT and not self.query.debug:
             named = [(one.row, one.score) for one in chosen]
             gathered = gather(self.snapshot, named, self.most_bytes)
@@ -414,7 +415,11 @@ class Strategy(Bound):
     # Showing
 
     def _items(
-        self, chosen: Sequence[_Candidate], found: Ranked, places: Sequence[_Places], room: Room
+        self,
+        chosen: Sequence[_Candidate],
+        found: Ranked,
+        places: Sequence[_Places],
+        room: ReplyBudget,
     ) -> tuple[RetrievedItem, ...]:
         """As many items as there is room for; then their texts, as far as there is for these."""
         items: list[RetrievedItem] = []
@@ -478,7 +483,7 @@ class Strategy(Bound):
             kept &= self._allowed.astype(bool)
         named = ((snapshot.file_uri(row), row) for row in rows[kept].tolist())
         page = heapq.nsmallest(limit + 1, (one for one in named if one[0] > after))
-        shown, room = Include.TEXT in self.query.include, Room(self.most_bytes)
+        shown, room = Include.TEXT in self.query.include, ReplyBudget(self.most_bytes)
         items: list[RetrievedItem] = []
         for uri, row in page[:limit]:
             text = snapshot.abstract(-1 - row) if shown else ""
@@ -498,7 +503,9 @@ class Strategy(Bound):
         )
 
 
-def shown(snapshot: Snapshot, row: int, room: Room | None = None) -> tuple[str, str, int, int]:
+def shown(
+    snapshot: Snapshot, row: int, room: ReplyBudget | None = None
+) -> tuple[str, str, int, int]:
     """(section, text, start, end) of a passage; of an abstract its text alone.
 
     Of the text only what there is room for.
@@ -506,7 +513,7 @@ def shown(snapshot: Snapshot, row: int, room: Room | None = None) -> tuple[str, 
     if snapshot.text_ordinal[row]:
         return snapshot.contents.passage(row, room)
     text = snapshot.abstract(-1 - snapshot.tree.texts.file.item(row))
-    return "", text if room is None else room.text(text), 0, 0
+    return "", text if room is None else room.fit(text), 0, 0
 
 
 def key_of(text: str) -> str | bytes:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from vikingd.answer.find import Search
 from vikingd.answer.query_scope import keep_scratch, take_scratch
 from vikingd.answer.scores import Row, Scores
-from vikingd.domain.model import (
+from vikingd.domain.find import (
     MAX_THINKING_LIMIT,
     FindResult,
     FindTrace,
@@ -27,10 +27,10 @@ from vikingd.domain.model import (
     RerankRound,
     RerankStatus,
     ScoreParts,
-    Stage,
     TracedDirectory,
 )
-from vikingd.domain.reply_budget import Room
+from vikingd.domain.reply_budget import ReplyBudget
+from vikingd.domain.stages import Stage
 from vikingd.models.rerank.rerankers import Reranked
 
 GLOBAL_SEARCH_TOPK = 3
@@ -155,7 +155,7 @@ class Walk:
         rows = [row for row in nodes if self._is_wanted(row) and nodes[row].final > threshold]
         rows.sort(key=lambda row: (-nodes[row].final, self._snapshot.uri(row)))
         rows = rows[: query.limit]
-        room = Room(self._search.most_bytes)
+        room = ReplyBudget(self._search.most_bytes)
         matches = self._search.matches_of(rows, room)
         return replace(
             self.plain,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from vikingd.domain.model import Context, Entry, Passage, Relation
+from vikingd.domain.contexts import Context, Entry, Passage, Relation
 from vikingd.ingest.records import as_sent
 from vikingd.pb import contexts_pb2
 

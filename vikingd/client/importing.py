@@ -20,7 +20,8 @@ from vikingd.client.messages import MessageClient
 from vikingd.client.removing import MAX_DELETES, delete_in_parts
 from vikingd.client.requests import context_input
 from vikingd.domain import uri as uris
-from vikingd.domain.model import Draft, Entry, Linked
+from vikingd.domain.changes import Linked
+from vikingd.domain.contexts import Draft, Entry
 from vikingd.domain.text import without_layout
 from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import fault

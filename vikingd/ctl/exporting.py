@@ -21,8 +21,8 @@ from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.terminal import escaped_json
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Context
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Context
 from vikingd.ingest.records import SIDECAR, has_file, line_of, sidecar_line_of
 
 IN_FLIGHT = 8

@@ -7,8 +7,8 @@ bytes, which is that of the code points.
 
 from __future__ import annotations
 
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import ContextType
 
 ROOT = "viking://"
 MAX_BYTES = 1024

@@ -11,8 +11,9 @@ from itertools import chain, islice
 from pathlib import Path
 
 from vikingd.domain import uri as uris
+from vikingd.domain.changes import Linked
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Draft, Linked
 from vikingd.ingest.abstracts import (
     MAX_ABSTRACT,
     derive_abstract,

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.domain import uri as uris
+from vikingd.domain.changes import Linked
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Draft, Linked
 from vikingd.ingest.files import Unreadable, printable
 from vikingd.ingest.prepare import check
 from vikingd.ingest.records import (

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Context, ContextType, Draft, Passage, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Context, ContextType, Draft, Passage, Prepared
 from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import check_passages, prepare
 from vikingd.ingest.written import as_put

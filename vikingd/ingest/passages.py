@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import reduce
 
-from vikingd.domain.model import Passage
+from vikingd.domain.contexts import Passage
 from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, SENTENCE_END, common_section
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from vikingd.domain import uri as uris
+from vikingd.domain.changes import Linked
+from vikingd.domain.contexts import Context, ContextType, Draft, Entry, Passage
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Context, ContextType, Draft, Entry, Linked, Passage
 from vikingd.domain.text import without_layout
 from vikingd.ingest.abstracts import derive_title, stated_abstract
 from vikingd.ingest.frontmatter import front_matter, stated

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from vikingd.domain.model import Context, Draft, Passage
+from vikingd.domain.contexts import Context, Draft, Passage
 
 
 def as_put(stored: Context) -> Draft:

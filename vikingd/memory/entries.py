@@ -14,8 +14,8 @@ from itertools import accumulate
 from textwrap import dedent
 from typing import NamedTuple
 
+from vikingd.domain.contexts import Passage
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Passage
 from vikingd.domain.text import SECTION_SEPARATOR, approximate_tokens, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter

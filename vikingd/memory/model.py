@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Entry, Prepared
 from vikingd.domain.errors import NotFound
-from vikingd.domain.model import Entry, Prepared, Stage
-from vikingd.domain.query import RecallPath, Rrf, WeightedSum
+from vikingd.domain.recall import RecallPath
+from vikingd.domain.retrieve import Rrf, WeightedSum
+from vikingd.domain.stages import Stage
 
 GLOBAL_ROOTS = ("viking://user/memories", "viking://agent/memories")
 """Where memories are that belong to no project; the user's first."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import ContextType
 from vikingd.domain.text import CJK_CHARS, normalized
 
 PROJECT = "{project}"

@@ -13,22 +13,19 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vikingd.domain.errors import Corrupt, InvalidField, NotFound, Stopping, StoreDamaged, TooLarge
-from vikingd.domain.model import (
+from vikingd.domain.changes import (
     AllLinks,
     Backlog,
     Change,
-    Context,
-    Entry,
     Filled,
     Linked,
-    Passage,
-    Relation,
     Remove,
     Upsert,
     Waiting,
 )
-from vikingd.domain.reply_budget import Room, size_of
+from vikingd.domain.contexts import Context, Entry, Passage, Relation
+from vikingd.domain.errors import Corrupt, InvalidField, NotFound, Stopping, StoreDamaged, TooLarge
+from vikingd.domain.reply_budget import ReplyBudget, size_of
 from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.ingest.written import is_as_written
 from vikingd.memory.model import MemoryFile, StoredEntry
@@ -133,12 +130,12 @@ def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
     return row
 
 
-def _take(room: Room, *texts: str) -> None:
+def _take(room: ReplyBudget, *texts: str) -> None:
     if not room.take(sum(map(size_of, texts))):
         raise TooLarge(
-            f"these sources have more than {room.most:,} bytes of text, the limit of one call: ask "
-            "for fewer, or for passages of them",
-            limit=str(room.most),
+            f"these sources have more than {room.limit:,} bytes of text, the limit of one call: "
+            "ask for fewer, or for passages of them",
+            limit=str(room.limit),
         )
 
 
@@ -252,7 +249,7 @@ class Reads:
             return {uri: metadata_of(metadata, uri) for uri, metadata in rows}
 
     def texts_of(
-        self, uris: Sequence[str], room: Room, *, with_content: bool
+        self, uris: Sequence[str], room: ReplyBudget, *, with_content: bool
     ) -> dict[str, tuple[str, str, str]]:
         """(abstract, overview, content) of contexts by URI, of those that are there.
 
@@ -274,7 +271,7 @@ class Reads:
         return found
 
     def passages_of(
-        self, wanted: Mapping[str, Collection[int]], room: Room
+        self, wanted: Mapping[str, Collection[int]], room: ReplyBudget
     ) -> dict[tuple[str, int], tuple[str, int, int, str]]:
         """(section, start, end, text) of passages by URI and number, of those that are there.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
+from vikingd.domain.changes import Once
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Once
 
 MAX_REQUESTS = 100_000
 """So many of the newest are known."""

@@ -13,8 +13,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from vikingd.domain.changes import Change, Committed, Once
+from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreMismatch, TooLarge
-from vikingd.domain.model import Change, Committed, Once, Prepared
 from vikingd.domain.uri import ROOT
 from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite

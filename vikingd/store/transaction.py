@@ -9,23 +9,20 @@ from contextlib import contextmanager
 from itertools import chain, count
 from typing import Any, NamedTuple
 
-from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound, RevisionDiffers
-from vikingd.domain.model import (
-    MAX_COUNTER,
+from vikingd.domain.changes import (
     Change,
     Committed,
-    ContextType,
-    Draft,
     Filled,
     IndexedText,
     Linked,
     Once,
-    Prepared,
     PutOutcome,
     Remove,
     Unlinked,
     Upsert,
 )
+from vikingd.domain.contexts import MAX_COUNTER, ContextType, Draft, Prepared
+from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound, RevisionDiffers
 from vikingd.domain.text import text_to_index
 from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse
 from vikingd.ingest.masks import Masked

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from queue import Empty, Queue, SimpleQueue
 
+from vikingd.domain.changes import Change, Committed
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
-from vikingd.domain.model import Change, Committed
 from vikingd.store.reserve import Reserve
 from vikingd.store.schema import transaction
 from vikingd.store.transaction import Ids, Transaction

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import Message
 
 from vikingd.domain.errors import DeadlinePassed, Overloaded
-from vikingd.domain.model import Gathered
+from vikingd.domain.find import Gathered
 from vikingd.engine import Engine
 from vikingd.system.priority import let_finds_go_first
 from vikingd.wire.queues import Queues, Runner

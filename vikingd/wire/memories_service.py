@@ -11,9 +11,10 @@ from vikingd.answer.direct_recall import Known, nothing
 from vikingd.answer.forget import chosen, forgetting
 from vikingd.answer.recall import Recall
 from vikingd.config import Settings
+from vikingd.domain.changes import Committed
 from vikingd.domain.errors import EmbedderFailed, InvalidField
-from vikingd.domain.model import Committed, Stage
-from vikingd.domain.query import RecallPath
+from vikingd.domain.recall import RecallPath
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.memory import same
 from vikingd.memory.model import Memory

@@ -21,17 +21,11 @@ from vikingd.config import Settings
 from vikingd.context.parts import Piece
 from vikingd.domain import pace
 from vikingd.domain.errors import EmbedderFailed, InvalidField
-from vikingd.domain.model import FindResult, Stage
-from vikingd.domain.query import (
-    Include,
-    Mode,
-    RetrieveQuery,
-    RetrieveResult,
-    SearchMode,
-    SearchQuery,
-    SearchResult,
-)
-from vikingd.domain.reply_budget import Room, cut_notes
+from vikingd.domain.find import FindResult
+from vikingd.domain.reply_budget import ReplyBudget, cut_notes
+from vikingd.domain.retrieve import Include, Mode, RetrieveQuery, RetrieveResult
+from vikingd.domain.search import SearchMode, SearchQuery, SearchResult
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.wire import weigh
@@ -327,7 +321,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
 
         def build() -> retrieval_pb2.BuildContextResponse:
             started = time.perf_counter()
-            room = Room(most_bytes)
+            room = ReplyBudget(most_bytes)
             if pieces is not None:
                 built = context_of_pieces(engine, pieces, plan, room)
             else:

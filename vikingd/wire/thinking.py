@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from vikingd.answer.find import Search
 from vikingd.answer.thinking import Walk
-from vikingd.domain.model import FindResult, Rerank, RerankStatus, Stage, seconds_of
+from vikingd.domain.find import FindResult, Rerank, RerankStatus
+from vikingd.domain.stages import Stage, seconds_of
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.wire.calls import Deadline

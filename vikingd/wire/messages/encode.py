@@ -10,20 +10,11 @@ from google.protobuf import duration_pb2, timestamp_pb2
 
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.model import (
-    Context,
-    ContextType,
-    FindResult,
-    FindTrace,
-    Gathered,
-    Match,
-    PutOutcome,
-    Rerank,
-    ScoreParts,
-    Stage,
-    seconds_of,
-)
-from vikingd.domain.reply_budget import Room, cut_notes
+from vikingd.domain.changes import PutOutcome
+from vikingd.domain.contexts import Context, ContextType
+from vikingd.domain.find import FindResult, FindTrace, Gathered, Match, Rerank, ScoreParts
+from vikingd.domain.reply_budget import ReplyBudget, cut_notes
+from vikingd.domain.stages import Stage, seconds_of
 from vikingd.engine import EngineStats, VerifyReport
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
@@ -167,7 +158,7 @@ class Page:
         self.contexts: list[contexts_pb2.Context] = []
         self.next_page_token = ""
         self._left = limit
-        self._room = Room(PAGE_BYTES)
+        self._room = ReplyBudget(PAGE_BYTES)
         self._last = ""
 
     def add(self, one: Context) -> bool:

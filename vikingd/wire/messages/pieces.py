@@ -17,8 +17,9 @@ from vikingd.answer.find import RESULT
 from vikingd.answer.strategies import ITEM, shown
 from vikingd.answer.trace import Chosen
 from vikingd.domain import pace
-from vikingd.domain.model import ABSTRACT, PASSAGE, ContextType, Gathered
-from vikingd.domain.reply_budget import UNBOUNDED, Room, size_of
+from vikingd.domain.contexts import ABSTRACT, PASSAGE, ContextType
+from vikingd.domain.find import Gathered
+from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, size_of
 from vikingd.index.contents import Contents
 from vikingd.index.snapshot import Snapshot
 from vikingd.pb.retrieval_pb2 import (
@@ -43,7 +44,7 @@ class _Context(NamedTuple):
     """A context without level, score and passages."""
 
     abstract: int  # the number of the abstract in it
-    room: int  # bytes that a Room counts for it
+    room: int  # bytes that a ReplyBudget counts for it
     tag: bytes  # of the field of the reply that it stands in; b"": it has no place there
     data: bytes
 
@@ -100,7 +101,7 @@ class Pieces:
         Args:
             snapshot: has their rows.
             chosen: none has relations or a trace.
-            most_bytes: of the results, counted as a Room does.
+            most_bytes: of the results, counted as a ReplyBudget does.
         """
         kept = self._of(snapshot)
         contexts, texts = kept.contexts, kept.passages
@@ -175,15 +176,15 @@ def _context(snapshot: Snapshot, row: int) -> _Context:
 
 
 def _passage(snapshot: Snapshot, row: int) -> _Passage:
-    room = Room(UNBOUNDED)
+    room = ReplyBudget(UNBOUNDED)
     section, text, start, end = snapshot.contents.passage(row, room)
     data = MatchedPassage(section=section, text=text, start=start, end=end).SerializeToString()
     size = len(data) + len(_OWN) + _DOUBLE_BYTES
-    return _Passage(room.most - room.left, _PASSAGES + _varint(size) + data + _OWN)
+    return _Passage(room.limit - room.left, _PASSAGES + _varint(size) + data + _OWN)
 
 
 def _item(snapshot: Snapshot, row: int) -> _Item:
-    file, number, room = _file(snapshot, row), -1, Room(UNBOUNDED)
+    file, number, room = _file(snapshot, row), -1, ReplyBudget(UNBOUNDED)
     uri, ordinal = snapshot.uri(file), int(snapshot.text_ordinal[row])
     if not ordinal:
         number = snapshot.abstract_number(file)
@@ -192,7 +193,7 @@ def _item(snapshot: Snapshot, row: int) -> _Item:
         uri=uri, passage=ordinal, section=section, text=text, start=start, end=end
     ).SerializeToString()
     size = len(data) + len(_ITEM_SCORE) + _DOUBLE_BYTES
-    taken = ITEM + size_of(uri) + room.most - room.left
+    taken = ITEM + size_of(uri) + room.limit - room.left
     return _Item(number, taken, _ITEMS + _varint(size) + data + _ITEM_SCORE)
 
 

@@ -11,8 +11,8 @@ from vikingd.config import Retrieval as Defaults
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Stage
-from vikingd.domain.query import (
+from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget
+from vikingd.domain.retrieve import (
     MAX_BOOST,
     MAX_TOP_K,
     RRF_K,
@@ -25,7 +25,7 @@ from vikingd.domain.query import (
     Rrf,
     WeightedSum,
 )
-from vikingd.domain.reply_budget import UNBOUNDED, Room
+from vikingd.domain.stages import Stage
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import add_timings
@@ -105,7 +105,7 @@ def response_of(
         pace.step()
         _add(reply, item)
     if metadata_of is not None:
-        room = Room(max(0, most_bytes - reply.ByteSize()))
+        room = ReplyBudget(max(0, most_bytes - reply.ByteSize()))
         _add_metadata(reply, metadata_of, room)
         if room.left_out:
             reply.degraded.append(
@@ -121,7 +121,7 @@ def response_of(
 def _add_metadata(
     reply: retrieval_pb2.RetrieveResponse,
     metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]],
-    room: Room,
+    room: ReplyBudget,
 ) -> None:
     """Adds the metadata of items, first to last, as long as there is room."""
     for start in range(0, len(reply.items), _AT_ONCE):

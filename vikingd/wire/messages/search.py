@@ -10,8 +10,9 @@ from typing import NamedTuple
 from vikingd.answer.find import Search
 from vikingd.answer.search import find_of, merged, planned_for, rerank_of
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import FindResult, Stage
-from vikingd.domain.query import (
+from vikingd.domain.find import FindResult
+from vikingd.domain.reply_budget import cut_notes
+from vikingd.domain.search import (
     PlanSource,
     QueryPlan,
     SearchQuery,
@@ -20,7 +21,7 @@ from vikingd.domain.query import (
     SessionMessage,
     TypedQuery,
 )
-from vikingd.domain.reply_budget import cut_notes
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.rerankers import Rerankers

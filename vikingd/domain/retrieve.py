@@ -1,4 +1,4 @@
-"""The domain of Search, of Retrieve, of contexts and of Recall: what is asked, what is answered."""
+"""The domain of Retrieve: a query by a strategy of the caller, and its items."""
 
 from __future__ import annotations
 
@@ -7,28 +7,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from vikingd.domain.model import ContextType, FindQuery, FindResult, Gathered, Match, Rerank, Stage
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.find import Gathered
+from vikingd.domain.stages import Stage
 
 DEFAULT_TOP_K = 30
 MAX_TOP_K = 1000
 MAX_BOOSTS = 32
 MAX_BOOST = 100.0
 RRF_K = 60
-
-
-class SearchMode(IntEnum):
-    """Who has the last word on the order: scores by meaning and words, or a reranker."""
-
-    QUICK = 1
-    THINKING = 2
-
-
-class PlanSource(IntEnum):
-    """Who planned a search."""
-
-    MODEL = 1
-    RULES = 2
-    NONE = 3
 
 
 class Mode(IntEnum):
@@ -47,101 +34,12 @@ class Include(IntEnum):
     VECTOR = 3
 
 
-class CitationStyle(IntEnum):
-    """What names the source of a passage in a built context."""
-
-    NONE = 1
-    NUMBERED = 2
-    URI = 3
-
-
-class ContextOrder(IntEnum):
-    """The order of passages in a built context."""
-
-    SCORE = 1
-    TREE = 2
-
-
-class RecallPath(IntEnum):
-    """How a recall got its answer."""
-
-    FAST = 1
-    TIMELINE = 2
-    HYBRID = 3
-
-
 class Outcome(IntEnum):
     """What a retrieval came to."""
 
     FOUND = 1
     NO_MATCH = 2
     BELOW_THRESHOLD = 3
-
-
-@dataclass(frozen=True, slots=True)
-class SessionMessage:
-    """One message of a session."""
-
-    role: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
-class SearchSession:
-    """What was said before a search."""
-
-    summary: str = ""
-    messages: tuple[SessionMessage, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TypedQuery:
-    """One query of a plan; UNSPECIFIED looks everywhere, priority 1 is the most important of 5."""
-
-    query: str
-    context_type: ContextType
-    intent: str = ""
-    priority: int = 3
-
-
-@dataclass(frozen=True, slots=True)
-class QueryPlan:
-    """What a task needs to know, by priority; without queries there is nothing to look up.
-
-    `notes` say what was left out of the session and of the plan; `model` is "" where none is
-    configured, or there is no session.
-    """
-
-    source: PlanSource
-    reason: str
-    queries: tuple[TypedQuery, ...]
-    notes: tuple[str, ...] = ()
-    model: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SearchQuery:
-    """A task with its session, checked; see SearchRequest in the proto for each field."""
-
-    text: str
-    session: SearchSession
-    find: FindQuery  # what each query of the plan has from the request, with an empty text
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """What a task needs to know: one result a URI, by falling score, ties by URI.
-
-    `found` are the answers to the plan's queries, in its order.
-    """
-
-    plan: QueryPlan
-    found: tuple[FindResult, ...]
-    matches: tuple[Match, ...]
-    revision: int
-    rerank: Rerank
-    stages: tuple[Stage, ...]
-    degraded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
