@@ -701,11 +701,13 @@ def test_a_tree_is_read_in_order_without_what_is_hidden(tmp_path: Path) -> None:
     assert list(drafts) == [f"viking://resources/h{name}" for name in names]
 
 
-def test_records_that_are_a_pipe_are_refused(tmp_path: Path) -> None:
-    """To read it would wait for ever for a writer."""
+def test_the_records_of_a_former_export_are_reported_as_ignored(tmp_path: Path) -> None:
+    """A pipe of that name is not opened, which would wait for a writer."""
     os.mkfifo(tmp_path / ".vikingd.jsonl")
-    with pytest.raises(InvalidField, match="no regular file"):
-        read_tree(tmp_path, "viking://resources/h")
+    (tmp_path / "a.txt").write_text("a")
+    drafts, faults = read(tmp_path, "viking://resources/h")
+    assert list(drafts) == ["viking://resources/h", "viking://resources/h/a.txt"]
+    assert faults[".vikingd.jsonl"].startswith("is ignored: ")
 
 
 def test_what_cannot_be_read_is_reported_and_stops_nothing(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from vikingd.domain.contexts import Context, Entry, Passage, Relation
-from vikingd.ingest.records import as_sent
+from vikingd.ingest.limits import as_sent
 from vikingd.pb import contexts_pb2
 
 

@@ -27,7 +27,7 @@ from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import fault
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
-from vikingd.ingest.records import stands
+from vikingd.ingest.written import is_written
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutResponse
 
 MAX_COUNT = 100  # the daemon takes more; small ones keep reading and writing side by side
@@ -232,7 +232,7 @@ class Importer:
             return False
         present = self._present.get(draft.uri)
         has_news = any(passage.entry for passage in draft.passages or ())
-        if present and not has_news and stands(draft, present.content_hash, present.time):
+        if present and not has_news and is_written(draft, present.content_hash, present.time):
             summary.unchanged += 1
             return False
         if not summary.dry_run:

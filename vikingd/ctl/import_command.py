@@ -32,8 +32,7 @@ def import_(
         Path,
         typer.Argument(
             exists=True,
-            help="A directory of Markdown, text and source code, one such file, or JSON lines; "
-            "what `vikingctl export` wrote comes back whole.",
+            help="A directory of Markdown, text and source code, one such file, or JSON lines.",
         ),
     ],
     uri: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import date, time
@@ -41,6 +42,13 @@ def front_matter(content: str) -> tuple[dict[str, Any], int]:
     start, block = _block(content)
     values = _mapping(block[1])[0] if block else None
     return (dict(values), block.end()) if block and values is not None else ({}, start)
+
+
+def with_front_matter(content: str, values: Mapping[str, Any]) -> str:
+    """Return the content with these values as its front matter, in place of its own."""
+    block = yaml.safe_dump(dict(values), allow_unicode=True, sort_keys=False, width=math.inf)
+    rest = content[front_matter(content)[1] :]
+    return f"---\n{block}---{rest}" if rest[:1] in ("\r", "\n") else f"---\n{block}---\n\n{rest}"
 
 
 def fault(content: str) -> str:

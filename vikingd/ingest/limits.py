@@ -74,6 +74,18 @@ def check_number(value: float, field: str) -> None:
         )
 
 
+def as_sent(value: Any) -> Any:
+    """Return JSON in the form that the daemon stores: sorted keys, whole numbers as integers."""
+    if isinstance(value, Mapping):
+        return {key: as_sent(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [as_sent(item) for item in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+        return int(number) if number.is_integer() and abs(number) <= MAX_EXACT else number
+    return value
+
+
 def _shown(value: float) -> str:
     """A number for an error; Python does not print integers of thousands of digits."""
     if isinstance(value, int) and value.bit_length() > 256:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vikingd.domain import uri as uris
-from vikingd.domain.contexts import Context, ContextType, Draft, Passage, Prepared
+from vikingd.domain.contexts import Context, Draft, Passage, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.passages import split
+from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import check_passages, prepare
 from vikingd.ingest.written import as_put
 
@@ -57,8 +56,7 @@ class Masked:
         is_cut = "passages" in named and draft.passages is not None
         if "content" not in named or is_cut:
             return cls(draft)
-        is_memory = uris.context_type(draft.uri) is ContextType.MEMORY
-        return cls(draft, tuple(split(draft.content, uris.name(draft.uri), entries=is_memory)))
+        return cls(draft, default_passages(draft.uri, draft.content))
 
     def merged(self, stored: Context) -> Prepared:
         """The whole context that is to be written in the place of the stored one.

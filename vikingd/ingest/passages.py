@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import reduce
 
-from vikingd.domain.contexts import Passage
+from vikingd.domain import uri as uris
+from vikingd.domain.contexts import ContextType, Passage
 from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, SENTENCE_END, common_section
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
@@ -74,6 +75,12 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
         pairs = zip(passages[::2], [*passages[1::2], None], strict=False)
         passages = [_joined(a, b) if b else a for a, b in pairs]
     return [Passage(_clip_section(p.section), p.start, p.end) for p in passages]
+
+
+def default_passages(uri: str, content: str) -> list[Passage]:
+    """Cut the content of a context as the daemon does when a draft has no passages."""
+    is_memory = uris.context_type(uri) is ContextType.MEMORY
+    return split(content, uris.name(uri), entries=is_memory)
 
 
 class TokenCount:

@@ -11,7 +11,7 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import script_of, text_to_index
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES, derive_abstract, stated_abstract
 from vikingd.ingest.limits import check_metadata, check_text
-from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES, split
+from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES, default_passages
 
 MAX_ABSTRACT_BYTES = 8 << 10
 MAX_OVERVIEW_BYTES = 64 << 10
@@ -37,8 +37,7 @@ def prepare(draft: Draft) -> Prepared:
         abstract = stated or derive_abstract(draft.content, name)
         passages = draft.passages
         if passages is None:
-            is_memory = uris.context_type(draft.uri) is ContextType.MEMORY
-            passages = split(draft.content, name, entries=is_memory)
+            passages = default_passages(draft.uri, draft.content)
         texts = list(_pieces(draft, passages))
         if len(texts) == 1 and not stated:
             if draft.vector and not texts[0].vector:
