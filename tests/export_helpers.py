@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
+from patience import eventually
 
 from vikingd.client import Draft
 from vikingd.client.importing import Importer, ImportSummary
@@ -87,10 +87,7 @@ def lived(client: MessageClient) -> None:
     client.reinforce(third, by=5)
     found = client.recall("oolong bike", with_global=True).results
     assert len(found) == 2  # what says the same is recalled once
-    deadline = time.monotonic() + 5
-    while client.get(NOTES).context.access_count < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: client.get(NOTES).context.access_count >= 2)
 
 
 def run(ctl: Ctl, *arguments: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from vikingd.domain.contexts import Entry
 from vikingd.memory.model import MemoryFile, Remembered, StoredEntry
-from vikingd.memory.remember import Bar, Remembering
+from vikingd.memory.remember import Remembering, SimilarityThreshold
 
 URI = "viking://user/memories/tea.md"
 VECTOR = np.array([1, 0], np.float32)
@@ -27,7 +27,7 @@ def test_a_wording_that_is_gone_meanwhile_is_compared_by_meaning() -> None:
     assert (done.prepared, done.counters, remembering.outcome) == (None, (), None)
     text = remembering.indexed_text(holding("Enjoys tea."))
     assert text is not None
-    remembering.compare_by_meaning(text, VECTOR, Bar(0.9, with_words=False))
+    remembering.compare_by_meaning(text, VECTOR, SimilarityThreshold(0.9, with_words=False))
     remembering(holding("Enjoys tea."), lambda: 8)
     assert remembering.outcome is not None
     assert (remembering.outcome.did, remembering.outcome.entry.id) == (Remembered.REINFORCED, 7)

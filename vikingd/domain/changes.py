@@ -11,7 +11,7 @@ from vikingd.domain.contexts import Entry
 
 
 class PutOutcome(IntEnum):
-    """What a put did with one context."""
+    """The effect of a put on one context."""
 
     CREATED = 1
     UPDATED = 2
@@ -24,9 +24,9 @@ class Waiting(NamedTuple):
     Attributes:
         text_id: its id.
         text: the text to embed.
-        cost: its share of the work, see `Backlog`.
-        digest: of the text, the model and all that makes vectors outdated. Texts with equal
-            digests have the same vector.
+        cost: its work, in the unit of `Backlog`.
+        digest: hash of the text, the model and its settings. Texts with equal digests have the
+            same vector.
     """
 
     text_id: int
@@ -36,10 +36,10 @@ class Waiting(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """The number of texts that wait for their vector, and the work that they are.
+    """The number of texts that wait for their vector, and the work to embed them.
 
-    Work is counted in characters. A Chinese, Japanese or Korean one counts as three, and each text
-    as a hundred more.
+    The unit of work is a character. A Chinese, Japanese or Korean character counts as three. Each
+    text counts as a hundred more.
     """
 
     texts: int
@@ -48,17 +48,17 @@ class Backlog(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexedText:
-    """A text with the id that the store gave it, and what a reply shows of it.
+    """A text with its id in the store, and the passage that a reply shows.
 
-    That is `passage`, which stands from code point `start` on in the content, below `section`. Of
-    an abstract's text it is nothing: the abstract is its context's.
+    The passage begins at code point `start` of the content, below the headings of `section`. It is
+    "" for the text of an abstract, since the abstract is a field of the context.
     """
 
     text_id: int
     ordinal: int
     script: int
     text: str
-    vector: bytes  # b"" where there is none (yet)
+    vector: bytes  # b"" if there is none yet
     embeddable: bool  # False: it never gets a vector
     section: str = ""
     start: int = 0
@@ -67,7 +67,7 @@ class IndexedText:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """Change feed: this context stands so from now on, with just these texts."""
+    """Change feed: this context now has exactly these fields and texts."""
 
     context_id: int
     uri: str
@@ -80,14 +80,14 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Change feed: this context is gone, with all that was below it."""
+    """Change feed: this context and all below it are removed."""
 
     uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Change feed: a text of this context has its vector now."""
+    """Change feed: this text now has its vector."""
 
     text_id: int
     vector: bytes
@@ -95,9 +95,10 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """Change feed: these two contexts are linked, for this reason from now on.
+    """Change feed: these two contexts are now linked, for this reason.
 
-    A link ends with one of its contexts, also where that moves; its new place is linked again then.
+    A link ends when one of its contexts is removed or moved. After a move the store links the new
+    URI again.
     """
 
     uri: str
@@ -107,7 +108,7 @@ class Linked:
 
 @dataclass(frozen=True, slots=True)
 class Unlinked:
-    """Change feed: these two contexts are linked no longer."""
+    """Change feed: these two contexts are no longer linked."""
 
     uri: str
     other: str
@@ -115,7 +116,7 @@ class Unlinked:
 
 @dataclass(frozen=True, slots=True)
 class AllLinks:
-    """Change feed: these are all links there are from now on."""
+    """Change feed: these are now all links."""
 
     links: tuple[Linked, ...]
 
@@ -125,25 +126,33 @@ Change = Upsert | Remove | Filled | Linked | Unlinked | AllLinks
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a write came to: the revision from which on it is seen, and what was done."""
+    """The result of a write.
+
+    Attributes:
+        revision: first revision that has the write.
+        text_ids: texts of a put that wait for their vector.
+        entries: states of memories after a reinforcement.
+        reply: stored reply of the first call, if this call is a repetition; else b"".
+        last: last URI of a part of a subtree; "" at the end.
+    """
 
     revision: int
     outcomes: tuple[PutOutcome, ...] = ()
     count: int = 0
-    text_ids: tuple[int, ...] = ()  # of a put: texts that wait for their vector
-    entries: tuple[Entry, ...] = ()  # of a reinforcement: as they are now
-    reply: bytes = b""  # of a repeated call: the answer that the first one got
-    last: str = ""  # of a part of a subtree: its last URI; "" at the end
+    text_ids: tuple[int, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    reply: bytes = b""
+    last: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """A call that counts once, however often it comes.
+    """An idempotent call: repetitions have no further effect.
 
     Attributes:
-        id: its name, chosen by the caller.
-        digest: of its fields, so that another call of the same name is told apart.
-        reply: makes the answer to be kept, in the transaction; b"" where nothing was done.
+        id: request id, chosen by the caller.
+        digest: hash of the fields, to detect another call with the same id.
+        reply: makes the reply to store, within the transaction; b"" if nothing was done.
     """
 
     id: str

@@ -12,16 +12,16 @@ from typing import Any
 MAX_RELATIONS = 5
 MAX_DIMENSION = 16_384
 ABSTRACT, PASSAGE = 0, 2
-"""Levels of texts: that of a context's abstract, that of passages of its content."""
+"""Levels of texts: abstract (L0) and passages of the content (L2)."""
 MAX_COUNTER = 1 << 40
-"""Of a memory: reinforcement and accesses stay there."""
+"""Upper limit of the counters of a memory."""
 
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 class ContextType(IntEnum):
-    """What a context is to an agent, by the root that its URI stands under."""
+    """The kind of a context, by the root of its URI."""
 
     UNSPECIFIED = 0
     MEMORY = 1
@@ -31,9 +31,9 @@ class ContextType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of one memory, a passage of a memory file; times in microseconds.
+    """The state of one memory, which is a passage of a memory file; times in microseconds.
 
-    `id` 0 and times None mean: not known, or not given.
+    An `id` of 0 and a time of None mean: unknown, or not given.
     """
 
     id: int = 0
@@ -45,9 +45,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a file's content: code points [start, end), the headings above it, its vector.
+    """A piece of a file's content: code points [start, end), with the headings above it.
 
-    `vector` is b"" where none is given, `entry` None where nothing is remembered of it.
+    `vector` is b"" if none is given. `entry` is None for a passage without the state of a memory.
     """
 
     section: str
@@ -61,11 +61,13 @@ class Passage:
 class Draft:
     """A context as a writer gives it.
 
-    `passages` None means: cut the content here. `time` is when what it tells happened, in
-    microseconds since the epoch; None: what it was, of a new one now. `update_mask` names the
-    fields to write of a context that exists; None: all, whether it exists or not.
-    `expected_revision` is the one that the context must have, 0 for one that must not exist; None:
-    any.
+    Attributes:
+        passages: None to let the daemon cut the content.
+        time: time of the described event in microseconds since the epoch. None keeps the stored
+            time; a new context gets the current time.
+        update_mask: names of the fields to write of an existing context. None writes all fields
+            and creates the context if needed.
+        expected_revision: revision that the context must have; 0: it must not exist; None: any.
     """
 
     uri: str
@@ -82,7 +84,7 @@ class Draft:
     expected_revision: int | None = None
 
     def content_hash(self) -> bytes:
-        """SHA-256 over all that is written, vectors apart; equal hashes mean nothing changed."""
+        """Return the SHA-256 of all fields but vectors; equal hashes mean that nothing changed."""
         passages = None
         if self.passages is not None:
             passages = [[p.section, p.start, p.end] for p in self.passages]
@@ -110,7 +112,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context as the store knows it; times in microseconds since the epoch."""
+    """A context as the store has it; times in microseconds since the epoch."""
 
     uri: str
     is_directory: bool
@@ -134,9 +136,11 @@ class Context:
 class Text:
     """A piece of a context that is indexed and embedded by itself.
 
-    `ordinal` 0 is the abstract, 1, 2, ... are the passages. `text` is what is embedded (headings
-    included); `start` and `end` are code points of the content, both 0 for the abstract. `vector`
-    is b"" where none is given.
+    Attributes:
+        ordinal: 0 for the abstract; 1, 2, ... for the passages.
+        start, end: code points [start, end) of the content; both 0 for the abstract.
+        text: the text to embed, headings included.
+        vector: b"" if none is given.
     """
 
     ordinal: int
@@ -152,7 +156,7 @@ class Text:
 class Prepared:
     """A checked draft with its abstract and its texts, ready to be written.
 
-    `entries` are those of a memory file that are given, by ordinal; the others keep what they have.
+    `entries` has the given states of memories by ordinal; the other memories keep their states.
     """
 
     draft: Draft

@@ -17,7 +17,7 @@ DEFAULT_LIMIT = 10
 
 
 class Levels(IntEnum):
-    """Which nodes a find returns."""
+    """The nodes that a find returns."""
 
     FILES = 1
     DIRECTORIES = 2
@@ -25,7 +25,7 @@ class Levels(IntEnum):
 
 
 class Method(IntEnum):
-    """How a find gets its answer."""
+    """The method of a find."""
 
     AUTO = 0
     EXHAUSTIVE = 1
@@ -34,16 +34,20 @@ class Method(IntEnum):
 
 
 class RerankStatus(IntEnum):
-    """What became of reranking."""
+    """The outcome of reranking."""
 
     DONE = 1
     FAILED = 2
     OFF = 3
 
 
+# FindQuery, MatchedPassage, Match and FindResult are not frozen: frozen ones take four times as
+# long to make, and a find makes dozens. None is changed after it is handed on.
+
+
 @dataclass(slots=True)
 class FindQuery:
-    """One query over the tree, checked; see FindRequest in the proto for each field."""
+    """A checked query over the tree; FindRequest in the proto documents each field."""
 
     text: str = ""
     vector: bytes = b""
@@ -63,7 +67,7 @@ class FindQuery:
 
 @dataclass(frozen=True, slots=True)
 class ScoreParts:
-    """How a score came about; every part in [0, 1]. `rerank` is None where no reranker decided."""
+    """The parts of a score, each in [0, 1]; `rerank` is None if no reranker scored the match."""
 
     dense: float
     lexical: float
@@ -79,7 +83,7 @@ class ScoreParts:
 
 @dataclass(slots=True)
 class MatchedPassage:
-    """A passage that made its file match, as it stands in the content: code points [start, end)."""
+    """A matching passage of a file: code points [start, end) of the content."""
 
     section: str
     text: str
@@ -105,7 +109,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class TracedDirectory:
-    """A directory that the search opened or weighed."""
+    """A directory that the search opened or scored."""
 
     uri: str
     parts: ScoreParts
@@ -116,7 +120,7 @@ class TracedDirectory:
 
 @dataclass(frozen=True, slots=True)
 class TracedMean:
-    """The mean that centred the vectors of one script."""
+    """The centroid that was subtracted from the vectors of one script."""
 
     script: str
     vectors: int
@@ -126,7 +130,7 @@ class TracedMean:
 
 @dataclass(frozen=True, slots=True)
 class FindTrace:
-    """Why the answer is what it is; see FindTrace in the proto for each field."""
+    """The explanation of an answer; FindTrace in the proto documents each field."""
 
     method: Method
     scope_directories: int
@@ -150,7 +154,7 @@ class FindTrace:
 
 @dataclass(frozen=True, slots=True)
 class RerankRound:
-    """One call of the reranker; see RerankRound in the proto for each field."""
+    """One call of the reranker; RerankRound in the proto documents each field."""
 
     round: int
     opened: int
@@ -163,7 +167,7 @@ class RerankRound:
 
 @dataclass(frozen=True, slots=True)
 class Rerank:
-    """What the reranker did; `reason` says why the status is not DONE."""
+    """The work of the reranker; `reason` says why the status is not DONE."""
 
     status: RerankStatus
     reason: str = ""
@@ -172,7 +176,7 @@ class Rerank:
 
 
 class Gathered(NamedTuple):
-    """Matches as the bytes that a reply has of them."""
+    """Matches in the encoding of a reply."""
 
     data: bytes
     total: int
@@ -181,12 +185,15 @@ class Gathered(NamedTuple):
 
 @dataclass(slots=True)
 class FindResult:
-    """Matches by falling score, ties by URI, and how they came about.
+    """Matches by falling score, ties by URI, and their explanation.
 
-    `gathered` are the matches where they were asked for as bytes and all have room; there are no
-    `matches` then. `method` is the one that was used, never AUTO; `rerank` is None in QUICK. A
-    reply has no room for `left_out` further results, and for the whole of `shortened` texts of
-    passages.
+    Attributes:
+        matches: empty if `gathered` is set.
+        method: the method that was used, never AUTO.
+        rerank: None in QUICK.
+        left_out: number of further results that the reply has no room for.
+        shortened: number of texts of passages that the reply has in part.
+        gathered: the encoded matches, if the caller asked for bytes and all matches fit.
     """
 
     matches: tuple[Match, ...]
@@ -202,5 +209,5 @@ class FindResult:
 
     @property
     def is_cut(self) -> bool:
-        """Whether there was no room for all of it."""
+        """True if a result or a part of a text is missing."""
         return bool(self.left_out or self.shortened)

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class CitationStyle(IntEnum):
-    """What names the source of a passage in a built context."""
+    """The form of a citation in a built context."""
 
     NONE = 1
     NUMBERED = 2

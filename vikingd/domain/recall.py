@@ -1,4 +1,4 @@
-"""The paths of Recall."""
+"""The paths of a recall."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class RecallPath(IntEnum):
-    """How a recall got its answer."""
+    """The path that answered a recall: a known file, the timeline, or a search."""
 
     FAST = 1
     TIMELINE = 2

@@ -19,7 +19,7 @@ RRF_K = 60
 
 
 class Mode(IntEnum):
-    """Which side of the index answers."""
+    """The side of the index that answers: vectors, words or both."""
 
     VECTOR = 1
     KEYWORD = 2
@@ -27,7 +27,7 @@ class Mode(IntEnum):
 
 
 class Include(IntEnum):
-    """What an item brings along."""
+    """An optional part of an item."""
 
     TEXT = 1
     METADATA = 2
@@ -35,7 +35,7 @@ class Include(IntEnum):
 
 
 class Outcome(IntEnum):
-    """What a retrieval came to."""
+    """The outcome of a retrieval."""
 
     FOUND = 1
     NO_MATCH = 2
@@ -44,7 +44,7 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rrf:
-    """Fusion by rank: sum of weight / (k + rank + 1), rank from 0."""
+    """Fusion by rank: the sum of weight / (k + rank + 1), with ranks from 0."""
 
     k: int = RRF_K
     vector_weight: float = 1.0
@@ -61,16 +61,24 @@ class WeightedSum:
 
 @dataclass(frozen=True, slots=True)
 class Boost:
-    """The scores of items below a URI, or of those that a filter lets through, are multiplied."""
+    """A factor for the scores of items below a URI, or of items that pass a filter."""
 
     factor: float
     uri_prefix: str = ""
     where: Mapping[str, Any] | None = None
 
 
-@dataclass(slots=True)  # a frozen one takes four times as long to make
+# The classes below are not frozen: frozen ones take four times as long to make.
+
+
+@dataclass(slots=True)
 class RetrieveQuery:
-    """One query by a strategy, checked; see RetrieveRequest in the proto for each field."""
+    """A checked query by a strategy; RetrieveRequest in the proto documents each field.
+
+    Attributes:
+        after: last URI of the page before, in a listing.
+        listing: True without text and vector: all items that pass `where`.
+    """
 
     text: str = ""
     target_uri: str = "viking://"
@@ -88,12 +96,12 @@ class RetrieveQuery:
     degrade: bool = False
     debug: bool = False
     min_revision: int = 0
-    after: str = ""  # of a listing: the last URI of the page before
-    listing: bool = False  # neither text nor vector: all that `where` lets through
+    after: str = ""
+    listing: bool = False
 
     @property
     def strategy(self) -> str:
-        """Its name in metrics: VECTOR, KEYWORD, HYBRID_RRF, HYBRID_WEIGHTED or LISTING."""
+        """The name in metrics: VECTOR, KEYWORD, HYBRID_RRF, HYBRID_WEIGHTED or LISTING."""
         if self.listing:
             return "LISTING"
         if self.mode is not Mode.HYBRID:
@@ -103,7 +111,7 @@ class RetrieveQuery:
 
 @dataclass(frozen=True, slots=True)
 class ItemDebug:
-    """How an item's score came about."""
+    """The parts of an item's score."""
 
     vector_rank: int | None
     keyword_rank: int | None
@@ -115,7 +123,7 @@ class ItemDebug:
 
 @dataclass(slots=True)
 class RetrievedItem:
-    """A passage that was retrieved; passage 0 is its context's abstract."""
+    """A retrieved passage; passage 0 is the abstract of its context."""
 
     uri: str
     passage: int
@@ -128,12 +136,14 @@ class RetrievedItem:
     debug: ItemDebug | None = None
 
 
-@dataclass(slots=True)  # a frozen one takes four times as long to make
+@dataclass(slots=True)
 class RetrieveResult:
     """Items by falling score, ties by URI and passage.
 
-    `gathered` are the items where they were asked for as bytes and all have room; there are no
-    `items` then.
+    Attributes:
+        items: empty if `gathered` is set.
+        is_cut: True if the reply has no room for all of it.
+        gathered: the encoded items, if the caller asked for bytes and all items fit.
     """
 
     items: tuple[RetrievedItem, ...]
@@ -143,5 +153,5 @@ class RetrieveResult:
     stages: tuple[Stage, ...]
     degraded: tuple[str, ...] = ()
     next_after: str = ""
-    is_cut: bool = False  # for lack of room
+    is_cut: bool = False
     gathered: Gathered | None = None

@@ -11,14 +11,14 @@ from vikingd.domain.stages import Stage
 
 
 class SearchMode(IntEnum):
-    """Who has the last word on the order: scores by meaning and words, or a reranker."""
+    """The ranking: by scores of meaning and words (QUICK), or by a reranker (THINKING)."""
 
     QUICK = 1
     THINKING = 2
 
 
 class PlanSource(IntEnum):
-    """Who planned a search."""
+    """The origin of a plan."""
 
     MODEL = 1
     RULES = 2
@@ -35,7 +35,7 @@ class SessionMessage:
 
 @dataclass(frozen=True, slots=True)
 class SearchSession:
-    """What was said before a search."""
+    """The conversation before a search."""
 
     summary: str = ""
     messages: tuple[SessionMessage, ...] = ()
@@ -43,7 +43,7 @@ class SearchSession:
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery:
-    """One query of a plan; UNSPECIFIED looks everywhere, priority 1 is the most important of 5."""
+    """One query of a plan: type UNSPECIFIED asks all contexts; priorities go from 1 (first) to 5."""
 
     query: str
     context_type: ContextType
@@ -53,10 +53,11 @@ class TypedQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """What a task needs to know, by priority; without queries there is nothing to look up.
+    """The queries of a task by priority; empty if there is nothing to look up.
 
-    `notes` say what was left out of the session and of the plan; `model` is "" where none is
-    configured, or there is no session.
+    Attributes:
+        notes: parts of the session and of the plan that were left out.
+        model: "" if no model is configured, or the task has no session.
     """
 
     source: PlanSource
@@ -68,18 +69,21 @@ class QueryPlan:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A task with its session, checked; see SearchRequest in the proto for each field."""
+    """A checked task with its session; SearchRequest in the proto documents each field.
+
+    `find` has the settings of each query of the plan, with an empty text.
+    """
 
     text: str
     session: SearchSession
-    find: FindQuery  # what each query of the plan has from the request, with an empty text
+    find: FindQuery
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a task needs to know: one result a URI, by falling score, ties by URI.
+    """The result of a search: one match for each URI, by falling score, ties by URI.
 
-    `found` are the answers to the plan's queries, in its order.
+    `found` has the answers to the queries of the plan, in its order.
     """
 
     plan: QueryPlan

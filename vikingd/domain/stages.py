@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Stage(NamedTuple):
-    """A part of the work on an answer; from when to when, by `time.perf_counter`."""
+    """A part of the work on an answer, with its start and end by `time.perf_counter`."""
 
     name: str
     started: float
@@ -15,7 +15,7 @@ class Stage(NamedTuple):
 
 
 def seconds_of(stages: Iterable[Stage]) -> dict[str, float]:
-    """How long each stage took, by name; one that was gone through again, in all."""
+    """Return the seconds of each stage by name; equal names are summed."""
     seconds: dict[str, float] = {}
     for name, started, ended in stages:
         seconds[name] = seconds.get(name, 0.0) + ended - started

@@ -25,7 +25,7 @@ _NO_VECTOR: F32 = np.zeros(0, np.float32)
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class SimilarityThreshold:
     """From which cosine on two say the same; `with_words`: unless their words rule it out."""
 
     cosine: float
@@ -68,7 +68,7 @@ class Remembering:
         self.outcome: Outcome | None = None
         self._stood = False
         self._embedded, self._vector = "", _NO_VECTOR
-        self._bar = Bar(2.0)
+        self._threshold = SimilarityThreshold(2.0)
         # What `_written` made last, and of what.
         self._last: (
             tuple[tuple[MemoryFile | None, StoredEntry | None], tuple[Prepared, int]] | None
@@ -82,9 +82,11 @@ class Remembering:
         prepared, ordinal = self._written(file, None)
         return next(text.text for text in prepared.texts if text.ordinal == ordinal)
 
-    def compare_by_meaning(self, embedded: str, vector: F32, bar: Bar) -> None:
+    def compare_by_meaning(
+        self, embedded: str, vector: F32, threshold: SimilarityThreshold
+    ) -> None:
         """From now on an entry that passes the bar says the same; the vector is of `embedded`."""
-        self._embedded, self._vector, self._bar = embedded, vector, bar
+        self._embedded, self._vector, self._threshold = embedded, vector, threshold
 
     def __call__(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
         """What becomes of the file as it stands now."""
@@ -131,10 +133,10 @@ class Remembering:
             if not one.ordinal or not len(vector) or len(vector) != len(self._vector):
                 continue
             cosine = min(1.0, float(vector @ self._vector))
-            if cosine < self._bar.cosine:
+            if cosine < self._threshold.cosine:
                 continue
             said = entries.shown(one.passage)
-            if cosine > best and not (self._bar.with_words and differs(self.text, said)):
+            if cosine > best and not (self._threshold.with_words and differs(self.text, said)):
                 met, best = one, cosine
             if cosine > near[1]:
                 near = said, cosine

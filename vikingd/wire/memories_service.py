@@ -18,7 +18,7 @@ from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.memory import same
 from vikingd.memory.model import Memory
-from vikingd.memory.remember import Bar, Remembering
+from vikingd.memory.remember import Remembering, SimilarityThreshold
 from vikingd.pb import memories_pb2, memories_pb2_grpc
 from vikingd.wire import weigh
 from vikingd.wire.calls import (
@@ -165,12 +165,12 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
             remembered.compare_by_meaning(text, vector, bar)
         return ()
 
-    def _bar(self) -> Bar | None:
+    def _bar(self) -> SimilarityThreshold | None:
         """When two entries say the same, by the configuration or by the model."""
         if self._defaults.same_meaning:
-            return Bar(self._defaults.same_meaning, with_words=False)
+            return SimilarityThreshold(self._defaults.same_meaning, with_words=False)
         calibrated = same.threshold(self._engine.model)
-        return None if calibrated is None else Bar(calibrated)
+        return None if calibrated is None else SimilarityThreshold(calibrated)
 
     async def Reinforce(
         self, request: memories_pb2.ReinforceRequest, context: CallContext
