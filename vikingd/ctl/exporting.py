@@ -1,4 +1,4 @@
-"""Exports a subtree: reads it and writes it into files. It shows nothing by itself."""
+"""The export of a subtree into files. It shows nothing by itself."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ class Summary:
 
 
 class Exporter:
-    """One export of one subtree; what is written to that meanwhile may be in it or not.
+    """One export of one subtree; concurrent writes may be in it or not.
 
     Args:
-        client: of the daemon.
-        uri: the top, a directory or a file.
+        client: a client of the daemon.
+        uri: URI of the top, a directory or a file.
 
     Raises:
-        ClientError: there is no such context, or no daemon, or the daemon names what does not lie
-            below the top.
+        ClientError: there is no such context, no daemon answers, or the daemon names a context that
+            is not below the top.
     """
 
     def __init__(self, client: MessageClient, uri: str) -> None:
@@ -122,7 +122,7 @@ class Exporter:
                 raise _not_written(f"{context.uri}: {error.strerror or error}") from None
 
     def _read(self, advance: Callable[[int], None]) -> Iterator[Context]:
-        """The contexts in order, those that are gone by now left out."""
+        """Yield the contexts in order, without those that have been deleted."""
         started = time.monotonic()
         ahead: deque[Future[Context | None]] = deque()
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
@@ -159,7 +159,7 @@ class Exporter:
 
 
 def _checked(uri: str, top: str) -> str:
-    """The URI, which a daemon gave: it becomes a path."""
+    """Return a URI from the daemon, checked, since it becomes a path."""
     try:
         is_below = uris.parse(uri) == uri and uris.is_within(uri, top)
     except InvalidField as error:
@@ -180,9 +180,9 @@ def _write_file(at: Path, context: Context) -> None:
 def _check_free(path: Path) -> None:
     if path.is_dir() and path.suffix != ".jsonl":
         if any(path.iterdir()):
-            raise _not_written(f"{path} is there, with something in it")
+            raise _not_written(f"{path} exists and is not empty; choose a new path")
     elif os.path.lexists(path):
-        raise _not_written(f"{path} is there already")
+        raise _not_written(f"{path} exists already; choose a new path")
 
 
 def _not_written(message: str) -> ClientError:

@@ -43,7 +43,7 @@ class SearchSession:
 
 @dataclass(frozen=True, slots=True)
 class TypedQuery:
-    """One query of a plan: type UNSPECIFIED asks all contexts; priorities go from 1 (first) to 5."""
+    """One query of a plan; type UNSPECIFIED asks all contexts, priority 1 of 5 comes first."""
 
     query: str
     context_type: ContextType

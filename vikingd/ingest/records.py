@@ -90,7 +90,7 @@ def read_record(record: Mapping[str, Any]) -> tuple[Draft, list[Relation]]:
     memories = _items(record, "memories", _MEMORY, "sha256")
     relations = _items(record, "relations", _RELATION, "to")
     uri, content = record.get("uri", ""), record.get("text")
-    cut = [Passage(p.get("section", ""), p["start"], p["end"]) for _, p in passages]
+    cut = tuple(Passage(p.get("section", ""), p["start"], p["end"]) for _, p in passages)
     if content is not None and not cut:
         cut = default_passages(uri, content)
     draft = Draft(
@@ -144,7 +144,7 @@ def _with_memories(draft: Draft, memories: Sequence[tuple[str, Entry]]) -> Draft
     for passage in draft.passages:
         of_text = states[_fingerprint(draft.content[passage.start : passage.end])]
         passages.append(replace(passage, entry=of_text.popleft()) if of_text else passage)
-    return replace(draft, passages=passages)
+    return replace(draft, passages=tuple(passages))
 
 
 def _places(passages: Sequence[Passage]) -> list[tuple[str, int, int]]:

@@ -37,8 +37,8 @@ def is_written(draft: Draft, content_hash: bytes, time: int) -> bool:
         return True
     if draft.is_directory or not draft.passages:
         return False
-    plain = [replace(passage, vector=b"", entry=None) for passage in draft.passages]
-    if plain != default_passages(draft.uri, draft.content):
+    plain = (replace(passage, vector=b"", entry=None) for passage in draft.passages)
+    if tuple(plain) != default_passages(draft.uri, draft.content):
         return False
     return any(replace(same, passages=None).content_hash() == content_hash for same in drafts)
 

@@ -1,4 +1,4 @@
-"""Remembering and forgetting: what becomes of a memory file, decided where it is written."""
+"""Remembering and forgetting: changes of memory files, decided in the write transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_VECTOR: F32 = np.zeros(0, np.float32)
 
 @dataclass(frozen=True, slots=True)
 class SimilarityThreshold:
-    """From which cosine on two say the same; `with_words`: unless their words rule it out."""
+    """The least cosine of a repeat; with `with_words`, words that differ rule a repeat out."""
 
     cosine: float
     with_words: bool = True
@@ -34,10 +34,13 @@ class SimilarityThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What remembering came to.
+    """The result of remembering.
 
-    `met` is the wording that it met, or of what was added the nearest one that might mean the same;
-    "" for none. `notes` say what it had to do without.
+    Attributes:
+        met: wording of the reinforced entry, or of the nearest entry above the threshold if one was
+            added; "" for none.
+        similarity: cosine to that wording.
+        notes: reasons why the comparison was limited.
     """
 
     did: Remembered
@@ -48,18 +51,19 @@ class Outcome:
 
 
 class Remembering:
-    """Writes a text into a memory file, or reinforces the entry that says the same.
+    """Writes a text into a memory file, or reinforces the entry that it repeats.
 
     Args:
-        uri: the file.
-        title: that of a file which is new.
-        text: clean and checked, see `entries`.
-        section: the heading; "" for none.
-        time: when it was said; `now` when it is written, both in microseconds.
+        uri: URI of the file.
+        title: title of a new file.
+        text: clean and checked text, see `entries`.
+        section: heading of the section; "" for none.
+        time: time when the text was said, in microseconds.
+        now: time of the write, in microseconds.
 
     Attributes:
-        outcome: set by the call that was committed; None after it: the wording that `indexed_text`
-            saw in the file was gone, and nothing was written. To be compared and tried again.
+        outcome: set by the committed call. None means that nothing was written, since the wording
+            that `indexed_text` saw in the file was gone: compare and try again.
     """
 
     def __init__(self, uri: str, title: str, text: str, section: str, time: int, now: int) -> None:
@@ -69,13 +73,13 @@ class Remembering:
         self._stood = False
         self._embedded, self._vector = "", _NO_VECTOR
         self._threshold = SimilarityThreshold(2.0)
-        # What `_written` made last, and of what.
+        # The last arguments of `_written` and its result.
         self._last: (
             tuple[tuple[MemoryFile | None, StoredEntry | None], tuple[Prepared, int]] | None
         ) = None
 
     def indexed_text(self, file: MemoryFile | None) -> str | None:
-        """What will be embedded of it in this file; None where an entry has its wording already."""
+        """Return the text to embed for this file; None if an entry has the same wording."""
         self._stood = file is not None and self._equal(file.entries) is not None
         if self._stood:
             return None
@@ -85,13 +89,13 @@ class Remembering:
     def compare_by_meaning(
         self, embedded: str, vector: F32, threshold: SimilarityThreshold
     ) -> None:
-        """From now on an entry that passes the bar says the same; the vector is of `embedded`."""
+        """Treat an entry above the threshold as a repeat; the vector is of the text `embedded`."""
         self._embedded, self._vector, self._threshold = embedded, vector, threshold
 
     def __call__(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
-        """What becomes of the file as it stands now."""
+        """Return the change of the file as it is now."""
         met, near = self._met(file.entries if file else ())
-        if met is None and self._stood:  # so its meaning is not known
+        if met is None and self._stood:  # The text was not embedded.
             return Rewritten()
         if met is None:
             entry = Entry(new_id(), time=self.time, created_at=self.now)
@@ -108,12 +112,12 @@ class Remembering:
         try:
             return Rewritten(self._with_entry(*self._written(file, met), entry))
         except InvalidField:
-            notes = ("the older wording stays in the file: it is no entry of a list",)
+            notes = ("the older wording stays in the file, since it is no list item",)
             self.outcome = Outcome(Remembered.REINFORCED, entry, *near, notes)
             return Rewritten(counters=(entry,))
 
     def _not_compared(self, stored: Sequence[StoredEntry]) -> tuple[str, ...]:
-        """What to say of entries whose meaning is not known yet."""
+        """Return the note on entries that have no vector yet."""
         waiting = sum(1 for one in stored if one.ordinal and not one.vector)
         if not waiting or not len(self._vector):
             return ()
@@ -123,7 +127,7 @@ class Remembering:
         )
 
     def _met(self, stored: Sequence[StoredEntry]) -> tuple[StoredEntry | None, tuple[str, float]]:
-        """The entry that says the same, and the wording and the cosine of the nearest one."""
+        """Return the repeated entry or None, and wording and cosine of the nearest entry."""
         equal = self._equal(stored)
         if equal is not None:
             return equal, (entries.shown(equal.passage), 1.0)
@@ -149,16 +153,16 @@ class Remembering:
     def _written(
         self, file: MemoryFile | None, instead_of: StoredEntry | None
     ) -> tuple[Prepared, int]:
-        """The file with the text, as a new entry or instead of one; which passage it is.
+        """Return the file with the text as a new entry or in place of one, and the text's ordinal.
 
-        All others stay cut as they are, so that each keeps its entry.
+        All other passages stay as they are, so that each keeps its entry.
         """
         key = (file, instead_of)
         if self._last is not None and self._last[0] == key:
             return self._last[1]
         content, others = (file.content, list(file.entries)) if file else ("", [])
         if others and not others[0].ordinal:
-            # Its only text so far is its abstract: that becomes an entry like others.
+            # The only text of the file is its abstract, which becomes an entry like others.
             first = others.pop()
             if first is not instead_of:
                 content, listed = self._listed(content, first)
@@ -185,18 +189,18 @@ class Remembering:
         return prepared, ordinal
 
     def _listed(self, content: str, abstract: StoredEntry) -> tuple[str, StoredEntry]:
-        """The content with what was an abstract only as an entry, and where that stands.
+        """Return the content with the abstract as an entry, and that entry with its place.
 
         Raises:
-            InvalidField: it is too long for one.
+            InvalidField: the abstract is too long for an entry.
         """
         try:
             text = entries.check_text(abstract.passage)
         except InvalidField:
             raise InvalidField(
                 "text",
-                "has no place: the file has an abstract without a content, too long for an entry; "
-                "put it as the content first",
+                "has no place: the file has only an abstract, which is too long for an entry; put "
+                "it as the content first",
             ) from None
         content, at, _ = entries.added(content, text, "", self.title)
         passage = content[at.start : at.end]
@@ -205,7 +209,7 @@ class Remembering:
         )
 
     def _with_entry(self, prepared: Prepared, ordinal: int, entry: Entry) -> Prepared:
-        """With its entry, and with its vector where that is of just this text."""
+        """Return the file with the state of the entry, and its vector if that is of this text."""
         vector = self._vector.astype("<f4").tobytes()
         texts = tuple(
             replace(text, vector=vector)
@@ -219,10 +223,15 @@ class Remembering:
 def _cut(
     stored: Sequence[StoredEntry], length: int, written: Written
 ) -> tuple[list[Passage], dict[int, Entry]]:
-    """The passages of a content of `length` with one more or another entry.
+    """Return the passages of a changed content, and the states of memories to move, by ordinal.
 
-    Entries by ordinal come with them: that of what was an abstract, and where a passage is cut
-    anew, its own for the first piece.
+    The states are those of a former abstract, and of passages that are cut anew: the first piece of
+    such a passage takes its state.
+
+    Args:
+        stored: the entries that stay.
+        length: length of the content before the change.
+        written: the changed content with its new entry.
     """
     start, grown = written.passage.start, len(written.content) - length
     found: list[tuple[Passage, Entry | None]] = [(written.passage, None)]
@@ -246,13 +255,14 @@ def _cut(
 
 
 class Forgetting:
-    """Takes entries out of memory files; a file that says nothing any more goes itself.
+    """Removes entries from memory files; a file without any text left is removed.
 
     Args:
-        wanted: them by id; with `unchanged` one that was said again meanwhile stays.
+        wanted: the entries to remove by id.
+        unchanged: keep an entry that has been reinforced since `wanted` was read.
 
     Attributes:
-        gone: the ids of those that were taken out, by the call that was committed.
+        gone: ids of the removed entries, set by the committed call.
     """
 
     def __init__(self, wanted: Mapping[int, Entry], *, unchanged: bool) -> None:
@@ -261,7 +271,7 @@ class Forgetting:
         self.gone: set[int] = set()
 
     def __call__(self, file: MemoryFile | None, _: Callable[[], int]) -> Rewritten:
-        """What becomes of the file as it stands now."""
+        """Return the change of the file as it is now."""
         stored = file.entries if file else ()
         gone = [one for one in stored if self._goes(one.entry)]
         if file is None or not gone:
@@ -278,7 +288,7 @@ class Forgetting:
             Passage(one.section, start, start + len(one.passage))
             for one, start in zip(left, at, strict=True)
         ]
-        # One for one, so that equal texts keep their own. Only passages that overlap are cut anew.
+        # Each passage keeps its entry, also among equal texts. Overlapping passages are cut anew.
         if any(content[p.start : p.end] != one.passage for p, one in zip(cut, left, strict=True)):
             return Rewritten(prepare(draft_of(file, content)))
         prepared = prepare(replace(draft_of(file, content), passages=cut or None))
@@ -300,7 +310,7 @@ class Forgetting:
 
 
 def draft_of(file: MemoryFile, content: str) -> Draft:
-    """A Put of the file with another content; an abstract that came from its text is made anew."""
+    """Return the put of the file with another content; a derived abstract is derived again."""
     name = uris.name(file.uri)
     derived = stated_abstract(file.content, name) or derive_abstract(file.content, name)
     return Draft(
