@@ -122,6 +122,13 @@ class _Step(NamedTuple):
     tokens: int
 
 
+class _Summary(NamedTuple):
+    """The level and the tokens of a shown summary."""
+
+    level: int
+    tokens: int
+
+
 @dataclass(slots=True)
 class _Shown:
     """The parts that the first steps show."""
@@ -156,7 +163,8 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
             return budget + 1
         return tokenizer.count(text)
 
-    steps = _Lazy(_steps(parts, plan.levels, tokenizer.count, style))
+    order = _Steps(parts, tokenizer.count, style)
+    steps = _Lazy(order.by_level() if plan.levels else order.in_full())
     count = _fitting(steps, budget, lambda n: tokens(_after(steps, n).parts()))
     shown = _after(steps, count)
     _fill(shown, steps, count, lambda added: tokens([*shown.parts(), added]) <= budget)
@@ -248,75 +256,97 @@ def _fitting(steps: _Lazy, budget: int, tokens: Callable[[int], int]) -> int:
     return count
 
 
-def _steps(
-    parts: Parts, levels: bool, tokens: Callable[[str], int], style: Style
-) -> Iterator[_Step]:
-    remaining = iter(parts)
-    # Ends of full passages: a passage that touches one of them has no marker and heading.
-    edges: defaultdict[Place, set[int]] = defaultdict(set)
+class _Steps:
+    """The list of steps, made on demand."""
 
-    def cost(part: Part) -> int:
-        if part.level != CONTENT:
-            return tokens(assemble([part], style)[0] + style.separator)
-        here = edges[part.place]
-        first, last = part.segments[0].start, part.segments[-1].end
-        joins = not here.isdisjoint((*range(first - 2, first + 1), *range(last, last + 3)))
-        here |= {first, last}
-        return tokens(part.text if joins else assemble([part], style)[0] + style.separator)
+    def __init__(self, parts: Parts, tokens: Callable[[str], int], style: Style) -> None:
+        self._parts = parts
+        self._remaining = iter(parts)
+        self._tokens = tokens
+        self._style = style
+        self._sources = len({piece.uri for piece in parts.pieces if not piece.gone})
+        # Ends of full passages: a passage that touches one of them has no marker and heading.
+        self._edges: defaultdict[Place, set[int]] = defaultdict(set)
+        self._spent = {ABSTRACT: 0, OVERVIEW: 0, CONTENT: 0}
+        self._summaries: dict[str, _Summary] = {}
+        self._waiting: deque[Part] = deque()  # best first; all but the last are of listed sources
+        self._without_overview: deque[str] = deque()
 
-    if not levels:
-        for part in remaining:
-            yield _Step(part, True, cost(part))
-        return
+    def in_full(self) -> Iterator[_Step]:
+        """Yield the steps without levels."""
+        for part in self._remaining:
+            yield _Step(part, True, self._cost(part))
 
-    uris = len({piece.uri for piece in parts.pieces if not piece.gone})
-    spent = [0, 0, 0]
-    standing: dict[str, tuple[int, int]] = {}  # level and tokens of each summary
-    unlisted = True
-    waiting: deque[Part] = deque()  # best first; all but the last are of listed sources
-    without_overview: deque[str] = deque()
+    def by_level(self) -> Iterator[_Step]:
+        """Yield the steps with levels."""
+        are_listed = False
+        while True:
+            if not are_listed and (self._wants_abstract() or not self._waiting):
+                best = self._next_source()
+                if best is None:
+                    are_listed = True
+                else:
+                    yield self._list(best)
+                continue
+            if uri := self._next_overview():
+                yield self._show(self._parts.sources[uri].summary(OVERVIEW), OVERVIEW)
+            elif best := self._waiting.popleft() if self._waiting else next(self._remaining, None):
+                yield self._show(best, CONTENT)
+            else:
+                return
 
-    def show(part: Part, level: int) -> _Step:
-        uri = part.piece.uri
-        old_level, old = standing.pop(uri, (level, 0))
-        new = cost(part)
-        spent[old_level] -= old
-        spent[level] += new
-        if level != CONTENT:
-            standing[uri] = level, new
-        return _Step(part, level == CONTENT, new - old)
+    def _wants_abstract(self) -> bool:
+        total = sum(self._spent.values())
+        return len(self._parts.sources) < LISTED or self._spent[ABSTRACT] < LISTED_SHARE * total
 
-    def next_source() -> Part | None:
-        while len(parts.sources) < uris and (part := next(remaining, None)):
-            waiting.append(part)
-            if parts.sources[part.piece.uri].first is part:
+    def _next_source(self) -> Part | None:
+        """Read parts up to the first one of a new source, and return that; None at the end."""
+        sources = self._parts.sources
+        while len(sources) < self._sources and (part := next(self._remaining, None)):
+            self._waiting.append(part)
+            if sources[part.piece.uri].first is part:
                 return part
         return None
 
-    while True:
-        more = len(parts.sources) < LISTED or spent[ABSTRACT] < LISTED_SHARE * sum(spent)
-        if unlisted and (more or not waiting):
-            best = next_source()
-            unlisted = best is not None
-            if best is None:
-                continue
-            source = parts.sources[best.piece.uri]
-            if len(best.text.strip()) <= len(source.abstract):
-                yield show(waiting.pop(), CONTENT)
-            else:
-                yield show(source.summary(ABSTRACT), ABSTRACT)
-                if len(source.overview) > len(source.abstract):
-                    without_overview.append(best.piece.uri)
-            continue
-        while without_overview and without_overview[0] not in standing:
-            without_overview.popleft()
-        if without_overview and spent[OVERVIEW] < OVERVIEW_SHARE * sum(spent):
-            source = parts.sources[without_overview.popleft()]
-            yield show(source.summary(OVERVIEW), OVERVIEW)
-        elif best := waiting.popleft() if waiting else next(remaining, None):
-            yield show(best, CONTENT)
-        else:
-            return
+    def _list(self, best: Part) -> _Step:
+        """Return the first step of a source, whose best part is the last that waits."""
+        source = self._parts.sources[best.piece.uri]
+        if len(best.text.strip()) <= len(source.abstract):
+            return self._show(self._waiting.pop(), CONTENT)
+        if len(source.overview) > len(source.abstract):
+            self._without_overview.append(best.piece.uri)
+        return self._show(source.summary(ABSTRACT), ABSTRACT)
+
+    def _next_overview(self) -> str | None:
+        """Return the URI of the source whose overview is next; None if a passage is."""
+        queue = self._without_overview
+        while queue and queue[0] not in self._summaries:
+            queue.popleft()
+        if queue and self._spent[OVERVIEW] < OVERVIEW_SHARE * sum(self._spent.values()):
+            return queue.popleft()
+        return None
+
+    def _show(self, part: Part, level: int) -> _Step:
+        """Return the step that shows a part in place of the summary of its source."""
+        uri = part.piece.uri
+        old = self._summaries.pop(uri, _Summary(level, 0))
+        new = self._cost(part)
+        self._spent[old.level] -= old.tokens
+        self._spent[level] += new
+        if level != CONTENT:
+            self._summaries[uri] = _Summary(level, new)
+        return _Step(part, level == CONTENT, new - old.tokens)
+
+    def _cost(self, part: Part) -> int:
+        """Estimate the tokens of a part."""
+        if part.level == CONTENT:
+            here = self._edges[part.place]
+            first, last = part.segments[0].start, part.segments[-1].end
+            joins = not here.isdisjoint((*range(first - 2, first + 1), *range(last, last + 3)))
+            here |= {first, last}
+            if joins:
+                return self._tokens(part.text)
+        return self._tokens(assemble([part], self._style)[0] + self._style.separator)
 
 
 def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,21 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
+class _Written(NamedTuple):
+    """A file with the text in it, and the ordinal of the text's passage."""
+
+    prepared: Prepared
+    ordinal: int
+
+
+class _Nearest(NamedTuple):
+    """The entry that the text repeats, or None; and the nearest wording with its cosine."""
+
+    repeated: StoredEntry | None
+    wording: str
+    cosine: float
+
+
 class Remembering:
     """Writes a text into a memory file, or reinforces the entry that it repeats.
 
@@ -74,17 +90,16 @@ class Remembering:
         self._embedded, self._vector = "", _NO_VECTOR
         self._threshold = SimilarityThreshold(2.0)
         # The last arguments of `_written` and its result.
-        self._last: (
-            tuple[tuple[MemoryFile | None, StoredEntry | None], tuple[Prepared, int]] | None
-        ) = None
+        self._last_key: tuple[MemoryFile | None, StoredEntry | None] | None = None
+        self._last: _Written | None = None
 
     def indexed_text(self, file: MemoryFile | None) -> str | None:
         """Return the text to embed for this file; None if an entry has the same wording."""
         self._stood = file is not None and self._equal(file.entries) is not None
         if self._stood:
             return None
-        prepared, ordinal = self._written(file, None)
-        return next(text.text for text in prepared.texts if text.ordinal == ordinal)
+        written = self._written(file, None)
+        return next(t.text for t in written.prepared.texts if t.ordinal == written.ordinal)
 
     def compare_by_meaning(
         self, embedded: str, vector: F32, threshold: SimilarityThreshold
@@ -94,26 +109,26 @@ class Remembering:
 
     def __call__(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
         """Return the change of the file as it is now."""
-        met, near = self._met(file.entries if file else ())
+        met, wording, cosine = self._nearest(file.entries if file else ())
         if met is None and self._stood:  # The text was not embedded.
             return Rewritten()
         if met is None:
             entry = Entry(new_id(), time=self.time, created_at=self.now)
             notes = self._not_compared(file.entries if file else ())
-            self.outcome = Outcome(Remembered.ADDED, entry, *near, notes)
-            return Rewritten(self._with_entry(*self._written(file, None), entry))
+            self.outcome = Outcome(Remembered.ADDED, entry, wording, cosine, notes)
+            return Rewritten(self._with_entry(self._written(file, None), entry))
         old = met.entry
         said_before = self.time if old.time is None else old.time
         count = min(old.reinforcement + 1, MAX_COUNTER)
         entry = replace(old, reinforcement=count, time=max(said_before, self.time))
-        self.outcome = Outcome(Remembered.REINFORCED, entry, *near)
+        self.outcome = Outcome(Remembered.REINFORCED, entry, wording, cosine)
         if entries.shown(met.passage) == self.text or self.time < said_before:
             return Rewritten(counters=(entry,))
         try:
-            return Rewritten(self._with_entry(*self._written(file, met), entry))
+            return Rewritten(self._with_entry(self._written(file, met), entry))
         except InvalidField:
             notes = ("the older wording stays in the file, since it is no list item",)
-            self.outcome = Outcome(Remembered.REINFORCED, entry, *near, notes)
+            self.outcome = replace(self.outcome, notes=notes)
             return Rewritten(counters=(entry,))
 
     def _not_compared(self, stored: Sequence[StoredEntry]) -> tuple[str, ...]:
@@ -126,12 +141,12 @@ class Remembering:
             "were compared",
         )
 
-    def _met(self, stored: Sequence[StoredEntry]) -> tuple[StoredEntry | None, tuple[str, float]]:
-        """Return the repeated entry or None, and wording and cosine of the nearest entry."""
+    def _nearest(self, stored: Sequence[StoredEntry]) -> _Nearest:
+        """Compare the text with the entries of a file."""
         equal = self._equal(stored)
         if equal is not None:
-            return equal, (entries.shown(equal.passage), 1.0)
-        met, best, near = None, 0.0, ("", 0.0)
+            return _Nearest(equal, entries.shown(equal.passage), 1.0)
+        met = near = _Nearest(None, "", 0.0)
         for one in stored:
             vector = np.frombuffer(one.vector, "<f4")
             if not one.ordinal or not len(vector) or len(vector) != len(self._vector):
@@ -140,26 +155,26 @@ class Remembering:
             if cosine < self._threshold.cosine:
                 continue
             said = entries.shown(one.passage)
-            if cosine > best and not (self._threshold.with_words and differs(self.text, said)):
-                met, best = one, cosine
-            if cosine > near[1]:
-                near = said, cosine
-        return met, (near if met is None else (entries.shown(met.passage), best))
+            if cosine > met.cosine and not (
+                self._threshold.with_words and differs(self.text, said)
+            ):
+                met = _Nearest(one, said, cosine)
+            if cosine > near.cosine:
+                near = _Nearest(None, said, cosine)
+        return met if met.repeated else near
 
     def _equal(self, stored: Sequence[StoredEntry]) -> StoredEntry | None:
         wanted = normalized(self.text)
         return next((s for s in stored if normalized(entries.shown(s.passage)) == wanted), None)
 
-    def _written(
-        self, file: MemoryFile | None, instead_of: StoredEntry | None
-    ) -> tuple[Prepared, int]:
-        """Return the file with the text as a new entry or in place of one, and the text's ordinal.
+    def _written(self, file: MemoryFile | None, instead_of: StoredEntry | None) -> _Written:
+        """Return the file with the text as a new entry or in place of one.
 
         All other passages stay as they are, so that each keeps its entry.
         """
         key = (file, instead_of)
-        if self._last is not None and self._last[0] == key:
-            return self._last[1]
+        if self._last is not None and self._last_key == key:
+            return self._last
         content, others = (file.content, list(file.entries)) if file else ("", [])
         if others and not others[0].ordinal:
             # The only text of the file is its abstract, which becomes an entry like others.
@@ -185,8 +200,8 @@ class Remembering:
         prepared = replace(prepare(draft), entries=kept)
         at = written.passage.start
         ordinal = next(t.ordinal for t in prepared.texts if t.ordinal and t.start == at)
-        self._last = key, (prepared, ordinal)
-        return prepared, ordinal
+        self._last_key, self._last = key, _Written(prepared, ordinal)
+        return self._last
 
     def _listed(self, content: str, abstract: StoredEntry) -> tuple[str, StoredEntry]:
         """Return the content with the abstract as an entry, and that entry with its place.
@@ -208,8 +223,9 @@ class Remembering:
             abstract, section=at.section, start=at.start, end=at.end, passage=passage
         )
 
-    def _with_entry(self, prepared: Prepared, ordinal: int, entry: Entry) -> Prepared:
+    def _with_entry(self, written: _Written, entry: Entry) -> Prepared:
         """Return the file with the state of the entry, and its vector if that is of this text."""
+        prepared, ordinal = written
         vector = self._vector.astype("<f4").tobytes()
         texts = tuple(
             replace(text, vector=vector)

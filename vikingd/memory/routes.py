@@ -29,8 +29,8 @@ _WORD = rf"[^\W{CJK_CHARS}]"
 # A match may begin or end anywhere but between two such characters.
 _EDGE = rf"(?:(?<!{_WORD})|(?!{_WORD}))"
 
-_COUNTED = "one two three four five six seven eight nine ten eleven twelve".split()
-_NUMBERS = {word: number for number, word in enumerate(_COUNTED, start=1)}
+_COUNTED = "one two three four five six seven eight nine ten eleven twelve"
+_NUMBERS = {word: number for number, word in enumerate(_COUNTED.split(), start=1)}
 _NUMBERS |= dict.fromkeys(("few", "几", "幾"), WEEK)
 _DIGITS = {
     digit: value

@@ -36,6 +36,11 @@ _WORD = re.compile(rf"[{CJK_CHARS}]|[^\s{CJK_CHARS},;]+(?:[,;][^\s{CJK_CHARS},;]
 # Without the question mark, since a question is no statement.
 _AROUND = "\"'“”「」『』()[],;:!.、。…"
 
+
+def _word_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 # Words of one meaning in every context; looser pairs such as prefers and likes are left out.
 _GROUPS = """
 likes enjoys, like enjoy, want wants, called named, begins starts, begin start,
@@ -66,15 +71,13 @@ _PHRASES = tuple(
     )
 )
 # Words that never change a fact. "is" is none of them: it tells being called from calling.
-_EMPTY = frozenset(("a", "an", "the", "please", "really", "的", "请", "很"))
+_EMPTY = _word_set("a an the please really 的 请 很")
 # The first words of phrases that may begin or end a sentence.
-_ADVERBIAL = frozenset(
-    "after at before during every for from if in on since until when while with".split()
-)
+_ADVERBIAL = _word_set("after at before during every for from if in on since until when while with")
 # Words that change the meaning of the word behind them.
-_BOUND = frozenset(
+_BOUND = _word_set(
     "all also but even except hardly just neither never no nobody none nor not nothing "
-    "only unless without 不 别 勿 无 未 没 非".split()
+    "only unless without 不 别 勿 无 未 没 非"
 )
 
 
