@@ -50,7 +50,7 @@ scores = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
 
 @st.composite
 def files(draw: st.DrawFn) -> list[Piece]:
-    """What may be retrieved of a file: some ranges of it, which may overlap, or it as a whole."""
+    """Draw the pieces of a file: ranges, which may overlap, or the whole file."""
     uri = f"viking://resources/{draw(st.sampled_from('abcdef'))}.md"
     content = draw(texts)
     shown = content if draw(st.booleans()) else None
@@ -84,7 +84,7 @@ def piece(uri: str, score: float, text: str = "", start: int | None = None, **mo
 
 
 def bodies(built: BuiltContext) -> list[str]:
-    """What is cited."""
+    """Return the cited texts."""
     return [built.text[c.start : c.end] for c in built.citations]
 
 

@@ -20,7 +20,7 @@ SEARCH = (RecallPath.FAST, RecallPath.TIMELINE)
 
 
 def contents(reply: RecallResponse) -> list[str]:
-    """What was recalled, in order, within its budget."""
+    """Return the recalled contents in order, after a check of their tokens."""
     assert reply.total_tokens == sum(one.token_count for one in reply.results)
     count = open_tokenizer("o200k_base").count
     for one in reply.results:
@@ -29,12 +29,12 @@ def contents(reply: RecallResponse) -> list[str]:
 
 
 def micros(moment: datetime) -> int:
-    """As in the domain."""
+    """Return a time as in the domain."""
     return round(moment.timestamp() * 1_000_000)
 
 
 def vector(*numbers: float) -> bytes:
-    """As on the wire."""
+    """Return a vector as on the wire."""
     return array("f", numbers).tobytes()
 
 

@@ -24,7 +24,7 @@ ADDED, REINFORCED = REMEMBER_OUTCOME_ADDED, REMEMBER_OUTCOME_REINFORCED
 
 
 def verified(client: MessageClient) -> bool:
-    """Whether index and store agree."""
+    """Return True if index and store agree."""
     report = client.verify()
     assert report.ok, list(report.problems)
     return report.ok

@@ -155,7 +155,7 @@ def test_a_block_that_cannot_be_taken_is_text(block: str) -> None:
 
 
 def test_front_matter_that_is_taken_has_no_fault() -> None:
-    """Nor has what begins without any."""
+    """A content without front matter has no fault either."""
     assert [fault(f"{begin}Text") for begin in ("", "---\n---\n", "---\na: 1.5\n---\n")] == [""] * 3
 
 

@@ -41,7 +41,7 @@ from vikingd.domain.text import approximate_tokens
 @some
 @given(retrieved, plans, st.integers(0, 50))
 def test_no_context_is_over_its_budget(pieces: list[Piece], plan: Plan, reserve: int) -> None:
-    """By the named tokenizer's count of the whole text, which is what it reports."""
+    """The named tokenizer counts the whole text, and the context reports that count."""
     plan = replace(plan, reserve_tokens=min(reserve, plan.max_tokens - 1))
     built = build(pieces, plan)
     assert built.budget == plan.max_tokens - plan.reserve_tokens
@@ -51,7 +51,7 @@ def test_no_context_is_over_its_budget(pieces: list[Piece], plan: Plan, reserve:
 
 @pytest.mark.parametrize("levels", [True, False])
 def test_every_budget_is_kept_to_the_token(levels: bool) -> None:
-    """Also where marker by marker the text takes more than its parts, as with long numbers."""
+    """This holds too if the text has more tokens than its parts."""
     count = open_tokenizer("qwen3").count
     pieces = [
         Piece(f"viking://resources/{i:02}.md", 0.99 - i / 100, text=f"Note {i}.") for i in range(40)
@@ -109,7 +109,7 @@ def test_nothing_makes_an_empty_context() -> None:
 
 
 def test_a_budget_is_used_up() -> None:
-    """But for less than a sentence, and the marker and heading that would come before it."""
+    """At most a sentence with its marker and heading stays unused."""
     words = random.Random(3)
     pieces = [
         piece(
@@ -160,7 +160,7 @@ def test_a_larger_budget_shows_the_best_more_fully() -> None:
 
 
 def test_all_is_shown_in_full_when_there_is_room() -> None:
-    """And summaries are gone; nothing is dropped."""
+    """No summary is left, and nothing is dropped."""
     pieces = graded(20)
     built = build(pieces, Plan(100_000))
     assert bodies(built) == [p.text for p in pieces]
@@ -168,7 +168,7 @@ def test_all_is_shown_in_full_when_there_is_room() -> None:
 
 
 def test_what_is_shorter_than_its_abstract_is_shown_at_once() -> None:
-    """As what it is."""
+    """The citation has the level of what is shown."""
     built = build([piece(C, 1.0, "Black coffee.", abstract=FOX), *graded(10)], Plan(60))
     assert (bodies(built)[0], built.citations[0].level) == ("Black coffee.", 2)
 
@@ -210,7 +210,7 @@ def test_a_context_without_a_passage_is_shown_by_the_most_that_is_at_hand() -> N
 @some
 @given(retrieved, plans)
 def test_citations_are_where_they_say(pieces: list[Piece], plan: Plan) -> None:
-    """In order, apart from each other, behind their markers; a marker names one source."""
+    """Citations are in order, disjoint and behind their markers; a marker names one source."""
     built = build(pieces, plan)
     end = 0
     for c in built.citations:
@@ -227,7 +227,7 @@ def test_citations_are_where_they_say(pieces: list[Piece], plan: Plan) -> None:
 
 
 def test_markers_name_their_sources() -> None:
-    """By numbers in the order of the text, by URIs, or not at all."""
+    """Markers are numbers in the order of the text, URIs, or absent."""
     pieces = [Piece(B, 0.9, "Guide > Set up", FOX), piece(A, 0.8, CAT), piece(B, 0.7, OWL)]
     texts = [build(pieces, Plan(1000, citation=c)).text for c in Citation]
     assert texts == [
@@ -239,7 +239,7 @@ def test_markers_name_their_sources() -> None:
 
 
 def test_a_heading_is_not_repeated() -> None:
-    """Neither by a passage that begins with it nor by the next of the same section."""
+    """It is left out if the passage begins with it, or follows another of its section."""
     pieces = [
         Piece(A, 0.9, "def f()", "def f():\n    return 1", 0, 22),
         Piece(B, 0.8, "Birds", OWL, 0, len(OWL)),
@@ -303,7 +303,7 @@ def test_passages_that_touch_are_one_with_one_citation() -> None:
 
 
 def test_passages_with_text_between_them_stay_apart() -> None:
-    """In the order of their scores, or of the file."""
+    """Passages are in the order of their scores, or of the file."""
     content = f"{FOX} {CAT} {OWL}"
     pieces = [
         Piece(A, 0.9, "", OWL, content.index(OWL), len(content), content=content),
@@ -377,7 +377,7 @@ def test_code_keeps_lines_that_stand_elsewhere() -> None:
 def test_no_long_sentence_stands_twice_in_passages(
     found: list[list[str]], data: st.DataObject
 ) -> None:
-    """Of several files, whatever fits; within one piece the writer may have repeated himself."""
+    """This holds between pieces; a single piece may repeat itself."""
     pieces = [
         piece(f"{A}{i}", data.draw(scores), " ".join(dict.fromkeys(said)))
         for i, said in enumerate(found)
@@ -390,7 +390,7 @@ def test_no_long_sentence_stands_twice_in_passages(
 
 
 def test_a_summary_says_what_better_ones_do_not() -> None:
-    """Of two files with one abstract the second is listed by its own text."""
+    """The second of two files with one abstract is listed by its text."""
     pieces = [
         piece(A, 0.9, f"{CAT} {CAT[:-1]} twice.", abstract=FOX),
         piece(B, 0.8, f"{OWL} {CAT[:-1]} again and again, more than the others.", abstract=FOX),

@@ -28,7 +28,7 @@ def within(limit: int):  # type: ignore[no-untyped-def]
 @some
 @given(texts, st.integers(0, 400))
 def test_a_cut_is_a_beginning_that_fits(text: str, limit: int) -> None:
-    """Also with its mark; and a little more room never leaves less."""
+    """The mark fits too, and a higher limit never keeps less."""
     kept, mark = cut(text, within(limit))
     assert text.startswith(kept)
     assert len(kept + mark) <= limit
@@ -73,7 +73,7 @@ def test_a_long_text_is_cut_soon() -> None:
 
 @pytest.mark.parametrize("space", [" ", "\n"])
 def test_white_space_of_two_mebibytes_is_cut_like_any_text(space: str) -> None:
-    """Where the words behind it fit, where they do not, and where it stands between them."""
+    """The words behind the white space may fit or not, and it may separate two sentences."""
     white = space * (2 << 20)
 
     assert cut(f"{white}{FOX} {CAT}", within(len(white) + len(FOX) + 1)) == (white + FOX, "")

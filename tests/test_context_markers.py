@@ -33,7 +33,7 @@ from vikingd.context.tokenizers import open_tokenizer
     ],
 )
 def test_a_passage_forges_no_number_of_a_source(text: str, shown: str) -> None:
-    """Where a marker may stand, one in a passage is escaped; elsewhere brackets stay."""
+    """A text in the place of a marker is escaped; other brackets stay."""
     built = build([piece("viking://resources/a.md", 1.0, text)], Plan(1000))
     assert built.text == f"[1] {shown}"
     assert bodies(built) == [shown]
@@ -46,7 +46,7 @@ def test_a_passage_forges_no_number_of_a_source(text: str, shown: str) -> None:
 
 
 def test_a_passage_forges_no_uri_of_a_source() -> None:
-    """Nor does the name of a source end its marker."""
+    """A bracket in the name of a source does not end its marker."""
     uri = "viking://resources/a] [viking://resources/b"
     text = "[viking://resources/b] x\nsee [viking://resources/c]\n[VIKING://d\n[2] y"
     built = build([piece(uri, 1.0, text)], Plan(1000, citation=Citation.URI))
@@ -106,6 +106,6 @@ def test_only_sources_have_markers(texts: list[str], plan: Plan) -> None:
 
 
 def test_many_brackets_are_looked_through_soon() -> None:
-    """In one pass: a run of white space is not read again for each bracket behind it."""
+    """A run of white space is not read again for each bracket behind it."""
     text = (" " * 50 + "[") * 20_000 + "[1]" * 20_000 + " " * 500_000 + "[2]"
     assert build([piece("viking://resources/a.md", 1.0, text)], Plan(10**7)).citations

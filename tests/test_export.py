@@ -220,7 +220,7 @@ def test_an_import_takes_back_nothing_of_a_text_that_is_laid_out_otherwise_by_no
 def test_json_lines_go_to_stdout_and_are_read_as_before(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """In a line without an object `metadata` all other keys are metadata, `overview` among them."""
+    """In a line without an object `metadata`, `overview` is metadata like all other keys."""
     lived(client)
     before = snapshot(client)
     code, out, err = ctl("export", TOP, "--to", "-")
@@ -309,7 +309,7 @@ def test_a_link_of_json_lines_holds_however_its_ends_are_written(
 def test_a_link_of_json_lines_to_no_uri_is_reported(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """By its line and its place."""
+    """The report names the line and the place in it."""
     del client
     lines = tmp_path / "lines.jsonl"
     record = {"uri": f"{TOP}/a", "metadata": {}, "relations": [{"to": "../b"}]}

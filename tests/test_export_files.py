@@ -170,7 +170,7 @@ def test_one_file_is_exported_into_a_directory(
 
 
 def test_what_is_there_is_not_overwritten(ctl: Ctl, client: MessageClient, tmp_path: Path) -> None:
-    """Neither a file nor a directory with something in it; an empty directory is taken."""
+    """Files and filled directories are refused; an empty directory is used."""
     client.put([Draft(NOTES, content="- a\n"), Draft(f"{TOP}/d/b.md", content="- b\n")])
     lines, full, empty = tmp_path / "x.jsonl", tmp_path / "full", tmp_path / "empty"
     lines.write_text("mine")
@@ -204,7 +204,7 @@ def test_a_name_that_no_file_can_have_is_left_out_and_told(
 def test_an_export_without_a_daemon_or_a_context_says_so(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """By the exit codes of every command, and no file is made."""
+    """The exit codes are those of every command, and no file is made."""
     del client
     assert ctl("export", f"{TOP}/none", "--to", str(tmp_path / "a"))[0] == 4
     code, _, err = ctl("--address", "127.0.0.1:9", "export", TOP, "--to", str(tmp_path / "a"))

@@ -43,7 +43,7 @@ def client(client: MessageClient) -> Iterator[MessageClient]:
 
 
 def test_reinforcing_raises_each_by_as_much(client: MessageClient) -> None:
-    """By one where nothing is said; the reply tells them in the request's order."""
+    """The default is one; the reply has the order of the request."""
     one, two = (client.remember(text, uri=NOTES).id for text in ("a", "b"))
     assert list(client.reinforce(two, one).reinforcements) == [1, 1]
     assert list(client.reinforce(two, by=5).reinforcements) == [6]
@@ -99,7 +99,7 @@ def test_what_is_forgotten_is_returned_no_more(client: MessageClient) -> None:
 
 
 def test_one_of_several_texts_in_a_plain_file_goes_alone(client: MessageClient) -> None:
-    """What looks like a heading there says something."""
+    """A text that looks like a heading is a memory there."""
     words = " word" * 250
     text = f"# one{words}\n\n# two{words}\n"
     client.put([Draft(f"{USER}/n.txt", content=text), Draft(f"{USER}/n.py", content=text)])
@@ -145,7 +145,7 @@ def test_forgetting_leaves_an_abstract_that_a_put_gave(client: MessageClient) ->
 
 
 def test_forgetting_by_criteria(client: MessageClient) -> None:
-    """By age, by salience, or what both apply to, in a scope; a dry run only tells."""
+    """The criteria are age, salience or both, in a scope; a dry run changes nothing."""
     texts = ("old weak", "old strong", "new weak", "new strong")
     for text in texts:
         days = 100 if "old" in text else 0
@@ -219,7 +219,7 @@ def test_forgetting_what_is_old_leaves_what_is_said_again_and_misses_nothing_tha
 
 
 def test_what_is_said_again_or_moves_while_criteria_are_looked_at(tmp_path: Path) -> None:
-    """What was said again since stays, what moved goes where it is, and the others go."""
+    """Entries that were reinforced since stay; moved entries and all others are removed."""
     engine = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
     for name in ("again", "moved", "old"):
         draft = Draft(f"{USER}/{name}.md", content=f"- {name}\n", time=1)
@@ -286,7 +286,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 def test_a_bad_request_is_refused_by_its_field(
     client: MessageClient, call: str, args: tuple[Any, ...], fields: dict[str, Any], field: str
 ) -> None:
-    """And changes nothing."""
+    """Nothing is changed."""
     client.put(
         [
             Draft(f"{USER}/kept.md", content="- kept\n"),
@@ -300,7 +300,7 @@ def test_a_bad_request_is_refused_by_its_field(
 
 
 def test_an_id_that_is_not_there_is_not_found_and_nothing_is_changed(client: MessageClient) -> None:
-    """Nor where others of the request are there."""
+    """This holds if other ids of the request exist."""
     reply = client.remember("said", uri=NOTES)
     for call in (client.reinforce, client.forget):
         with pytest.raises(ClientError) as error:

@@ -23,7 +23,7 @@ from vikingd.ingest.prepare import prepare
 
 @pytest.mark.parametrize("uri", ["viking://user/memories/a.md", FILE])
 def test_only_memories_have_entries(uri: str, tmp_path: Path) -> None:
-    """Whether they are put, read from files or from JSON lines."""
+    """This holds for puts, files and JSON lines."""
     content = "- likes tea\n- hates noise"
     is_memory = uris.context_type(uri) is ContextType.MEMORY
     expected = ["likes tea", "hates noise"] if is_memory else [content]
@@ -130,7 +130,7 @@ def test_what_cannot_be_read_is_reported_and_stops_nothing(tmp_path: Path) -> No
 
 
 def test_a_name_that_is_no_text_spoils_nothing_beside_it(tmp_path: Path) -> None:
-    """Nor a file in what describes the directory, nor a link out of the tree."""
+    """The description of the directory and a link out of the tree are not read."""
     (tmp_path / "tree/sub").mkdir(parents=True)
     (tmp_path / "secret.md").write_text("# Secret\n\nNobody may know of this here.")
     (tmp_path / "tree/sub/README.md").symlink_to(tmp_path / "secret.md")
@@ -196,7 +196,7 @@ def test_directories_that_imports_share_are_left_as_they_are(tmp_path: Path) -> 
 
 
 def test_one_file_takes_the_uri_or_goes_into_the_directory(tmp_path: Path) -> None:
-    """As the URI says; a file that is not there is reported."""
+    """The URI decides; a missing file is reported."""
     path = tmp_path / "a.md"
     path.write_text("Text")
     assert list(read(path, "viking://resources/b.md")[0]) == ["viking://resources/b.md"]

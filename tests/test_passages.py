@@ -130,7 +130,7 @@ def test_a_heading_with_nothing_below_it_is_still_text() -> None:
 
 
 def test_front_matter_and_a_byte_order_mark_are_in_no_passage() -> None:
-    """What is not text is not indexed as text, and headings behind it are found."""
+    """Front matter and the mark are not indexed, and headings behind them are found."""
     content = f"\ufeff---\ntitle: T\n---\n# H\n\n{LONG * 4}"
     passages = pieces(content)
     assert {section for section, _ in passages} == {"H"}
@@ -146,7 +146,7 @@ def test_a_fence_that_fits_is_never_cut() -> None:
 
 
 def test_a_fence_that_is_too_long_is_cut_at_its_lines() -> None:
-    """Also when it is never closed; no line of it is torn."""
+    """An unclosed fence is cut at its lines too, and no line is torn."""
     content = "# H\n\n```\n" + "".join(f"line number {i} of the code\n" for i in range(200))
     passages = pieces(content)
     assert len(passages) > 3
@@ -193,7 +193,7 @@ def test_lines_end_alike_on_all_systems() -> None:
 
 
 def test_text_is_cut_at_the_ends_of_sentences() -> None:
-    """In English and in Chinese, when a paragraph is too long."""
+    """A long paragraph is cut so in English and in Chinese."""
     for content in (SENTENCE * 40, "我们在周二和周四发布新版本，周五从不发布。" * 40):
         passages = pieces(content, "a.txt")
         assert len(passages) > 2
@@ -286,7 +286,7 @@ def test_headings_of_many_spaces_are_read_soon() -> None:
 
 
 def test_many_entries_are_cut_soon() -> None:
-    """In linear time, with an item of many lines, and with deep and empty ones."""
+    """The time is linear for many, long, deep and empty items."""
     for content in (
         "- entry\n" * 30_000,
         "- " + "line\n  " * 30_000,

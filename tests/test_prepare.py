@@ -41,7 +41,7 @@ def test_a_short_file_is_its_passage_alone() -> None:
 
 
 def test_an_abstract_of_its_own_is_a_text() -> None:
-    """Whether the writer gave it or the front matter states it."""
+    """The writer may give it, or the front matter may state it."""
     given_one = prepare(Draft(FILE, content="The only passage.", abstract="Given.", vector=b"1234"))
     stated = prepare(Draft(FILE, content="---\nsummary: Stated.\n---\nThe only passage."))
     assert [(t.ordinal, t.text, t.vector) for t in given_one.texts] == [
@@ -80,7 +80,7 @@ def test_a_title_is_not_repeated_out_of_all_proportion() -> None:
 
 
 def test_an_empty_file_has_an_empty_text() -> None:
-    """So that it is found by its name; a title alone is a text too."""
+    """A title alone is a text too, so that the file is found by it."""
     assert [(t.ordinal, t.text) for t in prepare(Draft(FILE)).texts] == [(0, "")]
     assert [(t.ordinal, t.text) for t in prepare(Draft(FILE, title="T")).texts] == [(0, "T")]
 

@@ -69,7 +69,7 @@ def test_a_word_that_only_contains_a_trigger_names_nothing(
 
 @pytest.mark.parametrize("query", ["我的偏好", "what is my preference?"])
 def test_without_the_file_the_next_path_is_taken(client: MessageClient, query: str) -> None:
-    """And the reply says so."""
+    """The reply says so."""
     client.put([Draft(f"{USER}/notes.md", content="- A preference for windows seats. 偏好靠窗\n")])
     reply = client.recall(query)
     assert reply.path == RECALL_PATH_HYBRID
@@ -78,7 +78,7 @@ def test_without_the_file_the_next_path_is_taken(client: MessageClient, query: s
 
 
 def test_a_projects_file_is_not_read_for_another_scope(client: MessageClient) -> None:
-    """Nor a global one for a project alone."""
+    """A global file is not read for a project alone."""
     client.put([Draft(f"{LAMP}/TASKS.md", content="- a task of lamp\n")])
     client.put([Draft(f"{USER}/preferences.md", content="- a preference\n")])
     assert client.recall("task").path == RECALL_PATH_HYBRID
@@ -90,7 +90,7 @@ def test_a_projects_file_is_not_read_for_another_scope(client: MessageClient) ->
 def test_a_known_file_beyond_the_budget_is_cut_where_a_sentence_or_section_ends(
     client: MessageClient,
 ) -> None:
-    """In both languages, and marked; no heading is left hanging at the end."""
+    """The cut is marked in both languages, and no heading is left at the end."""
     sections = "".join(f"## Part {i}\n\nOne sentence here. 这是另一句话。\n\n" for i in range(40))
     client.put([Draft(f"{USER}/preferences.md", content=f"# All\n\n{sections}")])
     for budget in range(20, 200, 7):
@@ -131,7 +131,7 @@ def test_a_known_file_that_says_nothing_for_a_mebibyte_is_cut_like_any(
 def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
     client: MessageClient,
 ) -> None:
-    """Where no more than the heading fits, nothing does, at every budget."""
+    """If only the heading fits, nothing is recalled, at every budget."""
     client.put([Draft(f"{USER}/preferences.md", content="# All\n\n" + "One word. " * 200)])
     told = [client.recall("preference", max_tokens=budget) for budget in range(1, 24)]
     assert not told[0].results
@@ -144,7 +144,7 @@ def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
 def test_each_tokenizer_counts_what_another_has_counted_before(
     client: MessageClient, times: int
 ) -> None:
-    """Of a short memory, whose count is remembered, and of a long one."""
+    """The count of a short memory is cached, that of a long one is not."""
     content = f"- {'Windmills, unbelievably. ' * times}\n"
     passage = Passage("", 2, len(content))
     client.put([Draft(f"{USER}/notes.md", content=content, passages=[passage])])
@@ -226,7 +226,7 @@ def test_the_timeline_of_both_scopes_is_one(journal: MessageClient) -> None:
 
 
 def test_the_timeline_keeps_to_the_budget(journal: MessageClient) -> None:
-    """What does not fit is cut at a sentence, or passed over where that is wanted."""
+    """A day that does not fit is cut at a sentence, or skipped on request."""
     long = "It rained. " * 200
     journal.put([Draft(f"{USER}/journal/2026-03-09.md", content=long)])
     cut = journal.recall("past 3 days", now=NOW, max_tokens=50)
@@ -240,7 +240,7 @@ def test_the_timeline_keeps_to_the_budget(journal: MessageClient) -> None:
 
 
 def test_an_empty_journal_leads_to_the_next_path(client: MessageClient) -> None:
-    """With the days in the reason."""
+    """The reason names the days."""
     client.put([Draft(f"{USER}/notes.md", content="- seen yesterday\n")])
     reply = client.recall("yesterday", now=NOW)
     assert reply.path == RECALL_PATH_HYBRID

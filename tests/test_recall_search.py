@@ -97,7 +97,7 @@ def test_weights_are_by_profile_or_by_request(client: MessageClient) -> None:
 def test_the_best_semantic_score_is_1(
     client: MessageClient, fusion: Rrf | WeightedSum | None
 ) -> None:
-    """By score that of the best candidate, by rank that of one which is first on both sides."""
+    """By score the best candidate has 1; by rank one that is first on both sides has."""
     client.put(
         [
             Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(1, 0, 0)),
@@ -169,7 +169,7 @@ def test_an_identifier_is_found_by_words_alone(client: MessageClient) -> None:
 
 
 def test_what_a_search_returns_counts_as_accessed_within_a_second(client: MessageClient) -> None:
-    """Once for each answer, exactly, from many callers; not with no_touch, nor what did not fit."""
+    """Each answer counts once; no_touch and memories beyond the budget do not count."""
     client.put([entries("harbour one", "harbour two " + "and more " * 50)])
     client.recall("harbour", no_touch=True)
     for _ in range(20):
@@ -181,7 +181,7 @@ def test_what_a_search_returns_counts_as_accessed_within_a_second(client: Messag
 
 
 def test_what_is_read_without_a_search_is_not_counted(journal: MessageClient) -> None:
-    """Neither by the fast path nor by the timeline."""
+    """The fast path and the timeline count no access."""
     journal.put([Draft(f"{USER}/preferences.md", content="- tea\n")])
     assert contents(journal.recall("preference"))
     assert contents(journal.recall("today", now=NOW))
@@ -224,7 +224,7 @@ WRONG = [
 def test_a_bad_request_is_refused_by_its_field(
     client: MessageClient, fields: dict, field: str
 ) -> None:
-    """With INVALID_ARGUMENT, whatever path it would have taken."""
+    """The fault is found before a path is chosen."""
     with pytest.raises(ClientError) as refused:
         client.recall(**{"query": "preference", **fields})
     assert [v.field for v in refused.value.field_violations] == [field]

@@ -88,7 +88,7 @@ def test_a_memory_goes_to_the_file_of_its_kind_that_is_there(client: MessageClie
 
 
 def test_a_journals_day_is_that_of_the_callers_time_zone(client: MessageClient) -> None:
-    """And of the time that is given."""
+    """A given time decides the day."""
     for zone, day in (("", 10), ("Pacific/Kiritimati", 11), ("America/Los_Angeles", 10)):
         reply = client.remember(f"in {zone or 'UTC'}", "journal", time=NOW, time_zone=zone)
         assert reply.uri == f"{USER}/journal/2026-03-{day}.md"
@@ -275,7 +275,7 @@ def test_64_different_calls_at_once_are_all_kept(client: MessageClient) -> None:
 
 
 def at_once(client: MessageClient, texts: list[str]) -> list[RememberResponse]:
-    """What calls come to that begin together; each text is recalled right after its answer."""
+    """Return the replies of concurrent calls; each text is recalled right after its reply."""
     begin = threading.Barrier(len(texts))
 
     def remember(text: str) -> RememberResponse:
@@ -318,7 +318,7 @@ def test_nothing_is_lost_where_others_put_the_same_file(client: MessageClient) -
 
 
 def test_an_edit_by_hand_keeps_what_is_known(client: MessageClient) -> None:
-    """Of texts that are unchanged, also where their lines end or are indented otherwise."""
+    """Unchanged texts keep their states, also with other line ends or indentation."""
     client.remember("one\ntwo", uri=NOTES, time=NOW)
     client.remember("three", uri=NOTES, time=NOW)
     before = known(client)
@@ -330,7 +330,7 @@ def test_an_edit_by_hand_keeps_what_is_known(client: MessageClient) -> None:
 
 
 def test_a_full_file_refuses_one_more(client: MessageClient) -> None:
-    """By the number of its entries or by its size; nothing is changed."""
+    """The number of entries and the size have limits; nothing is changed."""
     client.put([Draft(NOTES, content="- entry\n" * 4096)])
     message, fields = refused(client.remember, "one more", uri=NOTES)
     assert (fields, "4,096 passages" in message) == (["text"], True)

@@ -86,7 +86,7 @@ def test_what_is_near_but_another_fact_stays_apart(
 
 
 def test_a_near_wording_is_named(thinking: MessageClient) -> None:
-    """So that the caller may decide."""
+    """The caller may decide then."""
     thinking.remember("Alice owes Bob 20 euros.", uri=f"{USER}/owes.md")
     reply = thinking.remember("Bob owes Alice 20 euros.", uri=f"{USER}/owes.md")
     assert reply.met == "Alice owes Bob 20 euros."
@@ -94,7 +94,7 @@ def test_a_near_wording_is_named(thinking: MessageClient) -> None:
 
 
 def test_an_exact_one_is_compared_by_its_wording(thinking: MessageClient) -> None:
-    """And gets its vector behind the answer."""
+    """The vector follows after the reply."""
     uri = f"{USER}/exact.md"
     thinking.remember("The user likes green tea.", uri=uri, exact=True)
     assert (
@@ -106,7 +106,7 @@ def test_an_exact_one_is_compared_by_its_wording(thinking: MessageClient) -> Non
 
 
 def test_the_same_meaning_in_another_file_is_another_memory(thinking: MessageClient) -> None:
-    """As with wordings."""
+    """The file counts for meanings as for wordings."""
     thinking.remember("The user plays chess.", uri=f"{USER}/one.md")
     assert thinking.remember("The user plays chess!", uri=f"{USER}/two.md").outcome == ADDED
 
@@ -145,7 +145,7 @@ def test_the_threshold_can_be_configured(tmp_path: Path) -> None:
 def test_without_its_embedder_a_daemon_remembers_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threshold: float
 ) -> None:
-    """Where it can't be reached, and where it is not known what means the same to its model."""
+    """The endpoint may be down, or its model may have no threshold."""
     config = tmp_path / "config.toml"
     config.write_text(
         f'[recall]\nsame_meaning = {threshold}\n[embedding]\nprovider = "openai"\n'

@@ -1,4 +1,4 @@
-"""What remembering decides where the file is written, when others have written it meanwhile."""
+"""Remembering in a file that others have written since it was compared."""
 
 from __future__ import annotations
 
