@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vikingd.domain.model import Draft, Passage
+from vikingd.domain.contexts import Draft, Passage
 
 TOP = "viking://resources/tree"
 DIMENSION = 384

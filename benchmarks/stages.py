@@ -140,7 +140,7 @@ class Served:
     async def cases(self) -> dict[str, tuple[Call, list[bytes]]]:
         """Return each case by name: the function that answers, and the requests."""
         from vikingd.client import find_request, retrieve_request
-        from vikingd.domain.query import Mode
+        from vikingd.domain.retrieve import Mode
 
         find, retrieve = await self.call(FIND), await self.call(RETRIEVE)
         everywhere = self.tree.queries(QUERIES)

@@ -14,7 +14,8 @@ from viking_kernels.scope import tail_directories
 
 from benchmarks import data
 from vikingd.domain import uri as uris
-from vikingd.domain.model import Draft, IndexedText, Upsert
+from vikingd.domain.changes import IndexedText, Upsert
+from vikingd.domain.contexts import Draft
 from vikingd.domain.text import LATIN
 from vikingd.index import tokens
 from vikingd.index.index import Index, IndexSettings

@@ -19,7 +19,7 @@ from benchmarks.data import TOP, Tree
 from benchmarks.measure import Load, Row, Samples, drive, interleaved, percentiles
 from vikingd.client import Method, context_input
 from vikingd.client.messages import MessageClient
-from vikingd.domain.model import Draft
+from vikingd.domain.contexts import Draft
 from vikingd.pb.contexts_pb2 import ContextInput, PutRequest
 
 PUT = "/viking.retrieval.v1.Contexts/Put"

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd.domain.query import QueryPlan, SearchSession, SessionMessage
+from vikingd.domain.search import QueryPlan, SearchSession, SessionMessage
 from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.settings import PlannerSettings
 

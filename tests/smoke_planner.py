@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from vikingd.domain.query import PlanSource, SearchSession, SessionMessage
+from vikingd.domain.search import PlanSource, SearchSession, SessionMessage
 from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.settings import PlannerSettings
 

@@ -9,22 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vikingd.domain.model import (
+from vikingd.domain.changes import (
     AllLinks,
     Change,
     Committed,
-    Context,
-    Draft,
     Filled,
     Linked,
-    Passage,
-    Prepared,
     PutOutcome,
     Remove,
-    Text,
     Unlinked,
     Upsert,
 )
+from vikingd.domain.contexts import Context, Draft, Passage, Prepared, Text
 from vikingd.domain.text import script_of, text_to_index
 from vikingd.domain.uri import is_within
 from vikingd.store import Store

@@ -259,7 +259,7 @@ def test_the_command_makes_checks_and_keeps(ctl: Ctl, tmp_path: Path) -> None:
     verify_backup(tmp_path / "one.backup")
     assert (tmp_path / "one.backup").stat().st_mode & 0o777 == 0o600
     code, _, err = ctl("backup", str(tmp_path / "one.backup"))
-    assert (code, "there already" in err) == (1, True)
+    assert (code, "exists already" in err) == (1, True)
     other = ["mine.backup", "vikingd-2020.backup", ".vikingd-20200101T000000Z.backup.7.part"]
     for name in (*other, "vikingd-20200101T000000Z.backup", "vikingd-20210101T000000Z.backup"):
         (tmp_path / name).touch()

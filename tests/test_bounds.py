@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 from viking_kernels.arrays import NEVER, SCRIPTS
 
+from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import Corrupt
-from vikingd.domain.model import Draft, Passage
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import base as bases
 from vikingd.index import bounds, rows

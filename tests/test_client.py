@@ -51,7 +51,7 @@ from vikingd.client import requests as client_requests
 from vikingd.client.messages import AsyncMessageClient, MessageClient
 from vikingd.client.values import moment
 from vikingd.ctl.demo import serving
-from vikingd.domain.model import Entry
+from vikingd.domain.contexts import Entry
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 if TYPE_CHECKING:

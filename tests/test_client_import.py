@@ -38,7 +38,7 @@ def docs(tmp_path: Path) -> Path:
 
 
 def test_both_clients_import_what_changed(client: Client, daemon: str, docs: Path) -> None:
-    """And say what they did, or would do."""
+    """The summaries tell the changes, or the planned changes."""
     planned = client.import_path(docs, TOP, dry_run=True)
     assert ("create", f"{TOP}/one.md") in planned.planned
     assert not client.find("harbour")
@@ -61,7 +61,7 @@ def test_both_clients_import_what_changed(client: Client, daemon: str, docs: Pat
 
 
 def test_one_file_and_json_lines_are_imported_too(client: Client, docs: Path) -> None:
-    """As with vikingctl."""
+    """Clients and vikingctl read the same forms."""
     client.import_path(docs / "one.md", f"{TOP}/")
     lines = docs / "all.jsonl"
     lines.write_text(json.dumps({"uri": f"{TOP}/three.txt", "text": "The third harbour."}) + "\n{")
@@ -113,7 +113,7 @@ def test_a_cancelled_import_ends_and_the_next_one_goes_on(
 def test_what_cannot_be_imported_so_is_refused(
     client: Client, docs: Path, name: str, uri: str, delete: bool, field: str
 ) -> None:
-    """As a request is, by the argument's name."""
+    """The error names the argument, like that of a request."""
     with pytest.raises(InvalidField) as caught:
         client.import_path(docs / name, uri, delete=delete)
     assert [violation.field for violation in caught.value.field_violations] == [field]
@@ -129,7 +129,7 @@ def test_a_path_or_a_daemon_that_is_not_there_is_an_error(client: Client, tmp_pa
 
 
 def test_ctrl_c_comes_after_what_must_not_be_broken_off() -> None:
-    """Once; in another thread nothing is held back, for it never comes there."""
+    """It comes once; in another thread nothing is deferred."""
     done: list[int] = []
 
     def work() -> None:

@@ -24,7 +24,7 @@ from vikingd.client import (
     replies,
 )
 from vikingd.client.methods import Method, Methods
-from vikingd.domain.model import Levels
+from vikingd.domain.find import Levels
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 REPLIES: dict[Callable[[Any], Any], Message] = {

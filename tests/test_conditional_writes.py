@@ -18,7 +18,7 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
-from vikingd.domain.model import PutOutcome
+from vikingd.domain.changes import PutOutcome
 from vikingd.ingest.prepare import prepare
 from vikingd.store import Store
 

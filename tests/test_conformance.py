@@ -41,7 +41,7 @@ from vikingd.client import (
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
 from vikingd.domain import uri as uris
-from vikingd.domain.model import Entry
+from vikingd.domain.contexts import Entry
 from vikingd.pb.memories_pb2 import Memory
 from vikingd.pb.retrieval_pb2 import (
     RERANK_STATUS_DONE,

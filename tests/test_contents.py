@@ -18,7 +18,9 @@ from trees import linked_with
 from viking_kernels import find as kernel
 
 from vikingd.answer.find import find
-from vikingd.domain.model import MAX_RELATIONS, Committed, Draft, FindQuery, Passage, Relation
+from vikingd.domain.changes import Committed
+from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Relation
+from vikingd.domain.find import FindQuery
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.compact import compacted
 from vikingd.index.contents import Strings

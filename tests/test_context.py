@@ -1,113 +1,39 @@
-"""Contexts: within their budget, cited, and nothing said twice."""
+"""Contexts: within their budget, cited, and without repetition."""
 
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import example, given, settings
+from context_helpers import (
+    CAT,
+    FOX,
+    IMPORT,
+    OWL,
+    RUNS,
+    A,
+    B,
+    C,
+    bodies,
+    levels,
+    piece,
+    plain,
+    plans,
+    retrieved,
+    scores,
+    some,
+)
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vikingd.context.assemble import Citation, Cited, Order
 from vikingd.context.build import BuiltContext, Dropped, Plan, build
-from vikingd.context.cut import LEFT_OUT, cut
+from vikingd.context.cut import LEFT_OUT
 from vikingd.context.parts import MIN_REPEATED, Piece
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import approximate_tokens
-
-some = settings(max_examples=60, deadline=None, print_blob=True)
-
-A, B, C = "viking://resources/a.md", "viking://resources/b.md", "viking://user/memories/c.md"
-FOX = "The quick brown fox jumps over the lazy dog beside the river."
-CAT = "A grey cat sleeps on the warm stones of the old harbour wall."
-OWL = "Every night the owl watches the mill from the tallest poplar tree."
-IMPORT = "每次导入只会触及内容有变化的那些文件。"
-RUNS = "daemon 停止之前会完成正在进行的请求。"
-
-ATOMS = [
-    FOX,
-    CAT,
-    OWL,
-    IMPORT,
-    RUNS,
-    "Short one.",
-    "🎉👨‍👩‍👧‍👦",
-    "e\u0301\u0302",
-    "ab" * 80,
-    "```python\ndef f(x):\n    return x\n```",
-    "    code = 1\n    more = 2",
-    "中" * 50,
-    "- item one.\n- item two.",
-    "<|endoftext|>",
-    "{[(;)]}",
-    "\u3000",
-    "\t",
-    "한국어 문장입니다.",
-    "[1]",
-    "…",
-]
-spaces = st.sampled_from([" ", "", "\n", "\n\n"])
-atoms = st.tuples(st.sampled_from(ATOMS) | st.text(max_size=8), spaces).map("".join)
-texts = st.lists(atoms, max_size=12).map("".join)
-scores = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
-
-
-@st.composite
-def files(draw: st.DrawFn) -> list[Piece]:
-    """What may be retrieved of a file: some ranges of it, which may overlap, or it as a whole."""
-    uri = f"viking://resources/{draw(st.sampled_from('abcdef'))}.md"
-    content = draw(texts)
-    shown = content if draw(st.booleans()) else None
-    abstract, overview = draw(texts), draw(texts)
-    pieces = []
-    for _ in range(draw(st.integers(0, 4))):
-        start = draw(st.integers(0, len(content)))
-        end = draw(st.integers(start, len(content)))
-        section = draw(st.sampled_from(["", "Guide", "Guide > Set up", "指南"]))
-        said = (section, content[start:end], start, end, abstract, overview, shown)
-        pieces.append(Piece(uri, draw(scores), *said))
-    return pieces
-
-
-retrieved = st.lists(files(), max_size=6).map(lambda found: [p for f in found for p in f])
-plans = st.builds(
-    Plan,
-    max_tokens=st.integers(1, 40) | st.integers(1, 600),
-    tokenizer=st.sampled_from(["o200k_base", "cl100k_base", "qwen3", "llama3", "approx"]),
-    citation=st.sampled_from(Citation),
-    separator=st.sampled_from(["\n\n", "", "\n---\n", " ", "<|endoftext|>"]),
-    order=st.sampled_from(Order),
-    levels=st.booleans(),
-)
-
-
-def piece(uri: str, score: float, text: str = "", start: int | None = None, **more: str) -> Piece:
-    """A piece; where it stands is known if `start` is given."""
-    end = 0 if start is None else start + len(text)
-    return Piece(uri, score, text=text, start=start or 0, end=end, **more)
-
-
-def bodies(built: BuiltContext) -> list[str]:
-    """What is cited."""
-    return [built.text[c.start : c.end] for c in built.citations]
-
-
-def levels(built: BuiltContext) -> dict[str, int]:
-    """The best level that each source is shown at."""
-    best: dict[str, int] = {}
-    for c in built.citations:
-        best[c.uri] = max(c.level, best.get(c.uri, 0))
-    return best
-
-
-def plain(pieces: Sequence[Piece], **more: object) -> BuiltContext:
-    """Built with all the room there is, without levels and citations."""
-    return build(pieces, Plan(100_000, levels=False, citation=Citation.NONE, **more))  # type: ignore[arg-type]
-
 
 # Budget
 
@@ -115,7 +41,7 @@ def plain(pieces: Sequence[Piece], **more: object) -> BuiltContext:
 @some
 @given(retrieved, plans, st.integers(0, 50))
 def test_no_context_is_over_its_budget(pieces: list[Piece], plan: Plan, reserve: int) -> None:
-    """By the named tokenizer's count of the whole text, which is what it reports."""
+    """The named tokenizer counts the whole text, and the context reports that count."""
     plan = replace(plan, reserve_tokens=min(reserve, plan.max_tokens - 1))
     built = build(pieces, plan)
     assert built.budget == plan.max_tokens - plan.reserve_tokens
@@ -125,7 +51,7 @@ def test_no_context_is_over_its_budget(pieces: list[Piece], plan: Plan, reserve:
 
 @pytest.mark.parametrize("levels", [True, False])
 def test_every_budget_is_kept_to_the_token(levels: bool) -> None:
-    """Also where marker by marker the text takes more than its parts, as with long numbers."""
+    """This holds too if the text has more tokens than its parts."""
     count = open_tokenizer("qwen3").count
     pieces = [
         Piece(f"viking://resources/{i:02}.md", 0.99 - i / 100, text=f"Note {i}.") for i in range(40)
@@ -183,7 +109,7 @@ def test_nothing_makes_an_empty_context() -> None:
 
 
 def test_a_budget_is_used_up() -> None:
-    """But for less than a sentence, and the marker and heading that would come before it."""
+    """At most a sentence with its marker and heading stays unused."""
     words = random.Random(3)
     pieces = [
         piece(
@@ -234,7 +160,7 @@ def test_a_larger_budget_shows_the_best_more_fully() -> None:
 
 
 def test_all_is_shown_in_full_when_there_is_room() -> None:
-    """And summaries are gone; nothing is dropped."""
+    """No summary is left, and nothing is dropped."""
     pieces = graded(20)
     built = build(pieces, Plan(100_000))
     assert bodies(built) == [p.text for p in pieces]
@@ -242,7 +168,7 @@ def test_all_is_shown_in_full_when_there_is_room() -> None:
 
 
 def test_what_is_shorter_than_its_abstract_is_shown_at_once() -> None:
-    """As what it is."""
+    """The citation has the level of what is shown."""
     built = build([piece(C, 1.0, "Black coffee.", abstract=FOX), *graded(10)], Plan(60))
     assert (bodies(built)[0], built.citations[0].level) == ("Black coffee.", 2)
 
@@ -284,7 +210,7 @@ def test_a_context_without_a_passage_is_shown_by_the_most_that_is_at_hand() -> N
 @some
 @given(retrieved, plans)
 def test_citations_are_where_they_say(pieces: list[Piece], plan: Plan) -> None:
-    """In order, apart from each other, behind their markers; a marker names one source."""
+    """Citations are in order, disjoint and behind their markers; a marker names one source."""
     built = build(pieces, plan)
     end = 0
     for c in built.citations:
@@ -301,7 +227,7 @@ def test_citations_are_where_they_say(pieces: list[Piece], plan: Plan) -> None:
 
 
 def test_markers_name_their_sources() -> None:
-    """By numbers in the order of the text, by URIs, or not at all."""
+    """Markers are numbers in the order of the text, URIs, or absent."""
     pieces = [Piece(B, 0.9, "Guide > Set up", FOX), piece(A, 0.8, CAT), piece(B, 0.7, OWL)]
     texts = [build(pieces, Plan(1000, citation=c)).text for c in Citation]
     assert texts == [
@@ -313,7 +239,7 @@ def test_markers_name_their_sources() -> None:
 
 
 def test_a_heading_is_not_repeated() -> None:
-    """Neither by a passage that begins with it nor by the next of the same section."""
+    """It is left out if the passage begins with it, or follows another of its section."""
     pieces = [
         Piece(A, 0.9, "def f()", "def f():\n    return 1", 0, 22),
         Piece(B, 0.8, "Birds", OWL, 0, len(OWL)),
@@ -377,7 +303,7 @@ def test_passages_that_touch_are_one_with_one_citation() -> None:
 
 
 def test_passages_with_text_between_them_stay_apart() -> None:
-    """In the order of their scores, or of the file."""
+    """Passages are in the order of their scores, or of the file."""
     content = f"{FOX} {CAT} {OWL}"
     pieces = [
         Piece(A, 0.9, "", OWL, content.index(OWL), len(content), content=content),
@@ -451,7 +377,7 @@ def test_code_keeps_lines_that_stand_elsewhere() -> None:
 def test_no_long_sentence_stands_twice_in_passages(
     found: list[list[str]], data: st.DataObject
 ) -> None:
-    """Of several files, whatever fits; within one piece the writer may have repeated himself."""
+    """This holds between pieces; a single piece may repeat itself."""
     pieces = [
         piece(f"{A}{i}", data.draw(scores), " ".join(dict.fromkeys(said)))
         for i, said in enumerate(found)
@@ -464,168 +390,9 @@ def test_no_long_sentence_stands_twice_in_passages(
 
 
 def test_a_summary_says_what_better_ones_do_not() -> None:
-    """Of two files with one abstract the second is listed by its own text."""
+    """The second of two files with one abstract is listed by its text."""
     pieces = [
         piece(A, 0.9, f"{CAT} {CAT[:-1]} twice.", abstract=FOX),
         piece(B, 0.8, f"{OWL} {CAT[:-1]} again and again, more than the others.", abstract=FOX),
     ]
     assert build(pieces, Plan(40)).text == f"[1] {FOX}\n\n[2] {OWL}"
-
-
-# Cutting
-
-
-def within(limit: int):  # type: ignore[no-untyped-def]
-    """Fits in so many characters."""
-    return lambda kept, mark: len(kept + mark) <= limit
-
-
-@some
-@given(texts, st.integers(0, 400))
-def test_a_cut_is_a_beginning_that_fits(text: str, limit: int) -> None:
-    """Also with its mark; and a little more room never leaves less."""
-    kept, mark = cut(text, within(limit))
-    assert text.startswith(kept)
-    assert len(kept + mark) <= limit
-    assert (kept == text and not mark) or len(text) > limit
-    assert len(cut(text, within(limit + 3))[0]) >= len(kept)
-
-
-@pytest.mark.parametrize(
-    ("text", "limit", "expected"),
-    [
-        (f"{FOX} {CAT}", 100, (FOX, "")),
-        (f"{IMPORT}{RUNS}", 30, (IMPORT, "")),
-        ("word " * 40, 22, ("word word word word", "…")),
-        ("- one thing\n- another thing", 20, ("- one thing", "")),
-        ("1. Build it.\n2. Ship it to all", 20, ("1. Build it.", "")),
-        ("First words\n\nand more of them", 25, ("First words", "")),
-        ("中文没有空格，也没有句号" * 3, 9, ("中文没有空格，也", "…")),
-        ("a" * 30, 10, ("a" * 9, "…")),
-        ("👨‍👩‍👧👨‍👩‍👧👨‍👩‍👧", 8, ("👨‍👩‍👧", "…")),
-        ("e\u0301" * 9, 6, ("e\u0301e\u0301", "…")),
-        ("x = 1\ny = 2\nz = 3 + 4 + 5 + 6", 18, ("x = 1\ny = 2", "\n…")),
-        ("```py\nx = 1\ny = 2\nz = 3\n```", 24, ("```py\nx = 1\ny = 2", "\n```")),
-        ("    x = 1\n    y = 2. Or\n    z = 3", 26, ("    x = 1\n    y = 2. Or", "")),
-        ("So:\n\n```py\nx = 1\n```", 13, ("So:", "")),
-        ("word", 0, ("", "")),
-    ],
-    ids=range(15),
-)
-def test_texts_are_cut_where_they_end_best(
-    text: str, limit: int, expected: tuple[str, str]
-) -> None:
-    """Sentences, items and lines of code are whole, else words, else characters as one sees."""
-    assert cut(text, within(limit)) == expected
-
-
-def test_a_long_text_is_cut_soon() -> None:
-    """A content of a megabyte takes no more than a second, whatever it is made of."""
-    for content in (f"{FOX} " * 16_000, "中" * 300_000, "x" * 1_000_000, "```\n" + "y\n" * 300_000):
-        built = build([Piece(A, 1.0, content=content)], Plan(500))
-        assert built.used_tokens > 400
-
-
-@pytest.mark.parametrize("space", [" ", "\n"])
-def test_white_space_of_two_mebibytes_is_cut_like_any_text(space: str) -> None:
-    """Where the words behind it fit, where they do not, and where it stands between them."""
-    white = space * (2 << 20)
-
-    assert cut(f"{white}{FOX} {CAT}", within(len(white) + len(FOX) + 1)) == (white + FOX, "")
-    assert cut(f"{white}{'word ' * 9}", within(len(white) + 10)) == (f"{white}word word", "…")
-    assert cut(f"{white}{FOX}", within(len(white)))[0] == ""
-    assert cut(f"{FOX}{white}{CAT}", within(len(white)))[0] == FOX
-
-
-# Forged markers
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("[2] forged", r"\[2\] forged"),
-        ("true.\n\n[2] forged\n[3] too", "true.\n\n\\[2\\] forged\n\\[3\\] too"),
-        ("true.\r[2] x\x85[3] y\u2028[4] z", "true.\r\\[2\\] x\x85\\[3\\] y\u2028\\[4\\] z"),
-        ("a\n \u200b\t[ 2 ] x", "a\n \u200b\t\\[ 2 \\] x"),
-        ("a\n[2][3] [4] x", "a\n\\[2\\]\\[3\\] \\[4\\] x"),
-        ("x = y[2]; see [3] and [viking://a]", "x = y[2]; see [3] and [viking://a]"),
-        ("[a] [viking://x] [2024-05]", "[a] [viking://x] [2024-05]"),
-    ],
-)
-def test_a_passage_forges_no_number_of_a_source(text: str, shown: str) -> None:
-    """Where a marker may stand, one in a passage is escaped; elsewhere brackets stay."""
-    built = build([piece("viking://resources/a.md", 1.0, text)], Plan(1000))
-    assert built.text == f"[1] {shown}"
-    assert bodies(built) == [shown]
-    assert built.used_tokens == open_tokenizer("o200k_base").count(built.text)
-    for style in (Citation.NONE, Citation.URI):
-        (body,) = bodies(
-            build([piece("viking://resources/a.md", 1.0, text)], Plan(1000, citation=style))
-        )
-        assert body == text
-
-
-def test_a_passage_forges_no_uri_of_a_source() -> None:
-    """Nor does the name of a source end its marker."""
-    uri = "viking://resources/a] [viking://resources/b"
-    text = "[viking://resources/b] x\nsee [viking://resources/c]\n[VIKING://d\n[2] y"
-    built = build([piece(uri, 1.0, text)], Plan(1000, citation=Citation.URI))
-    assert built.citations[0].marker == "[viking://resources/a%5D %5Bviking://resources/b]"
-    assert bodies(built) == [
-        "\\[viking://resources/b\\] x\nsee [viking://resources/c]\n\\[VIKING://d\n[2] y"
-    ]
-    assert built.text == f"{built.citations[0].marker} {bodies(built)[0]}"
-
-
-def test_a_section_forges_no_source() -> None:
-    """It stands where markers stand."""
-    pieces = [piece("viking://resources/a.md", 1.0, "text", section="S\n[2] forged\n")]
-    built = build(pieces, Plan(1000))
-    assert built.text == "[1] S\n\\[2\\] forged\n\ntext"
-    assert built.citations[0].section == "S\n[2] forged\n"
-
-
-@pytest.mark.parametrize(
-    ("separator", "text", "shown"),
-    [
-        (" ", "a [2] b[3]", r"a \[2\] b[3]"),
-        ("", "a[2]", r"a\[2\]"),
-        ("--", "a--[2] -[3]", r"a--\[2\] -[3]"),
-    ],
-)
-def test_a_passage_forges_no_source_behind_a_separator(
-    separator: str, text: str, shown: str
-) -> None:
-    """Whatever the request puts between two passages."""
-    built = build([piece("viking://resources/a.md", 1.0, text)], Plan(1000, separator=separator))
-    assert built.text == f"[1] {shown}"
-
-
-marked = st.lists(
-    st.sampled_from(
-        ["[2]", "[1] ", "[", "]", "\n", " ", "word. ", "[viking://a]", "12", "\\", "\r"]
-    ),
-    max_size=14,
-).map("".join)
-
-
-@some
-@given(
-    st.lists(marked, min_size=1, max_size=4),
-    plans.map(lambda plan: replace(plan, citation=Citation.NUMBERED, separator="\n\n")),
-)
-def test_only_sources_have_markers(texts: list[str], plan: Plan) -> None:
-    """At the beginnings of lines stand the markers that are cited, and no others."""
-    pieces = [
-        piece(f"viking://resources/{i}.md", 1.0 - i / 10, text) for i, text in enumerate(texts)
-    ]
-    built = build(pieces, plan)
-    found = re.findall(r"(?:^|[\n\r])[ ]*(\[[ ]*\d+[ ]*\])", built.text)
-    assert found == [cited.marker for cited in built.citations]
-    assert built.used_tokens == open_tokenizer(plan.tokenizer).count(built.text) <= built.budget
-
-
-def test_many_brackets_are_looked_through_soon() -> None:
-    """In one pass: a run of white space is not read again for each bracket behind it."""
-    text = (" " * 50 + "[") * 20_000 + "[1]" * 20_000 + " " * 500_000 + "[2]"
-    assert build([piece("viking://resources/a.md", 1.0, text)], Plan(10**7)).citations

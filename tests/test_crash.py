@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from vikingd.answer.find import find
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import NotFound
-from vikingd.domain.model import Draft, FindQuery
+from vikingd.domain.find import FindQuery
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import IndexSettings
 from vikingd.ingest.prepare import prepare

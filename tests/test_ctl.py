@@ -667,10 +667,11 @@ def test_an_error_cannot_act_on_the_terminal(ctl: Ctl, tmp_path: Path) -> None:
     code, _, err = ctl("get", "viking://resources/\u202e\x9b31m")
     assert code == 2
     assert set(HOSTILE).isdisjoint(err)
-    (tmp_path / ".vikingd.jsonl").write_text(json.dumps({"path": ".", HOSTILE: 1}))
-    code, _, err = ctl("import", str(tmp_path), "viking://resources/h")
-    assert code == 2
-    assert "is no key" in " ".join(err.split())
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text(json.dumps({"metadata": {}, HOSTILE: 1}))
+    code, _, err = ctl("import", str(lines))
+    assert code == 1
+    assert "is an unknown key" in " ".join(err.split())
     assert set(HOSTILE).isdisjoint(err)
 
 

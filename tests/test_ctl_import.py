@@ -159,7 +159,7 @@ def test_a_dry_run_lists_the_changes_and_makes_none(
 def test_a_file_becomes_a_directory_with_delete_only(
     ctl: Ctl, client: MessageClient, docs: Path
 ) -> None:
-    """Where a file stands in the way of a directory, the rest goes in and it is said."""
+    """If a file is in the place of a directory, it is reported and the rest imported."""
     top = "viking://resources/docs"
     client.put([Draft(f"{top}/guide", content="a file once")])
     code, out, _ = ctl("import", str(docs), top, "--json")
@@ -312,7 +312,7 @@ def test_the_demo_cleans_up_when_it_is_interrupted(tmp_path: Path) -> None:
 
 
 def test_the_demos_daemon_ends_with_it(tmp_path: Path) -> None:
-    """Also where nothing is left to end it: the demo was killed."""
+    """This holds even if the demo was killed."""
     environment = os.environ | {"VIKINGD_EMBEDDING__PROVIDER": "none", "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "vikingd.ctl.main", "demo"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as demo:
@@ -323,7 +323,7 @@ def test_the_demos_daemon_ends_with_it(tmp_path: Path) -> None:
 
 
 def test_the_demo_says_how_to_install_the_daemon(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the base install alone it ends with 1 and the command that is missing."""
+    """After a base install it ends with 1 and names the missing install command."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setitem(sys.modules, "numba", None)
     code, out, err = ctl("demo")

@@ -21,8 +21,8 @@ from reader_helpers import note, serving
 from store_helpers import DOCS, GUIDE, ONE, directory, file, opened, put
 
 from vikingd import client as clients
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import StoreDamaged, VikingError
-from vikingd.domain.model import Draft
 from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare

@@ -16,7 +16,7 @@ from viking_kernels import dense, simd, texts
 from viking_kernels.arrays import Asked, Vectors
 from viking_kernels.quantize import int4_room, quantize_rows
 
-from vikingd.domain.model import Remove
+from vikingd.domain.changes import Remove
 
 NO_AXIS = np.zeros(128, np.float32)  # nothing is coded in int4
 some = settings(max_examples=50, deadline=None, print_blob=True)

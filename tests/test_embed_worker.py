@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 from embed_helpers import DIMENSION, POISON, Endpoint, until
 
+from vikingd.domain.changes import Waiting
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Draft, Waiting
 from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare

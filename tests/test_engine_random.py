@@ -17,18 +17,9 @@ from benchmarks.recompute import Recomputation, compare
 from benchmarks.stored import read_store
 from vikingd.answer.find import find
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Prepared, Relation
 from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound
-from vikingd.domain.model import (
-    MAX_RELATIONS,
-    Draft,
-    FindQuery,
-    FindResult,
-    Levels,
-    Method,
-    Passage,
-    Prepared,
-    Relation,
-)
+from vikingd.domain.find import FindQuery, FindResult, Levels, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import IndexSettings
 from vikingd.index.snapshot import Snapshot

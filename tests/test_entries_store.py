@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from store_helpers import file
 
+from vikingd.domain.changes import Committed, PutOutcome
+from vikingd.domain.contexts import MAX_COUNTER, Entry
 from vikingd.domain.errors import NotFound
-from vikingd.domain.model import MAX_COUNTER, Committed, Entry, PutOutcome
 from vikingd.engine import Engine, EngineSettings
 from vikingd.memory.accesses import Accesses
 from vikingd.models.embed.provider import EmbedSettings

@@ -16,7 +16,8 @@ from benchmarks.recompute import Recomputation, compare
 from benchmarks.stored import read_store
 from vikingd.answer.find import find
 from vikingd.domain import uri as uris
-from vikingd.domain.model import Draft, FindQuery, Levels, Method, Passage, Prepared
+from vikingd.domain.contexts import Draft, Passage, Prepared
+from vikingd.domain.find import FindQuery, Levels, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.prepare import check, prepare

@@ -21,8 +21,9 @@ from reader_helpers import note, serving, uris
 from vikingd import client as clients
 from vikingd.client import Internal
 from vikingd.daemon import warm
+from vikingd.domain.changes import Change, Upsert
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt, DiskFull, StoreDamaged, StoreFailed
-from vikingd.domain.model import Change, Draft, Upsert
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.generation import Generation
 from vikingd.index.index import IndexSettings

@@ -18,7 +18,7 @@ from viking_kernels.arrays import F32, I32
 from viking_kernels.scope import place
 from viking_kernels.walk import EXHAUSTED
 
-from vikingd.domain.model import Remove
+from vikingd.domain.changes import Remove
 from vikingd.index.snapshot import Snapshot
 
 few = settings(max_examples=30, deadline=None, print_blob=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from viking_kernels.arrays import DIRECTORIES, FILES, I64, SCRIPTS, TEXTS, U64
 
-from vikingd.domain.model import IndexedText, Remove, Upsert
+from vikingd.domain.changes import IndexedText, Remove, Upsert
 from vikingd.index import commit as commits
 from vikingd.index import postings
 from vikingd.index.base import Manifest, Stored, empty, load, save

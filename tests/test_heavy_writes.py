@@ -17,8 +17,8 @@ from vikingd.client import Overloaded as ClientOverloaded
 from vikingd.client import TooLarge as ClientTooLarge
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Overloaded, TooLarge
-from vikingd.domain.model import Draft
 from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import derive_abstract, derive_title
 from vikingd.ingest.passages import split

@@ -18,8 +18,8 @@ from trees import Shape, World, build, check_contents, search, shapes
 from viking_kernels import find as kernel
 from viking_kernels.bm25 import postings
 
+from vikingd.domain.changes import Filled, IndexedText, Remove, Upsert
 from vikingd.domain.errors import Corrupt
-from vikingd.domain.model import Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot

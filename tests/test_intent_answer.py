@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vikingd.domain.model import ContextType
-from vikingd.domain.query import SearchSession, SessionMessage, TypedQuery
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.search import SearchSession, SessionMessage, TypedQuery
 from vikingd.models.intent.answer import Answer, read_answer
 from vikingd.models.intent.faults import Garbage
 from vikingd.models.intent.prompt import PROMPT, SYSTEM, question

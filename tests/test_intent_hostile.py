@@ -10,8 +10,8 @@ import pytest
 from intent_helpers import PLANNED, Asked, completion, in_turn, planned
 from scripted import Reply, ScriptedServer
 
-from vikingd.domain.model import ContextType
-from vikingd.domain.query import PlanSource, QueryPlan, SearchSession, SessionMessage, TypedQuery
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, SessionMessage, TypedQuery
 from vikingd.models.intent.prompt import PROMPT
 
 PROMPT_FILE = files("vikingd.models.intent").joinpath(PROMPT).read_bytes().decode()

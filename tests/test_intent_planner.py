@@ -18,8 +18,8 @@ import pytest
 from intent_helpers import PLANNED, SESSION, TASK, Asked, completion, in_turn, planned
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd.domain.model import ContextType
-from vikingd.domain.query import PlanSource, QueryPlan, SearchSession, TypedQuery
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, TypedQuery
 from vikingd.models.circuit_breaker import FAILURES, Breaker
 from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.prompt import RESPONSE_FORMAT
@@ -110,7 +110,7 @@ def test_without_a_model_rules_plan_and_its_client_is_not_loaded() -> None:
     code = (
         "import asyncio, sys\n"
         "from vikingd.models.intent.planner import Planner, PlannerSettings\n"
-        "from vikingd.domain.query import SearchSession\n"
+        "from vikingd.domain.search import SearchSession\n"
         "plan = Planner(PlannerSettings()).plan('thanks!', SearchSession('s' * 30_001), 1.0)\n"
         "print(asyncio.run(plan))\n"
         "assert 'openai' not in sys.modules\n"

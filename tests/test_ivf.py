@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from vikingd.answer.find import find
-from vikingd.domain.model import Draft, FindQuery, Method
+from vikingd.domain.contexts import Draft
+from vikingd.domain.find import FindQuery, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import ivf
 from vikingd.index.index import IndexSettings

@@ -18,8 +18,8 @@ import pytest
 from vikingd.client import importing
 from vikingd.client.errors import ClientError
 from vikingd.client.messages import MessageClient
+from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import MAX_TEXT, InvalidField
-from vikingd.domain.model import Draft, Passage
 from vikingd.pb.contexts_pb2 import ContextInput, PutRequest
 
 SIZE = 30 << 20

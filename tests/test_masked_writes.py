@@ -21,7 +21,8 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
-from vikingd.domain.model import Entry, Passage, PutOutcome
+from vikingd.domain.changes import PutOutcome
+from vikingd.domain.contexts import Entry, Passage
 from vikingd.ingest.masks import FIELDS
 from vikingd.ingest.prepare import prepare
 from vikingd.ingest.written import as_put

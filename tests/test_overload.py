@@ -19,7 +19,7 @@ from patience import SECONDS, eventually
 from vikingd.client.channel import Stubs
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
-from vikingd.domain.model import Draft, Passage
+from vikingd.domain.contexts import Draft, Passage
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 
 FILES = 3000

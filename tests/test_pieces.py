@@ -14,19 +14,13 @@ from viking_kernels.arrays import SCRIPTS
 
 from vikingd.answer.find import Find
 from vikingd.answer.retrieve import Retrieval
+from vikingd.domain.changes import IndexedText, Upsert
+from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import VikingError
-from vikingd.domain.model import (
-    Draft,
-    FindQuery,
-    FindResult,
-    IndexedText,
-    Levels,
-    Passage,
-    Stage,
-    Upsert,
-)
-from vikingd.domain.query import Mode, RetrieveQuery, RetrieveResult
+from vikingd.domain.find import FindQuery, FindResult, Levels
 from vikingd.domain.reply_budget import UNBOUNDED
+from vikingd.domain.retrieve import Mode, RetrieveQuery, RetrieveResult
+from vikingd.domain.stages import Stage
 from vikingd.domain.text import LATIN
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index, IndexSettings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vikingd.domain.model import Draft
+from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import index as indexes
 from vikingd.index.generation import Generation

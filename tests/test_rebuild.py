@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt
-from vikingd.domain.model import Draft
 from vikingd.engine import Engine, EngineSettings, following
 from vikingd.index.base import load
 from vikingd.index.index import Index, IndexSettings

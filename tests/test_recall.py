@@ -1,51 +1,19 @@
-"""Recall over the wire: fast path, timeline, search by salience, the budget, what is refused."""
+"""Recall over the wire: known files, the timeline and the order of the paths."""
 
 from __future__ import annotations
 
-import time
-from array import array
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-
 import pytest
+from recall_helpers import LAMP, NOW, SEARCH, USER, contents
 
-from vikingd.client import ClientError, Draft, Passage, RecallPath, Rrf, WeightedSum
+from vikingd.client import Draft, Passage, RecallPath
 from vikingd.client.messages import MessageClient
 from vikingd.context.tokenizers import open_tokenizer
-from vikingd.ctl.demo import serving
-from vikingd.domain.model import Entry
 from vikingd.pb.memories_pb2 import (
     RECALL_PATH_FAST,
     RECALL_PATH_HYBRID,
     RECALL_PATH_TIMELINE,
     RECALL_PATH_UNSPECIFIED,
-    RecallResponse,
 )
-
-USER = "viking://user/memories"
-LAMP = "viking://projects/lamp/memories"
-NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
-SEARCH = (RecallPath.FAST, RecallPath.TIMELINE)
-
-
-def contents(reply: RecallResponse) -> list[str]:
-    """What was recalled, in order, within its budget."""
-    assert reply.total_tokens == sum(one.token_count for one in reply.results)
-    count = open_tokenizer("o200k_base").count
-    for one in reply.results:
-        assert one.token_count == count(one.content)
-    return [one.content for one in reply.results]
-
-
-def micros(moment: datetime) -> int:
-    """As in the domain."""
-    return round(moment.timestamp() * 1_000_000)
-
-
-def vector(*numbers: float) -> bytes:
-    """As on the wire."""
-    return array("f", numbers).tobytes()
-
 
 # The fast path
 
@@ -101,7 +69,7 @@ def test_a_word_that_only_contains_a_trigger_names_nothing(
 
 @pytest.mark.parametrize("query", ["我的偏好", "what is my preference?"])
 def test_without_the_file_the_next_path_is_taken(client: MessageClient, query: str) -> None:
-    """And the reply says so."""
+    """The reply says so."""
     client.put([Draft(f"{USER}/notes.md", content="- A preference for windows seats. 偏好靠窗\n")])
     reply = client.recall(query)
     assert reply.path == RECALL_PATH_HYBRID
@@ -110,7 +78,7 @@ def test_without_the_file_the_next_path_is_taken(client: MessageClient, query: s
 
 
 def test_a_projects_file_is_not_read_for_another_scope(client: MessageClient) -> None:
-    """Nor a global one for a project alone."""
+    """A global file is not read for a project alone."""
     client.put([Draft(f"{LAMP}/TASKS.md", content="- a task of lamp\n")])
     client.put([Draft(f"{USER}/preferences.md", content="- a preference\n")])
     assert client.recall("task").path == RECALL_PATH_HYBRID
@@ -122,7 +90,7 @@ def test_a_projects_file_is_not_read_for_another_scope(client: MessageClient) ->
 def test_a_known_file_beyond_the_budget_is_cut_where_a_sentence_or_section_ends(
     client: MessageClient,
 ) -> None:
-    """In both languages, and marked; no heading is left hanging at the end."""
+    """The cut is marked in both languages, and no heading is left at the end."""
     sections = "".join(f"## Part {i}\n\nOne sentence here. 这是另一句话。\n\n" for i in range(40))
     client.put([Draft(f"{USER}/preferences.md", content=f"# All\n\n{sections}")])
     for budget in range(20, 200, 7):
@@ -163,7 +131,7 @@ def test_a_known_file_that_says_nothing_for_a_mebibyte_is_cut_like_any(
 def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
     client: MessageClient,
 ) -> None:
-    """Where no more than the heading fits, nothing does, at every budget."""
+    """If only the heading fits, nothing is recalled, at every budget."""
     client.put([Draft(f"{USER}/preferences.md", content="# All\n\n" + "One word. " * 200)])
     told = [client.recall("preference", max_tokens=budget) for budget in range(1, 24)]
     assert not told[0].results
@@ -176,7 +144,7 @@ def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
 def test_each_tokenizer_counts_what_another_has_counted_before(
     client: MessageClient, times: int
 ) -> None:
-    """Of a short memory, whose count is remembered, and of a long one."""
+    """The count of a short memory is cached, that of a long one is not."""
     content = f"- {'Windmills, unbelievably. ' * times}\n"
     passage = Passage("", 2, len(content))
     client.put([Draft(f"{USER}/notes.md", content=content, passages=[passage])])
@@ -258,7 +226,7 @@ def test_the_timeline_of_both_scopes_is_one(journal: MessageClient) -> None:
 
 
 def test_the_timeline_keeps_to_the_budget(journal: MessageClient) -> None:
-    """What does not fit is cut at a sentence, or passed over where that is wanted."""
+    """A day that does not fit is cut at a sentence, or skipped on request."""
     long = "It rained. " * 200
     journal.put([Draft(f"{USER}/journal/2026-03-09.md", content=long)])
     cut = journal.recall("past 3 days", now=NOW, max_tokens=50)
@@ -272,7 +240,7 @@ def test_the_timeline_keeps_to_the_budget(journal: MessageClient) -> None:
 
 
 def test_an_empty_journal_leads_to_the_next_path(client: MessageClient) -> None:
-    """With the days in the reason."""
+    """The reason names the days."""
     client.put([Draft(f"{USER}/notes.md", content="- seen yesterday\n")])
     reply = client.recall("yesterday", now=NOW)
     assert reply.path == RECALL_PATH_HYBRID
@@ -305,244 +273,3 @@ def test_each_path_can_be_switched_off(journal: MessageClient) -> None:
     nothing = journal.recall("a word", without=[RecallPath.HYBRID])
     assert (nothing.path, list(nothing.results)) == (RECALL_PATH_UNSPECIFIED, [])
     assert nothing.reason == "hybrid: switched off"
-
-
-# The search
-
-
-def entries(*texts: str, of: Callable[[int], Entry | None] = lambda _: None, **fields) -> Draft:
-    """A memory file with one entry a line."""
-    content, passages = "", []
-    for i, text in enumerate(texts):
-        start = len(content) + 2
-        content += f"- {text}\n"
-        passages.append(Passage("", start, start + len(text), entry=of(i)))
-    return Draft(f"{USER}/notes.md", content=content, passages=passages, **fields)
-
-
-def test_a_search_finds_entries_within_the_scope(client: MessageClient) -> None:
-    """Entries, not files; abstracts, resources and other projects are none of them."""
-    client.put(
-        [
-            entries("Harbour tea at noon.", "Mountain coffee.", abstract="harbour harbour"),
-            Draft(f"{LAMP}/notes.md", content="- The harbour lamp.\n"),
-            Draft("viking://projects/other/memories/notes.md", content="- harbour of others\n"),
-            Draft("viking://resources/harbour.md", content="- harbour\n"),
-            Draft("viking://agent/memories/cases.md", content="- Agent at the harbour.\n"),
-        ]
-    )
-
-    def found(**scope) -> set[str]:
-        return set(contents(client.recall("harbour", **scope)))
-
-    assert found() == {"Harbour tea at noon.", "Agent at the harbour."}
-    assert found(project="lamp") == {"The harbour lamp."}
-    assert found(project="lamp", with_global=True) == found() | found(project="lamp")
-    empty = client.recall("harbour", project="nowhere")
-    assert "viking://projects/nowhere/memories" in empty.reason
-    assert not empty.results
-
-
-def test_salience_orders_what_fits_alike(client: MessageClient) -> None:
-    """Reinforced, accessed and new memories first; each part is told."""
-    known = [
-        Entry(0, 0, 0, micros(NOW - timedelta(days=60))),
-        Entry(0, 5, 0, micros(NOW - timedelta(days=60))),
-        Entry(0, 0, 0, micros(NOW)),
-        Entry(0, 0, 9, micros(NOW - timedelta(days=60))),
-    ]
-    texts = ("harbour one", "harbour two", "harbour three", "harbour four")
-    client.put([entries(*texts, of=lambda i: known[i])])
-    reply = client.recall("harbour", now=NOW, no_touch=True)
-    assert contents(reply) == ["harbour two", "harbour three", "harbour four", "harbour one"]
-    for one in reply.results:
-        p = one.parts
-        assert one.score == pytest.approx(
-            0.5 * p.semantic + 0.2 * p.reinforcement + 0.2 * p.recency + 0.1 * p.access
-        )
-    assert reply.results[1].parts.recency == 1
-    assert reply.results[3].parts.recency == pytest.approx(0.25)
-    assert [one.reinforcement for one in reply.results] == [5, 0, 0, 0]
-    fast_fading = client.recall("harbour", now=NOW, no_touch=True, half_life_days=1)
-    assert fast_fading.results[3].parts.recency == pytest.approx(2**-60)
-
-
-def test_weights_are_by_profile_or_by_request(client: MessageClient) -> None:
-    """Relevance lets what the search says decide, where salience prefers what is strong."""
-    strong = Entry(0, 50, 50, micros(NOW))
-    weak = Entry(0, 0, 0, micros(NOW - timedelta(days=900)))
-    client.put(
-        [entries("harbour and much else beside it", "harbour", of=lambda i: (strong, weak)[i])]
-    )
-
-    def first(**weights) -> str:
-        return contents(client.recall("harbour", now=NOW, no_touch=True, **weights))[0]
-
-    assert first() == first(profile="salience") == "harbour and much else beside it"
-    assert first(profile="relevance") == "harbour"
-    assert first(weights=(1, 0, 0, 0)) == "harbour"
-    assert first(weights=(0, 0, 1, 0)) == "harbour and much else beside it"
-
-
-@pytest.mark.parametrize("fusion", [None, Rrf(), Rrf(60, 2.0, 1.0), WeightedSum(0.2, 0.8)])
-def test_the_best_semantic_score_is_1(
-    client: MessageClient, fusion: Rrf | WeightedSum | None
-) -> None:
-    """By score that of the best candidate, by rank that of one which is first on both sides."""
-    client.put(
-        [
-            Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(1, 0, 0)),
-            Draft(f"{USER}/b.md", content="- mountain\n", vector=vector(0, 1, 0)),
-            Draft(f"{USER}/c.md", content="- valley\n", vector=vector(0, 0, 1)),
-        ]
-    )
-    reply = client.recall("harbour", vector=vector(1, 0, 0), fusion=fusion, no_touch=True)
-    semantic = [one.parts.semantic for one in reply.results]
-    assert contents(reply)[0] == "harbour"
-    assert semantic[0] == pytest.approx(1)
-    assert all(0 <= s < 1 for s in semantic[1:])
-
-
-def test_by_rank_who_is_first_on_one_side_only_has_half(client: MessageClient) -> None:
-    """The best possible fused score is 1: first by meaning and first by words."""
-    client.put(
-        [
-            Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(-1, 0.5, 0)),
-            Draft(f"{USER}/b.md", content="- mountain\n", vector=vector(1, 0, 0)),
-        ]
-    )
-    reply = client.recall("harbour", vector=vector(1, 0, 0), fusion=Rrf(), no_touch=True)
-    assert [one.parts.semantic for one in reply.results] == pytest.approx([0.5, 0.5])
-
-
-def test_the_search_keeps_to_the_budget(client: MessageClient) -> None:
-    """It ends at the first that does not fit, unless it is to skip that; top_k bounds it too."""
-    texts = ["harbour " + "and more words " * n for n in (0, 30, 1)]
-    client.put([entries(*(text.strip() for text in texts))])
-    short, long, middle = (text.strip() for text in texts)
-
-    def found(**how) -> list[str]:
-        return contents(client.recall("harbour", no_touch=True, **how))
-
-    assert found() == [short, middle, long]
-    assert found(max_tokens=1) == []
-    ended = client.recall("harbour", max_tokens=60, no_touch=True, weights=(0, 0, 1, 0))
-    assert contents(ended) == [short]
-    assert "did not fit" in ended.reason
-    assert found(max_tokens=60, weights=(0, 0, 1, 0), skip_oversize=True) == [short, middle]
-    assert found(top_k=1) == [short]
-    tight = client.recall("harbour", max_tokens=1, no_touch=True)
-    assert "did not fit, 1 are left" in tight.reason
-    assert tight.budget_remaining == 1
-
-
-def test_equal_texts_are_recalled_once(client: MessageClient) -> None:
-    """The same said in two files takes the budget once."""
-    client.put([Draft(f"{USER}/{n}.md", content="- The harbour opens at six.\n") for n in "ab"])
-    reply = client.recall("harbour", no_touch=True)
-    assert contents(reply) == ["The harbour opens at six."]
-    assert reply.results[0].uri == f"{USER}/a.md"
-
-
-def test_an_identifier_is_found_by_words_alone(client: MessageClient) -> None:
-    """Behaviour 28."""
-    client.put(
-        [
-            Draft(f"{USER}/a.md", content="- error E4711 means empty\n", vector=vector(0, 1, 0)),
-            Draft(f"{USER}/b.md", content="- near in meaning\n", vector=vector(1, 0, 0)),
-        ]
-    )
-    reply = client.recall("E4711", vector=vector(1, 0, 0), no_touch=True)
-    assert contents(reply) == ["error E4711 means empty"]
-
-
-# Accesses
-
-
-def test_what_a_search_returns_counts_as_accessed_within_a_second(client: MessageClient) -> None:
-    """Once for each answer, exactly, from many callers; not with no_touch, nor what did not fit."""
-    client.put([entries("harbour one", "harbour two " + "and more " * 50)])
-    client.recall("harbour", no_touch=True)
-    for _ in range(20):
-        assert len(client.recall("harbour", max_tokens=20).results) == 1
-    deadline = time.monotonic() + 5
-    while client.get(f"{USER}/notes.md").context.access_count < 20:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(0.7)
-    counts = [p.memory.access_count for p in client.get(f"{USER}/notes.md").context.passages]
-    assert counts == [20, 0]
-    assert client.recall("harbour", no_touch=True).results[0].parts.access > 0
-
-
-def test_what_is_read_without_a_search_is_not_counted(journal: MessageClient) -> None:
-    """Neither by the fast path nor by the timeline."""
-    journal.put([Draft(f"{USER}/preferences.md", content="- tea\n")])
-    assert contents(journal.recall("preference"))
-    assert contents(journal.recall("today", now=NOW))
-    time.sleep(0.7)
-    assert [c.access_count for c in journal.tree(USER)] == [0] * 13
-
-
-# Refusals
-
-WRONG = [
-    ({"query": " "}, "query"),
-    ({"max_tokens": 0}, "max_tokens"),
-    ({"max_tokens": -5}, "max_tokens"),
-    ({"max_tokens": 10**7}, "max_tokens"),
-    ({"top_k": 501}, "top_k"),
-    ({"tokenizer": "nobody"}, "tokenizer"),
-    ({"tokenizer": "hf:/dev/zero"}, "tokenizer"),
-    ({"tokenizer": "tiktoken:gpt2"}, "tokenizer"),
-    ({"weights": (0.5, 0.2, 0.2, 0.2)}, "weights"),
-    ({"weights": (1.5, -0.5, 0.0, 0.0)}, "weights.semantic"),
-    ({"weights": (1.0, 0.0, 0.0, 0.0), "profile": "relevance"}, "weights"),
-    ({"profile": "nice"}, "profile"),
-    ({"half_life_days": 0.0}, "half_life_days"),
-    ({"half_life_days": float("nan")}, "half_life_days"),
-    ({"time_zone": "Mars/Olympus"}, "time_zone"),
-    ({"time_zone": "../../etc/passwd"}, "time_zone"),
-    ({"project": "a/b"}, "scope.project"),
-    ({"project": ".."}, "scope.project"),
-    ({"without": tuple(RecallPath)}, "without"),
-    ({"fusion": WeightedSum(0.0, 0.0)}, "weighted"),
-    ({"fusion": Rrf(60, -1.0, 1.0)}, "rrf.vector_weight"),
-    ({"vector": b"\0\0\0\0"}, "vector"),
-]
-
-
-@pytest.mark.parametrize(("fields", "field"), WRONG)
-def test_a_bad_request_is_refused_by_its_field(
-    client: MessageClient, fields: dict, field: str
-) -> None:
-    """With INVALID_ARGUMENT, whatever path it would have taken."""
-    with pytest.raises(ClientError) as refused:
-        client.recall(**{"query": "preference", **fields})
-    assert [v.field for v in refused.value.field_violations] == [field]
-
-
-def test_a_daemon_without_its_embedder_answers_by_words(client: MessageClient) -> None:
-    """One that is configured to have none says nothing of it."""
-    client.put([entries("harbour one")])
-    reply = client.recall("harbour", no_touch=True)
-    assert contents(reply) == ["harbour one"]
-    assert not reply.degraded
-
-
-def test_the_table_of_the_fast_path_is_configuration(tmp_path) -> None:
-    """Checked at start, where the row and its fault are named."""
-    config = tmp_path / "config.toml"
-    config.write_text(
-        '[[recall.routes]]\nname = "recipes"\ntriggers = ["菜谱", "recipe"]\n'
-        'files = ["viking://user/memories/cook.md"]\n'
-    )
-    with (
-        serving("--provider", "none", "--config", str(config), quiet=True) as where,
-        MessageClient(where) as client,
-    ):
-        client.put([Draft(f"{USER}/cook.md", content="- soup\n")])
-        client.put([Draft(f"{USER}/preferences.md", content="- tea\n")])
-        for query in ("a recipe", "看菜谱"):
-            assert contents(client.recall(query)) == ["- soup\n"]
-        assert client.recall("preference").path == RECALL_PATH_HYBRID

@@ -20,7 +20,8 @@ from viking_kernels import walk
 from vikingd.answer.find import find
 from vikingd.client import Draft, Levels, Method
 from vikingd.client.messages import MessageClient
-from vikingd.domain.model import MAX_RELATIONS, ContextType, FindQuery, Match, Prepared
+from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Prepared
+from vikingd.domain.find import FindQuery, Match
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.provider import EmbedSettings

@@ -1,10 +1,10 @@
-"""What remembering decides where the file is written, when others have written it meanwhile."""
+"""Remembering in a file that others have written since it was compared."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from vikingd.domain.model import Entry
+from vikingd.domain.contexts import Entry
 from vikingd.memory.model import MemoryFile, Remembered, StoredEntry
 from vikingd.memory.remember import Remembering, SimilarityThreshold
 

@@ -18,7 +18,7 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
-from vikingd.domain.model import Once
+from vikingd.domain.changes import Once
 from vikingd.pb import memories_pb2
 from vikingd.store import Store
 from vikingd.store.schema import MIGRATIONS, connect

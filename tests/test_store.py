@@ -24,18 +24,9 @@ from store_helpers import (
     vectors,
 )
 
+from vikingd.domain.changes import Committed, Filled, Remove
+from vikingd.domain.contexts import Context, Draft, Passage, Prepared, Relation, Text
 from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound, VikingError
-from vikingd.domain.model import (
-    Committed,
-    Context,
-    Draft,
-    Filled,
-    Passage,
-    Prepared,
-    Relation,
-    Remove,
-    Text,
-)
 from vikingd.domain.uri import ROOT
 from vikingd.store import Store
 

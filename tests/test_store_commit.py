@@ -14,8 +14,8 @@ import pytest
 from patience import eventually
 from store_helpers import DOCS, GUIDE, ONE, TWO, Mirror, file, opened, put, scanned
 
+from vikingd.domain.changes import Change
 from vikingd.domain.errors import Corrupt, InvalidField, NotFound, Stopping, VikingError
-from vikingd.domain.model import Change
 from vikingd.domain.uri import ROOT
 from vikingd.store import Store
 

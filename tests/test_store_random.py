@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from store_helpers import Mirror, directory, file, scanned, vector
 
+from vikingd.domain.changes import Committed
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import (
     AlreadyExists,
     InvalidField,
@@ -19,7 +21,6 @@ from vikingd.domain.errors import (
     RevisionDiffers,
     VikingError,
 )
-from vikingd.domain.model import Committed, Draft
 from vikingd.domain.uri import ROOT, ancestors, is_within
 from vikingd.ingest.masks import Masked
 from vikingd.store import Store

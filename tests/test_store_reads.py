@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from store_helpers import DOCS, GUIDE, ONE, TWO, Mirror, file, opened, put, scanned, text_ids, uris
 
+from vikingd.domain.changes import Filled, Remove
+from vikingd.domain.contexts import Context, Passage
 from vikingd.domain.errors import (
     Corrupt,
     InvalidField,
@@ -23,8 +25,7 @@ from vikingd.domain.errors import (
     StoreMismatch,
     TooLarge,
 )
-from vikingd.domain.model import Context, Filled, Passage, Remove
-from vikingd.domain.reply_budget import UNBOUNDED, Room
+from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget
 from vikingd.domain.uri import ROOT
 from vikingd.store import Store, StoreCounts, page_token, schema
 
@@ -59,17 +60,17 @@ def test_get_of_nothing(store: Store) -> None:
     ids=["passages", "whole texts", "summaries"],
 )
 def test_sources_for_which_there_is_no_room_are_refused(
-    store: Store, read: Callable[[Store, Room], object]
+    store: Store, read: Callable[[Store, ReplyBudget], object]
 ) -> None:
     """The limit holds to the byte; the error names the limit and the remedy."""
     put(store, file(GUIDE, "first\nsecond\n", overview="All of it", abstract="Some of it"))
-    room = Room(1000)
+    room = ReplyBudget(1000)
     assert read(store, room)
-    used = room.most - room.left
+    used = room.limit - room.left
     assert used > 10
-    assert read(store, Room(used))
+    assert read(store, ReplyBudget(used))
     with pytest.raises(TooLarge, match=rf"more than {used - 1} bytes .* ask for fewer"):
-        read(store, Room(used - 1))
+        read(store, ReplyBudget(used - 1))
 
 
 def test_passages_of_a_long_file_are_read_in_one_reading(store: Store) -> None:
@@ -79,7 +80,7 @@ def test_passages_of_a_long_file_are_read_in_one_reading(store: Store) -> None:
     guide, memories = f"{DOCS}/a.md", "viking://user/memories/a.md"
     put(store, *(file(uri, " ".join(words), passages=cut) for uri in (guide, memories)))
     began = time.process_time()
-    passages = store.passages_of({guide: range(1, 4001)}, Room(UNBOUNDED))
+    passages = store.passages_of({guide: range(1, 4001)}, ReplyBudget(UNBOUNDED))
     entries = store.memories_below("viking://user/memories")
     assert time.process_time() - began < 1
     assert [text for _, _, _, text in passages.values()] == words[::25]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vikingd.domain.model import MAX_DIMENSION
+from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.uri import MAX_BYTES
 from vikingd.index.where import MAX_CLAUSES
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES

@@ -15,8 +15,9 @@ import pytest
 from patience import SECONDS, eventually
 
 from vikingd.answer.deadline import wait_for_revision
+from vikingd.domain.changes import Change
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import DeadlinePassed, RevisionNotReached, Stopping
-from vikingd.domain.model import Change, Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare

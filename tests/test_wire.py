@@ -35,10 +35,9 @@ from grpc_status import rpc_status
 from patience import eventually
 
 from vikingd.domain import errors
+from vikingd.domain.contexts import Context, ContextType, Relation
 from vikingd.domain.errors import InvalidField, VikingError
-from vikingd.domain.model import (
-    Context,
-    ContextType,
+from vikingd.domain.find import (
     FindQuery,
     FindResult,
     FindTrace,
@@ -46,13 +45,11 @@ from vikingd.domain.model import (
     Match,
     MatchedPassage,
     Method,
-    Relation,
     ScoreParts,
-    Stage,
     TracedDirectory,
     TracedMean,
-    seconds_of,
 )
+from vikingd.domain.stages import Stage, seconds_of
 from vikingd.ingest.prepare import prepare
 from vikingd.pb import (
     contexts_pb2,

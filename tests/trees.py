@@ -18,7 +18,8 @@ from viking_kernels.arrays import FILES, SCRIPTS, Asked, Means, Numbers, Scope, 
 from viking_kernels.arrays import Query as Compared
 
 from vikingd.domain import uri as uris
-from vikingd.domain.model import Change, Filled, IndexedText, Relation, Remove, Upsert
+from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
+from vikingd.domain.contexts import Relation
 from vikingd.domain.text import HAN, LATIN, NONE, script_of
 from vikingd.index import tokens
 from vikingd.index.index import Index, IndexSettings

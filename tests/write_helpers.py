@@ -9,7 +9,8 @@ from store_helpers import vector
 from vikingd.client import (
     Draft,
 )
-from vikingd.domain.model import Committed, Context
+from vikingd.domain.changes import Committed
+from vikingd.domain.contexts import Context
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.store import Store

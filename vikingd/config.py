@@ -21,7 +21,7 @@ from pydantic_settings import (
 )
 
 from vikingd.context.tokenizers import check_configured
-from vikingd.domain.model import MAX_DIMENSION
+from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.memory import routes
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Routes

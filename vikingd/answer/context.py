@@ -17,9 +17,10 @@ from vikingd.answer.retriever import Retriever
 from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.parts import Piece
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import FindQuery, FindResult, Stage
-from vikingd.domain.query import RetrieveQuery, RetrieveResult
-from vikingd.domain.reply_budget import Room, cut_notes
+from vikingd.domain.find import FindQuery, FindResult
+from vikingd.domain.reply_budget import ReplyBudget, cut_notes
+from vikingd.domain.retrieve import RetrieveQuery, RetrieveResult
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 
 _SOURCES = 4  # times the bytes of the reply: the bytes of the sources of a context
@@ -104,11 +105,11 @@ class ContextBuilder:
 
         def build() -> _T:
             started = perf_counter()
-            room = Room(self._source_bytes)
+            budget = ReplyBudget(self._source_bytes)
             if isinstance(source, list):
-                built = context_of_items(self._engine, source, plan, room)
+                built = context_of_items(self._engine, source, plan, budget)
             else:
-                built = context_of_pieces(self._engine, found.pieces, plan, room)
+                built = context_of_pieces(self._engine, found.pieces, plan, budget)
             stages = (*found.stages, Stage("build", started, perf_counter()))
             return reply(built, found.revision, stages, found.degraded)
 
@@ -169,18 +170,18 @@ def pieces_retrieved(result: RetrieveResult) -> list[Piece]:
 
 
 def context_of_pieces(
-    engine: Engine, pieces: Sequence[Piece], plan: Plan, room: Room
+    engine: Engine, pieces: Sequence[Piece], plan: Plan, budget: ReplyBudget
 ) -> BuiltContext:
     """Build a context of passages. Summaries and whole contents are read from the store.
 
     Raises:
         TooLarge: the texts to read do not fit.
     """
-    return build(list(_with_summaries(engine, pieces, room)), plan)
+    return build(list(_with_summaries(engine, pieces, budget)), plan)
 
 
 def context_of_items(
-    engine: Engine, items: Sequence[ItemRef], plan: Plan, room: Room
+    engine: Engine, items: Sequence[ItemRef], plan: Plan, budget: ReplyBudget
 ) -> BuiltContext:
     """Build a context of named items. Missing ones are dropped as gone.
 
@@ -191,7 +192,7 @@ def context_of_items(
     for item in items:
         if item.passage:
             named[item.uri].add(item.passage)
-    passages = engine.store.passages_of(named, room) if named else {}
+    passages = engine.store.passages_of(named, budget) if named else {}
     pieces = []
     for item in items:
         found = passages.get((item.uri, item.passage)) if item.passage else None
@@ -200,17 +201,19 @@ def context_of_items(
             pieces.append(Piece(item.uri, item.score, section, text, start, end))
         else:
             pieces.append(Piece(item.uri, item.score, gone=item.passage > 0))
-    return context_of_pieces(engine, pieces, plan, room)
+    return context_of_pieces(engine, pieces, plan, budget)
 
 
-def _with_summaries(engine: Engine, pieces: Sequence[Piece], room: Room) -> Iterator[Piece]:
+def _with_summaries(
+    engine: Engine, pieces: Sequence[Piece], budget: ReplyBudget
+) -> Iterator[Piece]:
     """Yield the pieces with abstract, overview and, for whole contexts, content; or as gone."""
     summaries = engine.store.texts_of(
-        list({piece.uri for piece in pieces if piece.text}), room, with_content=False
+        list({piece.uri for piece in pieces if piece.text}), budget, with_content=False
     )
     whole = engine.store.texts_of(
         list({piece.uri for piece in pieces if not piece.text and not piece.gone}),
-        room,
+        budget,
         with_content=True,
     )
     for piece in pieces:

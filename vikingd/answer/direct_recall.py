@@ -11,9 +11,10 @@ from zoneinfo import ZoneInfo
 from vikingd.context.cut import cut
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import pace
-from vikingd.domain.model import Entry, Stage
-from vikingd.domain.query import RecallPath
-from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
+from vikingd.domain.contexts import Entry
+from vikingd.domain.recall import RecallPath
+from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.memory.model import Memory, RecallQuery, RecallResult
 from vikingd.memory.routes import Days, Routes, candidates, days_of
@@ -105,13 +106,13 @@ class DirectRecall:
         if not files:
             return f"{spoken}, and there is no journal of that time in the scope"
         memories: list[Memory] = []
-        left, passed, room = query.max_tokens, 0, Room(self.most_bytes)
+        left, passed, budget = query.max_tokens, 0, ReplyBudget(self.most_bytes)
         for uri in files:
             pace.step()
             memory = self._whole(uri, left)
             if memory is None:  # gone since the listing
                 continue
-            if not room.take(MESSAGE + size_of(memory.content)):
+            if not budget.take(MESSAGE_BYTES + size_of(memory.content)):
                 left_out = len(files) - len(memories)
                 return _Read(
                     memories,

@@ -28,19 +28,18 @@ from vikingd.answer.matches import Gather, matches_of
 from vikingd.answer.query_scope import LIGHT_LIMIT, QueryScope, keep_scratch, take_scratch
 from vikingd.answer.relations import Relations, relations
 from vikingd.answer.trace import Hit, Scored, directory_parts, directory_scores, explain
-from vikingd.domain.model import (
-    ABSTRACT,
+from vikingd.domain.contexts import ABSTRACT, PASSAGE
+from vikingd.domain.find import (
     MAX_PASSAGES_SHOWN,
-    PASSAGE,
     FindQuery,
     FindResult,
     Levels,
     Match,
     Method,
     ScoreParts,
-    Stage,
 )
-from vikingd.domain.reply_budget import UNBOUNDED, Room, size_of
+from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.stages import Stage
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine
 from vikingd.index import ivf
@@ -134,16 +133,16 @@ class Find(QueryScope):
         planned = perf_counter()
         scored = self._run(scratch, whole=whole, all_files=whole)
         done = perf_counter()
-        room = Room(self.most_bytes)
+        budget = ReplyBudget(self.most_bytes)
         trace = explain(self.snapshot, scored) if self.query.trace else None
         if trace is not None:
-            room.take(sum(_TRACED + size_of(one.uri) for one in trace.directories))
+            budget.take(sum(_TRACED + size_of(one.uri) for one in trace.directories))
         linked = self._relations(scored, scratch)
         gathered, matches = None, tuple[Match, ...]()
         if gather is not None and not linked and trace is None:
             gathered = gather(self.snapshot, scored.chosen, self.most_bytes)
         if gathered is None:
-            matches = matches_of(self.snapshot, scored.chosen, linked, room)
+            matches = matches_of(self.snapshot, scored.chosen, linked, budget)
         stages = (
             Stage("plan", self._started, planned),
             Stage("score", planned, done),
@@ -156,13 +155,13 @@ class Find(QueryScope):
             stages,
             self._degraded,
             trace,
-            left_out=room.left_out,
-            shortened=room.shortened,
+            left_out=budget.left_out,
+            shortened=budget.shortened,
             gathered=gathered,
         )
         return result, scored
 
-    def matches_of(self, rows: Sequence[int], room: Room) -> tuple[Match, ...]:
+    def matches_of(self, rows: Sequence[int], budget: ReplyBudget) -> tuple[Match, ...]:
         """Return the matches of directories d and files -1 - f of the scope, in this order.
 
         Their scores are the plain ones, by meaning and words. A file without either scores 0.
@@ -183,7 +182,7 @@ class Find(QueryScope):
             for row in rows
         ]
         linked = self._relations(replace(scored, chosen=tuple(chosen)), scratch)
-        matches = matches_of(self.snapshot, chosen, linked, room)
+        matches = matches_of(self.snapshot, chosen, linked, budget)
         keep_scratch(scratch)
         return matches
 

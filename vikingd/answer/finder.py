@@ -17,7 +17,8 @@ from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import answer_finds
 from vikingd.domain import pace
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import FindQuery, FindResult, Stage
+from vikingd.domain.find import FindQuery, FindResult
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.models.rerank.rerankers import Rerankers
 

@@ -13,8 +13,8 @@ from vikingd.answer.deadline import Runner
 from vikingd.answer.futures import FutureBridge
 from vikingd.answer.recall import known_of, weights_of
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import ContextType
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry, check_there

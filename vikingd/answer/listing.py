@@ -11,10 +11,10 @@ from viking_kernels.arrays import U8
 from viking_kernels.scope import tail_directories
 
 from vikingd.answer.query_scope import QueryScope
-from vikingd.domain.query import RetrievedItem
-from vikingd.domain.reply_budget import MESSAGE, Room, size_of
+from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget, size_of
+from vikingd.domain.retrieve import RetrievedItem
 
-ITEM = MESSAGE + 64
+ITEM = MESSAGE_BYTES + 64
 """Bytes of an item without its texts."""
 
 
@@ -28,14 +28,14 @@ class Listed(NamedTuple):
 
 
 def list_files(
-    bound: QueryScope, allowed: U8, after: str, limit: int, *, with_text: bool, room: Room
+    bound: QueryScope, allowed: U8, after: str, limit: int, *, with_text: bool, budget: ReplyBudget
 ) -> Listed:
     """Return the files of a scope that follow the URI `after`."""
     page = heapq.nsmallest(limit + 1, (one for one in _files(bound, allowed) if one[0] > after))
     items: list[RetrievedItem] = []
     for uri, row in page[:limit]:
         text = bound.snapshot.abstract(-1 - row) if with_text else ""
-        if not room.take(ITEM + size_of(uri) + size_of(text)) and items:
+        if not budget.take(ITEM + size_of(uri) + size_of(text)) and items:
             break
         items.append(RetrievedItem(uri, 0, "", text, 0, 0, 1.0))
     return Listed(tuple(items), len(page) > len(items), len(items) < min(limit, len(page)))

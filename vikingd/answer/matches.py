@@ -8,11 +8,11 @@ from typing import Protocol
 from vikingd.answer.relations import Relations
 from vikingd.answer.trace import Hit
 from vikingd.domain import pace
-from vikingd.domain.model import Gathered, Match, MatchedPassage
-from vikingd.domain.reply_budget import MESSAGE, Room, size_of
+from vikingd.domain.find import Gathered, Match, MatchedPassage
+from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.index.snapshot import Snapshot
 
-RESULT = MESSAGE + 128
+RESULT = MESSAGE_BYTES + 128
 """Bytes of a result without its texts."""
 
 
@@ -26,23 +26,23 @@ class Gather(Protocol):
 
 
 def matches_of(
-    snapshot: Snapshot, chosen: Sequence[Hit], linked: Relations, room: Room
+    snapshot: Snapshot, chosen: Sequence[Hit], linked: Relations, budget: ReplyBudget
 ) -> tuple[Match, ...]:
     """Return the hits that fit, best first, with their passages as far as these fit.
 
     A text that does not fit is not read.
     """
     matches: list[Match] = []
-    left = room.left
+    left = budget.left
     for score, row, level, _, parts in chosen:
         uri, abstract, relations = snapshot.uri(row), snapshot.abstract(row), linked.get(row, ())
         left -= RESULT + size_of(uri + abstract)
         for relation in relations:
-            left -= MESSAGE + size_of(relation.uri + relation.abstract + relation.reason)
+            left -= MESSAGE_BYTES + size_of(relation.uri + relation.abstract + relation.reason)
         if left < 0:
-            room.left_out = len(chosen) - len(matches)
+            budget.left_out = len(chosen) - len(matches)
             break
-        room.left = left
+        budget.left = left
         kind = snapshot.type_of(row)
         matches.append(Match(uri, kind, row < 0, level, abstract, score, relations, (), parts))
     passage_of = snapshot.contents.passage
@@ -51,10 +51,10 @@ def matches_of(
             pace.step()
             match.passages = tuple(
                 [
-                    MatchedPassage(*passage_of(text, room), score)
+                    MatchedPassage(*passage_of(text, budget), score)
                     for text, score in hit.passages
-                    if room.left
+                    if budget.left
                 ]
             )
-            room.shortened += len(hit.passages) - len(match.passages)
+            budget.shortened += len(hit.passages) - len(match.passages)
     return tuple(matches)

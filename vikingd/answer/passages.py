@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from viking_kernels.arrays import F32, Scope
 
-from vikingd.domain.reply_budget import Room
+from vikingd.domain.reply_budget import ReplyBudget
 from vikingd.index.snapshot import Snapshot
 
 _SHORT = 1024  # characters of a text that is its own key
@@ -18,15 +18,17 @@ def name_of(snapshot: Snapshot, row: int) -> tuple[str, int]:
     return snapshot.file_uri(file), passage
 
 
-def shown(snapshot: Snapshot, row: int, room: Room | None = None) -> tuple[str, str, int, int]:
+def shown(
+    snapshot: Snapshot, row: int, budget: ReplyBudget | None = None
+) -> tuple[str, str, int, int]:
     """Return (section, text, start, end) of a passage. An abstract has only its text.
 
     The text is cut to the room.
     """
     if snapshot.text_ordinal[row]:
-        return snapshot.contents.passage(row, room)
+        return snapshot.contents.passage(row, budget)
     text = snapshot.abstract(-1 - snapshot.tree.texts.file.item(row))
-    return "", text if room is None else room.text(text), 0, 0
+    return "", text if budget is None else budget.fit(text), 0, 0
 
 
 def key_of(text: str) -> str | bytes:

@@ -9,8 +9,8 @@ import numpy as np
 from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, TEXTS, U8, Asked, Scope, Scratch
 
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
-from vikingd.domain.model import ContextType
 from vikingd.domain.text import NONE, script_of
 from vikingd.engine import Engine
 from vikingd.index import where as filters

@@ -22,16 +22,18 @@ from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.retrieve import Retrieval
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
+from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import RevisionNotReached
-from vikingd.domain.model import Entry, Stage
-from vikingd.domain.query import RecallPath, RetrieveQuery, Rrf
-from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
+from vikingd.domain.recall import RecallPath
+from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.retrieve import RetrieveQuery, Rrf
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, RecallQuery, RecallResult, Salience, SalienceParts
 from vikingd.memory.routes import Routes
 
-_MEMORY = MESSAGE + 128  # bytes of a memory without its texts
+_MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts
 _DEEPER = 2  # times top_k: the texts of each list of a search
 _LEAST = 1e-9  # the least score of a match
 _ATTEMPTS = 5  # at reading index and store at one revision
@@ -166,9 +168,9 @@ class MemorySearch:
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
         )
-        room = Room(self.most_bytes)
-        memories, taken = self._taken(found, order.tolist(), scores, parts, room)
-        if room.left_out:
+        budget = ReplyBudget(self.most_bytes)
+        memories, taken = self._taken(found, order.tolist(), scores, parts, budget)
+        if budget.left_out:
             degraded += (
                 "the reply has no room for more memories; ask for less, or let the operator raise "
                 "limits.max_reply_bytes",
@@ -187,7 +189,7 @@ class MemorySearch:
         )
 
     def _taken(
-        self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, room: Room
+        self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, budget: ReplyBudget
     ) -> tuple[list[Memory], list[int]]:
         """Return the memories that were looked at, and the places of those within the budget.
 
@@ -211,8 +213,8 @@ class MemorySearch:
                 content = entries.shown(text)
                 tokens = _tokens(tokenizer, content)
                 size = _MEMORY + size_of(uri) + size_of(section) + size_of(content)
-                if tokens <= query.max_tokens and not room.take(size):
-                    room.left_out += 1
+                if tokens <= query.max_tokens and not budget.take(size):
+                    budget.left_out += 1
                     return
                 memories.append(
                     Memory(

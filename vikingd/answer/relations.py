@@ -11,7 +11,7 @@ import numpy.typing as npt
 from viking_kernels.arrays import F64, I32, Scope
 from viking_kernels.scope import tail_directories
 
-from vikingd.domain.model import MAX_RELATIONS, Relation
+from vikingd.domain.contexts import MAX_RELATIONS, Relation
 from vikingd.index.snapshot import Snapshot
 
 Relations = dict[int, tuple[Relation, ...]]

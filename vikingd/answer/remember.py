@@ -9,8 +9,8 @@ from typing import TypeVar
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.answer.futures import FutureBridge
 from vikingd.answer.query_vector import embed_in_share
+from vikingd.domain.changes import Committed, Once
 from vikingd.domain.errors import EmbedderFailed, InvalidField
-from vikingd.domain.model import Committed, Once
 from vikingd.engine import Engine
 from vikingd.memory import same
 from vikingd.memory.remember import Remembering, SimilarityThreshold

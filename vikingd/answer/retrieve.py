@@ -22,8 +22,9 @@ from vikingd.answer.ranking import DEEPER, MOST_DEPTH, Ranking
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Gathered, Stage
-from vikingd.domain.query import (
+from vikingd.domain.find import Gathered
+from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.retrieve import (
     Boost,
     Include,
     ItemDebug,
@@ -34,7 +35,7 @@ from vikingd.domain.query import (
     RetrieveResult,
     Rrf,
 )
-from vikingd.domain.reply_budget import UNBOUNDED, Room, size_of
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.index import where as filters
 from vikingd.index.snapshot import Snapshot
@@ -164,14 +165,14 @@ class Retrieval(QueryScope):
     ) -> RetrieveResult:
         found, sides, chosen = self._found(vector)
         started = perf_counter()
-        room, gathered, items = Room(self.most_bytes), None, tuple[RetrievedItem, ...]()
+        budget, gathered, items = ReplyBudget(self.most_bytes), None, tuple[RetrievedItem, ...]()
         if gather is not None and self.query.include == _TEXT and not self.query.debug:
             named = [(hit.row, hit.score) for hit in chosen]
             gathered = gather(self.snapshot, named, self.most_bytes)
         if gathered is None:
             named_sides = ("vector", "keyword") if self.query.debug else ()
             places = [places_in(sides.get(name)) for name in named_sides]
-            items = self._items(chosen, found, places, room)
+            items = self._items(chosen, found, places, budget)
         outcome = Outcome.FOUND
         if not items and not (gathered and gathered.total):
             outcome = Outcome.BELOW_THRESHOLD if len(found.rows) else Outcome.NO_MATCH
@@ -182,8 +183,8 @@ class Retrieval(QueryScope):
             (),
             self.snapshot.revision,
             tuple(self._stages),
-            (*degraded, *room.notes()),
-            is_cut=room.is_cut,
+            (*degraded, *budget.notes()),
+            is_cut=budget.is_cut,
             gathered=gathered,
         )
 
@@ -303,24 +304,30 @@ class Retrieval(QueryScope):
     # Showing
 
     def _items(
-        self, chosen: Sequence[TextHit], found: RankedList, places: Sequence[Places], room: Room
+        self,
+        chosen: Sequence[TextHit],
+        found: RankedList,
+        places: Sequence[Places],
+        budget: ReplyBudget,
     ) -> tuple[RetrievedItem, ...]:
         """Return the items that fit, then fill in their texts as far as these fit."""
         items: list[RetrievedItem] = []
         for hit in chosen:
             pace.step()
             item = self._item(hit, found, places)
-            if not room.take(ITEM + size_of(item.uri) + len(item.vector)):
-                room.left_out = len(chosen) - len(items)
+            if not budget.take(ITEM + size_of(item.uri) + len(item.vector)):
+                budget.left_out = len(chosen) - len(items)
                 break
             items.append(item)
         for item, hit in zip(items, chosen, strict=False):
             pace.step()
             if Include.TEXT in self.query.include:
-                item.section, item.text, item.start, item.end = shown(self.snapshot, hit.row, room)
+                item.section, item.text, item.start, item.end = shown(
+                    self.snapshot, hit.row, budget
+                )
             else:
                 section, _, item.start, item.end = shown(self.snapshot, hit.row)
-                item.section = section if room.take(size_of(section)) else ""
+                item.section = section if budget.take(size_of(section)) else ""
         return tuple(items)
 
     def _item(self, hit: TextHit, found: RankedList, places: Sequence[Places]) -> RetrievedItem:
@@ -348,7 +355,7 @@ class Retrieval(QueryScope):
             query.after,
             query.top_k,
             with_text=Include.TEXT in query.include,
-            room=Room(self.most_bytes),
+            room=ReplyBudget(self.most_bytes),
         )
         self._stages.append(Stage("score", started, perf_counter()))
         return RetrieveResult(

@@ -12,8 +12,8 @@ from vikingd.answer.query_scope import LIGHT_BYTES
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.retrieve import GatherItems, Retrieval
 from vikingd.domain.errors import EmbedderFailed, InvalidField
-from vikingd.domain.model import Stage
-from vikingd.domain.query import Mode, RetrieveQuery, RetrieveResult
+from vikingd.domain.retrieve import Mode, RetrieveQuery, RetrieveResult
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 
 

@@ -10,7 +10,7 @@ from viking_kernels.arrays import Scratch
 
 from vikingd.answer.find import Find
 from vikingd.answer.trace import Scored, directory_parts, directory_scores
-from vikingd.domain.model import ScoreParts
+from vikingd.domain.find import ScoreParts
 
 Row = int
 """Directory d as d, file f as -1 - f."""

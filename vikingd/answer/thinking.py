@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from vikingd.answer.find import Find
 from vikingd.answer.query_scope import keep_scratch, take_scratch
 from vikingd.answer.scores import Row, Scores
-from vikingd.domain.model import (
+from vikingd.domain.find import (
     MAX_THINKING_LIMIT,
     FindResult,
     FindTrace,
@@ -27,10 +27,10 @@ from vikingd.domain.model import (
     RerankRound,
     RerankStatus,
     ScoreParts,
-    Stage,
     TracedDirectory,
 )
-from vikingd.domain.reply_budget import Room
+from vikingd.domain.reply_budget import ReplyBudget
+from vikingd.domain.stages import Stage
 from vikingd.models.rerank.rerankers import Reranked
 
 GLOBAL_SEARCH_TOPK = 3
@@ -156,16 +156,16 @@ class Walk:
         rows = [row for row in nodes if self._is_wanted(row) and nodes[row].final > threshold]
         rows.sort(key=lambda row: (-nodes[row].final, self._snapshot.uri(row)))
         rows = rows[: query.limit]
-        room = Room(self._find.most_bytes)
-        matches = self._find.matches_of(rows, room)
+        budget = ReplyBudget(self._find.most_bytes)
+        matches = self._find.matches_of(rows, budget)
         return replace(
             self.plain,
             matches=tuple(map(self._rescored, matches, rows)),
             stages=(*self.plain.stages, *self._stages),
             trace=self.plain.trace and self._trace(self.plain.trace),
             rerank=Rerank(RerankStatus.DONE, "", model, tuple(self._rounds)),
-            left_out=room.left_out,
-            shortened=room.shortened,
+            left_out=budget.left_out,
+            shortened=budget.shortened,
         )
 
     def _is_wanted(self, row: Row) -> bool:

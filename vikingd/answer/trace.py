@@ -11,13 +11,7 @@ from viking_kernels import walk
 from viking_kernels.arrays import F32, Scope, Terms
 from viking_kernels.scope import place, row_at
 
-from vikingd.domain.model import (
-    FindTrace,
-    Method,
-    ScoreParts,
-    TracedDirectory,
-    TracedMean,
-)
+from vikingd.domain.find import FindTrace, Method, ScoreParts, TracedDirectory, TracedMean
 from vikingd.domain.text import SCRIPTS
 from vikingd.index.snapshot import Mean, Snapshot
 

@@ -96,38 +96,27 @@ from vikingd.client.status import (
 )
 from vikingd.client.sync import Client
 from vikingd.client.values import vector_bytes
-from vikingd.domain.model import (
-    ContextType,
-    Draft,
-    Entry,
+from vikingd.domain.changes import PutOutcome
+from vikingd.domain.contexts import ContextType, Draft, Entry, Passage, Relation
+from vikingd.domain.find import (
     FindTrace,
     Levels,
     Method,
-    Passage,
-    PutOutcome,
-    Relation,
     RerankStatus,
     ScoreParts,
     TracedDirectory,
     TracedMean,
 )
-from vikingd.domain.query import (
-    Boost,
-    CitationStyle,
-    ContextOrder,
-    Include,
-    ItemDebug,
-    Mode,
-    Outcome,
+from vikingd.domain.prompt import CitationStyle, ContextOrder
+from vikingd.domain.recall import RecallPath
+from vikingd.domain.retrieve import Boost, Include, ItemDebug, Mode, Outcome, Rrf, WeightedSum
+from vikingd.domain.search import (
     PlanSource,
     QueryPlan,
-    RecallPath,
-    Rrf,
     SearchMode,
     SearchSession,
     SessionMessage,
     TypedQuery,
-    WeightedSum,
 )
 from vikingd.ingest.files import Unreadable
 from vikingd.memory.model import Remembered as RememberOutcome

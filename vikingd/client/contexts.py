@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from vikingd.domain.model import ContextType, PutOutcome, Relation
+from vikingd.domain.changes import PutOutcome
+from vikingd.domain.contexts import ContextType, Relation
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,17 @@
-"""Replies of the daemon as the domain has them."""
+"""Replies of the daemon as objects of the domain."""
 
 from __future__ import annotations
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from vikingd.domain.model import Context, Entry, Passage, Relation
-from vikingd.ingest.records import as_sent
+from vikingd.domain.contexts import Context, Entry, Passage, Relation
+from vikingd.ingest.limits import as_sent
 from vikingd.pb import contexts_pb2
 
 
 def context_of(message: contexts_pb2.Context) -> Context:
-    """A context as Get returns it."""
+    """Return the context of a reply to Get."""
     return Context(
         message.uri,
         message.is_directory,
@@ -41,7 +41,7 @@ def context_of(message: contexts_pb2.Context) -> Context:
 
 
 def entry_of(message: contexts_pb2.MemoryState) -> Entry:
-    """What is known of a memory."""
+    """Return the state of a memory."""
     return Entry(
         message.id,
         message.reinforcement,
@@ -52,5 +52,5 @@ def entry_of(message: contexts_pb2.MemoryState) -> Entry:
 
 
 def micros(time: Timestamp) -> int:
-    """A time in microseconds since the epoch."""
+    """Return a time in microseconds since the epoch."""
     return time.seconds * 1_000_000 + time.nanos // 1000

@@ -1,4 +1,4 @@
-"""Imports files: what a path holds, and where it goes."""
+"""The import of files by the clients."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def import_path(
     progress: Callable[[int], None] | None,
     cancelled: threading.Event | None = None,
 ) -> ImportSummary:
-    """Imports files; see Client.import_path.
+    """Import files; see `Client.import_path`.
 
     Args:
-        cancelled: once it is set, the import ends and the summary says so.
+        cancelled: an event that ends the import; the summary says so.
 
     Raises:
         KeyboardInterrupt: after Ctrl-C.
     """
-    Path(path).stat()  # which raises if it is not there
+    Path(path).stat()  # raises if the path does not exist
     try:
         top, items = items_of(Path(path), uri, delete=delete)
     except errors.InvalidField as error:
@@ -54,14 +54,14 @@ def import_path(
 
 
 def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]]:
-    """What is to be imported from `path` as `uri`, and the URI below which it all lies.
+    """Return the top URI and the items to import from `path` as `uri`.
 
     Raises:
         InvalidField: naming `uri`, `path` or `delete`.
     """
     lines = is_jsonl(path)
     if not uri and not lines:
-        raise errors.InvalidField("uri", "is needed, as these are no JSON lines")
+        raise errors.InvalidField("uri", "is required, since PATH has no JSON lines")
     if delete and (not uri or (path.is_file() and not lines)):
         raise errors.InvalidField("delete", "needs a directory or JSON lines, and a URI")
     top = uris.parse(uri or uris.ROOT)
@@ -73,12 +73,12 @@ def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]
         raise errors.InvalidField("path", str(error)) from None
     if path.is_file():
         only = next(items)
-        return only.uri or top, iter([only])  # what else is there need not be read
+        return only.uri or top, iter([only])  # No other context is compared.
     return top, items
 
 
 def _read_lines(path: Path, top: str) -> Iterator[Item]:
-    """JSON lines; one that cannot be read may stand for anything below the top."""
+    """Yield the items of JSON lines; an unreadable line may be any context below the top."""
     for item in read_jsonl(path):
         lost = isinstance(item, Unreadable) and not item.uri
         yield replace(item, uri=top) if lost else item

@@ -1,4 +1,4 @@
-"""Imports drafts: sends what changed, removes what is gone. It shows nothing by itself."""
+"""The import of drafts: changed ones are sent, missing ones removed. It shows nothing."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from vikingd.client.messages import MessageClient
 from vikingd.client.removing import MAX_DELETES, delete_in_parts
 from vikingd.client.requests import context_input
 from vikingd.domain import uri as uris
-from vikingd.domain.model import Draft, Entry, Linked
+from vikingd.domain.changes import Linked
+from vikingd.domain.contexts import Draft, Entry
 from vikingd.domain.text import without_layout
 from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import fault
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
-from vikingd.ingest.records import stands
+from vikingd.ingest.written import is_written
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutResponse
 
-MAX_COUNT = 100  # the daemon takes more; small ones keep reading and writing side by side
+MAX_COUNT = 100  # contexts of a batch; small batches let reading and writing overlap
 MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes
 IN_FLIGHT = 3
 _FAULTY = re.compile(r"contexts\[(\d+)\]")
@@ -39,7 +40,7 @@ Item: TypeAlias = Draft | Unreadable | Linked
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A context, and what is wrong with it."""
+    """A context and its fault."""
 
     uri: str
     reason: str
@@ -47,16 +48,16 @@ class Failure:
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What an import did, or with `dry_run` would do.
+    """The result of an import, or with `dry_run` of its plan.
 
     Attributes:
         end: "done", "interrupted" or "failed".
-        linked: links that hold now, whether they are new or not.
-        revision: from which on it is seen; 0 when nothing was sent.
-        planned: (change, URI) for each that a dry run would make.
-        unreadable: what was not imported.
-        failed: what the daemon refused.
-        as_text: what was imported, but whose front matter says nothing, as it can't be taken.
+        linked: number of links that exist now, new or not.
+        revision: first revision with all changes; 0 if nothing was sent.
+        planned: (change, URI) of each change that a dry run would make.
+        unreadable: files and lines that were not imported.
+        failed: contexts that the daemon refused.
+        as_text: imported files whose front matter is invalid and became text.
     """
 
     end: str = "failed"
@@ -83,7 +84,7 @@ class _Present:
 
 @dataclass(slots=True)
 class _Sent:
-    """What became of a batch."""
+    """The result of a batch."""
 
     reply: PutResponse | None = None
     contexts: list[ContextInput] = field(default_factory=list)
@@ -92,18 +93,18 @@ class _Sent:
 
 
 class _Cancelled(Exception):
-    """Somebody else ended the import."""
+    """Another thread ended the import."""
 
 
 class Importer:
     """One import below one URI.
 
     Args:
-        client: of the daemon.
-        top: all drafts lie below it, or are it.
-        delete: remove what lies below it and is not among the drafts.
-        dry_run: change nothing.
-        cancelled: once it is set, nothing more is begun.
+        client: a client of the daemon.
+        top: URI that all drafts are within.
+        delete: True to remove stored contexts below `top` that are not among the drafts.
+        dry_run: True to change nothing.
+        cancelled: an event that ends the import.
     """
 
     def __init__(
@@ -127,14 +128,14 @@ class Importer:
         self._pending: set[Future[_Sent]] = set()
 
     def run(self, items: Iterable[Item], advance: Callable[[int], None]) -> None:
-        """Imports all items; Ctrl-C ends it after the batches that are in flight.
+        """Import all items; Ctrl-C ends the import after the batches in flight.
 
         Args:
-            items: what to import.
-            advance: told the number of items that were just dealt with.
+            items: drafts, links and faults, in order.
+            advance: called with the number of items that were just finished.
 
         Raises:
-            ClientError: when the daemon cannot be reached; what it acknowledged is in `summary`.
+            ClientError: the daemon cannot be reached; `summary` has the acknowledged changes.
         """
         self._advance = advance
         started = time.monotonic()
@@ -174,7 +175,7 @@ class Importer:
                 raise
 
     def _changed(self, items: Iterable[Item]) -> Iterator[ContextInput]:
-        """What must be sent; the rest is dealt with here."""
+        """Yield the contexts to send; other items are finished here."""
         for item in items:
             self._check_cancelled()
             if isinstance(item, Linked):
@@ -185,7 +186,7 @@ class Importer:
                     self.summary.as_text.append(Failure(item.uri, reason))
                 draft = self._with_news(item) if item.uri in self._present else item
                 if self._must_send(draft):
-                    # A file that was emptied is to be empty in the store too.
+                    # An emptied file must be empty in the store too.
                     if not draft.content and draft.uri in self._present:
                         draft = replace(draft, update_mask=[ALL])
                     yield context_input(draft)
@@ -195,9 +196,9 @@ class Importer:
             self._advance(1)
 
     def _with_news(self, draft: Draft) -> Draft:
-        """The draft of what stands already, with those memories only that say more than the store.
+        """Return the draft with the states of those memories only that exceed the stored ones.
 
-        What was counted since an export stays counted, and nothing is sent for what is known.
+        So counts since an export are kept, and nothing is sent for known states.
         """
         if draft.passages is None or not any(p.entry for p in draft.passages):
             return draft
@@ -224,14 +225,14 @@ class Importer:
     def _must_send(self, draft: Draft) -> bool:
         summary = self.summary
         if not uris.is_within(draft.uri, self._top):
-            summary.failed.append(Failure(draft.uri, f"does not lie below {self._top}"))
+            summary.failed.append(Failure(draft.uri, f"is not below {self._top}"))
             return False
         self._seen.add(draft.uri)
         if not self._makes_way(draft):
             return False
         present = self._present.get(draft.uri)
         has_news = any(passage.entry for passage in draft.passages or ())
-        if present and not has_news and stands(draft, present.content_hash, present.time):
+        if present and not has_news and is_written(draft, present.content_hash, present.time):
             summary.unchanged += 1
             return False
         if not summary.dry_run:
@@ -244,7 +245,7 @@ class Importer:
         return False
 
     def _makes_way(self, draft: Draft) -> bool:
-        """Whether no file stands where a directory has to be, nor the other way round."""
+        """Return True if no stored file is in the place of a directory, and vice versa."""
         for uri in (*uris.ancestors(draft.uri), draft.uri):
             present = self._present.get(uri)
             if present and present.is_directory != (uri != draft.uri or draft.is_directory):
@@ -257,9 +258,9 @@ class Importer:
         return True
 
     def _gone(self) -> list[str]:
-        """What is not among the items, without what lies below another such.
+        """Return the outermost stored contexts that are not among the items.
 
-        What could not be read is not gone.
+        Contexts that could not be read are kept.
         """
         unread = {item.uri for item in self.summary.unreadable if item.uri}
         kept = self._seen | unread | {self._top}
@@ -288,7 +289,7 @@ class Importer:
                 del self._present[uri]
 
     def _link(self) -> None:
-        """Makes the links whose ends both are among the drafts."""
+        """Make the links with both ends among the drafts."""
         for link in self._links:
             if self.summary.dry_run or not {link.uri, link.other} <= self._seen:
                 continue
@@ -303,9 +304,9 @@ class Importer:
                 self.summary.revision = max(self.summary.revision, reply.revision)
 
     def _put(self, contexts: list[ContextInput]) -> _Sent:
-        """Sends a batch; what the daemon finds fault with is left out, the others go in.
+        """Send a batch; contexts that the daemon refuses are left out, and the others sent again.
 
-        A batch that is too much for one request is sent in two.
+        A batch that is too large for one request is sent in two parts.
         """
         sent = _Sent()
         while contexts:
@@ -344,7 +345,7 @@ class Importer:
             return
         summary.revision = max(summary.revision, sent.reply.revision)
         for context, outcome in zip(sent.contexts, sent.reply.outcomes, strict=True):
-            # A directory that came into being with a file of another batch is new as well.
+            # A directory that another batch created implicitly is new as well.
             if context.uri not in self._present:
                 summary.created += 1
             elif outcome == PUT_OUTCOME_UNCHANGED:
@@ -354,7 +355,7 @@ class Importer:
 
 
 def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
-    """Lists of at most MAX_COUNT contexts, of at most MAX_BYTES where there are several."""
+    """Yield batches of at most MAX_COUNT contexts; several have at most MAX_BYTES together."""
     batch: list[ContextInput] = []
     size = 0
     for context in contexts:
@@ -369,19 +370,19 @@ def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
 
 
 def _fault(draft: Draft) -> str:
-    """Why the front matter of a Markdown file is text; "" where it is not, or there is none."""
+    """Return why the front matter of a Markdown file became text; "" if it did not."""
     return fault(draft.content) if kind_of(uris.name(draft.uri)) is Kind.MARKDOWN else ""
 
 
 def _is_too_much(error: ClientError) -> bool:
-    """Whether each part of a batch may be taken by itself."""
+    """Return True if the parts of a batch may succeed."""
     if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return not error.reason  # gRPC refused the size of the message
     return any(violation.field == "contexts" for violation in error.field_violations)
 
 
 def _together(*parts: _Sent) -> _Sent:
-    """What became of a batch that was sent in parts."""
+    """Return the result of a batch that was sent in parts."""
     replies = [part.reply for part in parts if part.reply]
     return _Sent(
         PutResponse(
@@ -397,7 +398,7 @@ def _together(*parts: _Sent) -> _Sent:
 
 
 def _faulty(error: ClientError) -> int | None:
-    """Which context of a batch the daemon finds fault with."""
+    """Return the index of the context that the daemon refuses; None if it names none."""
     for violation in error.field_violations:
         if found := _FAULTY.match(violation.field):
             return int(found[1])
@@ -405,7 +406,7 @@ def _faulty(error: ClientError) -> int | None:
 
 
 def _more(given: Entry, known: Entry) -> Entry:
-    """What is known of a memory from both: counters only rise, and it was first when it was."""
+    """Merge two states of a memory: the higher counters, the later time, the earlier creation."""
     times = [time for time in (given.time, known.time) if time is not None]
     created = [time for time in (given.created_at, known.created_at) if time is not None]
     return Entry(

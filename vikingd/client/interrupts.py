@@ -1,4 +1,4 @@
-"""Ctrl-C where it does no harm."""
+"""Deferral of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Lets Ctrl-C come after the block: amid a pool's locks it would leave one taken for ever.
+    """Defer Ctrl-C until after the block, since it could leave the lock of a pool taken.
 
-    Python gives it to the main thread alone, where a handler of Python's is set; elsewhere there is
-    nothing to hold back.
+    Python raises KeyboardInterrupt only in the main thread, and only with a Python handler. In
+    other cases nothing is deferred.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

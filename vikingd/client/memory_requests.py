@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vikingd.client.values import moment, set_fusion, vector_bytes
-from vikingd.domain.query import RecallPath, Rrf, WeightedSum
+from vikingd.domain.recall import RecallPath
+from vikingd.domain.retrieve import Rrf, WeightedSum
 from vikingd.pb import memories_pb2
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from vikingd.domain import uri as uris
 from vikingd.pb.contexts_pb2 import DeleteResponse
 
 MAX_DELETES = 1000
-"""URIs that one call removes."""
+"""Maximum URIs of one call."""
 
 
 def delete_in_parts(
@@ -19,8 +19,8 @@ def delete_in_parts(
 ) -> Iterator[DeleteResponse]:
     """Delete contexts with all below them, and yield the reply of each call.
 
-    What is too large for one call goes in parts, children first: others see what is left meanwhile,
-    and so does whoever comes after an interruption.
+    A deletion that is too large for one call is made in parts, children first. Other clients see
+    the remaining contexts in between and after an interruption.
     """
     try:
         yield client.delete(*names, allow_missing=allow_missing)

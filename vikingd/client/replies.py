@@ -17,7 +17,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from vikingd.client import contexts, results, status
-from vikingd.ingest.records import as_sent
+from vikingd.ingest.limits import as_sent
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 T = TypeVar("T")

@@ -10,18 +10,11 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from vikingd.client.errors import sendable
 from vikingd.client.session import Session
 from vikingd.client.values import set_fusion, struct, timestamp, vector_bytes
-from vikingd.domain.model import DEFAULT_LIMIT, ContextType, Draft, Entry, Levels, Method
-from vikingd.domain.query import (
-    Boost,
-    CitationStyle,
-    ContextOrder,
-    Include,
-    Mode,
-    Rrf,
-    SearchMode,
-    SearchSession,
-    WeightedSum,
-)
+from vikingd.domain.contexts import ContextType, Draft, Entry
+from vikingd.domain.find import DEFAULT_LIMIT, Levels, Method
+from vikingd.domain.prompt import CitationStyle, ContextOrder
+from vikingd.domain.retrieve import Boost, Include, Mode, Rrf, WeightedSum
+from vikingd.domain.search import SearchMode, SearchSession
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 
 if TYPE_CHECKING:

@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from vikingd.domain.model import ContextType, FindTrace, Relation, RerankStatus, ScoreParts
-from vikingd.domain.query import (
-    ItemDebug,
-    Outcome,
-    QueryPlan,
-    RecallPath,
-    TypedQuery,
-)
+from vikingd.domain.contexts import ContextType, Relation
+from vikingd.domain.find import FindTrace, RerankStatus, ScoreParts
+from vikingd.domain.recall import RecallPath
+from vikingd.domain.retrieve import ItemDebug, Outcome
+from vikingd.domain.search import QueryPlan, TypedQuery
 from vikingd.memory.model import Remembered as RememberOutcome
 from vikingd.memory.model import SalienceParts
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from vikingd.domain.query import SessionMessage
+from vikingd.domain.search import SessionMessage
 
 ROLES = ("user", "assistant", "system", "tool")
 

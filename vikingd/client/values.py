@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from google.protobuf import struct_pb2, timestamp_pb2
 
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.query import Rrf, WeightedSum
+from vikingd.domain.retrieve import Rrf, WeightedSum
 from vikingd.ingest.limits import check_number
 from vikingd.pb import memories_pb2, retrieval_pb2
 

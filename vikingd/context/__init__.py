@@ -1,1 +1,1 @@
-"""Retrieved passages into the text of a prompt, cited and within a budget of tokens."""
+"""Contexts for prompts: retrieved passages as one cited text within a budget of tokens."""

@@ -1,4 +1,4 @@
-"""Parts into one text with its citations."""
+"""Assembly of parts into one text with citations."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from vikingd.context.cut import LEFT_OUT
 from vikingd.context.parts import Part, Place, Segment
 from vikingd.domain.text import common_section
 
-_UNSEEN_GAP = 2  # Code points between two passages that can only be a space or a blank line.
+_UNSEEN_GAP = 2  # A gap of so few code points between passages is white space.
 
-_MOST_BLANKS = 100  # looked through before a bracket, behind which it counts as a marker
+_MOST_BLANKS = 100  # characters to check before a bracket; behind more blanks it is a marker
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _NO_BRACKETS = str.maketrans({"[": "%5B", "]": "%5D"})
 
 
 class Citation(Enum):
-    """What stands before a passage and names its source."""
+    """The form of the marker before a passage, which names its source."""
 
     NONE = "none"
     NUMBERED = "numbered"  # [1]
@@ -34,11 +34,11 @@ _LIKE_MARKERS = {
     Citation.NUMBERED: re.compile(rf"{_NUMBER}(?:[ \t]*{_NUMBER})*"),
     Citation.URI: re.compile(r"\[[ \t]*viking://[^\]\n]*\]?", re.IGNORECASE),
 }
-"""What could be taken for the markers of a style."""
+"""Texts that look like the markers of a style."""
 
 
 class Order(Enum):
-    """In which order the passages stand."""
+    """The order of the passages."""
 
     SCORE = "score"  # of the best piece in each
     TREE = "tree"  # by URI, then by place in the file
@@ -46,10 +46,10 @@ class Order(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """Where a passage stands in the text: code points [start, end), marker and heading apart.
+    """A passage in the text: code points [start, end), without marker and heading.
 
     Attributes:
-        marker: as it stands before the passage; one for each URI, "" without citations.
+        marker: marker before the passage, one for each URI; "" without citations.
         level: 0 for an abstract, 1 for an overview, 2 for content.
     """
 
@@ -62,7 +62,7 @@ class Cited:
 
 
 class Style(NamedTuple):
-    """How passages are put together."""
+    """The style of a text: citations, order and separator."""
 
     citation: Citation
     order: Order
@@ -80,11 +80,11 @@ class _Block:
 
 
 def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...]]:
-    """The parts as one text; those of a file that touch are one passage in it.
+    """Return the parts as one text with its citations; adjacent parts of a file are one passage.
 
-    Before a passage stand its marker and its section; the section is left out when the passage
-    begins with it, or follows another of the same section. What looks like a marker in a passage or
-    a section, where markers stand, gets a backslash before its brackets.
+    Marker and section precede each passage. The section is left out if the passage begins with it
+    or follows another passage of the same section. Text that looks like a marker, in the place of a
+    marker, gets backslashes before its brackets.
     """
     blocks = list(_blocks(parts))
     if style.order is Order.SCORE:
@@ -120,7 +120,7 @@ def _marker(uri: str, number: int, citation: Citation) -> str:
 
 
 def _escaped(text: str, style: Style) -> str:
-    """The text, with a backslash before the brackets of what could be taken for a marker."""
+    """Return the text with backslashes before the brackets of texts that look like markers."""
     pattern = _LIKE_MARKERS.get(style.citation)
     if pattern is None or "[" not in text:
         return text
@@ -134,7 +134,7 @@ def _escaped(text: str, style: Style) -> str:
 
 
 def _is_place_of_marker(text: str, at: int, separator: str) -> bool:
-    """Whether nothing that is seen stands before `at` in its line, or behind a separator."""
+    """Return True if only blanks are between `at` and the last line end or separator."""
     for place in range(at, max(at - _MOST_BLANKS, -1), -1):
         before = text[place - 1 : place]
         if not before or before in _LINE_ENDS or text.endswith(separator, 0, place):
@@ -167,7 +167,7 @@ def _blocks(parts: Iterable[Part]) -> Iterator[_Block]:
 
 
 def _between(a: tuple[Segment, Part], b: tuple[Segment, Part]) -> str | None:
-    """What joins two segments of a file; None if there is text between them."""
+    """Return the white space between two segments of a file; None if there is text."""
     start, end = a[0].end, b[0].start
     if start == end:
         return ""

@@ -1,19 +1,19 @@
-"""Builds the text of a context: what fits of the best pieces, cited, within a budget of tokens.
+"""Contexts for prompts: the best pieces as one cited text, within a budget of tokens.
 
-Which pieces stand in it, and how fully, is decided by one list of steps. A step shows one more
-source by its abstract (L0), or puts its overview (L1) or a passage in full (L2) in that one's
-place. The steps and their order depend on the pieces and the tokenizer, never on the budget: a
-larger budget goes further down the same list, so it shows every source that a smaller one shows,
-and none of them less fully.
+One list of steps decides which pieces are shown, and how fully. A step shows the abstract (L0) of
+one more source, or replaces it by the overview (L1) or a full passage (L2). The steps depend on the
+pieces and the tokenizer, never on the budget. A larger budget goes further down the same list. So
+it shows every source of a smaller budget at least as fully.
 
-- First come the abstracts of the LISTED best sources. From then on the next step shows another
-  abstract while abstracts are less than LISTED_SHARE of the tokens so far, else the next overview
-  while these are less than OVERVIEW_SHARE, else the best passage that is not in full yet.
-- A source is never shown before one that is ranked better; one whose passage is no longer than its
-  abstract is shown in full at once.
-- The first step that does not fit ends the list. The passage that is next in line takes the room
-  that is left, cut, if that shows more than the abstract in its place.
-- Without levels each step is a passage in full.
+- The first steps show the abstracts of the LISTED best sources. Each further step shows another
+  abstract while abstracts have less than LISTED_SHARE of the tokens. Else it shows the next
+  overview while overviews have less than OVERVIEW_SHARE. Else it shows the best passage that is not
+  yet full.
+- A source is never shown before a better one. A source whose passage is no longer than its abstract
+  is shown in full at once.
+- The first step that does not fit ends the list. The next passage in line fills the remaining
+  tokens, cut, if that shows more than the abstract in its place.
+- Without levels each step shows a full passage.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ from vikingd.domain.reply_budget import UNBOUNDED, size_of
 from vikingd.domain.text import approximate_tokens
 
 LISTED = 5
-"""Sources that are named before any is shown more fully."""
+"""Number of sources that are listed by abstract before any is shown more fully."""
 
 LISTED_SHARE = 0.25
-"""Of the tokens, for abstracts, as long as there are further sources."""
+"""Share of the tokens for abstracts, while there are further sources."""
 
 OVERVIEW_SHARE = 0.25
-"""Of the tokens, for overviews, as long as there are any."""
+"""Share of the tokens for overviews, while there are any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be built.
+    """The settings of a context.
 
     Attributes:
-        max_tokens: of the model's window, for the context and what is reserved.
-        reserve_tokens: kept free of it, for the question and the answer.
-        tokenizer: one of vikingd.context.tokenizers.names().
-        separator: stands between two passages.
-        levels: abstracts and overviews stand for what does not fit in full.
-        max_bytes: that the text may have in UTF-8; it ends there as at the end of the tokens.
+        max_tokens: tokens for the context and the reserve.
+        reserve_tokens: tokens of these to keep free, for the question and the answer.
+        tokenizer: one of `vikingd.context.tokenizers.names()`.
+        separator: text between two passages.
+        levels: True to show abstracts and overviews of sources that do not fit in full.
+        max_bytes: maximum bytes of the text in UTF-8.
     """
 
     max_tokens: int
@@ -77,10 +77,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A piece of which neither itself nor a summary of its source stands in the context.
+    """A piece that the context shows neither itself nor by a summary of its source.
 
-    It says what a better one says (duplicate), has no text (empty), it or one before it did not fit
-    (budget), or there is no such thing (gone).
+    The reason is "duplicate" (a better piece has the same text), "empty" (no text), "budget" (this
+    or an earlier piece did not fit) or "gone" (there is no such context or passage).
     """
 
     uri: str
@@ -90,15 +90,15 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class BuiltContext:
-    """A context and what became of the pieces.
+    """A built context and the fate of its pieces.
 
     Attributes:
-        citations: in the order of the text.
-        used_tokens: of the whole text, by the plan's tokenizer; never more than `budget`.
-        approximate: whether they are an estimate.
-        dropped: best first.
-        from_items: how many pieces stand in the text, themselves or by a summary.
-        is_cut: whether it ends where it does for its bytes, not for its tokens.
+        citations: passages in the order of the text.
+        used_tokens: tokens of the whole text by the tokenizer of the plan, at most `budget`.
+        approximate: True if the tokens are an estimate.
+        dropped: pieces that are not shown, best first.
+        from_items: number of pieces that are shown, themselves or by a summary.
+        is_cut: True if the limit of bytes, not of tokens, ended the text.
     """
 
     text: str
@@ -112,9 +112,9 @@ class BuiltContext:
 
 
 class _Step(NamedTuple):
-    """A part that is shown from here on, in the place of its source's summary if there is one.
+    """A step: show a part, in place of the summary of its source if there is one.
 
-    `tokens` is about what the text grows by.
+    `tokens` estimates the growth of the text.
     """
 
     part: Part
@@ -122,9 +122,16 @@ class _Step(NamedTuple):
     tokens: int
 
 
+class _Summary(NamedTuple):
+    """The level and the tokens of a shown summary."""
+
+    level: int
+    tokens: int
+
+
 @dataclass(slots=True)
 class _Shown:
-    """What some first steps show."""
+    """The parts that the first steps show."""
 
     summaries: dict[str, Part]
     full: list[Part]
@@ -134,7 +141,7 @@ class _Shown:
 
 
 def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
-    """Builds a context of the pieces; the order that they come in does not matter.
+    """Build a context of the pieces, which may be in any order.
 
     Raises:
         InvalidField: naming `max_tokens`, `reserve_tokens` or `tokenizer`.
@@ -156,7 +163,8 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
             return budget + 1
         return tokenizer.count(text)
 
-    steps = _Lazy(_steps(parts, plan.levels, tokenizer.count, style))
+    order = _Steps(parts, tokenizer.count, style)
+    steps = _Lazy(order.by_level() if plan.levels else order.in_full())
     count = _fitting(steps, budget, lambda n: tokens(_after(steps, n).parts()))
     shown = _after(steps, count)
     _fill(shown, steps, count, lambda added: tokens([*shown.parts(), added]) <= budget)
@@ -176,7 +184,7 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
 
 
 def _rank(piece: Piece) -> tuple[float | str, ...]:
-    """Best first; what differs in anything has an order."""
+    """Return a sort key, best first; only pieces that are equal in all fields have equal keys."""
     return (
         -piece.score,
         piece.uri,
@@ -197,13 +205,13 @@ def _budget(plan: Plan) -> int:
     if not 0 <= plan.reserve_tokens < plan.max_tokens:
         raise InvalidField(
             "reserve_tokens",
-            f"is {plan.reserve_tokens}, must be from 0 to below max_tokens, {plan.max_tokens}",
+            f"is {plan.reserve_tokens}, must be at least 0 and below max_tokens, {plan.max_tokens}",
         )
     return plan.max_tokens - plan.reserve_tokens
 
 
 class _Lazy:
-    """An iterator's elements by number, made when they are first asked for."""
+    """The elements of an iterator by number, made on demand."""
 
     def __init__(self, steps: Iterator[_Step]) -> None:
         self._steps = steps
@@ -232,10 +240,10 @@ def _after(steps: _Lazy, count: int) -> _Shown:
 
 
 def _fitting(steps: _Lazy, budget: int, tokens: Callable[[int], int]) -> int:
-    """How many steps fit; `tokens` counts the whole text after so many.
+    """Return how many steps fit; `tokens` counts the whole text after so many steps.
 
-    The tokens of a text are not the sum of those of its parts. The sum is only where to look
-    first, and from there it goes one step at a time: so more budget never means fewer steps.
+    The tokens of a text are not the sum of the tokens of its parts. So the sum is only the first
+    guess, and the search goes on one step at a time: a larger budget never means fewer steps.
     """
     count = total = 0
     while (step := steps.get(count)) and total + step.tokens <= budget:
@@ -248,79 +256,101 @@ def _fitting(steps: _Lazy, budget: int, tokens: Callable[[int], int]) -> int:
     return count
 
 
-def _steps(
-    parts: Parts, levels: bool, tokens: Callable[[str], int], style: Style
-) -> Iterator[_Step]:
-    remaining = iter(parts)
-    # Where passages in full begin and end: what touches them goes without marker and heading.
-    edges: defaultdict[Place, set[int]] = defaultdict(set)
+class _Steps:
+    """The list of steps, made on demand."""
 
-    def cost(part: Part) -> int:
-        if part.level != CONTENT:
-            return tokens(assemble([part], style)[0] + style.separator)
-        here = edges[part.place]
-        first, last = part.segments[0].start, part.segments[-1].end
-        joins = not here.isdisjoint((*range(first - 2, first + 1), *range(last, last + 3)))
-        here |= {first, last}
-        return tokens(part.text if joins else assemble([part], style)[0] + style.separator)
+    def __init__(self, parts: Parts, tokens: Callable[[str], int], style: Style) -> None:
+        self._parts = parts
+        self._remaining = iter(parts)
+        self._tokens = tokens
+        self._style = style
+        self._sources = len({piece.uri for piece in parts.pieces if not piece.gone})
+        # Ends of full passages: a passage that touches one of them has no marker and heading.
+        self._edges: defaultdict[Place, set[int]] = defaultdict(set)
+        self._spent = {ABSTRACT: 0, OVERVIEW: 0, CONTENT: 0}
+        self._summaries: dict[str, _Summary] = {}
+        self._waiting: deque[Part] = deque()  # best first; all but the last are of listed sources
+        self._without_overview: deque[str] = deque()
 
-    if not levels:
-        for part in remaining:
-            yield _Step(part, True, cost(part))
-        return
+    def in_full(self) -> Iterator[_Step]:
+        """Yield the steps without levels."""
+        for part in self._remaining:
+            yield _Step(part, True, self._cost(part))
 
-    uris = len({piece.uri for piece in parts.pieces if not piece.gone})
-    spent = [0, 0, 0]
-    standing: dict[str, tuple[int, int]] = {}  # level and tokens of each summary
-    unlisted = True
-    waiting: deque[Part] = deque()  # best first; of sources that are listed, but for the last
-    without_overview: deque[str] = deque()
+    def by_level(self) -> Iterator[_Step]:
+        """Yield the steps with levels."""
+        are_listed = False
+        while True:
+            if not are_listed and (self._wants_abstract() or not self._waiting):
+                best = self._next_source()
+                if best is None:
+                    are_listed = True
+                else:
+                    yield self._list(best)
+                continue
+            if uri := self._next_overview():
+                yield self._show(self._parts.sources[uri].summary(OVERVIEW), OVERVIEW)
+            elif best := self._waiting.popleft() if self._waiting else next(self._remaining, None):
+                yield self._show(best, CONTENT)
+            else:
+                return
 
-    def show(part: Part, level: int) -> _Step:
-        uri = part.piece.uri
-        old_level, old = standing.pop(uri, (level, 0))
-        new = cost(part)
-        spent[old_level] -= old
-        spent[level] += new
-        if level != CONTENT:
-            standing[uri] = level, new
-        return _Step(part, level == CONTENT, new - old)
+    def _wants_abstract(self) -> bool:
+        total = sum(self._spent.values())
+        return len(self._parts.sources) < LISTED or self._spent[ABSTRACT] < LISTED_SHARE * total
 
-    def next_source() -> Part | None:
-        while len(parts.sources) < uris and (part := next(remaining, None)):
-            waiting.append(part)
-            if parts.sources[part.piece.uri].first is part:
+    def _next_source(self) -> Part | None:
+        """Read parts up to the first one of a new source, and return that; None at the end."""
+        sources = self._parts.sources
+        while len(sources) < self._sources and (part := next(self._remaining, None)):
+            self._waiting.append(part)
+            if sources[part.piece.uri].first is part:
                 return part
         return None
 
-    while True:
-        more = len(parts.sources) < LISTED or spent[ABSTRACT] < LISTED_SHARE * sum(spent)
-        if unlisted and (more or not waiting):
-            best = next_source()
-            unlisted = best is not None
-            if best is None:
-                continue
-            source = parts.sources[best.piece.uri]
-            if len(best.text.strip()) <= len(source.abstract):
-                yield show(waiting.pop(), CONTENT)
-            else:
-                yield show(source.summary(ABSTRACT), ABSTRACT)
-                if len(source.overview) > len(source.abstract):
-                    without_overview.append(best.piece.uri)
-            continue
-        while without_overview and without_overview[0] not in standing:
-            without_overview.popleft()
-        if without_overview and spent[OVERVIEW] < OVERVIEW_SHARE * sum(spent):
-            source = parts.sources[without_overview.popleft()]
-            yield show(source.summary(OVERVIEW), OVERVIEW)
-        elif best := waiting.popleft() if waiting else next(remaining, None):
-            yield show(best, CONTENT)
-        else:
-            return
+    def _list(self, best: Part) -> _Step:
+        """Return the first step of a source, whose best part is the last that waits."""
+        source = self._parts.sources[best.piece.uri]
+        if len(best.text.strip()) <= len(source.abstract):
+            return self._show(self._waiting.pop(), CONTENT)
+        if len(source.overview) > len(source.abstract):
+            self._without_overview.append(best.piece.uri)
+        return self._show(source.summary(ABSTRACT), ABSTRACT)
+
+    def _next_overview(self) -> str | None:
+        """Return the URI of the source whose overview is next; None if a passage is."""
+        queue = self._without_overview
+        while queue and queue[0] not in self._summaries:
+            queue.popleft()
+        if queue and self._spent[OVERVIEW] < OVERVIEW_SHARE * sum(self._spent.values()):
+            return queue.popleft()
+        return None
+
+    def _show(self, part: Part, level: int) -> _Step:
+        """Return the step that shows a part in place of the summary of its source."""
+        uri = part.piece.uri
+        old = self._summaries.pop(uri, _Summary(level, 0))
+        new = self._cost(part)
+        self._spent[old.level] -= old.tokens
+        self._spent[level] += new
+        if level != CONTENT:
+            self._summaries[uri] = _Summary(level, new)
+        return _Step(part, level == CONTENT, new - old.tokens)
+
+    def _cost(self, part: Part) -> int:
+        """Estimate the tokens of a part."""
+        if part.level == CONTENT:
+            here = self._edges[part.place]
+            first, last = part.segments[0].start, part.segments[-1].end
+            joins = not here.isdisjoint((*range(first - 2, first + 1), *range(last, last + 3)))
+            here |= {first, last}
+            if joins:
+                return self._tokens(part.text)
+        return self._tokens(assemble([part], self._style)[0] + self._style.separator)
 
 
 def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool]) -> None:
-    """Shows as much as fits of the next passage in line."""
+    """Show as much of the next passage in line as fits."""
     n = count
     while (step := steps.get(n)) and not (step.in_full or n == 0):
         n += 1
@@ -347,7 +377,7 @@ def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool])
 
 
 def _dropped(parts: Parts, shown: _Shown) -> Iterator[Dropped]:
-    """What stands in the context neither in full nor by a summary, best first."""
+    """Yield the pieces that are shown neither in full nor by a summary, best first."""
     full = {part.rank for part in shown.full}
     for rank, piece in enumerate(parts.pieces):
         if piece.gone:

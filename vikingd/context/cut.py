@@ -1,4 +1,4 @@
-"""Where a text may be cut: sentences, lines of code, words, characters as readers see them."""
+"""Cuts of a text at sentences, lines of code, words or grapheme clusters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import regex
 from vikingd.domain.text import SENTENCE_END, WIDE_CHARS
 
 LEFT_OUT = "…"
-"""Stands where something of the source is missing."""
+"""The mark of a part of the source that is left out."""
 
 _LINE = re.compile(r"[^\n]*\n?")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
@@ -26,7 +26,7 @@ _CHARACTER = regex.compile(r"\X")
 
 
 class _Fence(NamedTuple):
-    """A fenced block: where it and the code in it begin, where it ends, what closes it."""
+    """A fenced block: its start, the start of its code, its end, and the mark that closes it."""
 
     start: int
     code: int
@@ -35,7 +35,7 @@ class _Fence(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """A text's fences, the runs of prose lines outside them, and ends of code lines."""
+    """The fences of a text, the runs of prose lines outside of them, and the ends of code lines."""
 
     fences: list[_Fence]
     prose: list[tuple[int, int]]
@@ -43,7 +43,10 @@ class _Shape(NamedTuple):
 
 
 def _shape(text: str) -> _Shape:
-    """A run of prose ends at a blank line, at code, and where an item or a heading begins."""
+    """Return the shape of a text.
+
+    A run of prose ends at a blank line, at code, and before an item or a heading.
+    """
     shape = _Shape([], [], [])
     fence: _Fence | None = None
     run = -1
@@ -78,9 +81,9 @@ def _shape(text: str) -> _Shape:
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Code points [start, end) of each whole sentence of the prose, without space at its ends.
+    """Yield code points [start, end) of each whole sentence of the prose, without outer space.
 
-    Code, fenced or indented, has none; nor has what ends without a sentence's punctuation.
+    Fenced or indented code has no sentences. A text without final punctuation is no sentence.
     """
     for start, end in _shape(text).prose:
         for stop in [m.end() for m in SENTENCE_END.finditer(text, start, end)] + [end]:
@@ -93,12 +96,12 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
-    """The text, or a beginning of it that fits, and a mark that goes behind it; "" if none fits.
+    """Return the beginning of a text that fits, and the mark to append; two "" if nothing fits.
 
-    It ends with a sentence, an item or a line of code where that leaves a quarter and more of what
-    would fit, else with a line, else with a word, else with a character, and says by LEFT_OUT
-    where it breaks off in the middle. The mark of a fence that is cut closes it. What is kept is
-    never less for a more generous `fits`, which is asked for a beginning with its mark.
+    The beginning ends after a sentence, an item or a line of code, if at least a quarter of the
+    fitting text stays. Else it ends after a line, a word or a character. LEFT_OUT marks a break
+    within a sentence. A cut fence is closed by its mark. `fits` is called with a beginning and its
+    mark; a more generous `fits` never keeps less.
     """
     if fits(text, ""):
         return text, ""
@@ -110,7 +113,7 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
     ends = _good_ends(text, shape)
 
     def fence_at(end: int) -> _Fence | None:
-        """The fence that `end` is within."""
+        """Return the fence around `end`."""
         i = bisect_left(shape.fences, end, key=lambda f: f.start) - 1
         return shape.fences[i] if i >= 0 and end < shape.fences[i].end else None
 
@@ -120,11 +123,11 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
         return text[:end].rstrip(), f"{mark}\n{fence.mark}" if fence else mark
 
     def last_that_fits(places: Sequence[int]) -> int:
-        """Index of the last place that leaves what fits; -1 without one."""
+        """Return the index of the last place whose beginning fits; -1 without one."""
         return bisect_left(places, True, key=lambda end: not fits(*beginning(end))) - 1
 
     def allowed(end: int) -> bool:
-        """Not where a fence would be closed that has just been opened."""
+        """Return False at the opening line of a fence, which would be closed at once."""
         fence = fence_at(end)
         return fence is None or end > fence.code
 
@@ -137,9 +140,9 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
             return "", ""
         most = characters[last]
     lines = [m.end() for m in re.finditer(r"\n", text) if allowed(m.end())]
-    blank = len(text) - len(text.lstrip())  # white space up to there, which says nothing
+    blank = len(text) - len(text.lstrip())  # the end of the leading white space
     for places in (sorted(ends), lines):
-        # A sentence ends behind the space that follows it.
+        # The end of a sentence is behind the space that follows it.
         for end in reversed(places[: bisect_right(places, most + 1)]):
             if end < most / 4 or end <= blank:
                 break
@@ -149,7 +152,7 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
 
 
 def _good_ends(text: str, shape: _Shape) -> set[int]:
-    """Behind each sentence, item, paragraph and line of code; in a fence behind its lines only."""
+    """Return the ends of sentences, items, paragraphs and code lines; in fences of lines only."""
     found = {m.end() for m in SENTENCE_END.finditer(text)} | {end for _, end in shape.prose}
     found -= {m.end() for m in _NUMBER.finditer(text)}
     ends = set(shape.lines)

@@ -1,4 +1,4 @@
-"""What each retrieved piece adds to those that are ranked better."""
+"""The parts of retrieved pieces that better pieces do not say already."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from vikingd.domain import pace
 from vikingd.domain.text import approximate_tokens, one_line
 
 MIN_REPEATED = 8
-"""Approximate tokens of a sentence that is left out where it stands already; shorter ones may be
-said twice."""
+"""Least approximate tokens of a sentence that is not repeated; shorter ones may be."""
 
 MAX_ABSTRACT = 64
-"""Approximate tokens of an abstract in a context."""
+"""Maximum approximate tokens of an abstract in a context."""
 
 MAX_OVERVIEW = 256
-"""Approximate tokens of an overview in a context."""
+"""Maximum approximate tokens of an overview in a context."""
 
 
 ABSTRACT, OVERVIEW, CONTENT = range(3)
-"""Levels."""
+"""The levels L0, L1 and L2."""
 
 Reason = Literal["duplicate", "empty", "budget", "gone"]
-"""Why a piece is not in a context."""
+"""The reason why a piece is not in a context."""
 
 _WORD = re.compile(r"\w")
 _SUMMARY, _PLACED = -2, -1
@@ -35,17 +34,18 @@ _SUMMARY, _PLACED = -2, -1
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One retrieved item: a passage, or with an empty `text` a context as a whole.
+    """One retrieved item: a passage, or with an empty `text` a whole context.
 
     Attributes:
-        score: in [0, 1]; only its order counts.
-        section: the headings above the text, joined by " > ".
-        text: the passage as it stands in the content.
-        start: its place there, code points [start, end); of another length than the text: unknown.
-        abstract: L0 of its context.
-        overview: L1.
-        content: L2; None when it is not at hand.
-        gone: there is no such context or passage.
+        score: score in [0, 1]; only the order counts.
+        section: headings above the text, joined by " > ".
+        text: the passage, as in the content.
+        start, end: code points [start, end) of the content; unknown if the length differs from
+            that of the text.
+        abstract: L0 of the context.
+        overview: L1 of the context.
+        content: L2 of the context; None if it was not read.
+        gone: True if there is no such context or passage.
     """
 
     uri: str
@@ -61,7 +61,7 @@ class Piece:
 
 
 class Segment(NamedTuple):
-    """Code points [start, end) of a content, and what stands for them: themselves or LEFT_OUT."""
+    """Code points [start, end) of a content, and their text in the context or LEFT_OUT."""
 
     start: int
     end: int
@@ -69,12 +69,12 @@ class Segment(NamedTuple):
 
 
 Place = tuple[str, int]
-"""A file's content, or a text of it that has no known place there, by a number of its own."""
+"""The content of a file, or a text of unknown place in it, which has a number of its own."""
 
 
 @dataclass(slots=True)
 class Part:
-    """A piece without what better ones say; segments in order, at their places in `place`."""
+    """A piece without repetitions of better pieces; segments are in order of their place."""
 
     piece: Piece
     rank: int
@@ -84,16 +84,16 @@ class Part:
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """The text of all segments."""
         return "".join(s.text for s in self.segments)
 
     @property
     def section(self) -> str:
-        """The headings above it; a summary has none."""
+        """The headings above the part; a summary has none."""
         return self.piece.section if self.level == CONTENT else ""
 
     def shortened(self, kept: str, mark: str) -> Part:
-        """The part with a beginning of its text only, and the mark behind it."""
+        """Return the part with only the beginning `kept` of its text, and the mark behind it."""
         left = len(kept)
         segments: list[Segment] = []
         for segment in self.segments:
@@ -108,14 +108,14 @@ class Part:
 
 @dataclass(slots=True)
 class Source:
-    """A context that pieces come from: its first part and what may stand for it, by level."""
+    """The context of some pieces: its first part and its summaries."""
 
     first: Part
     abstract: str
     overview: str
 
     def summary(self, level: int) -> Part:
-        """Its abstract or its overview as a part."""
+        """Return the abstract or the overview as a part."""
         text = self.overview if level == OVERVIEW else self.abstract
         place = (self.first.piece.uri, _SUMMARY)
         return replace(self.first, place=place, level=level, segments=[Segment(0, len(text), text)])
@@ -123,7 +123,7 @@ class Source:
 
 @dataclass(slots=True)
 class Parts:
-    """Goes through pieces best first; only as far as it is asked to."""
+    """Iterates over the parts of pieces, best first and on demand."""
 
     pieces: Sequence[Piece]
     sources: dict[str, Source] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Parts:
     )
 
     def __iter__(self) -> Iterator[Part]:
-        """Each part that says something new; why the others do not is in `left_out`."""
+        """Yield each part with new text; `left_out` has the reasons for the other pieces."""
         for rank, piece in enumerate(self.pieces):
             pace.step()
             part = self._part(rank, piece)
@@ -170,7 +170,7 @@ class Parts:
         return part
 
     def _source(self, part: Part) -> Source:
-        """Its summaries say nothing that better pieces or their summaries say, as far as can be."""
+        """Return the source, its summaries without sentences of better pieces and summaries."""
         texts = []
         for text, limit in (
             (one_line(part.piece.abstract), MAX_ABSTRACT),
@@ -194,9 +194,9 @@ class Parts:
 def _segments(
     text: str, offset: int, start: int, end: int, again: Sequence[tuple[int, int]]
 ) -> Iterator[Segment]:
-    """text[start:end], at `offset` in its place, with LEFT_OUT for each range of `again` in it.
+    """Yield text[start:end] as segments, with LEFT_OUT for each range of `again` in it.
 
-    Ranges with nothing but space between them are one.
+    Ranges with only space between them are one. `offset` is the place of the text.
     """
     done, left_out = start, -1
     for a, b in again:
@@ -216,7 +216,7 @@ def _segments(
 
 
 def _best_of(piece: Piece, rank: int) -> tuple[str, int, int, Place]:
-    """The most that is at hand of a piece: its text, start, level and place."""
+    """Return text, start, level and place of the fullest text of a piece."""
     if piece.text.strip():
         placed = piece.start >= 0 and piece.end - piece.start == len(piece.text)
         place = (piece.uri, _PLACED if placed else rank)
@@ -229,7 +229,7 @@ def _best_of(piece: Piece, rank: int) -> tuple[str, int, int, Place]:
 
 
 def _without(covered: Sequence[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
-    """What is left of [start, end) without the ranges."""
+    """Return the parts of [start, end) outside of the ranges."""
     left = []
     for a, b in sorted(covered):
         if b <= start:
@@ -245,7 +245,7 @@ def _without(covered: Sequence[tuple[int, int]], start: int, end: int) -> list[t
 
 
 def _long_sentences(text: str) -> Iterator[tuple[int, int, str]]:
-    """Where each sentence of MIN_REPEATED tokens and more stands, and what makes two the same."""
+    """Yield (start, end, key) of each sentence of at least MIN_REPEATED tokens."""
     for start, end in sentences(text):
         if end - start >= MIN_REPEATED:
             key = one_line(text[start:end])

@@ -1,8 +1,8 @@
-"""Tokenizers that count what a text takes of a model's window.
+"""Tokenizers that count the tokens of a text.
 
-A request names one. Those that come with vikingd are opened at their first use; those that an
-operator adds in the configuration are opened when the daemon starts. No name of a request leads to
-a file or to a download.
+A request names one. The bundled tokenizers are opened at their first use. The tokenizers of the
+configuration are opened when the daemon starts. The name in a request never causes a file access or
+a download.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from vikingd.domain.text import approximate_tokens
 
 DEFAULT = "o200k_base"
 BUNDLED = ("o200k_base", "cl100k_base", "qwen3", "llama3")
-"""Those whose vocabularies come with vikingd's own dependencies."""
+"""The tokenizers whose vocabularies come with the dependencies of vikingd."""
 
 APPROXIMATE = "approx"
-"""An estimate by script."""
+"""The name of the estimate by script."""
 
 MAX_FILE_BYTES = 256 << 20
-"""Of a tokenizer.json; those of large multilingual models have some 35 MB."""
+"""Maximum bytes of a tokenizer.json; those of large multilingual models have about 35 MB."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # a bare key in TOML
 _SHOWN = 64  # characters of an unknown name in an error
@@ -39,14 +39,14 @@ class Tokenizer(Protocol):
 
     @property
     def name(self) -> str:
-        """What it was opened by."""
+        """The name by which it was opened."""
 
     @property
     def approximate(self) -> bool:
-        """Whether it only estimates what a model would count."""
+        """True if the counts are estimates."""
 
     def count(self, text: str) -> int:
-        """The tokens of a text; what looks like a special token is counted as the text it is."""
+        """Return the tokens of a text; special tokens in it count as plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _Counting:
 
 @dataclass(slots=True)
 class _Slot:
-    """A tokenizer of this process, and the lock of those who wait for it to be opened."""
+    """A tokenizer of this process, and the lock for opening it."""
 
     opened: Tokenizer | None = None
     lock: Lock = field(default_factory=Lock)
@@ -91,7 +91,7 @@ def known(name: str) -> str:
 def open_tokenizer(name: str) -> Tokenizer:
     """Return the tokenizer of a name; the first use of a bundled one reads its vocabulary.
 
-    Opening one makes nobody wait who uses another.
+    Opening one tokenizer does not block the use of another.
 
     Raises:
         InvalidField: `tokenizer` is not one of `names()`, or its package is not installed.
@@ -166,7 +166,7 @@ def _tiktoken(name: str) -> Callable[[str], int]:
         raise ValueError(f"tiktoken has no {name!r}, only {', '.join(listed)}")
     try:
         encoding = tiktoken.get_encoding(name)
-    except Exception as error:  # whatever the download of its vocabulary fails with
+    except Exception as error:  # A download can fail with any error.
         raise ValueError(
             f"tiktoken has to download the vocabulary of {name!r}, and cannot: {error}; without a "
             "network set TIKTOKEN_CACHE_DIR to a directory that has it"
@@ -181,7 +181,7 @@ def _hugging_face(path: str) -> Callable[[str], int]:
         raise ValueError(_not_installed("tokenizers")) from None
     try:
         tokenizer = HuggingFace.from_buffer(_read_regular(Path(path)))
-    except Exception as error:  # it raises nothing narrower
+    except Exception as error:  # The library raises no narrower error.
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ValueError(f"cannot read {path!r}: {reason}") from error
     tokenizer.no_truncation()

@@ -1,4 +1,4 @@
-"""Backups: takes a copy of the store from the daemon and checks it. It shows nothing by itself."""
+"""Checked backups of the store, fetched from the daemon. It shows nothing by itself."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _OWN = re.compile(r"vikingd-\d{8}T\d{6}Z\.backup")
 
 
 def name_of_now() -> str:
-    """The name of a backup by the time; names sort like times."""
+    """Return the name of a backup by the current time; names sort by time."""
     return _NAME.format(time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
 
 
 def fetch(client: MessageClient, path: Path, advance: Callable[[int, int], None]) -> Label:
-    """Writes a backup, which has its name only when it is whole and was checked.
+    """Write a backup; it gets its name once it is whole and checked.
 
     Args:
-        client: of the daemon.
-        path: of a file that does not exist.
-        advance: is told how many bytes have come, and of how many.
+        client: a client of the daemon.
+        path: path of a new file.
+        advance: called with the received bytes and the bytes in all.
 
     Raises:
-        ClientError: the daemon failed, or what came is damaged; nothing is left.
-        OSError: the file cannot be written; nothing is left.
+        ClientError: the daemon failed or the copy is damaged; no file is left.
+        OSError: the file cannot be written; no file is left.
     """
     if os.path.lexists(path):
-        raise _not_written(f"{path} is there already")
+        raise _not_written(f"{path} exists already; choose a new path")
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         came = size = 0
@@ -51,12 +51,12 @@ def fetch(client: MessageClient, path: Path, advance: Callable[[int, int], None]
             file.flush()
             os.fsync(file.fileno())
         if came != size:
-            raise _not_written(f"{came:,} of {size:,} bytes came")
+            raise _not_written(f"only {came:,} of {size:,} bytes arrived; try again")
         try:
             label = verify_backup(part)
         except StoreDamaged as error:
             raise ClientError(grpc.StatusCode.DATA_LOSS, str(error), error.reason) from None
-        os.link(part, path)  # fails where the name is taken by now
+        os.link(part, path)  # fails if the file exists by now
     finally:
         with suppress(FileNotFoundError):
             part.unlink()
@@ -65,7 +65,7 @@ def fetch(client: MessageClient, path: Path, advance: Callable[[int, int], None]
 
 
 def remove_older(directory: Path, keep: int) -> list[Path]:
-    """Deletes the oldest of the backups that have a name by the time, but for so many."""
+    """Delete all but the newest `keep` backups that are named by time, and return their paths."""
     own = sorted(path for path in directory.iterdir() if _OWN.fullmatch(path.name))
     gone = own[:-keep]
     for path in gone:

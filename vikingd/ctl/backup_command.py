@@ -24,7 +24,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0  # seconds before a backup that failed 
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"(\d{1,6})([smhd])", text)
     if match is None or not int(match[1]):
-        raise typer.BadParameter(f"{text!r} is no time such as 30m, 1h or 1d")
+        raise typer.BadParameter(f"{text!r} is no interval such as 30m, 1h or 1d")
     return int(match[1]) * _UNITS[match[2]]
 
 
@@ -32,21 +32,23 @@ def backup(
     session: Session,
     target: Annotated[Path, typer.Argument(metavar="PATH", help="A new file, or a directory.")],
     every: Annotated[
-        str, typer.Option(metavar="TIME", help="Go on and make one every 30m, 1h, 1d.")
+        str, typer.Option(metavar="TIME", help="Repeat at this interval, such as 30m, 1h, 1d.")
     ] = "",
     keep: Annotated[
         int,
         typer.Option(
-            metavar="N", min=0, help="Then delete all but the newest N in the directory; 0: none."
+            metavar="N",
+            min=0,
+            help="Delete all but the newest N backups in the directory; 0: none.",
         ),
     ] = 0,
 ) -> None:
-    """Copy the store into a file while everything goes on, and check the copy.
+    """Copy the store into a file while the daemon works, and check the copy.
 
-    In a directory files are named by the time. A file has its name once it is whole and checked.
-    `vikingd restore` brings it back. The index is not part of it: a start makes it anew. --every
-    survives restarts of the daemon: what fails is tried again. --keep deletes only files that have
-    a name by the time, and only after a new one was checked.
+    In a directory, files are named by time. A file gets its name once it is whole and checked.
+    `vikingd restore` restores it. The index is not part of a backup: the next start builds it. With
+    --every, failures are retried, also while the daemon restarts. --keep deletes only files that
+    are named by time, and only after a new backup was checked.
 
     RPC: viking.retrieval.v1.Admin/Backup
 

@@ -10,11 +10,15 @@ from typing import Annotated
 
 import typer
 
-from vikingd.ctl.exporting import Exporter
+from vikingd.ctl.exporting import Exporter, Summary
 from vikingd.ctl.progress import meter
 from vikingd.ctl.session import Session
 
 _STDOUT = Path("-")
+_NOT_IN_FILES = (
+    "files do not hold overviews, links, counters of memories, nor titles and abstracts of "
+    "directories and of other files than Markdown; --to FILE.jsonl is lossless"
+)
 
 
 def export(
@@ -29,16 +33,16 @@ def export(
         ),
     ],
 ) -> None:
-    """Export a subtree, so that an import brings all of it back.
+    """Export a subtree: files to read and edit, or JSON lines that an import restores whole.
 
-    A directory gets each content as it is, in a file of its name, and a hidden .vikingd.jsonl with
-    all else: titles, abstracts, overviews, metadata, times, what is known of each memory, links
-    within the subtree. Edit the files as you like: an import takes the record of what is
-    unchanged. Vectors are not exported. What is there already is never overwritten.
+    A directory gets each content in a file of its name. Front matter is added to a Markdown file
+    for the title, abstract, metadata and time that its content does not state. JSON lines hold all
+    else too: overviews, passages, links within the subtree, counters and times of memories.
+    Vectors are not exported. Existing files are never overwritten.
 
     RPC: viking.retrieval.v1.Contexts/Tree, .../Get
 
-    Example: vikingctl export viking://user/memories --to ./memories
+    Example: vikingctl export viking://user/memories --to memories.jsonl
     """
     if to == _STDOUT and session.as_json:
         raise typer.BadParameter("- and --json would both write to stdout", param_hint="--to")
@@ -52,7 +56,11 @@ def export(
     except KeyboardInterrupt:
         session.note("stopped" if to == _STDOUT else "stopped; nothing was written")
         raise
-    summary = exporter.summary
+    _report(session, to, exporter.summary)
+
+
+def _report(session: Session, to: Path, summary: Summary) -> None:
+    """Show the result of an export."""
     if session.as_json:
         session.show_json(json.dumps({"path": str(to), **asdict(summary)}, ensure_ascii=False))
         return
@@ -60,6 +68,11 @@ def export(
         f"{summary.files:,} files in {summary.directories:,} directories, {summary.memories:,} "
         f"memories and {summary.links:,} links in {summary.seconds:.1f} s"
     )
-    if to != _STDOUT:
-        back = str(to) if to.suffix == ".jsonl" else f"{to} {summary.uri}"
-        session.note(f"`vikingctl import {back}` brings it back")
+    for left_out in summary.left_out:
+        session.note(f"left out, as no file can have this name: {left_out}", "yellow")
+    if to == _STDOUT:
+        return
+    is_lines = to.suffix == ".jsonl"
+    if not is_lines:
+        session.note(_NOT_IN_FILES)
+    session.note(f"`vikingctl import {to if is_lines else f'{to} {summary.uri}'}` imports it")

@@ -1,4 +1,4 @@
-"""Exports a subtree: reads it and writes it into files. It shows nothing by itself."""
+"""The export of a subtree into files. It shows nothing by itself."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import grpc
 
@@ -21,20 +21,23 @@ from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.terminal import escaped_json
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Context
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Context
-from vikingd.ingest.records import SIDECAR, has_file, line_of, sidecar_line_of
+from vikingd.ingest.files import file_text
+from vikingd.ingest.records import record_of
 
 IN_FLIGHT = 8
+_MAX_NAME = 255  # bytes of a file name
 
 
 @dataclass(slots=True)
 class Summary:
-    """What was exported.
+    """The result of an export.
 
     Attributes:
-        uri: what the directory of files is to be imported as.
-        links: those between two contexts that were exported.
+        uri: the URI that the directory of files is to be imported as.
+        links: links between two contexts of the subtree; only JSON lines hold them.
+        left_out: contexts that are in no file, since no file can have their names.
     """
 
     uri: str
@@ -43,18 +46,19 @@ class Summary:
     memories: int = 0
     links: int = 0
     seconds: float = 0.0
+    left_out: list[str] = field(default_factory=list)
 
 
 class Exporter:
-    """One export of one subtree; what is written to that meanwhile may be in it or not.
+    """One export of one subtree; concurrent writes may be in it or not.
 
     Args:
-        client: of the daemon.
-        uri: the top, a directory or a file.
+        client: a client of the daemon.
+        uri: URI of the top, a directory or a file.
 
     Raises:
-        ClientError: there is no such context, or no daemon, or the daemon names what does not lie
-            below the top.
+        ClientError: there is no such context, no daemon answers, or the daemon names a context that
+            is not below the top.
     """
 
     def __init__(self, client: MessageClient, uri: str) -> None:
@@ -68,43 +72,38 @@ class Exporter:
         self.summary = Summary(self._top)
 
     def write_lines(self, out: BinaryIO, advance: Callable[[int], None]) -> None:
-        """Writes a line for each context."""
+        """Write a line for each context."""
         for context in self._read(advance):
-            _write_line(out, line_of(context, self.uris))
+            line = json.dumps(record_of(context, self.uris), ensure_ascii=False)
+            out.write(escaped_json(line).encode() + b"\n")
         out.flush()
 
     def write(self, path: Path, advance: Callable[[int], None]) -> None:
-        """Writes a .jsonl file, else a directory; it is there once it is whole, or not at all.
+        """Write a .jsonl file, else a directory of files; it appears whole or not at all.
 
         Args:
-            path: nothing, or an empty directory.
-            advance: told the number of contexts that were just written.
+            path: a path that does not exist, or an empty directory.
+            advance: called with the number of contexts that were just written.
 
         Raises:
-            ClientError: `path` is in use or cannot be written.
+            ClientError: `path` exists or cannot be written.
         """
         path = Path(os.path.abspath(path))
         _check_free(path)
         into = path if path.is_dir() else path.parent
         part = into / f".vikingd-export-{os.getpid()}.part"
         try:
-            part.mkdir(0o700)  # so that nobody puts a link into it
+            part.mkdir(0o700)  # Nobody else can put a link into it.
             try:
                 if path.suffix == ".jsonl":
                     with (part / path.name).open("wb") as out:
                         self.write_lines(out, advance)
-                    _check_free(path)
-                    (part / path.name).rename(path)
                 else:
                     self._write_files(part / path.name, advance)
-                    if into == path:
-                        # The records last: files without them are no export.
-                        made = sorted((part / path.name).iterdir(), key=_is_sidecar)
-                    else:
-                        made = [part / path.name]
-                    for one in made:
-                        _check_free(into / one.name)
-                        one.rename(into / one.name)
+                whole = part / path.name
+                for one in sorted(whole.iterdir()) if into == path else [whole]:
+                    _check_free(into / one.name)
+                    one.rename(into / one.name)
             finally:
                 shutil.rmtree(part)
         except OSError as error:
@@ -112,18 +111,18 @@ class Exporter:
 
     def _write_files(self, directory: Path, advance: Callable[[int], None]) -> None:
         directory.mkdir()
-        with (directory / SIDECAR).open("wb") as out:
-            for context in self._read(advance):
-                line = sidecar_line_of(context, self._top, self.uris)
-                if has_file(line["path"]):
-                    try:
-                        _write_file(directory / line["path"], context)
-                    except OSError as error:
-                        raise _not_written(f"{context.uri}: {error.strerror or error}") from None
-                _write_line(out, line)
+        for context in self._read(advance):
+            below = context.uri[len(uris.join(self._top, "")) :]
+            if any(len(name.encode()) > _MAX_NAME for name in below.split("/")):
+                self.summary.left_out.append(context.uri)
+                continue
+            try:
+                _write_file(directory / below, context)
+            except OSError as error:
+                raise _not_written(f"{context.uri}: {error.strerror or error}") from None
 
     def _read(self, advance: Callable[[int], None]) -> Iterator[Context]:
-        """The contexts in order, those that are gone by now left out."""
+        """Yield the contexts in order, without those that have been deleted."""
         started = time.monotonic()
         ahead: deque[Future[Context | None]] = deque()
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
@@ -160,7 +159,7 @@ class Exporter:
 
 
 def _checked(uri: str, top: str) -> str:
-    """The URI, which a daemon gave: it becomes a path."""
+    """Return a URI from the daemon, checked, since it becomes a path."""
     try:
         is_below = uris.parse(uri) == uri and uris.is_within(uri, top)
     except InvalidField as error:
@@ -171,28 +170,20 @@ def _checked(uri: str, top: str) -> str:
 
 
 def _write_file(at: Path, context: Context) -> None:
-    """Writes a context where nothing is yet; a link there is not followed."""
+    """Write a context to a path that does not exist; a link there is not followed."""
     (at if context.is_directory else at.parent).mkdir(parents=True, exist_ok=True)
     if not context.is_directory:
         with at.open("xb") as file:
-            file.write(context.content.encode())
+            file.write(file_text(context).encode())
 
 
 def _check_free(path: Path) -> None:
     if path.is_dir() and path.suffix != ".jsonl":
         if any(path.iterdir()):
-            raise _not_written(f"{path} is there, with something in it")
+            raise _not_written(f"{path} exists and is not empty; choose a new path")
     elif os.path.lexists(path):
-        raise _not_written(f"{path} is there already")
+        raise _not_written(f"{path} exists already; choose a new path")
 
 
 def _not_written(message: str) -> ClientError:
     return ClientError(grpc.StatusCode.FAILED_PRECONDITION, message, "NOT_WRITTEN")
-
-
-def _is_sidecar(path: Path) -> bool:
-    return path.name == SIDECAR
-
-
-def _write_line(out: BinaryIO, record: dict[str, Any]) -> None:
-    out.write(escaped_json(json.dumps(record, ensure_ascii=False)).encode() + b"\n")

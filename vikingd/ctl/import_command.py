@@ -23,7 +23,7 @@ from vikingd.ingest.jsonl import is_jsonl
 
 _ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
 _OPTIONS = {"uri": "URI", "path": "PATH", "delete": "--delete"}
-_SHOWN = 500  # characters of a name or a reason: a file may have put into it whatever it likes
+_SHOWN = 500  # characters of a name or a reason, which may come from a file
 
 
 def import_(
@@ -32,32 +32,31 @@ def import_(
         Path,
         typer.Argument(
             exists=True,
-            help="A directory of Markdown, text and source code, one such file, or JSON lines; "
-            "what `vikingctl export` wrote comes back whole.",
+            help="A directory of Markdown, text and source code, one such file, or JSON lines.",
         ),
     ],
     uri: Annotated[
-        str, typer.Argument(help="What it becomes; JSON lines bring URIs of their own.")
+        str, typer.Argument(help="The URI of PATH; JSON lines have URIs of their own.")
     ] = "",
     delete: Annotated[
         bool,
         typer.Option(
             "--delete",
-            help="Remove what is below URI and no longer in PATH, if all JSON lines can be read.",
+            help="Remove contexts below URI that are no longer in PATH, if all lines can be read.",
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would change, change nothing.")
+        bool, typer.Option("--dry-run", help="Show the changes without making them.")
     ] = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Do not wait for the vectors.")
     ] = False,
 ) -> None:
-    """Import files; what did not change since the last time is left alone.
+    """Import files; unchanged contexts are not written again.
 
-    JSON lines are a .jsonl file, or a directory with documents.jsonl and maybe directories.jsonl;
-    each line is an object with uri and text, or uri and abstract. A memory whose text is unchanged
-    keeps what is known of it. Ctrl-C leaves what is in, and the next import goes on from there.
+    JSON lines are a .jsonl file, or a directory with documents.jsonl and optionally
+    directories.jsonl. Each line is an object with uri and text, or uri and abstract. A memory with
+    unchanged text keeps its counters and times. After Ctrl-C the same command continues.
 
     RPC: viking.retrieval.v1.Contexts/Tree, .../Get, .../Put, .../Delete, .../Link;
     viking.retrieval.v1.Admin/Stats
@@ -82,7 +81,7 @@ def import_(
         try:
             wait_for_vectors(session)
         except KeyboardInterrupt:
-            session.note("the daemon goes on embedding; `vikingctl stats` shows how far it is")
+            session.note("the daemon continues to embed; `vikingctl stats` shows the progress")
     summary = importer.summary
     nothing = not (summary.created or summary.updated or summary.unchanged)
     if summary.failed or (summary.unreadable and nothing):
@@ -90,7 +89,7 @@ def import_(
 
 
 def _count(path: Path) -> int:
-    """About how many drafts there will be."""
+    """Estimate the number of drafts."""
     if path.is_file():
         return path.read_bytes().count(b"\n") if is_jsonl(path) else 1
     if is_jsonl(path):
@@ -105,7 +104,7 @@ def _count(path: Path) -> int:
 
 
 def _report(session: Session, summary: ImportSummary) -> None:
-    """Tells what an import did."""
+    """Show the result of an import."""
     if session.as_json:
         session.show_json(json.dumps(asdict(summary), ensure_ascii=False, indent=2))
         return
@@ -123,7 +122,7 @@ def _report(session: Session, summary: ImportSummary) -> None:
     _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
     _list(session, "front matter as text", [(f.uri, f.reason) for f in summary.as_text], "yellow")
     if summary.end != "done":
-        session.note("what is in stays; the same command goes on from there")
+        session.note("the imported contexts stay; the same command continues")
 
 
 def _list(session: Session, what: str, faults: list[tuple[str, str]], style: str) -> None:

@@ -1,4 +1,4 @@
-"""Progress for people: a bar on a terminal, a line every few seconds elsewhere, on stderr."""
+"""Progress on stderr: a bar on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from vikingd.ctl.session import Session
 
 _LINE_EVERY = 3.0  # seconds
 _POLL = 0.3
-_PATIENCE = 5.0  # seconds without a new vector, while the embedder says that it fails
+_PATIENCE = 5.0  # seconds without a new vector, while the embedder reports an error
 
 
 class _Figures(ProgressColumn):
-    """The figures of a meter, which knows better than the bar what is left."""
+    """The column with the figures of a meter."""
 
     def render(self, task: Task) -> Text:
         return Text(task.fields["figures"], "dim")
 
 
 class Meter:
-    """Shows how far a piece of work is. What is done is set or added to."""
+    """Shows the progress of a piece of work."""
 
     def __init__(self, session: Session, what: str, total: int, bar: Progress | None) -> None:
         self.done = 0
@@ -42,7 +42,7 @@ class Meter:
         self._began = self._said = time.monotonic()
 
     def advance(self, count: int) -> None:
-        """Says that so much more is done."""
+        """Add `count` to the finished pieces."""
         self.update(self.done + count)
 
     def update(
@@ -53,13 +53,13 @@ class Meter:
         share: float | None = None,
         left: float | None = None,
     ) -> None:
-        """Says how much is done, of how much.
+        """Set the progress.
 
         Args:
-            done: pieces that are done.
-            total: pieces in all.
-            share: of the work that is done, in [0, 1]; None: all pieces are alike.
-            left: seconds that the rest will take; None: it goes on as it did.
+            done: number of finished pieces.
+            total: number of all pieces; None: as before.
+            share: finished share of the work in [0, 1]; None: all pieces take equal work.
+            left: seconds that the rest will take; None: estimated by the rate so far.
         """
         self.done, self.total = done, max(done, self.total if total is None else total)
         now = time.monotonic()
@@ -81,7 +81,7 @@ class Meter:
 
 @contextmanager
 def meter(session: Session, what: str, total: int) -> Iterator[Meter]:
-    """A meter that is shown as long as the context lasts; not at all with --json."""
+    """A context manager that shows a meter; with --json it shows nothing."""
     if session.as_json or not session.err.is_terminal:
         yield Meter(session, what, total, None)
         return
@@ -91,14 +91,14 @@ def meter(session: Session, what: str, total: int) -> Iterator[Meter]:
 
 
 def time_left(characters: int, characters_per_second: float) -> float | None:
-    """Return the seconds until the backlog is empty; None while nobody knows."""
+    """Return the seconds until the backlog is empty; None if the rate is unknown."""
     return characters / characters_per_second if characters_per_second else None
 
 
 def wait_for_vectors(session: Session) -> None:
-    """Shows the embedder's backlog until it is empty; says so when the embedder fails instead.
+    """Show the backlog of the embedder until it is empty or the embedder fails.
 
-    Long texts take longer than short ones: the bar and the time left tell of characters.
+    Long texts take longer than short ones, so bar and time left are by characters.
     """
     embedder = session.client.stats().embedder
     if not embedder.backlog:
@@ -126,10 +126,10 @@ def wait_for_vectors(session: Session) -> None:
             if embedder.last_error and time.monotonic() - since > _PATIENCE:
                 break
     if not embedder.backlog:
-        session.note(f"the vectors are there after {time.monotonic() - started:.1f} s more")
+        session.note(f"the vectors are complete after {time.monotonic() - started:.1f} s more")
         return
     session.note(
         f"{embedder.backlog:,} texts have no vector yet, the embedder fails: {embedder.last_error}",
         "yellow",
     )
-    session.note("the daemon tries again by itself; until then these are found by their words")
+    session.note("the daemon tries again; until then these texts are found by words alone")

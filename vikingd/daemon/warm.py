@@ -42,7 +42,7 @@ from viking_kernels.postings import of_terms
 from viking_kernels.salience import rank
 from viking_kernels.scope import place, row_at, tail_directories
 
-from vikingd.domain.model import Change, Filled, IndexedText, Remove, Upsert
+from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index, IndexSettings
 from vikingd.index.snapshot import Snapshot

@@ -1,22 +1,22 @@
-"""Domain errors; vikingd.wire maps each to one gRPC status."""
+"""Domain errors; `vikingd.wire` maps each to one gRPC status."""
 
 from __future__ import annotations
 
 MAX_TEXT = 1024
-"""Characters of each text of an error, which may repeat a value of a request."""
+"""Maximum characters of each text of an error; a text may quote a value of a request."""
 
 
 def shortened(text: str, most: int = MAX_TEXT) -> str:
-    """At most so many characters of a text, with a word on how many there were."""
+    """Return a text, cut to `most` characters with its original length appended."""
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
 class VikingError(Exception):
-    """Base of every error that a caller is told about.
+    """Base of every error that a caller sees.
 
     Attributes:
         reason: UPPER_SNAKE_CASE, stable, for programs.
-        metadata: what the message names, for programs.
+        metadata: the values in the message, for programs.
     """
 
     reason = "INTERNAL"
@@ -27,7 +27,7 @@ class VikingError(Exception):
 
 
 class InvalidField(VikingError):
-    """A request field has a value that is not allowed; nothing was changed.
+    """A request field has a value that is not allowed. Nothing was changed.
 
     Attributes:
         field: path of the field in the request, such as "contexts[3].uri".
@@ -41,7 +41,7 @@ class InvalidField(VikingError):
         super().__init__(f"{self.field}: {self.description}", field=self.field)
 
     def below(self, prefix: str) -> InvalidField:
-        """The same fault in a message that stands at `prefix` of a larger one."""
+        """Return the error with its field prefixed by the path of the enclosing message."""
         return InvalidField(f"{prefix}.{self.field}" if self.field else prefix, self.description)
 
 
@@ -55,7 +55,7 @@ class NotFound(VikingError):
 
 
 class AlreadyExists(VikingError):
-    """A URI that must be new stands already."""
+    """A URI that must be new exists already."""
 
     reason = "ALREADY_EXISTS"
 
@@ -64,7 +64,7 @@ class AlreadyExists(VikingError):
 
 
 class RevisionNotReached(VikingError):
-    """The minimum revision did not come within the deadline."""
+    """The minimum revision was not reached within the deadline."""
 
     reason = "REVISION_NOT_REACHED"
 
@@ -76,10 +76,10 @@ class DeadlinePassed(VikingError):
 
 
 class Overloaded(VikingError):
-    """A queue is full; the call was not begun and may be repeated.
+    """A queue is full. The call was not started and may be repeated.
 
     Attributes:
-        retry_after: seconds after which a repetition is likely to be taken.
+        retry_after: seconds after which a retry is likely to be accepted.
     """
 
     reason = "OVERLOADED"
@@ -90,16 +90,16 @@ class Overloaded(VikingError):
 
 
 class TooLarge(VikingError):
-    """A call asks for more than others can wait for; nothing was changed.
+    """A call asks for more work than one call may. Nothing was changed.
 
-    The message names the size and the limit. Its parts can be asked for.
+    The message names the size and the limit. The caller can split the call.
     """
 
     reason = "TOO_LARGE"
 
 
 class RevisionDiffers(VikingError):
-    """A context has another revision than the caller expects; nothing was changed."""
+    """A context has another revision than the caller expects. Nothing was changed."""
 
     reason = "REVISION_DIFFERS"
 
@@ -113,7 +113,7 @@ class RevisionDiffers(VikingError):
 
 
 class Stopping(VikingError):
-    """The daemon is shutting down and takes no more work; ask again elsewhere or later."""
+    """The daemon is shutting down and accepts no more work; retry elsewhere or later."""
 
     reason = "STOPPING"
 
@@ -125,19 +125,19 @@ class EmbedderFailed(VikingError):
 
 
 class EmbedderRefused(EmbedderFailed):
-    """The embedding provider refuses, by its key or its model: a repetition changes nothing."""
+    """The embedding provider refuses the key or the model; a retry does not help."""
 
     reason = "EMBEDDER_REFUSED"
 
 
 class EmbedderTimedOut(EmbedderFailed):
-    """The embedding provider did not answer in the time that the call leaves it."""
+    """The embedding provider did not answer within the deadline of the call."""
 
     reason = "EMBEDDER_TIMED_OUT"
 
 
 class StoreMismatch(VikingError):
-    """The store on disk does not fit the configuration; the message says the way out."""
+    """The store on disk does not fit the configuration; the message names the remedy."""
 
     reason = "STORE_MISMATCH"
 
@@ -149,30 +149,30 @@ class StoreInUse(VikingError):
 
 
 class ReadOnly(VikingError):
-    """This process only reads the store; the message says where the one is that writes it."""
+    """This process only reads the store; the message names the address of the writer."""
 
     reason = "READ_ONLY"
 
 
 class StoreFailed(VikingError):
-    """The disk or the database refused a write; nothing of it was kept."""
+    """The disk or the database refused a write. Nothing of it was kept."""
 
     reason = "STORE_FAILED"
 
 
 class DiskFull(StoreFailed):
-    """The disk has no room for the write; nothing of it was kept."""
+    """The disk has no space for the write. Nothing of it was kept."""
 
     reason = "DISK_FULL"
 
 
 class StoreDamaged(VikingError):
-    """The database is damaged, or older than it was; the message says how to restore it."""
+    """The database is damaged, or older than before; the message says how to restore it."""
 
     reason = "STORE_DAMAGED"
 
 
 class Corrupt(VikingError):
-    """Index and store disagree or a file is damaged."""
+    """Index and store disagree, or a file is damaged."""
 
     reason = "CORRUPT"

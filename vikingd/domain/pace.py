@@ -1,7 +1,7 @@
-"""A look between the slices of long work: whether it is still wanted, and whose turn it is.
+"""Checks between the slices of long work, for cancellation and fairness.
 
-The code that does long work calls `step` in its loops. Who runs that work on a thread says with
-`Looking` what a step does there; elsewhere it does nothing.
+Code that does long work calls `step` in its loops. The code that runs the work on a thread sets the
+check of that thread with `Looking`. Without one, `step` does nothing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _here = _Thread()
 
 
 def step() -> None:
-    """Ends a slice of the work of this thread; raises where the work is not wanted any more."""
+    """Call the check of this thread, which raises if the work is no longer wanted."""
     if (look := _here.look) is not None:
         look()
 
 
 class Looking:
-    """Calls `look` at each step of this thread inside the `with`."""
+    """A context manager in which each step of this thread calls `look`."""
 
     __slots__ = ("_look",)
 

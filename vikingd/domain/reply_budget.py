@@ -4,61 +4,61 @@ from __future__ import annotations
 
 UNBOUNDED = 1 << 62
 
-MESSAGE = 64
-"""Bytes of a message's numbers and tags, about."""
+MESSAGE_BYTES = 64
+"""Approximate bytes of the numbers and tags of one message."""
 
 
-class Room:
-    """What is left of a reply's bytes.
+class ReplyBudget:
+    """The bytes that a reply has left.
 
     Attributes:
-        most: bytes that there were.
-        left: bytes; never below 0.
-        left_out: results for which there was no room.
-        shortened: texts for which there was not enough.
+        limit: bytes in all.
+        left: bytes that are not taken; never below 0.
+        left_out: number of results that did not fit.
+        shortened: number of texts that fitted only in part.
     """
 
-    __slots__ = ("left", "left_out", "most", "shortened")
+    __slots__ = ("left", "left_out", "limit", "shortened")
 
-    def __init__(self, most: int) -> None:
-        self.most = self.left = most
+    def __init__(self, limit: int) -> None:
+        self.limit = self.left = limit
         self.left_out = 0
         self.shortened = 0
 
     def take(self, size: int) -> bool:
-        """Takes so many bytes, or none where there are not so many."""
+        """Take `size` bytes and return True; take none and return False if fewer are left."""
         if size > self.left:
             return False
         self.left -= size
         return True
 
-    def text(self, text: str) -> str:
-        """As much of a text from its beginning as there is room for."""
+    def fit(self, text: str) -> str:
+        """Take the bytes of a text, and return the text or the beginning of it that fits."""
         size = size_of(text)
         if self.take(size):
             return text
         self.shortened += 1
         kept = text[: self.left].encode()[: self.left].decode(errors="ignore")
-        self.left = 0  # nothing that comes later is shown where this could not be
+        self.left = 0  # A later text must not appear where this one was cut.
         return kept
 
     @property
     def is_cut(self) -> bool:
-        """Whether something is missing."""
+        """True if a result or a part of a text is missing."""
         return bool(self.left_out or self.shortened)
 
     def notes(self) -> tuple[str, ...]:
-        """What is missing, for the reply."""
+        """Return the notes for the reply on what is missing."""
         return cut_notes(self.left_out, self.shortened)
 
 
 def size_of(text: str) -> int:
-    """Bytes of a text in UTF-8."""
+    """Return the bytes of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode())
 
 
 def cut_notes(left_out: int, shortened: int) -> tuple[str, ...]:
-    """What to say of a reply that had no room for so many results and texts."""
+    """Return the notes of a reply without `left_out` results and with `shortened` texts."""
     if not left_out and not shortened:
         return ()
     return (

@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 SCRIPTS = ("none", "latin", "han", "kana", "hangul", "cyrillic", "arabic", "other")
-"""Names of the scripts that stand for languages; a text's script is an index into this."""
+"""Names of the scripts; the script of a text is an index into this."""
 
 NONE, LATIN, HAN, KANA, HANGUL, CYRILLIC, ARABIC, OTHER = range(len(SCRIPTS))
 
@@ -14,18 +14,18 @@ HAN_CHARS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 KANA_CHARS = "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 HANGUL_CHARS = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
 CJK_CHARS = f"々〇{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}"
-"""Of words that no space divides."""
+"""Characters of the scripts that write words without spaces."""
 WIDE_CHARS = f"{HAN_CHARS}{KANA_CHARS}\u3000-\u303f\uff00-\uff65"
-"""Of Chinese and Japanese, with their punctuation: no space stands between two of them."""
+"""Chinese and Japanese characters and punctuation; two of them have no space between them."""
 
-# With one set of characters at its beginning, so that the search leaps to the next of them.
+# The pattern begins with one set of characters, so that the search can skip to the next of them.
 SENTENCE_END = re.compile(
     r"[.!?。！？；](?:(?<=[.!?])(?<![.!?]{2})[.!?]*+[\"'”’)\]]*+\s++"
     r"|(?<=[。！？；])[。！？；]*+[”’』」）]*+\s*+)"
 )
 
 SECTION_SEPARATOR = " > "
-"""Joins the headings above a passage."""
+"""Separator of the headings above a passage."""
 
 _COUNTED = {
     LATIN: re.compile("[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]"),
@@ -41,19 +41,19 @@ _CJK = re.compile(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
 _WIDE_BREAK = re.compile(f"(?<=[{WIDE_CHARS}]) (?=[{WIDE_CHARS}])")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
 
-# A CJK character says about as much as four Latin letters: Chinese text with English terms and
-# code in it is still Chinese.
+# A CJK character carries about as much meaning as four Latin letters. Chinese text with English
+# terms and code in it is still Chinese.
 _WEIGHT = {HAN: 4, KANA: 4, HANGUL: 3}
 
-# To normalise takes time quadratic in a run of combining marks, so these are cut short. Two of them
-# are letters until then. A text of 1,024 characters is harmless (2 ms).
+# Normalisation takes time quadratic in a run of combining marks, so long runs are cut. U+FF9E and
+# U+FF9F are letters that become marks. A text of 1,024 characters is harmless (2 ms).
 _MARK = r"(?:[^\w\s]|[\uff9e\uff9f])"
 _LONG_RUN = re.compile(rf"({_MARK}{{30}}){_MARK}+")
 _HARMLESS = 1024
 
 
 def normalized(text: str) -> str:
-    """The text in the form NFKC: what looks alike is alike."""
+    """Return the text in the normal form NFKC."""
     if text.isascii():
         return text
     if len(text) > _HARMLESS:
@@ -62,13 +62,13 @@ def normalized(text: str) -> str:
 
 
 def script_of(text: str) -> int:
-    """The script of most of a text's letters, code apart; NONE without letters.
+    """Return the script of most letters of a text outside of code; NONE without letters.
 
-    Japanese mixes Han with kana: any fair share of kana makes it KANA.
+    Japanese mixes Han with kana, so a text with at least one eighth as much kana as Han is KANA.
     """
     if text.isascii():
         return LATIN if _ASCII_LETTER.search(text) else NONE
-    text = normalized(text)  # as for its terms: full-width letters are Latin
+    text = normalized(text)  # Full-width letters are Latin, as in the terms of the text.
     counts = _script_counts(_CODE.sub(" ", text)) or _script_counts(text)
     if not counts:
         return NONE
@@ -90,7 +90,7 @@ def _script_counts(text: str) -> dict[int, int]:
 
 
 def approximate_tokens(text: str) -> int:
-    """About how many tokens a multilingual model makes of a text, without its tokenizer."""
+    """Estimate the tokens of a text for a multilingual model, without its tokenizer."""
     if text.isascii():
         return (len(text) + 3) // 4
     cjk = len(_CJK.findall(text))
@@ -98,7 +98,7 @@ def approximate_tokens(text: str) -> int:
 
 
 def text_to_index(title: str, section: str, text: str) -> str:
-    """What is embedded and indexed for a piece of a context: its headings, then its text."""
+    """Return the text that is embedded and indexed for a piece: its headings, then its text."""
     head = (
         section
         if not title or section.startswith(title)
@@ -112,18 +112,18 @@ def text_to_index(title: str, section: str, text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks; Chinese and Japanese lines join without a space."""
+    """Return the text in one line; Chinese and Japanese lines join without a space."""
     line = " ".join(text.split())
     return line if line.isascii() else _WIDE_BREAK.sub("", line)
 
 
 def without_layout(text: str) -> str:
-    """What stays of a text where only its lines are broken or indented otherwise."""
+    """Return the text with one space for all white space, so that layout makes no difference."""
     return " ".join(text.split())
 
 
 def common_section(a: str, b: str) -> str:
-    """The headings that two sections share, from the first on."""
+    """Return the headings that two sections share, from the first on."""
     if a == b:
         return a
     shared = []

@@ -1,14 +1,14 @@
 """viking:// URIs: the external names of contexts.
 
 A URI is `viking://` followed by segments joined by `/`. `viking://` itself is the root. Segments
-are any Unicode but control characters; `.` and `..` are not segments. Order is that of the UTF-8
-bytes, which is that of the code points.
+have any characters but control characters. `.` and `..` are no segments. URIs sort by their code
+points, which is the order of their UTF-8 bytes.
 """
 
 from __future__ import annotations
 
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import ContextType
 
 ROOT = "viking://"
 MAX_BYTES = 1024
@@ -23,10 +23,10 @@ _TYPED = [(kind, root, f"{root}/") for kind, roots in TYPED_ROOTS.items() for ro
 
 
 def parse(uri: str, field: str = "uri") -> str:
-    """Returns the URI in its one form (no trailing slash), checked.
+    """Return the checked URI in canonical form, without a trailing slash.
 
     Raises:
-        InvalidField: naming `field`, when it is not a URI of ours.
+        InvalidField: naming `field`, if this is no valid URI.
     """
     if not uri.startswith(ROOT):
         raise InvalidField(field, f"must begin with {ROOT}, not {uri[:32]!r}")
@@ -52,23 +52,23 @@ def parse(uri: str, field: str = "uri") -> str:
 
 
 def parent(uri: str) -> str:
-    """The URI of the directory that holds `uri`; the root is its own parent."""
+    """Return the URI of the parent directory; the root is its own parent."""
     cut = uri.rfind("/")
     return uri[:cut] if cut >= len(ROOT) else ROOT
 
 
 def name(uri: str) -> str:
-    """The last segment; "" for the root."""
+    """Return the last segment; "" for the root."""
     return uri[max(uri.rfind("/") + 1, len(ROOT)) :]
 
 
 def join(directory: str, child: str) -> str:
-    """The URI of `child` (a name or a relative path) below `directory`."""
+    """Return the URI of `child` (a name or a relative path) below `directory`."""
     return directory + child if directory == ROOT else f"{directory}/{child}"
 
 
 def ancestors(uri: str) -> list[str]:
-    """The directories above `uri`, from the root down; empty for the root."""
+    """Return the directories above `uri`, from the root down; none for the root."""
     out: list[str] = []
     while uri != ROOT:
         uri = parent(uri)
@@ -78,20 +78,20 @@ def ancestors(uri: str) -> list[str]:
 
 
 def is_within(uri: str, directory: str) -> bool:
-    """Whether `uri` is `directory` or lies below it: /a has /a/b within, never /ab."""
+    """Return True if `uri` is `directory` or below it: /a/b is within /a, /ab is not."""
     if directory == ROOT or uri == directory:
         return True
     return uri.startswith(directory + "/")
 
 
 def subtree_bounds(directory: str) -> tuple[str, str]:
-    """(low, high) so that low <= u < high holds for just the URIs strictly below `directory`."""
+    """Return (low, high) with low <= u < high for exactly the URIs u strictly below `directory`."""
     low = directory if directory == ROOT else directory + "/"
     return low, low[:-1] + "0"  # "0" is the code point after "/"
 
 
 def context_type(uri: str) -> ContextType:
-    """The type by the root that `uri` stands under; UNSPECIFIED above the typed roots."""
+    """Return the type by the root of `uri`; UNSPECIFIED above the typed roots."""
     for kind, root, below in _TYPED:
         if uri == root or uri.startswith(below):
             return kind
@@ -102,7 +102,7 @@ def context_type(uri: str) -> ContextType:
 
 
 def may_exist(uri: str) -> bool:
-    """Whether `uri` is typed, or a directory on the way to a typed root."""
+    """Return True if `uri` has a type or is a directory above a typed root."""
     if context_type(uri) is not ContextType.UNSPECIFIED or uri == ROOT:
         return True
     segments = uri[len(ROOT) :].split("/")

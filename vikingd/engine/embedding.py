@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from viking_kernels.arrays import F32
 
+from vikingd.domain.changes import Backlog
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.domain.model import Backlog
 from vikingd.engine.opening import Progress
 from vikingd.engine.settings import EngineSettings
 from vikingd.engine.stats import EmbedderStats

@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from threading import Condition
 
+from vikingd.domain.changes import Change, Committed, Upsert
 from vikingd.domain.errors import Corrupt, InvalidField, ReadOnly, RevisionNotReached, Stopping
-from vikingd.domain.model import Change, Committed, Upsert
 from vikingd.engine.embedding import Embedding
 from vikingd.engine.following import IndexFollower, show_nothing
 from vikingd.engine.opening import Progress, load_prior, open_index, open_store

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import time
 
+from vikingd.domain.changes import Change
 from vikingd.domain.errors import Corrupt, DiskFull
-from vikingd.domain.model import Change
 from vikingd.engine.opening import Progress
 from vikingd.index.index import Index
 from vikingd.store.faults import store_damaged

@@ -14,8 +14,8 @@ from viking_kernels.postings import grouped, merged
 from viking_kernels.quantize import int4_room, quantize_int4, quantize_rows
 
 from vikingd.domain import uri as uris
+from vikingd.domain.changes import AllLinks, Filled, IndexedText, Linked, Unlinked, Upsert
 from vikingd.domain.errors import Corrupt
-from vikingd.domain.model import AllLinks, Filled, IndexedText, Linked, Unlinked, Upsert
 from vikingd.index import postings, tokens
 from vikingd.index.rows import grown
 

@@ -12,8 +12,8 @@ import numpy as np
 from viking_kernels import compact
 from viking_kernels.arrays import I32, I64, U8
 
-from vikingd.domain.model import IndexedText
-from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
+from vikingd.domain.changes import IndexedText
+from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
 from vikingd.index.base import Base
 
 _CHUNK = 1 << 20
@@ -124,16 +124,16 @@ class Contents:
         self._tail_start.append(text.start)
         self.texts.append(f"{text.section}\0{text.passage}")
 
-    def passage(self, row: int, room: Room | None = None) -> tuple[str, str, int, int]:
+    def passage(self, row: int, budget: ReplyBudget | None = None) -> tuple[str, str, int, int]:
         """(section, passage, start, end) of a text, of the passage what there is room for."""
         tail = row - self.texts.base_size
         start = self._start[row] if tail < 0 else self._tail_start[tail]
-        room = room or Room(UNBOUNDED)
-        shown, size = self.texts.shown(row, room.left - MESSAGE)
+        budget = budget or ReplyBudget(UNBOUNDED)
+        shown, size = self.texts.shown(row, budget.left - MESSAGE_BYTES)
         if shown is None:
-            section, passage, length = _beginning(self.texts[row], room)
+            section, passage, length = _beginning(self.texts[row], budget)
         else:
-            room.left -= MESSAGE + size
+            budget.left -= MESSAGE_BYTES + size
             section, _, passage = shown.partition("\0")
             length = len(passage)
         return section, passage, start, start + length
@@ -148,9 +148,9 @@ class Contents:
         return out
 
 
-def _beginning(shown: str, room: Room) -> tuple[str, str, int]:
+def _beginning(shown: str, budget: ReplyBudget) -> tuple[str, str, int]:
     """(section, what there is room for, length of the whole passage) of a text."""
     section, _, passage = shown.partition("\0")
-    if not room.take(MESSAGE + size_of(section)):
+    if not budget.take(MESSAGE_BYTES + size_of(section)):
         section = ""
-    return section, room.text(passage), len(passage)
+    return section, budget.fit(passage), len(passage)

@@ -26,7 +26,7 @@ from viking_kernels.arrays import (
 )
 
 from vikingd.domain import uri as uris
-from vikingd.domain.model import Change, Filled, Linked, Remove, Unlinked, Upsert
+from vikingd.domain.changes import Change, Filled, Linked, Remove, Unlinked, Upsert
 from vikingd.index import postings, rows
 from vikingd.index.base import Stored
 from vikingd.index.commit import Commit

@@ -15,8 +15,8 @@ from viking_kernels.arrays import F32
 from viking_kernels.quantize import int4_room
 from viking_kernels.simd import padded
 
+from vikingd.domain.changes import Change, Filled, Upsert
 from vikingd.domain.errors import Corrupt, DiskFull
-from vikingd.domain.model import Change, Filled, Upsert
 from vikingd.index import base as bases
 from vikingd.index import ivf
 from vikingd.index.columns import Columns

@@ -29,7 +29,8 @@ from viking_kernels.dense import code_means
 from viking_kernels.postings import of_terms
 
 from vikingd.domain import uri as uris
-from vikingd.domain.model import ContextType, Linked
+from vikingd.domain.changes import Linked
+from vikingd.domain.contexts import ContextType
 from vikingd.index import tokens
 from vikingd.index.base import Base
 from vikingd.index.columns import Columns

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import Stemmer
 
-from vikingd.domain.model import IndexedText
+from vikingd.domain.changes import IndexedText
 from vikingd.domain.text import CJK_CHARS, normalized
 
 VERSION: int = 3

@@ -12,7 +12,7 @@ from viking_kernels.quantize import from_int4
 from viking_kernels.rotation import rotate
 
 from vikingd.domain import uri as uris
-from vikingd.domain.model import Linked, Upsert
+from vikingd.domain.changes import Linked, Upsert
 from vikingd.index import tokens
 from vikingd.index.base import Base
 from vikingd.index.compact import compacted

@@ -1,1 +1,1 @@
-"""Files to context drafts: Markdown, text, code, JSON lines."""
+"""Files into drafts of contexts: Markdown, text, code, JSON lines."""

@@ -1,4 +1,4 @@
-"""Titles and abstracts of files, read from their beginnings without a model."""
+"""Titles and abstracts of files, taken from their beginnings without a model."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, comment_mark, kind_of
 
 MAX_ABSTRACT = 400
-"""Characters of an abstract that is derived from the text."""
+"""Maximum characters of an abstract that is derived from the text."""
 
 MAX_STATED = 1024
-"""Characters of one that the front matter states."""
+"""Maximum characters of an abstract that the front matter states."""
 
 MAX_TITLE_BYTES = 1024
 
 _BEGINNING = 8192
-_PROSE_TOKENS = 8  # fewer are a label, a badge or a greeting
+_PROSE_TOKENS = 8  # A shorter text is a label, a badge or a greeting.
 
 _LINK = re.compile(r"\S*://\S*")
 _BLANK_LINE = re.compile(r"\n[ \t]*+\n")
-_RULE = re.compile(r"\n[^\w\n]+$", re.MULTILINE)  # "^" would try at every character
+_RULE = re.compile(r"\n[^\w\n]+$", re.MULTILINE)  # Not "^", which is tried at every character.
 _BLOCK_COMMENT = (
     r"/\*(.*?)\*/|<!--(.*?)-->|[rRuU]?\"\"\"(.*?)\"\"\"|[rR]?'''(.*?)'''|--\[\[(.*?)\]\]"
 )
@@ -34,7 +34,7 @@ _LEGAL = re.compile(r"copyright|licen[cs]e|spdx", re.IGNORECASE)
 
 
 def derive_title(content: str, name: str) -> str:
-    """What a Markdown file calls itself: `title` of its front matter, else its first H1; or ""."""
+    """Return the title of a Markdown file: that of its front matter, else the first H1, or ""."""
     if kind_of(name) is not Kind.MARKDOWN:
         return ""
     values, start = front_matter(content)
@@ -45,7 +45,7 @@ def derive_title(content: str, name: str) -> str:
 
 
 def stated_abstract(content: str, name: str) -> str:
-    """The `description`, `abstract` or `summary` of a Markdown file's front matter, or ""."""
+    """Return `description`, `abstract` or `summary` of a Markdown file's front matter, or ""."""
     if kind_of(name) is not Kind.MARKDOWN:
         return ""
     return shorten(
@@ -54,10 +54,10 @@ def stated_abstract(content: str, name: str) -> str:
 
 
 def derive_abstract(content: str, name: str) -> str:
-    """The first paragraph that says something, at most MAX_ABSTRACT characters; or "".
+    """Return the first meaningful paragraph, at most MAX_ABSTRACT characters; or "".
 
-    Of Markdown the first prose outside lists and quotations, else what prose there is; of source
-    code the docstring or comment that it begins with.
+    For Markdown this is the first prose outside of lists and quotations, else all paragraphs. For
+    source code it is the docstring or comment at the beginning.
     """
     kind = kind_of(name)
     if kind is Kind.CODE:
@@ -73,7 +73,7 @@ def derive_abstract(content: str, name: str) -> str:
 
 
 def _first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
-    """Return the first paragraph that is prose, else all of them; each with whether it may be."""
+    """Return the first prose, else all paragraphs; a flag says which paragraph may be the prose."""
     passed_over = []
     for text, may_be in paragraphs:
         if may_be and _is_prose(text):
@@ -83,7 +83,7 @@ def _first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
 
 
 def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
-    """The text cut at the end of a sentence, else of a word, to at most `limit` characters."""
+    """Return the text, cut after a sentence or else a word, to at most `limit` characters."""
     if len(text) <= limit:
         return text
     ends = (
@@ -97,14 +97,14 @@ def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Each paragraph in one line; rules of signs alone are left out."""
+    """Yield each paragraph in one line, without lines of signs alone."""
     for part in _BLANK_LINE.split(_RULE.sub("\n", "\n" + text.replace("\r\n", "\n"))):
         if line := one_line(part):
             yield line
 
 
 def _comment_paragraphs(text: str, mark: str) -> Iterator[str]:
-    """The paragraphs of the comments that source code begins with, legal ones left out."""
+    """Yield the paragraphs of the first comments of source code, without legal ones."""
     text = _FOR_TOOLS.sub("", text.lstrip("\ufeff").replace("\r\n", "\n"))
     line_comment = rf"(?:[ \t]*+{re.escape(mark)}[^\n]*(?:\n|\Z))+" if mark else r"(?!)"
     comment = re.compile(rf"\s*+(?:{_BLOCK_COMMENT}|({line_comment}))", re.DOTALL)
@@ -119,7 +119,7 @@ def _comment_paragraphs(text: str, mark: str) -> Iterator[str]:
 
 
 def _is_prose(text: str) -> bool:
-    introduces = text.endswith((":", "："))  # what is not shown here
+    introduces = text.endswith((":", "："))  # a list or code that is not in the abstract
     if introduces:
         return False
     return approximate_tokens(_LINK.sub("", text) if "://" in text else text) >= _PROSE_TOKENS

@@ -1,18 +1,20 @@
-"""Reads directory trees and single files as drafts of contexts."""
+"""Directory trees and single files as drafts of contexts, and contexts as files."""
 
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Context, ContextType, Draft
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Draft, Linked
 from vikingd.ingest.abstracts import (
     MAX_ABSTRACT,
     derive_abstract,
@@ -20,23 +22,19 @@ from vikingd.ingest.abstracts import (
     shorten,
     stated_abstract,
 )
-from vikingd.ingest.frontmatter import front_matter
+from vikingd.ingest.frontmatter import front_matter, with_front_matter
 from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.ingest.limits import as_sent
+from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
-from vikingd.ingest.records import (
-    SIDECAR,
-    Record,
-    has_file,
-    links_of,
-    microseconds,
-    own_cut,
-    read_sidecar,
-    restored,
-    with_mark,
-)
+from vikingd.ingest.times import iso, microseconds
+from vikingd.ingest.written import as_put
 
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
-"""Left out with all that is hidden."""
+"""Directories that are left out, besides hidden ones."""
+
+FORMER_SIDECAR = ".vikingd.jsonl"
+"""The file in which exports of former versions kept all that files do not hold."""
 
 _DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
 _LISTED = 40
@@ -45,9 +43,9 @@ _LISTED = 40
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """What could not be imported, printable, and why.
+    """A file or line that is not imported, with a printable path and the reason.
 
-    `uri` is that of the context it would have been, "" when there can be none.
+    `uri` is the URI that it would have, "" if it can have none.
     """
 
     path: str
@@ -55,58 +53,110 @@ class Unreadable:
     uri: str = ""
 
 
-class _FaultyFileError(Exception):
-    """The message says why a file cannot be imported."""
+class FaultyFileError(Exception):
+    """A file cannot be imported; the message says why."""
 
 
-def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable | Linked]:
-    """Reads a directory with all below it, or one file; every draft is checked.
+def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable]:
+    """Read a directory with all below it, or one file, as checked drafts.
 
     Order: a directory, its files by name, then its subdirectories by name. Hidden files and
-    directories, SKIPPED_DIRECTORIES and directories with nothing to read in them are left out.
-    Symbolic links are not followed, and reported. A typed root or a directory above one is a draft
-    only if a README describes it, since many imports share it.
-
-    A directory that was exported has a sidecar (see vikingd.ingest.records): what that has records
-    of is restored, whatever its name; then what has no file, and the links last. Where it has none
-    of the top, the top is no draft.
+    directories, SKIPPED_DIRECTORIES and directories without readable files are left out. Symbolic
+    links are reported and not followed. A typed root or a directory above one is a draft only if a
+    README describes it, since many imports share it.
 
     Args:
         path: the directory or file.
-        root_uri: what `path` becomes. A single file goes into it if it ends in "/" or can only
-            be a directory.
+        root_uri: the URI of `path`. A single file goes below it if it ends in "/" or can only be a
+            directory.
 
     Raises:
-        InvalidField: `root_uri` is none, or the sidecar has a line that is no record.
+        InvalidField: `root_uri` is no valid URI.
     """
     uri = uris.parse(root_uri)
     if path.is_dir():
-        records = read_sidecar(path, uri)
-        links = (links_of(at, record, uri) for at, record in records.items())
-        return chain(
-            _read_directory(path, uri, records, is_top=True),
-            _without_files(path, uri, records),
-            chain.from_iterable(links),
-        )
+        return chain(_former_sidecar(path), _read_directory(path, uri))
     if root_uri.endswith("/") or is_shared(uri):
         uri = uris.join(uri, path.name)
-    return iter([_read_file(path, uri, None)])
+    return iter([_read_file(path, uri)])
 
 
-def _read_directory(
-    path: Path, uri: str, records: Mapping[str, Record], *, is_top: bool = False
-) -> Iterator[Draft | Unreadable]:
+def file_text(context: Context) -> str:
+    """Return the text of the file that an export writes for a context.
+
+    A Markdown file gets front matter with the title, abstract, metadata and time that its content
+    does not state, so that `read_tree` reads them. Other files are the content alone.
+    """
+    name, content = uris.name(context.uri), context.content
+    if kind_of(name) is not Kind.MARKDOWN:
+        return content
+    stated = front_matter(content)[0]
+    given = as_put(context)
+    values = {**stated, **context.metadata}
+    if given.title and given.title != derive_title(content, name):
+        values["title"] = given.title
+    derived = stated_abstract(content, name) or derive_abstract(content, name)
+    if given.abstract and given.abstract != derived:
+        values["description"] = given.abstract
+    # The time of a memory file is that of its first memory, which is of little use in the file.
+    is_memory = uris.context_type(context.uri) is ContextType.MEMORY
+    if given.time is not None and given.time != _time(stated) and not is_memory:
+        values["date"] = iso(given.time)
+    if _canonical(values) == _canonical(stated):
+        return content
+    text = with_front_matter(content, values)
+    is_readable = _canonical(front_matter(text)[0]) == _canonical(values)
+    return text if is_readable else content
+
+
+def open_regular(path: Path, *, follow: bool) -> BinaryIO:
+    """Open a regular file for reading, without waiting for the writer of a pipe.
+
+    Args:
+        path: the file.
+        follow: True to follow a symbolic link.
+
+    Raises:
+        FaultyFileError: the path is a symbolic link that must not be followed, or no regular file.
+        OSError: the file cannot be opened.
+    """
+    if path.is_symlink() and not follow:
+        raise FaultyFileError("is a symbolic link")
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FaultyFileError("is no regular file")
+    return open(descriptor, "rb")
+
+
+def printable(path: Path) -> str:
+    """Return the path with control characters and the like as escapes."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))
+
+
+def _former_sidecar(directory: Path) -> Iterator[Unreadable]:
+    """Report the sidecar of a former export."""
+    sidecar = directory / FORMER_SIDECAR
+    if os.path.lexists(sidecar):
+        yield Unreadable(
+            printable(sidecar),
+            "is ignored: exports no longer have this file, and an export to a .jsonl file holds "
+            "everything",
+        )
+
+
+def _read_directory(path: Path, uri: str) -> Iterator[Draft | Unreadable]:
     try:
         uris.parse(uri)
         with os.scandir(path) as entries:
-            wanted = [e for e in entries if _is_wanted(e, uris.join(uri, e.name) in records)]
+            wanted = sorted(filter(_is_wanted, entries), key=lambda entry: entry.name)
     except InvalidField as error:
         yield Unreadable(printable(path), str(error))
         return
     except OSError as error:
         yield Unreadable(printable(path), error.strerror or str(error), uri)
         return
-    wanted.sort(key=lambda entry: entry.name)
     for entry in wanted:
         if entry.is_symlink():
             at = _uri_of_a_context(uris.join(uri, entry.name))
@@ -114,40 +164,34 @@ def _read_directory(
     wanted = [entry for entry in wanted if not entry.is_symlink()]
     subdirectories = [path / entry.name for entry in wanted if entry.is_dir()]
     files = (path / entry.name for entry in wanted if not entry.is_dir())
-    named = ((file, uris.join(uri, file.name)) for file in files)
-    drafts = (_read_file(file, at, records.get(at)) for file, at in named)
+    drafts = (_read_file(file, uris.join(uri, file.name)) for file in files)
     first = list(islice(drafts, _LISTED))
-    if uri in records:
-        yield _checked(restored(Draft(uri, is_directory=True), records[uri]), path)
-    elif not (records and is_top):
-        title, abstract = _description(path)
-        if not abstract and not is_shared(uri):
-            can_be = (d for d in subdirectories if _uri_of_a_context(uris.join(uri, d.name)))
-            abstract = _listing(first, can_be)
-        if abstract:
-            yield _checked(Draft(uri, is_directory=True, title=title, abstract=abstract), path)
+    title, abstract = _description(path)
+    if not abstract and not is_shared(uri):
+        can_be = (d for d in subdirectories if _uri_of_a_context(uris.join(uri, d.name)))
+        abstract = _listing(first, can_be)
+    if abstract:
+        yield _checked(Draft(uri, is_directory=True, title=title, abstract=abstract), path)
     yield from first
     yield from drafts
     for subdirectory in subdirectories:
-        yield from _read_directory(subdirectory, uris.join(uri, subdirectory.name), records)
+        yield from _read_directory(subdirectory, uris.join(uri, subdirectory.name))
 
 
-def _is_wanted(entry: os.DirEntry[str], is_recorded: bool) -> bool:
-    if entry.name == SIDECAR:
-        return False
+def _is_wanted(entry: os.DirEntry[str]) -> bool:
     is_skipped = entry.name in SKIPPED_DIRECTORIES and entry.is_dir()
-    return is_recorded or not (entry.name.startswith(".") or is_skipped)
+    return not (entry.name.startswith(".") or is_skipped)
 
 
 def _description(directory: Path) -> tuple[str, str]:
-    """Title and abstract of what describes the directory; "" each without such a file."""
+    """Return title and abstract of the file that describes the directory; "" each without one."""
     for name in _DESCRIBING:
         if (directory / name).is_symlink():
             continue
         try:
             content = _read_text(directory / name)
-        except (OSError, _FaultyFileError):
-            continue  # a fault is reported when the file itself is read
+        except (OSError, FaultyFileError):
+            continue  # The fault is reported when the file itself is read.
         return derive_title(content, name), (
             stated_abstract(content, name) or derive_abstract(content, name)
         )
@@ -155,7 +199,7 @@ def _description(directory: Path) -> tuple[str, str]:
 
 
 def _listing(first: Iterable[Draft | Unreadable], subdirectories: Iterable[Path]) -> str:
-    """What a directory holds, by titles or names, bounded like an abstract."""
+    """Return the titles or names of a directory's children, as long as an abstract may be."""
     below = (_description(path)[0] or path.name for path in subdirectories)
     files = (draft.title or uris.name(draft.uri) for draft in first if isinstance(draft, Draft))
     listing = ""
@@ -166,72 +210,52 @@ def _listing(first: Iterable[Draft | Unreadable], subdirectories: Iterable[Path]
     return listing
 
 
-def _read_file(path: Path, uri: str, record: Record | None) -> Draft | Unreadable:
+def _read_file(path: Path, uri: str) -> Draft | Unreadable:
     try:
         content = _read_text(path)
-    except _FaultyFileError as error:
+    except FaultyFileError as error:
         return Unreadable(printable(path), str(error), _uri_of_a_context(uri))
     except OSError as error:
         return Unreadable(printable(path), error.strerror or str(error), _uri_of_a_context(uri))
-    if record is not None:
-        content = with_mark(content, record)
-    return _draft_of(content, path, uri, record)
-
-
-def _without_files(
-    path: Path, top: str, records: Mapping[str, Record]
-) -> Iterator[Draft | Unreadable]:
-    """What the sidecar alone has, as no file can have its name."""
-    for uri, record in records.items():
-        below = uri[len(uris.join(top, "")) :]
-        if has_file(below):
-            continue
-        if record.sha256:
-            yield _draft_of(record.text, path / below, uri, record)
-        else:
-            yield _checked(restored(Draft(uri, is_directory=True), record), path / below)
-
-
-def _draft_of(content: str, path: Path, uri: str, record: Record | None) -> Draft | Unreadable:
     metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
-    try:
-        time = microseconds(str(metadata.get("date", "")))
-    except ValueError:
-        time = None  # a date in words stays metadata
     draft = Draft(
         uri,
         content=content,
         title=derive_title(content, path.name),
         metadata=metadata,
-        passages=own_cut(uri, content),
-        time=time,
+        passages=default_passages(uri, content) or None,
+        time=_time(metadata),
     )
-    return _checked(draft if record is None else restored(draft, record), path)
+    return _checked(draft, path)
 
 
 def _read_text(path: Path) -> str:
-    with open(path, "rb", opener=_open_without_waiting) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise _FaultyFileError("is no regular file")
+    with open_regular(path, follow=True) as file:
         data = file.read(MAX_CONTENT_BYTES + 1)
     if len(data) > MAX_CONTENT_BYTES:
-        raise _FaultyFileError(f"has more than {MAX_CONTENT_BYTES:,} bytes")
+        raise FaultyFileError(f"has more than {MAX_CONTENT_BYTES:,} bytes")
     utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if not utf16 and b"\0" in data:
-        raise _FaultyFileError("is binary")
+        raise FaultyFileError("is binary")
     try:
         text = data.decode("utf-16" if utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _FaultyFileError(
-            f"is neither UTF-8 nor UTF-16: byte {error.start} is wrong"
-        ) from None
+        raise FaultyFileError(f"is neither UTF-8 nor UTF-16: byte {error.start} is wrong") from None
     if "\0" in text:
-        raise _FaultyFileError("is binary")
+        raise FaultyFileError("is binary")
     return text
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer would wait for ever
+def _time(metadata: Mapping[str, Any]) -> int | None:
+    """Return the `date` of front matter; None without one, or if it is in words."""
+    try:
+        return microseconds(str(metadata.get("date", "")))
+    except ValueError:
+        return None
+
+
+def _canonical(values: Mapping[str, Any]) -> str:
+    return json.dumps(as_sent(values))  # Unlike dicts, JSON tells True from 1.
 
 
 def _checked(draft: Draft, path: Path) -> Draft | Unreadable:
@@ -242,13 +266,8 @@ def _checked(draft: Draft, path: Path) -> Draft | Unreadable:
 
 
 def _uri_of_a_context(uri: str) -> str:
-    """The URI; "" where none can have it."""
+    """Return the URI, "" if no context can have it."""
     try:
         return uris.parse(uri)
     except InvalidField:
         return ""
-
-
-def printable(path: Path) -> str:
-    """The path with what cannot be shown, such as control characters, as escapes."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))

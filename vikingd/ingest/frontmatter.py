@@ -1,7 +1,8 @@
-"""YAML front matter: the block between two `---` lines that a file may begin with."""
+"""YAML front matter: the block between two `---` lines at the beginning of a file."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import date, time
@@ -14,9 +15,9 @@ from vikingd.domain.text import one_line
 from vikingd.ingest.limits import check_metadata
 
 MAX_CHARS = 16_384
-"""A longer block is content."""
+"""Maximum characters of a block; a longer block is content."""
 
-_MAX_REASON = 200  # characters: it may quote a number of thousands of digits
+_MAX_REASON = 200  # characters: a reason may quote a number of thousands of digits
 
 _BLOCK = re.compile(
     r"---[ \t]*(?>\r\n?|\n)(.*?)^(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)", re.DOTALL | re.MULTILINE
@@ -24,7 +25,7 @@ _BLOCK = re.compile(
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses aliases: a few lines of them can stand for gigabytes."""
+    """A loader that refuses aliases, since a few lines of them can expand to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -33,9 +34,9 @@ class _Loader(yaml.SafeLoader):
 
 
 def front_matter(content: str) -> tuple[dict[str, Any], int]:
-    """The front matter as JSON values, dates as ISO 8601, and where the text after it begins.
+    """Return the front matter as JSON values, and the position of the text after it.
 
-    A block that is not a YAML mapping, or has a value that can't be stored, is no front matter but
+    Dates become ISO 8601. A block that is no YAML mapping, or has a value that cannot be stored, is
     part of the text. A byte order mark never is.
     """
     start, block = _block(content)
@@ -43,14 +44,21 @@ def front_matter(content: str) -> tuple[dict[str, Any], int]:
     return (dict(values), block.end()) if block and values is not None else ({}, start)
 
 
+def with_front_matter(content: str, values: Mapping[str, Any]) -> str:
+    """Return the content with these values as its front matter, in place of its own."""
+    block = yaml.safe_dump(dict(values), allow_unicode=True, sort_keys=False, width=math.inf)
+    rest = content[front_matter(content)[1] :]
+    return f"---\n{block}---{rest}" if rest[:1] in ("\r", "\n") else f"---\n{block}---\n\n{rest}"
+
+
 def fault(content: str) -> str:
-    """Why a block that may be meant as front matter is none; "" where it is, or there is none."""
+    """Return why a block is no front matter; "" if it is, or there is no block."""
     _, block = _block(content)
     return _mapping(block[1])[1] if block else ""
 
 
 def stated(values: Mapping[str, Any], *keys: str) -> str:
-    """The first of these values that is a text or a number, in one line; "" when none is."""
+    """Return the first of these values that is a text or a number, in one line; or ""."""
     for key in keys:
         value = values.get(key)
         if isinstance(value, str | int | float) and (line := " ".join(str(value).split())):
@@ -63,9 +71,9 @@ def _block(content: str) -> tuple[int, re.Match[str] | None]:
     return start, _BLOCK.match(content, start, start + MAX_CHARS)
 
 
-@lru_cache(maxsize=8)  # a file's title, abstract and passages all ask for the same block
+@lru_cache(maxsize=8)  # Title, abstract and passages of a file ask for the same block.
 def _mapping(block: str) -> tuple[dict[str, Any] | None, str]:
-    """The values of a block, or None and why; "" of prose and lists, which nobody means as such."""
+    """Return the values of a block, or None and the reason; no reason for prose and lists."""
     try:
         loaded = yaml.load(block, Loader=_Loader)
         if not (loaded is None or isinstance(loaded, dict)):
@@ -73,8 +81,8 @@ def _mapping(block: str) -> tuple[dict[str, Any] | None, str]:
         values = _json_value(loaded or {})
         check_metadata(values, "metadata")
     except Exception as error:
-        # A text may begin with a ruled-off block that is no YAML at all, and what PyYAML raises of
-        # `!!int ""` or `!!timestamp x` is no error of its own.
+        # The block may be no YAML at all. For `!!int ""` or `!!timestamp x` PyYAML raises errors
+        # that are not its own.
         reason = getattr(error, "problem", None) or error
         return None, one_line(str(reason))[:_MAX_REASON] or type(error).__name__
     return values, ""

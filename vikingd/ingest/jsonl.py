@@ -1,79 +1,68 @@
-"""Reads JSON lines, one context each, as drafts."""
+"""JSON lines, one context each, as drafts."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from vikingd.domain import uri as uris
+from vikingd.domain.changes import Linked
+from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Draft, Linked
-from vikingd.ingest.files import Unreadable, printable
+from vikingd.ingest.files import FaultyFileError, Unreadable, open_regular, printable
+from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import check
-from vikingd.ingest.records import (
-    SIDECAR,
-    Record,
-    links_of,
-    microseconds,
-    open_regular,
-    own_cut,
-    parse,
-    restored,
-)
+from vikingd.ingest.records import Relation, links_of, read_record
+from vikingd.ingest.times import microseconds
 
-_NAMES = ("directories.jsonl", "documents.jsonl")
+_DIRECTORIES, _DOCUMENTS = "directories.jsonl", "documents.jsonl"
 _FIELDS = ("uri", "text", "title", "abstract", "time")
 
 
 def is_jsonl(path: Path) -> bool:
-    """Whether read_jsonl reads this: a .jsonl file, or a directory with documents.jsonl.
-
-    In an exported directory that is a file like any other.
-    """
+    """Return True for a .jsonl file, and for a directory with documents.jsonl."""
     if not path.is_dir():
         return path.suffix == ".jsonl"
-    documents = path / _NAMES[1]
-    is_regular = documents.is_file() and not documents.is_symlink()
-    return is_regular and not os.path.lexists(path / SIDECAR)
+    documents = path / _DOCUMENTS
+    return documents.is_file() and not documents.is_symlink()
 
 
 def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
-    """Reads one .jsonl file, or directories.jsonl and documents.jsonl of a directory.
+    """Read one .jsonl file, or directories.jsonl and documents.jsonl of a directory.
 
-    A line is an object with an absolute `uri`; with `text` it is a file, with `abstract` alone a
-    directory. `title`, `abstract` and `time` (ISO 8601) are optional, all other keys are metadata.
+    A line is an object with an absolute `uri`. With `text` it is a file, with `abstract` alone a
+    directory. `title`, `abstract` and `time` (ISO 8601) are optional; all other keys are metadata.
 
-    A line with an object as `metadata` is one as an export writes it (see
-    vikingd.ingest.records): that is all its metadata, without `text` it is a directory, and
-    `overview`, `passages`, `memories` and `relations` are fields as well.
+    A line with an object as `metadata` is a record of an export (see `vikingd.ingest.records`).
+    That object is all of its metadata. Without `text` it is a directory. `overview`, `passages`,
+    `memories` and `relations` are fields too.
 
-    Every draft is checked, and no two in one reading contradict each other; a line that is at
-    fault is reported by its number and left out. Links come last.
+    Every draft is checked, and no two of one reading contradict each other. A faulty line is
+    reported by its number and left out. Links come last.
     """
     links: list[Linked] = []
     tree = _Tree()
-    for file in [path / name for name in _NAMES] if path.is_dir() else [path]:
+    for file in (path / _DIRECTORIES, path / _DOCUMENTS) if path.is_dir() else (path,):
+        is_named = file == path  # by the caller: a link or a pipe is fine then
         try:
-            # A file that the caller names is followed; one that was found beside others is not.
-            with file.open("rb") if file == path else open_regular(file) as lines:
+            with file.open("rb") if is_named else open_regular(file, follow=False) as lines:
                 for number, line in enumerate(lines, start=1):
                     if line.strip():
                         yield _read_line(line, f"{printable(file)}:{number}", tree, links)
         except FileNotFoundError:
-            if file == path:
+            if is_named:
                 raise
-        except InvalidField as error:
-            yield Unreadable(printable(file), error.description)
+        except FaultyFileError as error:
+            yield Unreadable(printable(file), str(error))
         except OSError as error:
             yield Unreadable(printable(file), error.strerror or str(error))
     yield from links
 
 
 class _Tree:
-    """The URIs that were read, to refuse those that no tree can have together."""
+    """The URIs of one reading; it refuses those that no tree can have together."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
@@ -81,14 +70,14 @@ class _Tree:
         self._directories: set[str] = set()
 
     def add(self, draft: Draft) -> None:
-        """Takes the draft in.
+        """Add a draft.
 
         Raises:
-            InvalidField: its URI is there, or a file stands where it needs a directory.
+            InvalidField: the URI was added before, or a file has a child.
         """
         above = uris.ancestors(draft.uri)
         if draft.uri in self._given:
-            raise InvalidField("uri", f"{draft.uri} is there twice")
+            raise InvalidField("uri", f"{draft.uri} occurs twice")
         if not draft.is_directory and draft.uri in self._directories:
             raise InvalidField("uri", f"{draft.uri} is a directory")
         for directory in above:
@@ -101,15 +90,18 @@ class _Tree:
 
 def _read_line(line: bytes, where: str, tree: _Tree, links: list[Linked]) -> Draft | Unreadable:
     uri = ""
+    relations: Sequence[Relation] = ()
     try:
         record = json.loads(line.decode("utf-8-sig"))
         if not isinstance(record, dict):
             return Unreadable(where, "is no JSON object")
-        is_whole = isinstance(record.get("metadata"), dict)
-        known = parse(record) if is_whole else None
-        draft = check(_draft(record) if known is None else _whole(record, known))
+        if isinstance(record.get("metadata"), dict):
+            draft, relations = read_record(record)
+        else:
+            draft = _draft(record)
+        draft = check(draft)
         uri = draft.uri
-        own = [] if known is None else links_of(uri, known)
+        own = links_of(uri, relations)
         tree.add(draft)
         links += own
     except InvalidField as error:
@@ -123,16 +115,8 @@ def _read_line(line: bytes, where: str, tree: _Tree, links: list[Linked]) -> Dra
     return draft
 
 
-def _whole(record: dict[str, Any], known: Record) -> Draft:
-    uri, content = record.get("uri", ""), record.get("text")
-    if content is None:
-        draft = Draft(uri, is_directory=True)
-    else:
-        draft = Draft(uri, content=content, passages=own_cut(uri, content))
-    return restored(draft, known)
-
-
 def _draft(record: dict[str, Any]) -> Draft:
+    """Return the draft of a line that is no record of an export."""
     texts: dict[str, str] = {}
     for key in _FIELDS:
         value = record.get(key)
@@ -154,6 +138,6 @@ def _draft(record: dict[str, Any]) -> Draft:
         content=content,
         title=texts["title"],
         metadata={key: value for key, value in record.items() if key not in _FIELDS},
-        passages=own_cut(uri, content),
+        passages=default_passages(uri, content) or None,
         time=time,
     )

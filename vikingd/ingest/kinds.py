@@ -1,4 +1,4 @@
-"""What a file is, by its name: this decides how it is cut and where its abstract stands."""
+"""The kind of a file by its name, which decides its passages and its abstract."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """How a file's content is read."""
+    """The kind of a file."""
 
     MARKDOWN = "markdown"
     CODE = "code"
@@ -15,7 +15,7 @@ class Kind(Enum):
 
 _MARKDOWN = frozenset({".md", ".markdown", ".mdx"})
 
-# Source code and configuration, each with what begins a comment line; "" where nothing does.
+# The suffixes of source code and configuration by the mark of a comment line; "" for no mark.
 _COMMENT_MARKS = {
     "#": ".py .pyi .sh .bash .zsh .rb .pl .r .toml .yaml .yml .cmake .tf .ex .exs .nix .graphql",
     "//": ".js .jsx .mjs .cjs .ts .tsx .go .rs .java .kt .kts .scala .swift .c .h .cc .cpp .cxx "
@@ -28,7 +28,7 @@ _COMMENT_MARK = {end: mark for mark, ends in _COMMENT_MARKS.items() for end in e
 
 
 def kind_of(name: str) -> Kind:
-    """The kind of a file of this name; plain text when the ending says nothing."""
+    """Return the kind of a file of this name; TEXT for an unknown suffix."""
     ending = _ending(name)
     if ending in _MARKDOWN:
         return Kind.MARKDOWN
@@ -36,11 +36,11 @@ def kind_of(name: str) -> Kind:
 
 
 def comment_mark(name: str) -> str:
-    """What begins a comment line in source code of this name; "" when nothing does."""
+    """Return the mark of a comment line in source code of this name; "" if there is none."""
     return _COMMENT_MARK.get(_ending(name), "")
 
 
 def _ending(name: str) -> str:
-    """From the last dot on, in lower case; "" where that is the first or the last character."""
+    """Return the suffix in lower case; "" if the last dot is the first or the last character."""
     dot = name.rfind(".")
     return name[dot:].lower() if 0 < dot < len(name) - 1 else ""

@@ -1,4 +1,4 @@
-"""What texts and metadata may be, whoever brings them."""
+"""Limits of texts and metadata."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MAX_METADATA_BYTES = 64 << 10
 MAX_METADATA_DEPTH = 32
 
 MAX_EXACT = (1 << 53) - 1
-"""Magnitude up to which no two integers are the same double."""
+"""Largest magnitude up to which each integer has a double of its own."""
 
-_NAMED = 64  # characters of a key in the path of each value below it
+_NAMED = 64  # characters of a key in the path of a field
 
 
 def check_text(text: str, limit: int, field: str) -> None:
-    """Raises InvalidField of a text that can't be stored: too long, no Unicode, or with a NUL."""
+    """Raise InvalidField for a text that is too long, is no valid Unicode or has a NUL."""
     try:
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
@@ -31,7 +31,7 @@ def check_text(text: str, limit: int, field: str) -> None:
 
 
 def check_metadata(metadata: Mapping[str, Any], field: str) -> None:
-    """Raises InvalidField, naming the value, of metadata that can't be stored."""
+    """Raise InvalidField, naming the value, for metadata that cannot be stored."""
     if not metadata:
         return
     _check_json(metadata, field, 0)
@@ -63,19 +63,31 @@ def _check_json(value: Any, field: str, depth: int) -> None:
 
 
 def check_number(value: float, field: str) -> None:
-    """Raises InvalidField of a number that JSON lacks, or that may be a rounded integer."""
+    """Raise InvalidField for a number that JSON lacks, or that may be a rounded integer."""
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidField(field, f"is {value}, which JSON does not have")
     if abs(value) > MAX_EXACT:
         raise InvalidField(
             field,
-            f"is {_shown(value)}; numbers of magnitude 2^53 or more are not taken, as integers are "
-            "rounded there: send it as a string",
+            f"is {_shown(value)}; numbers of magnitude 2^53 or more are refused, since integers "
+            "are rounded there: send a string",
         )
 
 
+def as_sent(value: Any) -> Any:
+    """Return JSON in the form that the daemon stores: sorted keys, whole numbers as integers."""
+    if isinstance(value, Mapping):
+        return {key: as_sent(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [as_sent(item) for item in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+        return int(number) if number.is_integer() and abs(number) <= MAX_EXACT else number
+    return value
+
+
 def _shown(value: float) -> str:
-    """A number for an error; Python does not print integers of thousands of digits."""
+    """Return a number for an error; Python does not print integers of thousands of digits."""
     if isinstance(value, int) and value.bit_length() > 256:
         return f"an integer of {value.bit_length():,} bits"
     return str(value)

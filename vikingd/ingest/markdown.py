@@ -14,47 +14,48 @@ from markdown_it.token import Token
 from vikingd.domain.text import SECTION_SEPARATOR, one_line
 
 MAX_HEADING = 120
-"""Characters of a heading that a section path takes."""
+"""Maximum characters of a heading in a section path."""
 
 MAX_STEPS = 1 << 17
-"""Most looks at a line that parsing one text may take: one to three seconds."""
+"""Maximum steps of the parser for one text, which take one to three seconds."""
 
-_FREE_STEPS = 1024  # of any text, however short; documents take less than one in seven characters
-_WIDE = 256  # characters of a line that cost as much as a look at it
+_FREE_STEPS = 1024  # for any text; a document takes less than one step for seven characters
+_WIDE = 256  # characters of a line that cost as much as a step
 
 _MAX_INLINE = 4096
-_MAX_BRACKETS = 256  # of inline text: the parser seeks the end of each one in all that follows
+_MAX_BRACKETS = 256  # of inline text: the parser looks for the end of each in all that follows
 
 _GAP = re.compile(r"(?>\r\n?|\n)(?>[ \t]*+(?>\r\n?|\n))+")
-_EOL = re.compile(r"\r\n?|\n")  # just what the parser counts as the end of a line
+_EOL = re.compile(r"\r\n?|\n")  # the ends of lines as the parser sees them
 _LISTS = frozenset({"bullet_list_open", "ordered_list_open"})
 _CONTAINERS = _LISTS | {"list_item_open", "blockquote_open"}
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])")
 _LINEWISE = frozenset({"fence", "code_block", "html_block", "table_open"})
-# Only where a run of spaces begins, for the rest of a long one would be tried at each of them.
+# The match begins at a run of spaces; otherwise each space of a long run would be tried.
 _ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{\s*[#.:][^{}]*\}\s*$")
-# Lines that are directions to a site generator: admonitions, includes, tables of contents, imports.
+# Directives of site generators: admonitions, includes, tables of contents, imports.
 _DIRECTIVE = re.compile(
     r"""^\s*(?:///|!!!|\?\?\?|:::|\{\*|\{%|\{\{|\[TOC\]|import\s.+\sfrom\s+['"]).*$""",
     re.MULTILINE,
 )
 _TAG = re.compile(r"<[^<>]*+>")
-# Lines that begin with a letter are paragraphs to every rule of the parser, which takes longer to
-# find that out than all else that is done for a short text.
+# Lines that begin with a letter are always paragraphs. For a short text, skipping the parser saves
+# most of the time.
 _PLAIN_LINES = re.compile(r"(?>[^\W\d_][^\n\r\0]*+\n*+)++")
 _MOST_PLAIN_LINES = 100
-_INLINE_SIGNS = re.compile(r"[\\`*_\[\]<&!\0]")  # where an inline rule may begin
+_INLINE_SIGNS = re.compile(r"[\\`*_\[\]<&!\0]")  # the first characters of inline rules
 
 
 class TooCostly(Exception):
-    """Markdown that takes the parser far longer than its length allows."""
+    """Parsing the Markdown takes far too long for its length."""
 
 
 class Block(NamedTuple):
-    """Code points [start, end) of a content below the headings of `section`.
+    """A block of a content: code points [start, end) below the headings of `section`.
 
-    `linewise` says that lines mean more than sentences there. `item` is where the line of the list
-    item begins that it is, or is a part of, where items are blocks of their own; else -1.
+    Attributes:
+        linewise: True to cut it by lines instead of sentences.
+        item: start of the line of the list item that it belongs to, if items are blocks; else -1.
     """
 
     section: str
@@ -65,10 +66,14 @@ class Block(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A heading, a list item or another block, none within another: code points [start, end).
+    """A heading, a list item or another outermost block: code points [start, end).
 
-    That is its text without white space at the ends, of an item without the marker. A heading has
-    its `level` and its plain text; of an item `item` is where its line begins.
+    The range has no white space at its ends, and no marker of an item.
+
+    Attributes:
+        level: level of a heading, else 0.
+        heading: plain text of a heading.
+        item: start of the line of an item, else -1.
     """
 
     start: int
@@ -79,7 +84,7 @@ class Part(NamedTuple):
 
 
 def _count_step(state: StateBlock, line: int, _end: int, _silent: bool) -> bool:
-    """Count a look at a line; as a block rule it never matches."""
+    """Count a step of the parser; this block rule never matches."""
     left: int = state.env["steps"] - 1 - (state.eMarks[line] - state.bMarks[line]) // _WIDE
     if left < 0:
         raise TooCostly
@@ -87,13 +92,13 @@ def _count_step(state: StateBlock, line: int, _end: int, _silent: bool) -> bool:
     return False
 
 
-# Inline text is parsed where it is wanted, not everywhere. Reference definitions count as text.
+# Inline text is parsed on demand. Reference definitions count as text.
 _BLOCKS = MarkdownIt("commonmark").enable("table").disable(["inline", "reference"])
 _BLOCKS.block.ruler.before(
     "table", "steps", _count_step, {"alt": ["paragraph", "reference", "blockquote", "list"]}
 )
 _INLINE = MarkdownIt("commonmark")
-# A parser compiles its rules in place at its first use. Other threads would use an incomplete set.
+# A parser compiles its rules at its first use. Another thread could see an incomplete set.
 for _parser in (_BLOCKS, _INLINE):
     for _ruler in (
         _parser.core.ruler,
@@ -107,11 +112,11 @@ for _parser in (_BLOCKS, _INLINE):
 def blocks(
     content: str, start: int, fits: Callable[[int, int], bool], items: bool = False
 ) -> list[Block]:
-    """The blocks of a Markdown text from `start` on, in order; headings are in their sections.
+    """Return the blocks of a Markdown text from `start` on, in order.
 
-    A list or a quotation that does not fit comes as its parts. A heading with nothing below it is
-    a block of the section above it. With `items` each item of a list outside others is a block,
-    from behind its marker on; one that does not fit comes as its parts.
+    Headings are in the sections of their blocks. A heading with nothing below it is a block of the
+    section above. With `items` each item of an outermost list is a block, without its marker. A
+    list, an item or a quotation that does not fit is returned as its parts.
 
     Raises:
         TooCostly: read the text as plain text instead.
@@ -153,9 +158,9 @@ def blocks(
 
 
 def outline(content: str, start: int) -> Iterator[Part]:
-    """What a Markdown text consists of from `start` on, in order.
+    """Yield the parts of a Markdown text from `start` on, in order.
 
-    One that is too costly to parse consists of its paragraphs.
+    The parts of a text that is too costly to parse are its paragraphs.
     """
     try:
         tokens, lines = _parse(content, start)
@@ -182,7 +187,7 @@ def outline(content: str, start: int) -> Iterator[Part]:
 
 
 def title(text: str) -> str:
-    """The first heading of level 1, plain; "" without one.
+    """Return the first heading of level 1 as plain text; "" without one.
 
     Raises:
         TooCostly: the text takes too long to parse.
@@ -194,7 +199,7 @@ def title(text: str) -> str:
 
 
 def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
-    """The paragraphs as plain text in one line, and whether each stands outside list and quote.
+    """Yield each paragraph as plain text in one line; True if it is in no list and no quotation.
 
     Raises:
         TooCostly: the text takes too long to parse.
@@ -209,7 +214,7 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _is_hidden(token: Token) -> bool:
-    """Whether nothing of this block is seen on the page: tags and comments alone."""
+    """Return True for a block of tags and comments alone, which a page does not show."""
     return token.type == "html_block" and not _TAG.sub("", token.content).strip()
 
 
@@ -223,13 +228,13 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _parse(content: str, start: int) -> tuple[list[Token], list[int]]:
-    """The tokens from `start` on, and where each line begins that they are mapped to."""
+    """Return the tokens from `start` on, and the start of each line."""
     tokens = _tokens(content[start:])
     return tokens, [start, *(eol.end() for eol in _EOL.finditer(content, start)), len(content)]
 
 
 def _item(token: Token, lines: Sequence[int], content: str) -> tuple[int, int, int]:
-    """Where a list item's line begins, and where its text begins and ends."""
+    """Return the start of a list item's line, and the start and end of its text."""
     begin, end = _span(token, lines)
     marker = _MARKER.match(content, begin, end)
     assert marker
@@ -237,7 +242,7 @@ def _item(token: Token, lines: Sequence[int], content: str) -> tuple[int, int, i
 
 
 def _trimmed(content: str, start: int, end: int) -> tuple[int, int]:
-    """The range without white space at its ends."""
+    """Return the range without white space at its ends."""
     text = content[start:end].rstrip()
     end = start + len(text)
     return end - len(text.lstrip()), end
@@ -250,7 +255,7 @@ def _span(token: Token, lines: Sequence[int]) -> tuple[int, int]:
 
 
 def _closing(tokens: Sequence[Token], i: int) -> int:
-    """Index of the token that closes tokens[i]; i itself when it opens nothing."""
+    """Return the index of the token that closes tokens[i]; i if it opens nothing."""
     level = tokens[i].level
     if tokens[i].nesting == 1:
         i += 1
@@ -270,7 +275,7 @@ def _leaves(
 
 
 def _children(tokens: Sequence[Token], i: int, close: int) -> Iterator[tuple[int, int]]:
-    """(first, last) of what stands right between tokens[i] and tokens[close]."""
+    """Yield the first and last index of each child between tokens[i] and tokens[close]."""
     i += 1
     while i < close:
         end = _closing(tokens, i)
@@ -283,7 +288,7 @@ def _heading(source: str) -> str:
 
 
 def _plain(source: str) -> str:
-    """Inline Markdown as plain text in one line; images, HTML and directives are left out."""
+    """Return inline Markdown as plain text in one line, without images, HTML and directives."""
     source = _DIRECTIVE.sub("", source[:_MAX_INLINE])
     if source.count("[") + source.count("<") > _MAX_BRACKETS:
         return one_line(source)
@@ -295,7 +300,7 @@ def _plain(source: str) -> str:
     parts = []
     for token in inline.children or ():
         if token.type in ("text", "code_inline", "text_special"):
-            # Emphasis beside Chinese punctuation is none to CommonMark; its marks say nothing.
+            # CommonMark sees no emphasis beside Chinese punctuation, and leaves its marks.
             parts.append(token.content.replace("**", "") if token.type == "text" else token.content)
         elif token.type in ("softbreak", "hardbreak"):
             parts.append(" ")

@@ -1,28 +1,27 @@
-"""Puts of some fields of a context: the others stay as the store has them."""
+"""Puts with an update mask: the other fields keep their stored values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Context, Draft, Passage, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Context, ContextType, Draft, Passage, Prepared
-from vikingd.ingest.passages import split
+from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import check_passages, prepare
 from vikingd.ingest.written import as_put
 
 FIELDS = ("title", "abstract", "overview", "content", "passages", "metadata", "vector", "time")
-"""The names that an update mask may have, beside "*"."""
+"""The names in an update mask, besides "*"."""
 
 ALL = "*"
 
 
 def fields_of(paths: Iterable[str], field: str) -> frozenset[str]:
-    """The fields that an update mask names.
+    """Return the fields that an update mask names.
 
     Raises:
-        InvalidField: for a mask without names, and for a name that is not among `FIELDS`.
+        InvalidField: the mask has no name, or a name that is not in `FIELDS`.
     """
     names = list(paths)
     if names == [ALL]:
@@ -40,11 +39,11 @@ def fields_of(paths: Iterable[str], field: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A put of the fields of a draft that its mask names.
+    """A put of the fields that the mask of a draft names.
 
     Attributes:
-        draft: checked, with an update mask.
-        cut: the passages of its content, where they are left to the daemon.
+        draft: a checked draft with an update mask.
+        cut: passages of the new content, if the draft gives none.
     """
 
     draft: Draft
@@ -52,26 +51,25 @@ class Masked:
 
     @classmethod
     def of(cls, draft: Draft) -> Masked:
-        """A put of a draft; a long content is cut here, not in the transaction that writes it."""
+        """Return the put of a draft; its content is cut here, outside of the write transaction."""
         named = _named(draft)
         is_cut = "passages" in named and draft.passages is not None
         if "content" not in named or is_cut:
             return cls(draft)
-        is_memory = uris.context_type(draft.uri) is ContextType.MEMORY
-        return cls(draft, tuple(split(draft.content, uris.name(draft.uri), entries=is_memory)))
+        return cls(draft, default_passages(draft.uri, draft.content))
 
     def merged(self, stored: Context) -> Prepared:
-        """The whole context that is to be written in the place of the stored one.
+        """Return the whole context to write in place of the stored one.
 
-        Texts of a content that stays are cut as they are.
+        A content that stays keeps its passages.
 
         Raises:
-            InvalidField: a directory is given content or passages; passages do not fit the content.
+            InvalidField: a directory gets content or passages, or passages do not fit the content.
         """
         draft, named = self.draft, _named(self.draft)
         if draft.is_directory != stored.is_directory and named == frozenset(FIELDS):
             kind = "directory" if stored.is_directory else "file"
-            raise InvalidField("uri", f"is a {kind}, and stays one until deleted")
+            raise InvalidField("uri", f"is a {kind}; delete it to change that")
         if stored.is_directory:
             for name in ("content", "passages"):
                 if name in named and getattr(draft, name):

@@ -1,4 +1,4 @@
-"""Cuts contents into passages: pieces that are indexed and embedded by themselves."""
+"""Contents cut into passages: pieces that are indexed and embedded by themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import reduce
 
-from vikingd.domain.model import Passage
+from vikingd.domain import uri as uris
+from vikingd.domain.contexts import ContextType, Passage
 from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, SENTENCE_END, common_section
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
@@ -22,10 +23,10 @@ MAX_SECTION_BYTES = 1024
 TARGET_TOKENS = 200
 MAX_TOKENS = 320
 SMALL_TOKENS = 50
-"""A passage this small joins a neighbour where that fits."""
+"""A passage with fewer tokens joins a neighbour if both fit."""
 
 MAX_MARKDOWN_LINES = 65_536
-"""A text of more lines was made by a program: parsing it would take long and tell little."""
+"""Markdown with more lines is cut as plain text, since parsing it takes long."""
 
 _EOL = r"(?>\r\n?|\n)"
 _BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})+")
@@ -33,26 +34,26 @@ _LINE_END = re.compile(_EOL)
 _BEFORE_UNINDENTED = re.compile(rf"{_EOL}(?=\S)")
 _CLAUSE_END = re.compile(r"[，、：]|\s+")
 
-# Where to cut what is too long: each pattern ends a piece, coarser ones are tried first.
+# Places to cut a long piece: behind a match of a pattern, coarser patterns first.
 _SENTENCEWISE = (_BLANK_LINES, SENTENCE_END, _LINE_END, _CLAUSE_END)
 _LINEWISE = (_BLANK_LINES, _BEFORE_UNINDENTED, _LINE_END, _CLAUSE_END)
 
 _CJK = re.compile(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
-MEANING = re.compile(r"[^\s!-/:-@\[-`{-~]")  # anything but white space and ASCII punctuation
+MEANING = re.compile(r"[^\s!-/:-@\[-`{-~]")  # neither white space nor ASCII punctuation
 _NO_HEADLINE = re.compile(r"[ \t]*(?:#|//|/\*|\*|--|;|@|\"|'|<!--|$)")
 
 
 def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
-    """Cuts a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
+    """Cut a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
-    Markdown is cut by its headings, source code by its top-level blocks, other text by paragraphs;
-    the file's name says which it is. Markdown that is too costly to parse is cut as other text. A
+    The name of the file tells its kind. Markdown is cut by headings, source code by top-level
+    blocks, other text by paragraphs. Markdown that is too costly to parse is cut as other text. A
     short content is one passage. Passages are in order, do not overlap, and have no white space at
-    their ends. A content that would make more than MAX_PASSAGES has neighbours joined until it does
-    not, beyond MAX_TOKENS if need be.
+    their ends. More than MAX_PASSAGES are joined in pairs until they are few enough, even beyond
+    MAX_TOKENS.
 
-    With `entries` every list item of a Markdown file is one by itself, from behind its marker on; a
-    nested list belongs to its item, and one beyond MAX_TOKENS is cut.
+    With `entries` each list item of a Markdown file is a passage, without its marker. A nested list
+    belongs to its item. An item with more than MAX_TOKENS is cut.
     """
     if not MEANING.search(content):
         return []
@@ -76,8 +77,14 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     return [Passage(_clip_section(p.section), p.start, p.end) for p in passages]
 
 
+def default_passages(uri: str, content: str) -> tuple[Passage, ...]:
+    """Cut the content of a context as the daemon does when a draft has no passages."""
+    is_memory = uris.context_type(uri) is ContextType.MEMORY
+    return tuple(split(content, uris.name(uri), entries=is_memory))
+
+
 class TokenCount:
-    """The approximate tokens of any range of one content, without reading it again."""
+    """Estimates the tokens of any range of a content, after reading it once."""
 
     def __init__(self, content: str) -> None:
         self.content = content
@@ -86,12 +93,12 @@ class TokenCount:
             self._cjk.extend(m.start() for m in _CJK.finditer(content))
 
     def count(self, start: int, end: int) -> int:
-        """The tokens of content[start:end]."""
+        """Return the estimated tokens of content[start:end]."""
         cjk = bisect_left(self._cjk, end) - bisect_left(self._cjk, start)
         return cjk + (end - start - cjk + 3) // 4
 
     def reach(self, start: int, end: int, tokens: int) -> int:
-        """The last position up to `end` that is at most so many tokens from `start`."""
+        """Return the last position up to `end` that is at most `tokens` tokens after `start`."""
         return start + bisect_left(
             range(start + 1, end + 1), tokens + 1, key=lambda stop: self.count(start, stop)
         )
@@ -112,7 +119,7 @@ def _blocks(content: str, kind: Kind, tokens: TokenCount, entries: bool) -> Iter
 
 
 def _parts(block: Block, content: str, pattern: re.Pattern[str]) -> Iterator[Block]:
-    """The block cut behind each match."""
+    """Yield the parts of a block, cut behind each match."""
     start = block.start
     for match in pattern.finditer(content, block.start, block.end):
         yield block._replace(start=start, end=match.end())
@@ -124,7 +131,7 @@ def _parts(block: Block, content: str, pattern: re.Pattern[str]) -> Iterator[Blo
 def _cut(
     block: Block, tokens: TokenCount, patterns: tuple[re.Pattern[str], ...]
 ) -> Iterator[Block]:
-    """The block itself if it is within MAX_TOKENS, else its pieces, cut as coarsely as possible."""
+    """Yield the block if it has at most MAX_TOKENS, else its pieces, as large as possible."""
     if tokens.count(block.start, block.end) <= MAX_TOKENS:
         yield block
     elif patterns:
@@ -139,9 +146,9 @@ def _cut(
 
 
 def _code_blocks(whole: Block, content: str) -> Iterator[Block]:
-    """Top-level blocks: each begins at an unindented line after a blank one.
+    """Yield top-level blocks; each begins with an unindented line after a blank one.
 
-    Its section is its first line that is no comment and no decorator.
+    The section of a block is its first line that is no comment and no decorator.
     """
     start = whole.start
     for part in _parts(whole, content, _BLANK_LINES):
@@ -155,7 +162,7 @@ def _code_blocks(whole: Block, content: str) -> Iterator[Block]:
 
 
 def _stripped(blocks: Iterable[Block], content: str) -> Iterator[Block]:
-    """The blocks without white space at their ends; those that say nothing are left out."""
+    """Yield the blocks without white space at their ends, and without meaningless ones."""
     for block in blocks:
         text = content[block.start : block.end]
         if MEANING.search(text):
@@ -164,10 +171,10 @@ def _stripped(blocks: Iterable[Block], content: str) -> Iterator[Block]:
 
 
 def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) -> list[Block]:
-    """Joins neighbours of one section up to TARGET_TOKENS, small ones up to MAX_TOKENS.
+    """Join neighbours of one section up to TARGET_TOKENS, small ones up to MAX_TOKENS.
 
-    With `across_sections` small ones of different sections join up to TARGET_TOKENS too. A list
-    item joins nothing but its own pieces.
+    With `across_sections`, small blocks of different sections join up to TARGET_TOKENS too. Pieces
+    of a list item join only each other.
     """
     done: list[Block] = []
     current: Block | None = None
@@ -201,7 +208,7 @@ def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) ->
 
 
 def _joined(a: Block, b: Block) -> Block:
-    """Both as one, below the headings that they share."""
+    """Return both as one block, below the headings that they share."""
     return a._replace(section=common_section(a.section, b.section), end=b.end)
 
 

@@ -1,4 +1,4 @@
-"""Checks drafts against the limits of the API and makes the texts that are indexed of them."""
+"""Checks of drafts against the limits of the API, and the texts of a draft to index."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import ContextType, Draft, Passage, Prepared, Text
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import ContextType, Draft, Passage, Prepared, Text
 from vikingd.domain.text import script_of, text_to_index
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES, derive_abstract, stated_abstract
 from vikingd.ingest.limits import check_metadata, check_text
-from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES, split
+from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES, default_passages
 
 MAX_ABSTRACT_BYTES = 8 << 10
 MAX_OVERVIEW_BYTES = 64 << 10
 MAX_CONTENT_BYTES = 2 << 20
-_TIMES = 16  # the content's length: what passages that overlap may come to, or repeat of a title
-_MIN_TOGETHER = 1 << 16  # characters, of however short a content
+_TIMES = 16  # limit of all passages together, as a multiple of the length of the content
+_MIN_TOGETHER = 1 << 16  # characters that the passages of any content may have together
 MIN_TIME, MAX_TIME = -62_135_596_800_000_000, 253_402_300_799_999_999  # years 1 to 9999
 
 
 def prepare(draft: Draft) -> Prepared:
-    """Makes the abstract and the texts of a checked draft.
+    """Make the abstract and the texts of a checked draft.
 
-    A directory has one text, its title and abstract, if it has either. A file has the same as
-    ordinal 0 and its passages as 1, 2, ...; when its abstract is only the beginning of its single
-    passage, the passage alone.
+    A directory has one text of its title and abstract, if it has either. A file has such a text
+    with ordinal 0, and its passages as 1, 2, ... A file with a derived abstract and one passage has
+    only the passage.
     """
     if draft.is_directory:
         abstract = draft.abstract
@@ -37,8 +37,7 @@ def prepare(draft: Draft) -> Prepared:
         abstract = stated or derive_abstract(draft.content, name)
         passages = draft.passages
         if passages is None:
-            is_memory = uris.context_type(draft.uri) is ContextType.MEMORY
-            passages = split(draft.content, name, entries=is_memory)
+            passages = default_passages(draft.uri, draft.content)
         texts = list(_pieces(draft, passages))
         if len(texts) == 1 and not stated:
             if draft.vector and not texts[0].vector:
@@ -50,14 +49,14 @@ def prepare(draft: Draft) -> Prepared:
 
 
 def check(draft: Draft, field: str = "") -> Draft:
-    """The draft with its URI in its one form.
+    """Return the checked draft, with its URI in canonical form.
 
     Args:
-        draft: as it came; vectors are looked at for their length in bytes only.
-        field: where the draft stands in the request, such as "contexts[3]".
+        draft: the draft; of vectors only the length in bytes is checked.
+        field: path of the draft in the request, such as "contexts[3]".
 
     Raises:
-        InvalidField: naming the field that breaks a limit of ContextInput in the proto.
+        InvalidField: naming the field that exceeds a limit of ContextInput in the proto.
     """
     prefix = f"{field}." if field else ""
     uri = uris.parse(draft.uri, f"{prefix}uri")
@@ -85,7 +84,7 @@ def check(draft: Draft, field: str = "") -> Draft:
 
 
 def check_passage_count(count: int, field: str) -> None:
-    """Raises InvalidField for more passages than a file can have."""
+    """Raise InvalidField for more passages than a file may have."""
     if count > MAX_PASSAGES:
         raise InvalidField(field, f"are {count:,}, at most {MAX_PASSAGES:,} are allowed")
 
@@ -96,10 +95,10 @@ def _head(draft: Draft, abstract: str) -> Text:
 
 
 def _pieces(draft: Draft, passages: Sequence[Passage]) -> Iterator[Text]:
-    """The passages as texts.
+    """Yield the passages as texts.
 
-    Of a long title, and of headings that the text itself has, short passages, of which there are
-    many, get a part: so all texts together are linear in the content.
+    Many short passages get only a part of a long title or section, so that the size of all texts
+    is linear in the content.
     """
     room = _most_together(len(draft.content)) // max(len(passages), 1)
     title = draft.title[:room]
@@ -120,7 +119,7 @@ def _check_place(uri: str, is_directory: bool, field: str) -> None:
 
 
 def is_shared(uri: str) -> bool:
-    """Whether `uri` is a typed root or above one: a directory that many imports share."""
+    """Return True if `uri` is a typed root or above one: a directory that many imports share."""
     return uris.context_type(uris.parent(uri)) is ContextType.UNSPECIFIED
 
 
@@ -130,14 +129,16 @@ def _check_vector(vector: bytes, field: str) -> None:
 
 
 def check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
-    """Raises InvalidField, naming the passage, where they do not fit a content of this length."""
+    """Raise InvalidField, naming the passage, for passages that do not fit a content."""
     check_passage_count(len(passages), field)
     previous, together = -1, 0
     for i, passage in enumerate(passages):
         here = f"{field}[{i}]"
         check_text(passage.section, MAX_SECTION_BYTES, f"{here}.section")
         if passage.start <= previous:
-            raise InvalidField(f"{here}.start", "must be greater than that of the one before")
+            raise InvalidField(
+                f"{here}.start", "must be greater than the start of the passage before"
+            )
         if passage.end <= passage.start:
             raise InvalidField(f"{here}.end", "must be greater than start")
         if passage.end > length:
@@ -149,8 +150,8 @@ def check_passages(passages: Sequence[Passage], length: int, field: str) -> None
     if together > most:
         raise InvalidField(
             field,
-            f"overlap: they have {together:,} characters together, of this content at most "
-            f"{most:,} are allowed",
+            f"overlap: together they have {together:,} characters, at most {most:,} are "
+            "allowed for this content",
         )
 
 

@@ -6,21 +6,41 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from vikingd.domain.model import Context, Draft, Passage
+from vikingd.domain.contexts import Context, Draft, Passage
+from vikingd.ingest.limits import as_sent
+from vikingd.ingest.passages import default_passages
 
 
 def as_put(stored: Context) -> Draft:
     """Return the draft of a stored context, without vectors and memories.
 
-    Its writer may have left abstract, passages and time to the daemon: the hash tells. Where no
-    draft has the hash, all that is stored counts as given.
+    Its writer may have left abstract, passages and time to the daemon: the hash tells. If no draft
+    has the hash, everything that is stored counts as given.
     """
     return next(_with_its_hash(stored), _all_given(stored))
 
 
 def is_as_written(stored: Context) -> bool:
-    """Return whether a stored context still has the hash that it was written with."""
+    """Return True if a stored context still has the hash that it was written with."""
     return any(True for _ in _with_its_hash(stored))
+
+
+def is_written(draft: Draft, content_hash: bytes, time: int) -> bool:
+    """Return True if a put of the draft would not change a context of this hash and time.
+
+    The writer of the context may have left the time and the passages to the daemon, while the
+    draft states them.
+    """
+    draft = replace(draft, metadata=as_sent(draft.metadata), passages=draft.passages or None)
+    drafts = [draft, replace(draft, time=None)] if draft.time == time else [draft]
+    if any(same.content_hash() == content_hash for same in drafts):
+        return True
+    if draft.is_directory or not draft.passages:
+        return False
+    plain = (replace(passage, vector=b"", entry=None) for passage in draft.passages)
+    if tuple(plain) != default_passages(draft.uri, draft.content):
+        return False
+    return any(replace(same, passages=None).content_hash() == content_hash for same in drafts)
 
 
 def _all_given(stored: Context) -> Draft:
@@ -39,6 +59,7 @@ def _all_given(stored: Context) -> Draft:
 
 
 def _with_its_hash(stored: Context) -> Iterator[Draft]:
+    """Yield the drafts of a stored context that have its hash."""
     draft = _all_given(stored)
     abstracts = dict.fromkeys(("", stored.abstract))
     cuts: tuple[Sequence[Passage] | None, ...] = (None, draft.passages or [])

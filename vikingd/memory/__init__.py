@@ -1,1 +1,1 @@
-"""What an agent remembers: memory files, and how a memory is found without search."""
+"""Memories of an agent: their files, repeats, and routes to known files."""

@@ -1,4 +1,4 @@
-"""Accesses of memories: counted exactly, written behind."""
+"""Accesses of memories, counted exactly and written in the background."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Condition, Thread
 
 INTERVAL = 0.5
-"""Seconds that an access waits for others at most; what a crash loses."""
+"""Seconds between two writes; a crash loses the accesses of this time."""
 
 _log = logging.getLogger(__name__)
 
 
 class Accesses:
-    """Counts accesses by id, and hands them on every INTERVAL while there are any.
+    """Counts accesses by id, and writes them every INTERVAL.
 
     Args:
-        write: makes them durable; when it raises, they are tried again with the next ones.
+        write: makes accesses durable; if it raises, they are written with the next ones.
     """
 
     def __init__(self, write: Callable[[Mapping[int, int]], None]) -> None:
@@ -29,13 +29,13 @@ class Accesses:
         self._thread.start()
 
     def count(self, ids: Iterable[int]) -> None:
-        """One access of each; takes no longer than to count them."""
+        """Count one access of each id, without waiting for the write."""
         with self._changed:
             self._waiting.update(ids)
             self._changed.notify()
 
     def close(self) -> None:
-        """Returns when all that was counted is written."""
+        """Write all counted accesses and stop."""
         with self._changed:
             self._closed = True
             self._changed.notify()

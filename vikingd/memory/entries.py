@@ -1,8 +1,8 @@
-"""The entries of a memory file: what an agent was told to remember, one list item each.
+"""The entries of a memory file: one list item for each memory.
 
-A text is remembered in one form, `clean`, and stands in its file as a list item: it begins behind
-the marker, and its further lines are indented as far as that. So no line of it ends the list or is
-a heading of the file, whatever it begins with. Everything else in a file stays as it was written.
+A text is stored in one form, `clean`, as a list item. Its first line follows the marker and all
+further lines are indented to match. So no line of it can end the list or become a heading. All else
+in a file stays as it was written.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from itertools import accumulate
 from textwrap import dedent
 from typing import NamedTuple
 
+from vikingd.domain.contexts import Passage
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Passage
 from vikingd.domain.text import SECTION_SEPARATOR, approximate_tokens, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
@@ -24,21 +24,23 @@ from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, MEANING, split
 
 _EOL = re.compile(r"\r\n?|\n")
 _BLANK = re.compile(r"[ \t]*(?:\r\n?|\n|\Z)")
-_NEXT_LINE = re.compile(r"(?>[ \t]*+(?>\r\n?|\n))+( *)[^ ]")  # that has text
-_INDENTED = re.compile(r"(?>[ \t]*+(?>\r\n?|\n))*+[ \t]+[^ \t\r\n]")  # the next line that has text
-_END_OF_LIST = "<!-- -->"  # what CommonMark has for it: it shows nothing, and no item goes on below
+# The next line with text; its indentation is the group.
+_NEXT_LINE = re.compile(r"(?>[ \t]*+(?>\r\n?|\n))+( *)[^ ]")
+# The next line with text, if it is indented.
+_INDENTED = re.compile(r"(?>[ \t]*+(?>\r\n?|\n))*+[ \t]+[^ \t\r\n]")
+_END_OF_LIST = "<!-- -->"  # ends a list in CommonMark, and shows nothing
 _MARKER = re.compile(r"( {0,3})(?:[-+*]|(\d+)([.)]))")
 _RULES = re.compile(r"\A[-*\s]+\n")
-_LAST_NUMBER = 999_999_999  # Markdown knows no longer ones
-MAX_TEXT_CHARACTERS = 65_536  # of a text that may still be short once it is clean
+_LAST_NUMBER = 999_999_999  # the largest number of an item in Markdown
+MAX_TEXT_CHARACTERS = 65_536  # of a text before it is cleaned
 
 
 def clean(text: str) -> str:
-    """The one form in which a text is remembered; that of a clean text is itself.
+    """Return the form in which a text is stored; cleaning it again changes nothing.
 
-    Lines end with a line feed, and neither they nor the text have white space at their ends. What
-    indentation all lines but the first share goes; several blank lines are one. Lines of nothing
-    but dashes and asterisks in front of the text go: behind a list's marker they are a rule.
+    Lines end with a line feed. Lines and text have no white space at their ends. The common
+    indentation of all lines but the first is removed, and several blank lines become one. Leading
+    lines of dashes and asterisks are removed, since behind a marker they would be a rule.
     """
     text = "\n".join(line.rstrip() for line in _EOL.sub("\n", text).split("\n"))
     first, newline, rest = _RULES.sub("", text).strip().partition("\n")
@@ -46,21 +48,21 @@ def clean(text: str) -> str:
 
 
 def shown(passage: str) -> str:
-    """The text of an entry as it was remembered, from its passage."""
+    """Return the text of an entry in its clean form, from its passage."""
     return clean(passage)
 
 
 def check_text(text: str) -> str:
-    """The clean text.
+    """Return the clean text.
 
     Raises:
-        InvalidField: it says nothing, or is longer than one passage holds with its indentation.
+        InvalidField: the text has no word, or is longer than a passage with its indentation.
     """
-    if len(text) > MAX_TEXT_CHARACTERS:  # to clean it would take long
+    if len(text) > MAX_TEXT_CHARACTERS:  # Cleaning it would take long.
         raise InvalidField(
             "text",
             f"has {len(text):,} characters, an entry at most {MAX_TOKENS} tokens: "
-            "put longer texts as a file of their own",
+            "put a longer text as a file of its own",
         )
     text = clean(text)
     if "\0" in text:
@@ -72,16 +74,16 @@ def check_text(text: str) -> str:
         raise InvalidField(
             "text",
             f"has some {tokens:,} tokens, an entry at most {MAX_TOKENS}: "
-            "put longer texts as a file of their own",
+            "put a longer text as a file of its own",
         )
     return text
 
 
 def check_section(section: str) -> str:
-    """The section: "", or a heading that reads in Markdown as it is written.
+    """Return the section: "", or a heading that is plain text in Markdown.
 
     Raises:
-        InvalidField: it is none, is longer than a heading or looks like a path of headings.
+        InvalidField: the section is no heading, is too long, or looks like a path of headings.
     """
     if section and (len(section) > MAX_HEADING or not _reads_as_written(section)):
         raise InvalidField(
@@ -95,7 +97,7 @@ def check_section(section: str) -> str:
 
 
 class Written(NamedTuple):
-    """A content with an entry in it: its passage, and all passages that the content is cut into."""
+    """A content with a new entry: the passage of the entry, and all passages of the content."""
 
     content: str
     passage: Passage
@@ -103,7 +105,7 @@ class Written(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Instead of the code points [start, end) of a content stands `text`."""
+    """A replacement of the code points [start, end) of a content by `text`."""
 
     start: int
     end: int
@@ -111,17 +113,17 @@ class Edit(NamedTuple):
 
 
 def added(content: str, text: str, section: str, title: str) -> Written:
-    """The content with one more entry.
+    """Return the content with one more entry.
 
-    It goes behind the last list item below the first heading `section`, before its subsections, in
-    the form of that item; where there is none, behind the last text there, as a list of its own. A
-    heading that is missing is added at the end. The section "" is what stands below the title, the
-    only heading of level 1 where that is the first heading; else what stands above all headings.
-    An empty content becomes a file with the heading `title`.
+    The entry follows the last list item below the first heading `section`, before its subsections,
+    with a marker of the same form. Without such an item it begins a list behind the last text
+    there. A missing heading is added at the end. The section "" is below the title, if the first
+    heading is the only one of level 1; else it is above all headings. An empty content becomes a
+    file with the heading `title`.
 
     Raises:
-        InvalidField: `section` is no section, a code block or a comment above is not closed, or the
-            file has as many passages as a file can.
+        InvalidField: `section` is invalid, a code block or comment above is not closed, or the
+            file already has the maximum of passages.
     """
     check_section(section)
     if _most_passages(content) >= MAX_PASSAGES and len(_passages(content)) >= MAX_PASSAGES:
@@ -140,7 +142,7 @@ def added(content: str, text: str, section: str, title: str) -> Written:
     if items:
         before += eol
         marker = _next_marker(content, items[-1].item)
-    elif above or at > 1:  # front matter, more than a byte order mark
+    elif above or at > 1:  # front matter, not only a byte order mark
         before += eol * 2
     else:
         after = f"{eol}{eol}{after}" if after else eol
@@ -150,12 +152,12 @@ def added(content: str, text: str, section: str, title: str) -> Written:
 
 
 def replaced(content: str, start: int, end: int, text: str) -> Written:
-    """The content with the passage at [start, end) saying `text` instead.
+    """Return the content with `text` in place of the passage at [start, end).
 
     A passage that is no list item becomes one.
 
     Raises:
-        InvalidField: the passage is but a piece of a longer text.
+        InvalidField: the passage is only a piece of a longer text.
     """
     before, after = content[:start], content[end:]
     if not any(part.start == start and part.item >= 0 for part in _outline(content)):
@@ -164,14 +166,15 @@ def replaced(content: str, start: int, end: int, text: str) -> Written:
 
 
 def removed(content: str, places: Sequence[tuple[int, int]]) -> tuple[str, list[Edit]]:
-    """The content without the passages at `places`, with their markers and lines, and how.
+    """Return the content without the passages at `places`, and the edits that remove them.
 
-    A blank line above goes too where one is below or nothing is. Where what stands above and below
-    would become one text, a blank line comes between, or an empty comment where that is not enough:
-    above what is indented as far as the item before. Headings stay.
+    Markers and emptied lines are removed too. Of two blank lines around a removed passage one is
+    removed. If the text above and the text below would join, a blank line separates them. If that
+    is not enough, since the text below is indented like an item, an empty comment does. Headings
+    stay.
 
     Args:
-        content: of a memory file.
+        content: content of a memory file.
         places: [start, end) of each passage, in order.
     """
     parts = _outline(content)
@@ -187,7 +190,7 @@ def removed(content: str, places: Sequence[tuple[int, int]]) -> tuple[str, list[
 
 
 def edited(content: str, edits: Sequence[Edit]) -> str:
-    """The content after edits of some of its places, in order."""
+    """Return the content after the edits, which are in order."""
     pieces: list[str] = []
     at = 0
     for edit in edits:
@@ -197,7 +200,7 @@ def edited(content: str, edits: Sequence[Edit]) -> str:
 
 
 def moved(at: Sequence[int], edits: Sequence[Edit]) -> list[int]:
-    """Where places in order, that no edit has changed, are after the edits."""
+    """Return the new positions of unchanged places after the edits; both are in order."""
     shifts = [0, *accumulate(len(edit.text) - (edit.end - edit.start) for edit in edits)]
     found, passed = [], 0
     for place in at:
@@ -208,12 +211,12 @@ def moved(at: Sequence[int], edits: Sequence[Edit]) -> list[int]:
 
 
 def is_bare(content: str) -> bool:
-    """Whether nothing but headings, front matter and white space is left."""
+    """Return True if the content has only headings, front matter and white space."""
     return all(part.level for part in _outline(content))
 
 
 def _reads_as_written(section: str) -> bool:
-    """Whether Markdown makes one heading of it, and nothing else."""
+    """Return True if Markdown reads the section as one heading of just this text."""
     return [part.heading for part in markdown.outline(f"## {section}", 0)] == [section]
 
 
@@ -224,9 +227,9 @@ def _removals(
     apart: str,
     indented: str,
 ) -> list[Edit]:
-    """What removes passages.
+    """Return the edits that remove passages.
 
-    In place of lines that go whole comes `apart`, above an indented line `indented`.
+    `apart` replaces removed whole lines; above an indented line `indented` does.
     """
     edits: list[Edit] = []
     for start, end, whole in _spans(content, parts, places):
@@ -244,7 +247,7 @@ def _removals(
 def _spans(
     content: str, parts: Sequence[Part], places: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int, bool]]:
-    """[start, end) of what goes, in order, and whether that is lines without anything else."""
+    """Return [start, end) of each removal in order, and True for a removal of whole lines."""
     items = {part.start: part for part in parts if part.item >= 0}
     spans: list[tuple[int, int, bool]] = []
     for start, end in places:
@@ -252,7 +255,7 @@ def _spans(
         floor = spans[-1][1] if spans else 0
         if end <= floor:
             continue
-        # The rest of a long item keeps the marker, unless it goes too.
+        # The rest of a long item keeps the marker, unless it is removed too.
         piece = item is not None and bool(_left(content, places, end, item.end))
         if item and not piece:
             end = max(end, item.end)
@@ -271,7 +274,7 @@ def _spans(
 
 
 def _left(content: str, places: Sequence[tuple[int, int]], start: int, end: int) -> str:
-    """What of a text at [start, end) does not go."""
+    """Return a part of the text at [start, end) that is not removed, or ""."""
     for low, high in places[bisect_left(places, (start, start)) :]:
         if low >= end:
             break
@@ -282,20 +285,20 @@ def _left(content: str, places: Sequence[tuple[int, int]], start: int, end: int)
 
 
 def _within(places: Sequence[tuple[int, int]], start: int, end: int) -> bool:
-    """Whether one of the places has something of the text at [start, end)."""
+    """Return True if one of the places overlaps [start, end)."""
     at = bisect_left(places, (end, end))
     return at > 0 and places[at - 1][1] > start
 
 
 def _text_end(content: str, end: int) -> int:
-    """Where the text before `end` ends, without white space."""
+    """Return the end of the text before `end`, without white space."""
     while end and content[end - 1] in " \t\r\n":
         end -= 1
     return end
 
 
 def _most_passages(content: str) -> int:
-    """Passages that a content can't have more of: one a line, else a hundred characters each."""
+    """Return an upper bound of the passages: one for each line and each hundred characters."""
     return content.count("\n") + content.count("\r") + len(content) // 100 + 1
 
 
@@ -308,7 +311,7 @@ def _outline(content: str) -> list[Part]:
 
 
 def _below(parts: list[Part], section: str) -> list[Part] | None:
-    """The section's heading, if it has one, and what follows up to the next; None without it."""
+    """Return the heading of a section and its parts up to the next heading; None without it."""
     headings = [i for i, part in enumerate(parts) if part.level]
     top = [i for i in headings if parts[i].level == 1]
     if section:
@@ -322,7 +325,7 @@ def _below(parts: list[Part], section: str) -> list[Part] | None:
 
 
 def _next_marker(content: str, item: int) -> str:
-    """The marker, with its indentation, of an item behind that whose line begins at `item`."""
+    """Return marker and indentation of the item that follows the one whose line is at `item`."""
     found = _MARKER.match(content, item)
     assert found
     indent, number, delimiter = found.groups()
@@ -330,22 +333,22 @@ def _next_marker(content: str, item: int) -> str:
 
 
 def _apart(marker: str, after: str) -> str:
-    """The marker and the space behind it, so wide that nothing of `after` is part of its item."""
+    """Return the marker with enough space behind it that `after` is not part of its item."""
     following = _NEXT_LINE.match(after)
     width = min(len(following[1]), len(marker) + 3) if following else 0
     return f"{marker.ljust(width)} "
 
 
 def _written(before: str, text: str, after: str, eol: str) -> Written:
-    """The entry between `before`, which ends with its marker, and `after`.
+    """Return the content with the entry between `before`, which ends with the marker, and `after`.
 
     Raises:
-        InvalidField: it is no passage of its own there.
+        InvalidField: the entry would be no passage of its own.
     """
     text = clean(text)
     indent = " " * len(before[_line_start(before, len(before)) :].expandtabs(4))
     entry = eol.join(indent + line if line else "" for line in text.split("\n")).lstrip(" ")
-    for gap in ("", eol):  # a line that follows at once may go on with the entry's last one
+    for gap in ("", eol):  # Without a gap, the next line may continue the last line of the entry.
         content = before + entry + gap + after
         cut = _passages(content)
         for passage in cut:
@@ -354,13 +357,13 @@ def _written(before: str, text: str, after: str, eol: str) -> Written:
                 return Written(content, passage, cut)
     raise InvalidField(
         "text",
-        "has no place: a code block or comment of the file is not closed, or it would stand "
+        "has no place: a code block or comment of the file is not closed, or the entry would be "
         "within a longer text",
     )
 
 
 def _eol(content: str) -> str:
-    """How the lines of the content end."""
+    """Return the line ending of the content."""
     found = _EOL.search(content)
     return found[0] if found else "\n"
 

@@ -1,4 +1,4 @@
-"""The domain of memories: entries of memory files, what is recalled, what a write came to."""
+"""The domain of memories: scopes, recalls, stored entries and rewrites of memory files."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Entry, Prepared
 from vikingd.domain.errors import NotFound
-from vikingd.domain.model import Entry, Prepared, Stage
-from vikingd.domain.query import RecallPath, Rrf, WeightedSum
+from vikingd.domain.recall import RecallPath
+from vikingd.domain.retrieve import Rrf, WeightedSum
+from vikingd.domain.stages import Stage
 
 GLOBAL_ROOTS = ("viking://user/memories", "viking://agent/memories")
-"""Where memories are that belong to no project; the user's first."""
+"""The roots of memories that belong to no project, the root of the user first."""
 
 WEIGHT_TOLERANCE = 1e-6
-"""By which weights that sum to 1 may miss it."""
+"""Tolerance for weights that must sum to 1."""
 
 
 class Remembered(IntEnum):
-    """What a Remember did."""
+    """The effect of a Remember."""
 
     ADDED = 1
     REINFORCED = 2
@@ -27,24 +29,24 @@ class Remembered(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryScope:
-    """Whose memories: those of no project, those of one project, or both."""
+    """The scope of memories: those of no project, those of one project, or both."""
 
     with_global: bool = True
     project: str = ""
 
     def roots(self) -> list[str]:
-        """The directories that it consists of, the global ones first."""
+        """Return the directories of the scope, the global ones first."""
         own = [project_root(self.project)] if self.project else []
         return [*(GLOBAL_ROOTS if self.with_global else ()), *own]
 
 
 def project_root(project: str) -> str:
-    """Where the memories of a project are."""
+    """Return the root of the memories of a project."""
     return f"viking://projects/{project}/memories"
 
 
 def memory_type(uri: str) -> str:
-    """The kind of a memory, by its place: the name below memories/ and agent/, without a suffix."""
+    """Return the type of a memory: the name below memories/ and agent/, without a suffix."""
     segments = uri.removeprefix(uris.ROOT).split("/")
     below = segments[segments.index("memories") + 1 :]
     if len(below) > 1 and below[0] == "agent" and segments[0] == "projects":
@@ -55,12 +57,13 @@ def memory_type(uri: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Salience:
-    """What makes a memory matter: weights in [0, 1] that sum to 1, and the half-life in days.
+    """The weights of salience, each in [0, 1], with the sum 1; and the half-life in days.
 
     salience = semantic * s + reinforcement * log(r + 1) / log(max r + 2)
-    + recency * exp(-ln 2 / half_life_days * age in days) + access * log(a + 1) / log(max a + 2),
-    the maxima of the candidates; s is the fused score, by score over that of the best candidate, by
-    rank over the best possible one.
+    + recency * exp(-ln 2 / half_life_days * age in days) + access * log(a + 1) / log(max a + 2)
+
+    The maxima are over the candidates. s is the fused score, divided by that of the best candidate
+    (fusion by score) or by the best possible one (fusion by rank).
     """
 
     semantic: float = 0.5
@@ -71,12 +74,12 @@ class Salience:
 
 
 RELEVANCE = Salience(0.94, 0.02, 0.02, 0.02)
-"""The profile for questions about facts: of memories that fit alike the newer and stronger one."""
+"""The profile for questions of fact: newer and stronger memories win only among equal matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """One recall, checked; see RecallRequest in the proto for each field.
+    """A checked recall; RecallRequest in the proto documents each field.
 
     `now` is in microseconds since the epoch.
     """
@@ -108,7 +111,7 @@ class SalienceParts:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What was recalled: an entry, or a whole file with the id 0; time in microseconds."""
+    """A recalled memory: an entry, or a whole file with the id 0."""
 
     uri: str
     content: str
@@ -122,15 +125,15 @@ class Memory:
 
     @property
     def memory_type(self) -> str:
-        """See `memory_type`."""
+        """The type of the memory; see `memory_type`."""
         return memory_type(self.uri)
 
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """Memories within the budget, and how they were found.
+    """Memories within the budget, and the path that found them.
 
-    `path` is None where none had an answer and a search was not wanted.
+    `path` is None if no path had an answer and a search was switched off.
     """
 
     memories: tuple[Memory, ...]
@@ -145,15 +148,15 @@ class RecallResult:
 
     @property
     def total_tokens(self) -> int:
-        """Tokens of all memories."""
+        """The tokens of all memories."""
         return sum(memory.token_count for memory in self.memories)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry where it stands: the passage `ordinal` of its file, code points [start, end).
+    """An entry and its place: the passage `ordinal` of its file, code points [start, end).
 
-    `vector` is b"" where there is none (yet).
+    `vector` is b"" if there is none yet. An `ordinal` of 0 is the abstract of a file without text.
     """
 
     uri: str
@@ -167,10 +170,10 @@ class StoredEntry:
 
 
 def check_there(ids: Sequence[int], there: Collection[int]) -> None:
-    """Fails unless all memories that a request names are there.
+    """Check that all memories that a request names exist.
 
     Raises:
-        NotFound: for the first that is not.
+        NotFound: naming the first that does not.
     """
     for i, wanted in enumerate(ids):
         if wanted not in there:
@@ -179,7 +182,7 @@ def check_there(ids: Sequence[int], there: Collection[int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """A file of memories as it stands: what a Put of it would give, and its entries in order."""
+    """A stored memory file: the fields of a put, and its entries in order."""
 
     uri: str
     abstract: str
@@ -193,7 +196,7 @@ class MemoryFile:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What becomes of a file: another content, or none (`removed`), or its entries' counters."""
+    """The change of a file: a new content, its removal, or new counters of its entries."""
 
     prepared: Prepared | None = None
     removed: bool = False
@@ -201,7 +204,7 @@ class Rewritten:
 
 
 Rewrite = Callable[[MemoryFile | None, Callable[[], int]], Rewritten]
-"""Decides, within the transaction that writes it, what becomes of a file; None: there is none.
+"""A function that decides the change of a file within the write transaction.
 
-The second argument gives ids for new entries.
+The arguments are the file (None if it does not exist) and a function that gives new ids.
 """

@@ -1,16 +1,17 @@
-"""Remembering and forgetting: what becomes of a memory file, decided where it is written."""
+"""Remembering and forgetting: changes of memory files, decided in the write transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.passages import MEANING
@@ -26,7 +27,7 @@ _NO_VECTOR: F32 = np.zeros(0, np.float32)
 
 @dataclass(frozen=True, slots=True)
 class SimilarityThreshold:
-    """The cosine from which two texts say the same; `with_words`: unless their words differ."""
+    """The least cosine of a repeat; with `with_words`, words that differ rule a repeat out."""
 
     cosine: float
     with_words: bool = True
@@ -34,10 +35,13 @@ class SimilarityThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What remembering came to.
+    """The result of remembering.
 
-    `met` is the wording that it met, or of what was added the nearest one that might mean the same;
-    "" for none. `notes` say what it had to do without.
+    Attributes:
+        met: wording of the reinforced entry, or of the nearest entry above the threshold if one was
+            added; "" for none.
+        similarity: cosine to that wording.
+        notes: reasons why the comparison was limited.
     """
 
     did: Remembered
@@ -47,19 +51,35 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
+class _Written(NamedTuple):
+    """A file with the text in it, and the ordinal of the text's passage."""
+
+    prepared: Prepared
+    ordinal: int
+
+
+class _Nearest(NamedTuple):
+    """The entry that the text repeats, or None; and the nearest wording with its cosine."""
+
+    repeated: StoredEntry | None
+    wording: str
+    cosine: float
+
+
 class Remembering:
-    """Writes a text into a memory file, or reinforces the entry that says the same.
+    """Writes a text into a memory file, or reinforces the entry that it repeats.
 
     Args:
-        uri: the file.
-        title: that of a file which is new.
-        text: clean and checked, see `entries`.
-        section: the heading; "" for none.
-        time: when it was said; `now` when it is written, both in microseconds.
+        uri: URI of the file.
+        title: title of a new file.
+        text: clean and checked text, see `entries`.
+        section: heading of the section; "" for none.
+        time: time when the text was said, in microseconds.
+        now: time of the write, in microseconds.
 
     Attributes:
-        outcome: set by the call that was committed; None after it: the wording that `indexed_text`
-            saw in the file was gone, and nothing was written. To be compared and tried again.
+        outcome: set by the committed call. None means that nothing was written, since the wording
+            that `indexed_text` saw in the file was gone: compare and try again.
     """
 
     def __init__(self, uri: str, title: str, text: str, section: str, time: int, now: int) -> None:
@@ -69,51 +89,50 @@ class Remembering:
         self._stood = False
         self._embedded, self._vector = "", _NO_VECTOR
         self._threshold = SimilarityThreshold(2.0)
-        # What `_written` made last, and of what.
-        self._last: (
-            tuple[tuple[MemoryFile | None, StoredEntry | None], tuple[Prepared, int]] | None
-        ) = None
+        # The last arguments of `_written` and its result.
+        self._last_key: tuple[MemoryFile | None, StoredEntry | None] | None = None
+        self._last: _Written | None = None
 
     def indexed_text(self, file: MemoryFile | None) -> str | None:
-        """What will be embedded of it in this file; None where an entry has its wording already."""
+        """Return the text to embed for this file; None if an entry has the same wording."""
         self._stood = file is not None and self._equal(file.entries) is not None
         if self._stood:
             return None
-        prepared, ordinal = self._written(file, None)
-        return next(text.text for text in prepared.texts if text.ordinal == ordinal)
+        written = self._written(file, None)
+        return next(t.text for t in written.prepared.texts if t.ordinal == written.ordinal)
 
     def compare_by_meaning(
         self, embedded: str, vector: F32, threshold: SimilarityThreshold
     ) -> None:
-        """From now on an entry above the threshold says the same; the vector is of `embedded`."""
+        """Treat an entry above the threshold as a repeat; the vector is of the text `embedded`."""
         self._embedded, self._vector, self._threshold = embedded, vector, threshold
 
     def __call__(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
-        """What becomes of the file as it stands now."""
-        met, near = self._met(file.entries if file else ())
-        if met is None and self._stood:  # so its meaning is not known
+        """Return the change of the file as it is now."""
+        met, wording, cosine = self._nearest(file.entries if file else ())
+        if met is None and self._stood:  # The text was not embedded.
             return Rewritten()
         if met is None:
             entry = Entry(new_id(), time=self.time, created_at=self.now)
             notes = self._not_compared(file.entries if file else ())
-            self.outcome = Outcome(Remembered.ADDED, entry, *near, notes)
-            return Rewritten(self._with_entry(*self._written(file, None), entry))
+            self.outcome = Outcome(Remembered.ADDED, entry, wording, cosine, notes)
+            return Rewritten(self._with_entry(self._written(file, None), entry))
         old = met.entry
         said_before = self.time if old.time is None else old.time
         count = min(old.reinforcement + 1, MAX_COUNTER)
         entry = replace(old, reinforcement=count, time=max(said_before, self.time))
-        self.outcome = Outcome(Remembered.REINFORCED, entry, *near)
+        self.outcome = Outcome(Remembered.REINFORCED, entry, wording, cosine)
         if entries.shown(met.passage) == self.text or self.time < said_before:
             return Rewritten(counters=(entry,))
         try:
-            return Rewritten(self._with_entry(*self._written(file, met), entry))
+            return Rewritten(self._with_entry(self._written(file, met), entry))
         except InvalidField:
-            notes = ("the older wording stays in the file: it is no entry of a list",)
-            self.outcome = Outcome(Remembered.REINFORCED, entry, *near, notes)
+            notes = ("the older wording stays in the file, since it is no list item",)
+            self.outcome = replace(self.outcome, notes=notes)
             return Rewritten(counters=(entry,))
 
     def _not_compared(self, stored: Sequence[StoredEntry]) -> tuple[str, ...]:
-        """What to say of entries whose meaning is not known yet."""
+        """Return the note on entries that have no vector yet."""
         waiting = sum(1 for one in stored if one.ordinal and not one.vector)
         if not waiting or not len(self._vector):
             return ()
@@ -122,12 +141,12 @@ class Remembering:
             "were compared",
         )
 
-    def _met(self, stored: Sequence[StoredEntry]) -> tuple[StoredEntry | None, tuple[str, float]]:
-        """The entry that says the same, and the wording and the cosine of the nearest one."""
+    def _nearest(self, stored: Sequence[StoredEntry]) -> _Nearest:
+        """Compare the text with the entries of a file."""
         equal = self._equal(stored)
         if equal is not None:
-            return equal, (entries.shown(equal.passage), 1.0)
-        met, best, near = None, 0.0, ("", 0.0)
+            return _Nearest(equal, entries.shown(equal.passage), 1.0)
+        met = near = _Nearest(None, "", 0.0)
         for one in stored:
             vector = np.frombuffer(one.vector, "<f4")
             if not one.ordinal or not len(vector) or len(vector) != len(self._vector):
@@ -136,29 +155,29 @@ class Remembering:
             if cosine < self._threshold.cosine:
                 continue
             said = entries.shown(one.passage)
-            if cosine > best and not (self._threshold.with_words and differs(self.text, said)):
-                met, best = one, cosine
-            if cosine > near[1]:
-                near = said, cosine
-        return met, (near if met is None else (entries.shown(met.passage), best))
+            if cosine > met.cosine and not (
+                self._threshold.with_words and differs(self.text, said)
+            ):
+                met = _Nearest(one, said, cosine)
+            if cosine > near.cosine:
+                near = _Nearest(None, said, cosine)
+        return met if met.repeated else near
 
     def _equal(self, stored: Sequence[StoredEntry]) -> StoredEntry | None:
         wanted = normalized(self.text)
         return next((s for s in stored if normalized(entries.shown(s.passage)) == wanted), None)
 
-    def _written(
-        self, file: MemoryFile | None, instead_of: StoredEntry | None
-    ) -> tuple[Prepared, int]:
-        """The file with the text, as a new entry or instead of one; which passage it is.
+    def _written(self, file: MemoryFile | None, instead_of: StoredEntry | None) -> _Written:
+        """Return the file with the text as a new entry or in place of one.
 
-        All others stay cut as they are, so that each keeps its entry.
+        All other passages stay as they are, so that each keeps its entry.
         """
         key = (file, instead_of)
-        if self._last is not None and self._last[0] == key:
-            return self._last[1]
+        if self._last is not None and self._last_key == key:
+            return self._last
         content, others = (file.content, list(file.entries)) if file else ("", [])
         if others and not others[0].ordinal:
-            # Its only text so far is its abstract: that becomes an entry like others.
+            # The only text of the file is its abstract, which becomes an entry like others.
             first = others.pop()
             if first is not instead_of:
                 content, listed = self._listed(content, first)
@@ -181,22 +200,22 @@ class Remembering:
         prepared = replace(prepare(draft), entries=kept)
         at = written.passage.start
         ordinal = next(t.ordinal for t in prepared.texts if t.ordinal and t.start == at)
-        self._last = key, (prepared, ordinal)
-        return prepared, ordinal
+        self._last_key, self._last = key, _Written(prepared, ordinal)
+        return self._last
 
     def _listed(self, content: str, abstract: StoredEntry) -> tuple[str, StoredEntry]:
-        """The content with what was an abstract only as an entry, and where that stands.
+        """Return the content with the abstract as an entry, and that entry with its place.
 
         Raises:
-            InvalidField: it is too long for one.
+            InvalidField: the abstract is too long for an entry.
         """
         try:
             text = entries.check_text(abstract.passage)
         except InvalidField:
             raise InvalidField(
                 "text",
-                "has no place: the file has an abstract without a content, too long for an entry; "
-                "put it as the content first",
+                "has no place: the file has only an abstract, which is too long for an entry; put "
+                "it as the content first",
             ) from None
         content, at, _ = entries.added(content, text, "", self.title)
         passage = content[at.start : at.end]
@@ -204,8 +223,9 @@ class Remembering:
             abstract, section=at.section, start=at.start, end=at.end, passage=passage
         )
 
-    def _with_entry(self, prepared: Prepared, ordinal: int, entry: Entry) -> Prepared:
-        """With its entry, and with its vector where that is of just this text."""
+    def _with_entry(self, written: _Written, entry: Entry) -> Prepared:
+        """Return the file with the state of the entry, and its vector if that is of this text."""
+        prepared, ordinal = written
         vector = self._vector.astype("<f4").tobytes()
         texts = tuple(
             replace(text, vector=vector)
@@ -219,10 +239,15 @@ class Remembering:
 def _cut(
     stored: Sequence[StoredEntry], length: int, written: Written
 ) -> tuple[list[Passage], dict[int, Entry]]:
-    """The passages of a content of `length` with one more or another entry.
+    """Return the passages of a changed content, and the states of memories to move, by ordinal.
 
-    Entries by ordinal come with them: that of what was an abstract, and where a passage is cut
-    anew, its own for the first piece.
+    The states are those of a former abstract, and of passages that are cut anew: the first piece of
+    such a passage takes its state.
+
+    Args:
+        stored: the entries that stay.
+        length: length of the content before the change.
+        written: the changed content with its new entry.
     """
     start, grown = written.passage.start, len(written.content) - length
     found: list[tuple[Passage, Entry | None]] = [(written.passage, None)]
@@ -246,13 +271,14 @@ def _cut(
 
 
 class Forgetting:
-    """Takes entries out of memory files; a file that says nothing any more goes itself.
+    """Removes entries from memory files; a file without any text left is removed.
 
     Args:
-        wanted: them by id; with `unchanged` one that was said again meanwhile stays.
+        wanted: the entries to remove by id.
+        unchanged: keep an entry that has been reinforced since `wanted` was read.
 
     Attributes:
-        gone: the ids of those that were taken out, by the call that was committed.
+        gone: ids of the removed entries, set by the committed call.
     """
 
     def __init__(self, wanted: Mapping[int, Entry], *, unchanged: bool) -> None:
@@ -261,7 +287,7 @@ class Forgetting:
         self.gone: set[int] = set()
 
     def __call__(self, file: MemoryFile | None, _: Callable[[], int]) -> Rewritten:
-        """What becomes of the file as it stands now."""
+        """Return the change of the file as it is now."""
         stored = file.entries if file else ()
         gone = [one for one in stored if self._goes(one.entry)]
         if file is None or not gone:
@@ -278,7 +304,7 @@ class Forgetting:
             Passage(one.section, start, start + len(one.passage))
             for one, start in zip(left, at, strict=True)
         ]
-        # One for one, so that equal texts keep their own. Only passages that overlap are cut anew.
+        # Each passage keeps its entry, also among equal texts. Overlapping passages are cut anew.
         if any(content[p.start : p.end] != one.passage for p, one in zip(cut, left, strict=True)):
             return Rewritten(prepare(draft_of(file, content)))
         prepared = prepare(replace(draft_of(file, content), passages=cut or None))
@@ -300,7 +326,7 @@ class Forgetting:
 
 
 def draft_of(file: MemoryFile, content: str) -> Draft:
-    """A Put of the file with another content; an abstract that came from its text is made anew."""
+    """Return the put of the file with another content; a derived abstract is derived again."""
     name = uris.name(file.uri)
     derived = stated_abstract(file.content, name) or derive_abstract(file.content, name)
     return Draft(

@@ -1,7 +1,7 @@
-"""Which known files, or which days of a journal, the words of a query name.
+"""Routes from the words of a query to known files or to days of the journal.
 
 Queries and triggers are compared after NFKC and case folding, with one space for any white space.
-English words match whole. Chinese ones match anywhere, for no space divides them.
+English words match whole. Chinese words match anywhere, since no space separates them.
 """
 
 from __future__ import annotations
@@ -12,59 +12,37 @@ from dataclasses import dataclass
 from datetime import date
 
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import ContextType
 from vikingd.domain.text import CJK_CHARS, normalized
 
 PROJECT = "{project}"
-"""Stands in a route's files for the name of the project."""
+"""The placeholder for the name of the project in the files of a route."""
 
 WEEK = 7
-"""The days of a query that says "recently", not how many."""
+"""The number of days for words such as "recently"."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
-# A character that one word shares with the next: a letter, digit or underscore, CJK apart.
+# A letter, digit or underscore, but no CJK character.
 _WORD = rf"[^\W{CJK_CHARS}]"
-# Within a word a word character stands on both sides. Anywhere else a match may begin or end.
+# A match may begin or end anywhere but between two such characters.
 _EDGE = rf"(?:(?<!{_WORD})|(?!{_WORD}))"
 
-_NUMBERS = {
-    "one": 1,
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-    "few": WEEK,
-    "几": WEEK,
-    "幾": WEEK,
-}
+_COUNTED = "one two three four five six seven eight nine ten eleven twelve"
+_NUMBERS = {word: number for number, word in enumerate(_COUNTED.split(), start=1)}
+_NUMBERS |= dict.fromkeys(("few", "几", "幾"), WEEK)
 _DIGITS = {
-    "零": 0,
-    "〇": 0,
-    "一": 1,
-    "二": 2,
-    "两": 2,
-    "兩": 2,
-    "三": 3,
-    "四": 4,
-    "五": 5,
-    "六": 6,
-    "七": 7,
-    "八": 8,
-    "九": 9,
+    digit: value
+    for value, digits in enumerate(
+        ("零〇", "一", "二两兩", "三", "四", "五", "六", "七", "八", "九")
+    )
+    for digit in digits
 }
 _UNITS = {"十": 10, "百": 100}
 _COUNT = rf"[0-9]+|[{''.join((*_DIGITS, *_UNITS))}]+|{'|'.join(_NUMBERS)}"
 
-# A number of days stands first: 最近3天 are three days, not a week.
+# A number of days is tried first: 最近3天 is three days, not a week.
 _TIMES = re.compile(
     rf"{_EDGE}(?:"
     rf"(?:past|last|(?:过去|過去|最近|近)的?){_EDGE} ?(?P<count>{_COUNT}) ?(?:days?|天)"
@@ -84,18 +62,17 @@ _DAYS_AGO = {
     "week": (WEEK - 1, 0),
     "recent": (WEEK - 1, 0),
 }
-"""By the group of `_TIMES`: how many days ago the first and the last one were."""
+"""First and last day by the group of `_TIMES`, in days before today."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A row of the table: the words that name files, and these files.
+    """A row of the table of routes: triggers and files.
 
     Attributes:
-        name: of the row, and the type of the memories that are kept in its files.
-        triggers: words; English ones match whole, in any case.
-        files: URIs in the order in which they are looked for, `{project}` in them standing for the
-            name of the project.
+        name: name of the row, and the type of the memories in its files.
+        triggers: words that name the files.
+        files: URIs in order of preference, with `{project}` for the name of the project.
     """
 
     name: str
@@ -141,15 +118,15 @@ class Routes:
     """A checked table of routes.
 
     Attributes:
-        by_name: its rows.
+        by_name: the rows by name.
 
     Raises:
-        ValueError: naming the row, and what is wrong with it.
+        ValueError: naming the row and its fault.
     """
 
     def __init__(self, routes: Sequence[Route]) -> None:
         names: set[str] = set()
-        # By the folded trigger: which row it is of, and how that row writes it.
+        # Row number and original spelling by the folded trigger.
         self._triggers: dict[str, tuple[int, str]] = {}
         self._routes = tuple(routes)
         self.by_name = {route.name: route for route in self._routes}
@@ -167,24 +144,24 @@ class Routes:
                         )
             except ValueError as error:
                 raise ValueError(f"route {row + 1} ({route.name!r}): {error}") from None
-        # A lookahead, for triggers may overlap. At one place, those of the first row come first.
+        # A lookahead, since triggers may overlap. Triggers of earlier rows are tried first.
         triggers = "|".join(map(re.escape, self._triggers)) or r"(?!)"
         self._pattern = re.compile(f"(?=({_EDGE}(?:{triggers}){_EDGE}))")
 
     def match(self, query: str) -> tuple[Route, str] | None:
-        """The first row of the table that has a trigger in the query, and that trigger."""
+        """Return the first row with a trigger in the query, and that trigger; None without one."""
         found = (self._triggers[match[1]] for match in self._pattern.finditer(_folded(query)))
         row, trigger = min(found, key=lambda place: place[0], default=(-1, ""))
         return (self._routes[row], trigger) if trigger else None
 
 
 def candidates(route: Route, *, with_global: bool, project: str | None) -> list[str]:
-    """The route's files in the scope, in their order.
+    """Return the files of a route that are in the scope, in their order.
 
     Args:
         route: the row of the table.
-        with_global: whether the files that belong to no project are in the scope.
-        project: the name of the project that is in the scope.
+        with_global: True if the scope has the files that belong to no project.
+        project: name of the project in the scope; None for none.
     """
     found = []
     for file in route.files:
@@ -197,7 +174,7 @@ def candidates(route: Route, *, with_global: bool, project: str | None) -> list[
 
 
 def _check(route: Route) -> None:
-    """Raises ValueError when the row by itself is wrong."""
+    """Raise ValueError for a faulty row."""
     if not _NAME.fullmatch(route.name):
         raise ValueError("a name has a-z, 0-9, _ and - only, and begins with a letter")
     if not route.triggers:
@@ -222,12 +199,12 @@ def _check(route: Route) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """The days that a query is about.
+    """The days that a query names.
 
     Attributes:
-        first: the earliest.
-        last: the latest, included.
-        words: what in the query said so, folded.
+        first: the earliest day.
+        last: the latest day, inclusive.
+        words: the words of the query that name them, folded.
     """
 
     first: date
@@ -236,11 +213,11 @@ class Days:
 
 
 def days_of(query: str, today: date) -> Days | None:
-    """The days that the query names, or None when it names none.
+    """Return the days that the query names, or None.
 
-    Several make one span, from the earliest to the latest. Words that only say "recently" count
-    where no others do. N days include today, and of 0 days there is none; those before the first
-    of the calendar are left out.
+    Several expressions make one span, from the earliest to the latest day. Words such as "recently"
+    count only if there is no other expression. N days include today; 0 days are ignored. A span
+    begins at the first day of the calendar at the earliest.
     """
     definite: list[tuple[int, int, str]] = []
     recent: list[tuple[int, int, str]] = []
@@ -248,7 +225,7 @@ def days_of(query: str, today: date) -> Days | None:
         kind = match.lastgroup or ""
         first, last = _DAYS_AGO[kind] if kind != "count" else (_number(match["count"]) - 1, 0)
         (recent if kind == "recent" else definite).append((first, last, match[0]))
-    spans = [span for span in definite or recent if span[0] >= span[1]]  # not those of 0 days
+    spans = [span for span in definite or recent if span[0] >= span[1]]  # without those of 0 days
     if not spans:
         return None
     return Days(
@@ -263,7 +240,7 @@ def _days_before(today: date, days: int) -> date:
 
 
 def _number(word: str) -> int:
-    """The number that `_TIMES` found; one that is longer than any calendar is cut short."""
+    """Return the number in a match of `_TIMES`; a number longer than any calendar is cut."""
     if word in _NUMBERS:
         return _NUMBERS[word]
     if word.isascii():
@@ -274,7 +251,7 @@ def _number(word: str) -> int:
             total += (digit or 1) * unit
             digit = 0
         else:
-            digit = _DIGITS[character]  # of 三四天, three or four days, the larger
+            digit = _DIGITS[character]  # 三四天, three or four days, is four
     return total + digit
 
 

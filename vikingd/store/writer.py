@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from queue import Empty, Queue, SimpleQueue
 
+from vikingd.domain.changes import Change, Committed
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
-from vikingd.domain.model import Change, Committed
 from vikingd.store.faults import REMEDY
 from vikingd.store.open_files import OpenFiles
 from vikingd.store.reserve import Reserve

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from vikingd.answer.deadline import Deadline, ending_before
 from vikingd.domain.errors import DeadlinePassed, Overloaded
-from vikingd.domain.model import Gathered
+from vikingd.domain.find import Gathered
 from vikingd.engine import Engine
 from vikingd.system.priority import let_finds_go_first
 from vikingd.wire.queues import Queues

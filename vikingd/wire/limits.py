@@ -11,9 +11,9 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from viking_kernels import wire as kernel
 
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import MAX_DIMENSION
-from vikingd.domain.query import MAX_BOOSTS
+from vikingd.domain.retrieve import MAX_BOOSTS
 from vikingd.index.where import MAX_CLAUSES, MAX_PATH
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES
 from vikingd.ingest.limits import MAX_METADATA_BYTES

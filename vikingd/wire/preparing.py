@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import Overloaded
-from vikingd.domain.model import Prepared
 from vikingd.ingest import prepare
 from vikingd.ingest.masks import Masked
 from vikingd.pb import contexts_pb2

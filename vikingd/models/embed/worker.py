@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from vikingd.domain.changes import Waiting
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.domain.model import Waiting
 from vikingd.models.embed.child import DocumentEmbedder, Reply
 from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable, EmbedSettings
 from vikingd.models.embed.speed import Speed

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from vikingd.domain.model import ContextType
-from vikingd.domain.query import TypedQuery
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.search import TypedQuery
 from vikingd.models.intent.faults import Garbage
 
 MAX_QUERIES = 5

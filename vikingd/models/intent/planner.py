@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from vikingd.domain.model import ContextType
-from vikingd.domain.query import PlanSource, QueryPlan, SearchSession, TypedQuery
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, TypedQuery
 from vikingd.models.circuit_breaker import Breaker, BreakerOpen
 from vikingd.models.intent import rules
 from vikingd.models.intent.answer import Answer, read_answer

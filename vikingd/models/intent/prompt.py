@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
-from vikingd.domain.query import SearchSession
+from vikingd.domain.search import SearchSession
 
 PROMPT = "prompt_v1.md"
 """The prompt's file; another wording is another file."""

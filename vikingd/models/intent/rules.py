@@ -5,8 +5,8 @@ A query is compared after NFKC. What is returned stands as it was given.
 
 from __future__ import annotations
 
-from vikingd.domain.model import ContextType
-from vikingd.domain.query import TypedQuery
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.search import TypedQuery
 from vikingd.domain.text import normalized
 from vikingd.models.intent import words
 

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from vikingd.domain.model import Backlog, Waiting
+from vikingd.domain.changes import Backlog, Waiting
 from vikingd.domain.text import HAN, HANGUL, KANA
 from vikingd.store.reads.connections import Connections, revision_of
 from vikingd.store.rows import text_of

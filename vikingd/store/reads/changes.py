@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from vikingd.domain.changes import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.domain.errors import Corrupt
-from vikingd.domain.model import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.store.reads.connections import Connections, revision_of
 from vikingd.store.rows import check_vector, links, upserts, vector_bytes
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, islice
 from typing import Any
 
+from vikingd.domain.contexts import Context, Entry, Passage, Relation
 from vikingd.domain.errors import InvalidField, NotFound, StoreDamaged, TooLarge
-from vikingd.domain.model import Context, Entry, Passage, Relation
-from vikingd.domain.reply_budget import Room, size_of
+from vikingd.domain.reply_budget import ReplyBudget, size_of
 from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.ingest.written import is_as_written
 from vikingd.store.faults import REMEDY
@@ -79,12 +79,12 @@ class ContextReads(Connections):
             return {uri: metadata_of(metadata, uri) for uri, metadata in rows}
 
     def texts_of(
-        self, uris: Sequence[str], room: Room, *, with_content: bool
+        self, uris: Sequence[str], budget: ReplyBudget, *, with_content: bool
     ) -> dict[str, tuple[str, str, str]]:
         """Return (abstract, overview, content) by URI; missing contexts are left out.
 
         Raises:
-            TooLarge: the texts do not fit into `room`.
+            TooLarge: the texts do not fit into `budget`.
         """
         found: dict[str, tuple[str, str, str]] = {}
         content = "content" if with_content else "''"
@@ -95,20 +95,20 @@ class ContextReads(Connections):
                 (json.dumps(uris),),
             )
             for uri, *texts in rows:
-                _take(room, *texts)
+                _take(budget, *texts)
                 abstract, overview, text = texts
                 found[uri] = abstract, overview, text
         return found
 
     def passages_of(
-        self, wanted: Mapping[str, Collection[int]], room: Room
+        self, wanted: Mapping[str, Collection[int]], budget: ReplyBudget
     ) -> dict[tuple[str, int], tuple[str, int, int, str]]:
         """Return (section, start, end, text) of passages by URI and ordinal.
 
         Missing passages are left out.
 
         Raises:
-            TooLarge: the texts do not fit into `room`.
+            TooLarge: the texts do not fit into `budget`.
         """
         found: dict[tuple[str, int], tuple[str, int, int, str]] = {}
         with self._snapshot() as db:
@@ -125,7 +125,7 @@ class ContextReads(Connections):
                 )
                 for ordinal, section, start, end in rows:
                     text = content[start:end]
-                    _take(room, section, text)
+                    _take(budget, section, text)
                     found[uri, ordinal] = (section, start, end, text)
         return found
 
@@ -261,10 +261,10 @@ def _until(contexts: Iterable[Context], fits: Callable[[Context], bool]) -> Iter
             return
 
 
-def _take(room: Room, *texts: str) -> None:
-    if not room.take(sum(map(size_of, texts))):
+def _take(budget: ReplyBudget, *texts: str) -> None:
+    if not budget.take(sum(map(size_of, texts))):
         raise TooLarge(
-            f"these sources have more than {room.most:,} bytes of text, the limit of one call: ask "
+            f"these sources have more than {budget.limit:,} bytes of text, the limit of one call: ask "
             "for fewer, or for passages of them",
-            limit=str(room.most),
+            limit=str(budget.limit),
         )

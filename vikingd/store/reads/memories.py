@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from vikingd.domain.model import Entry
+from vikingd.domain.contexts import Entry
 from vikingd.domain.uri import subtree_bounds
 from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.store.reads.connections import Connections, revision_of

@@ -6,15 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vikingd.domain.changes import Committed, IndexedText, PutOutcome, Upsert
+from vikingd.domain.contexts import Draft, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import (
-    Committed,
-    Draft,
-    IndexedText,
-    Prepared,
-    PutOutcome,
-    Upsert,
-)
 from vikingd.domain.text import text_to_index
 from vikingd.domain.uri import parent
 from vikingd.ingest.masks import Masked

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vikingd.domain.model import MAX_COUNTER, ContextType, Draft, Entry, Prepared, Upsert
+from vikingd.domain.changes import Upsert
+from vikingd.domain.contexts import MAX_COUNTER, ContextType, Draft, Entry, Prepared
 from vikingd.domain.text import without_layout
 from vikingd.domain.uri import context_type
 from vikingd.memory.model import StoredEntry, check_there

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vikingd.domain.changes import Committed, Linked, Unlinked
 from vikingd.domain.errors import InvalidField, NotFound
-from vikingd.domain.model import Committed, Linked, Unlinked
 from vikingd.store.writes.transaction import Transaction
 
 

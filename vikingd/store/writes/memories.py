@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vikingd.domain.model import MAX_COUNTER, Committed
+from vikingd.domain.changes import Committed
+from vikingd.domain.contexts import MAX_COUNTER
 from vikingd.memory.model import Rewrite
 from vikingd.store.rows import memory_file
 from vikingd.store.writes.contexts import write

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from vikingd.domain.changes import Committed, Once
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Committed, Once
 from vikingd.store.writes.transaction import Transaction
 
 MAX_REQUESTS = 100_000

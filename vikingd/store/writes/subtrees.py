@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
+from vikingd.domain.changes import Committed, Remove
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import AlreadyExists, InvalidField, TooLarge
-from vikingd.domain.model import Committed, ContextType, Remove
 from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
 from vikingd.store.rows import links, upserts
 from vikingd.store.writes.contexts import make_directory

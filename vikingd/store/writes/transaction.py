@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from itertools import count
 from typing import NamedTuple
 
+from vikingd.domain.changes import Change, Linked, Unlinked
 from vikingd.domain.errors import InvalidField, NotFound, RevisionDiffers
-from vikingd.domain.model import Change, Linked, Unlinked
 from vikingd.domain.uri import parent
 from vikingd.store.writes.new_rows import NewRows
 

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from vikingd.domain.model import Committed, Filled
+from vikingd.domain.changes import Committed, Filled
 from vikingd.domain.uri import subtree_bounds
 from vikingd.store.reads.backlog import invalidate_digests
 from vikingd.store.rows import upserts

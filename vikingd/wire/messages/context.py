@@ -14,8 +14,8 @@ from vikingd.context.build import BuiltContext, Plan
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Stage
-from vikingd.domain.reply_budget import MESSAGE, Room, size_of
+from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget, size_of
+from vikingd.domain.stages import Stage
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.limits import MAX_SEPARATOR
 from vikingd.wire.messages.encode import add_timings
@@ -124,10 +124,10 @@ def response_of(
             "the reply has no room for a longer context; let the operator raise "
             "limits.max_reply_bytes"
         )
-    room = Room(max(0, most_bytes - reply.ByteSize()))
+    budget = ReplyBudget(max(0, most_bytes - reply.ByteSize()))
     for i, piece in enumerate(built.dropped):
         pace.step()
-        if not room.take(MESSAGE + size_of(piece.uri) + size_of(piece.section)):
+        if not budget.take(MESSAGE_BYTES + size_of(piece.uri) + size_of(piece.section)):
             left_out = len(built.dropped) - i
             reply.degraded.append(f"the reply has no room to name {left_out:,} dropped pieces")
             break

@@ -12,22 +12,17 @@ from google.protobuf import struct_pb2, timestamp_pb2
 from numpy.typing import NDArray
 
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import MAX_COUNTER, ContextType, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import (
+from vikingd.domain.find import (
     DEFAULT_LIMIT,
-    MAX_COUNTER,
     MAX_LIMIT,
     MAX_THINKING_LIMIT,
-    ContextType,
-    Draft,
-    Entry,
     FindQuery,
     Levels,
     Method,
-    Passage,
-    Prepared,
 )
-from vikingd.domain.query import SearchMode
+from vikingd.domain.search import SearchMode
 from vikingd.ingest import prepare
 from vikingd.ingest.limits import check_number
 from vikingd.ingest.masks import Masked, fields_of

@@ -10,20 +10,11 @@ from google.protobuf import duration_pb2, timestamp_pb2
 
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.model import (
-    Context,
-    ContextType,
-    FindResult,
-    FindTrace,
-    Gathered,
-    Match,
-    PutOutcome,
-    Rerank,
-    ScoreParts,
-    Stage,
-    seconds_of,
-)
-from vikingd.domain.reply_budget import Room, cut_notes
+from vikingd.domain.changes import PutOutcome
+from vikingd.domain.contexts import Context, ContextType
+from vikingd.domain.find import FindResult, FindTrace, Gathered, Match, Rerank, ScoreParts
+from vikingd.domain.reply_budget import ReplyBudget, cut_notes
+from vikingd.domain.stages import Stage, seconds_of
 from vikingd.engine import EngineStats, VerifyReport
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
@@ -167,21 +158,21 @@ class Page:
         self.contexts: list[contexts_pb2.Context] = []
         self.next_page_token = ""
         self._left = limit
-        self._room = Room(PAGE_BYTES)
+        self._budget = ReplyBudget(PAGE_BYTES)
         self._last = ""
 
     def add(self, one: Context) -> bool:
         """Adds the next context; False where it begins the next page."""
         pace.step()
         message = context(one)
-        fits = self._room.take(message.ByteSize())
+        fits = self._budget.take(message.ByteSize())
         if not self._left or (not fits and self.contexts):
             self.next_page_token = base64.urlsafe_b64encode(self._last.encode()).decode()
             return False
         self.contexts.append(message)
         self._left -= 1
         if not fits:
-            self._room.left = 0  # the first one is alone where it is too large
+            self._budget.left = 0  # the first one is alone where it is too large
         self._last = page_token(one)
         return True
 

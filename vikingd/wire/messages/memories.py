@@ -19,10 +19,13 @@ from vikingd.config import Recall as Defaults
 from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.changes import Committed, Once
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Committed, ContextType, Once, Stage
-from vikingd.domain.query import RecallPath, Rrf, WeightedSum
-from vikingd.domain.reply_budget import MESSAGE, Room
+from vikingd.domain.recall import RecallPath
+from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget
+from vikingd.domain.retrieve import Rrf, WeightedSum
+from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.memory import entries
@@ -211,11 +214,11 @@ def forget_response(
     forgotten: Sequence[Memory], revision: int, most_bytes: int
 ) -> memories_pb2.ForgetResponse:
     """The reply, with as many memories as it has room for."""
-    reply, room = memories_pb2.ForgetResponse(revision=revision), Room(most_bytes)
+    reply, budget = memories_pb2.ForgetResponse(revision=revision), ReplyBudget(most_bytes)
     for memory in forgotten:
         pace.step()
         message = _memory(memory)
-        if not room.take(MESSAGE + message.ByteSize()):
+        if not budget.take(MESSAGE_BYTES + message.ByteSize()):
             reply.left_out = len(forgotten) - len(reply.forgotten)
             break
         reply.forgotten.append(message)

@@ -18,8 +18,9 @@ from vikingd.answer.matches import RESULT
 from vikingd.answer.passages import shown
 from vikingd.answer.trace import Hit
 from vikingd.domain import pace
-from vikingd.domain.model import ABSTRACT, PASSAGE, ContextType, Gathered
-from vikingd.domain.reply_budget import UNBOUNDED, Room, size_of
+from vikingd.domain.contexts import ABSTRACT, PASSAGE, ContextType
+from vikingd.domain.find import Gathered
+from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, size_of
 from vikingd.index.contents import Contents
 from vikingd.index.snapshot import Snapshot
 from vikingd.pb.retrieval_pb2 import (
@@ -44,7 +45,7 @@ class _Context(NamedTuple):
     """A context without level, score and passages."""
 
     abstract: int  # the number of the abstract in it
-    room: int  # bytes that a Room counts for it
+    room: int  # bytes that a ReplyBudget counts for it
     tag: bytes  # of the field of the reply that it stands in; b"": it has no place there
     data: bytes
 
@@ -101,7 +102,7 @@ class Pieces:
         Args:
             snapshot: has their rows.
             chosen: none has relations or a trace.
-            most_bytes: of the results, counted as a Room does.
+            most_bytes: of the results, counted as a ReplyBudget does.
         """
         kept = self._of(snapshot)
         contexts, texts = kept.contexts, kept.passages
@@ -171,29 +172,29 @@ def _context(snapshot: Snapshot, row: int) -> _Context:
         is_leaf=row < 0,
         abstract=abstract,
     ).SerializeToString()
-    room = RESULT + size_of(uri) + size_of(abstract)
-    return _Context(number, room, _BUCKETS.get(kind, b""), data)
+    budget = RESULT + size_of(uri) + size_of(abstract)
+    return _Context(number, budget, _BUCKETS.get(kind, b""), data)
 
 
 def _passage(snapshot: Snapshot, row: int) -> _Passage:
-    room = Room(UNBOUNDED)
-    section, text, start, end = snapshot.contents.passage(row, room)
+    budget = ReplyBudget(UNBOUNDED)
+    section, text, start, end = snapshot.contents.passage(row, budget)
     data = MatchedPassage(section=section, text=text, start=start, end=end).SerializeToString()
     size = len(data) + len(_OWN) + _DOUBLE_BYTES
-    return _Passage(room.most - room.left, _PASSAGES + _varint(size) + data + _OWN)
+    return _Passage(budget.limit - budget.left, _PASSAGES + _varint(size) + data + _OWN)
 
 
 def _item(snapshot: Snapshot, row: int) -> _Item:
-    file, number, room = _file(snapshot, row), -1, Room(UNBOUNDED)
+    file, number, budget = _file(snapshot, row), -1, ReplyBudget(UNBOUNDED)
     uri, ordinal = snapshot.uri(file), int(snapshot.text_ordinal[row])
     if not ordinal:
         number = snapshot.abstract_number(file)
-    section, text, start, end = shown(snapshot, row, room)
+    section, text, start, end = shown(snapshot, row, budget)
     data = RetrievedItem(
         uri=uri, passage=ordinal, section=section, text=text, start=start, end=end
     ).SerializeToString()
     size = len(data) + len(_ITEM_SCORE) + _DOUBLE_BYTES
-    taken = ITEM + size_of(uri) + room.most - room.left
+    taken = ITEM + size_of(uri) + budget.limit - budget.left
     return _Item(number, taken, _ITEMS + _varint(size) + data + _ITEM_SCORE)
 
 

@@ -11,8 +11,8 @@ from vikingd.config import Retrieval as Defaults
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.model import Stage
-from vikingd.domain.query import (
+from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget
+from vikingd.domain.retrieve import (
     MAX_BOOST,
     MAX_TOP_K,
     RRF_K,
@@ -25,7 +25,7 @@ from vikingd.domain.query import (
     Rrf,
     WeightedSum,
 )
-from vikingd.domain.reply_budget import UNBOUNDED, Room
+from vikingd.domain.stages import Stage
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import add_timings
@@ -105,11 +105,11 @@ def response_of(
         pace.step()
         _add(reply, item)
     if metadata_of is not None:
-        room = Room(max(0, most_bytes - reply.ByteSize()))
-        _add_metadata(reply, metadata_of, room)
-        if room.left_out:
+        budget = ReplyBudget(max(0, most_bytes - reply.ByteSize()))
+        _add_metadata(reply, metadata_of, budget)
+        if budget.left_out:
             reply.degraded.append(
-                f"the reply has no room for the metadata of {room.left_out:,} items; ask for less, "
+                f"the reply has no room for the metadata of {budget.left_out:,} items; ask for less, "
                 "or let the operator raise limits.max_reply_bytes"
             )
     if result.next_after:
@@ -121,22 +121,22 @@ def response_of(
 def _add_metadata(
     reply: retrieval_pb2.RetrieveResponse,
     metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]],
-    room: Room,
+    budget: ReplyBudget,
 ) -> None:
     """Adds the metadata of items, first to last, as long as there is room."""
     for start in range(0, len(reply.items), _AT_ONCE):
         items = reply.items[start : start + _AT_ONCE]
-        found = metadata_of(list(dict.fromkeys(item.uri for item in items))) if room.left else {}
+        found = metadata_of(list(dict.fromkeys(item.uri for item in items))) if budget.left else {}
         for item in items:
             pace.step()
-            if not room.left:
-                room.left_out += 1
+            if not budget.left:
+                budget.left_out += 1
             elif metadata := found.get(item.uri):
                 item.metadata.update(metadata)
-                if not room.take(item.metadata.ByteSize()):
+                if not budget.take(item.metadata.ByteSize()):
                     item.ClearField("metadata")
-                    room.left = 0  # nothing that comes later is shown where this could not be
-                    room.left_out += 1
+                    budget.left = 0  # nothing that comes later is shown where this could not be
+                    budget.left_out += 1
 
 
 def _add(reply: retrieval_pb2.RetrieveResponse, item: RetrievedItem) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.query import (
+from vikingd.domain.search import (
     SearchQuery,
     SearchResult,
     SearchSession,

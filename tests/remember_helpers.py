@@ -1,0 +1,68 @@
+"""Helpers of the tests of Remember, Reinforce and Forget."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from vikingd.client import ClientError, RecallPath
+from vikingd.client.messages import MessageClient
+from vikingd.memory.entries import shown
+from vikingd.pb.memories_pb2 import (
+    REMEMBER_OUTCOME_ADDED,
+    REMEMBER_OUTCOME_REINFORCED,
+)
+
+USER = "viking://user/memories"
+LAMP = "viking://projects/lamp/memories"
+NOTES = f"{USER}/notes.md"
+NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
+SEARCH = (RecallPath.FAST, RecallPath.TIMELINE)
+ADDED, REINFORCED = REMEMBER_OUTCOME_ADDED, REMEMBER_OUTCOME_REINFORCED
+
+
+def verified(client: MessageClient) -> bool:
+    """Return True if index and store agree."""
+    report = client.verify()
+    assert report.ok, list(report.problems)
+    return report.ok
+
+
+def known(client: MessageClient, uri: str = NOTES) -> dict[int, tuple[str, int]]:
+    """Text and reinforcement of a file's entries by their ids, in order."""
+    try:
+        context = client.get(uri).context
+    except ClientError:
+        return {}
+    return {
+        p.memory.id: (shown(context.content[p.start : p.end]), p.memory.reinforcement)
+        for p in context.passages
+    }
+
+
+def said(client: MessageClient, uri: str = NOTES) -> list[tuple[str, int]]:
+    """Text and reinforcement of a file's entries, in order."""
+    return list(known(client, uri).values())
+
+
+def content(client: MessageClient, uri: str = NOTES) -> str:
+    """The Markdown of a file."""
+    return client.get(uri).context.content
+
+
+def recalled(client: MessageClient, query: str, **how: Any) -> set[str]:
+    """The memories that a search returns."""
+    how = {"without": SEARCH, "no_touch": True, "max_tokens": 100_000, "top_k": 500} | how
+    return {memory.content for memory in client.recall(query, **how).results}
+
+
+def refused(call: Any, *args: Any, **fields: Any) -> tuple[str, list[str]]:
+    """Why a call is refused, and the fields at fault."""
+    with pytest.raises(ClientError) as error:
+        call(*args, **fields)
+    return error.value.message, [violation.field for violation in error.value.field_violations]
+
+
+# Where a memory goes

@@ -1,0 +1,160 @@
+"""The change feed from store to index, the backlog of vectors, and the result of a write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from vikingd.domain.contexts import Entry
+
+
+class PutOutcome(IntEnum):
+    """The effect of a put on one context."""
+
+    CREATED = 1
+    UPDATED = 2
+    UNCHANGED = 3
+
+
+class Waiting(NamedTuple):
+    """A text that waits for its vector.
+
+    Attributes:
+        text_id: its id.
+        text: the text to embed.
+        cost: its work, in the unit of `Backlog`.
+        digest: hash of the text, the model and its settings. Texts with equal digests have the
+            same vector.
+    """
+
+    text_id: int
+    text: str
+    cost: int
+    digest: bytes
+
+
+class Backlog(NamedTuple):
+    """The number of texts that wait for their vector, and the work to embed them.
+
+    The unit of work is a character. A Chinese, Japanese or Korean character counts as three. Each
+    text counts as a hundred more.
+    """
+
+    texts: int
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedText:
+    """A text with its id in the store, and the passage that a reply shows.
+
+    The passage begins at code point `start` of the content, below the headings of `section`. It is
+    "" for the text of an abstract, since the abstract is a field of the context.
+    """
+
+    text_id: int
+    ordinal: int
+    script: int
+    text: str
+    vector: bytes  # b"" if there is none yet
+    embeddable: bool  # False: it never gets a vector
+    section: str = ""
+    start: int = 0
+    passage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """Change feed: this context now has exactly these fields and texts."""
+
+    context_id: int
+    uri: str
+    is_directory: bool
+    title: str
+    abstract: str
+    metadata: Mapping[str, Any]
+    texts: tuple[IndexedText, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Change feed: this context and all below it are removed."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Change feed: this text now has its vector."""
+
+    text_id: int
+    vector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """Change feed: these two contexts are now linked, for this reason.
+
+    A link ends when one of its contexts is removed or moved. After a move the store links the new
+    URI again.
+    """
+
+    uri: str
+    other: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unlinked:
+    """Change feed: these two contexts are no longer linked."""
+
+    uri: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllLinks:
+    """Change feed: these are now all links."""
+
+    links: tuple[Linked, ...]
+
+
+Change = Upsert | Remove | Filled | Linked | Unlinked | AllLinks
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The result of a write.
+
+    Attributes:
+        revision: first revision that has the write.
+        text_ids: texts of a put that wait for their vector.
+        entries: states of memories after a reinforcement.
+        reply: stored reply of the first call, if this call is a repetition; else b"".
+        last: last URI of a part of a subtree; "" at the end.
+    """
+
+    revision: int
+    outcomes: tuple[PutOutcome, ...] = ()
+    count: int = 0
+    text_ids: tuple[int, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    reply: bytes = b""
+    last: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """An idempotent call: repetitions have no further effect.
+
+    Attributes:
+        id: request id, chosen by the caller.
+        digest: hash of the fields, to detect another call with the same id.
+        reply: makes the reply to store, within the transaction; b"" if nothing was done.
+    """
+
+    id: str
+    digest: bytes
+    reply: Callable[[Committed], bytes]

@@ -1,0 +1,166 @@
+"""The domain of contexts: a node of the tree as a writer gives it and as the store has it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+MAX_RELATIONS = 5
+MAX_DIMENSION = 16_384
+ABSTRACT, PASSAGE = 0, 2
+"""Levels of texts: abstract (L0) and passages of the content (L2)."""
+MAX_COUNTER = 1 << 40
+"""Upper limit of the counters of a memory."""
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+class ContextType(IntEnum):
+    """The kind of a context, by the root of its URI."""
+
+    UNSPECIFIED = 0
+    MEMORY = 1
+    RESOURCE = 2
+    SKILL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The state of one memory, which is a passage of a memory file; times in microseconds.
+
+    An `id` of 0 and a time of None mean: unknown, or not given.
+    """
+
+    id: int = 0
+    reinforcement: int = 0
+    access_count: int = 0
+    time: int | None = None
+    created_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a file's content: code points [start, end), with the headings above it.
+
+    `vector` is b"" if none is given. `entry` is None for a passage without the state of a memory.
+    """
+
+    section: str
+    start: int
+    end: int
+    vector: bytes = b""
+    entry: Entry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A context as a writer gives it.
+
+    Attributes:
+        passages: None to let the daemon cut the content.
+        time: time of the described event in microseconds since the epoch. None keeps the stored
+            time; a new context gets the current time.
+        update_mask: names of the fields to write of an existing context. None writes all fields
+            and creates the context if needed.
+        expected_revision: revision that the context must have; 0: it must not exist; None: any.
+    """
+
+    uri: str
+    is_directory: bool = False
+    abstract: str = ""
+    overview: str = ""
+    content: str = ""
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    passages: Sequence[Passage] | None = None
+    vector: bytes = b""
+    time: int | None = None
+    update_mask: Collection[str] | None = None
+    expected_revision: int | None = None
+
+    def content_hash(self) -> bytes:
+        """Return the SHA-256 of all fields but vectors; equal hashes mean that nothing changed."""
+        passages = None
+        if self.passages is not None:
+            passages = [[p.section, p.start, p.end] for p in self.passages]
+        record = [
+            self.is_directory,
+            self.abstract,
+            self.overview,
+            self.content,
+            self.title,
+            self.metadata,
+            passages,
+            self.time,
+        ]
+        return hashlib.sha256(_CANONICAL.encode(record).encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The other end of a link."""
+
+    uri: str
+    abstract: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A context as the store has it; times in microseconds since the epoch."""
+
+    uri: str
+    is_directory: bool
+    abstract: str
+    title: str
+    metadata: Mapping[str, Any]
+    time: int
+    created_at: int
+    updated_at: int
+    reinforcement: int
+    access_count: int
+    content_hash: bytes
+    revision: int
+    overview: str = ""
+    content: str = ""
+    passages: tuple[Passage, ...] = ()
+    relations: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of a context that is indexed and embedded by itself.
+
+    Attributes:
+        ordinal: 0 for the abstract; 1, 2, ... for the passages.
+        start, end: code points [start, end) of the content; both 0 for the abstract.
+        text: the text to embed, headings included.
+        vector: b"" if none is given.
+    """
+
+    ordinal: int
+    section: str
+    start: int
+    end: int
+    text: str
+    script: int
+    vector: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A checked draft with its abstract and its texts, ready to be written.
+
+    `entries` has the given states of memories by ordinal; the other memories keep their states.
+    """
+
+    draft: Draft
+    abstract: str
+    texts: tuple[Text, ...]
+    content_hash: bytes
+    entries: Mapping[int, Entry] = field(default_factory=dict)

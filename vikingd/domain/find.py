@@ -1,0 +1,213 @@
+"""The domain of Find: the query, the matches and the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from vikingd.domain.contexts import ContextType, Relation
+from vikingd.domain.stages import Stage
+
+MAX_PASSAGES_SHOWN = 3
+MAX_LIMIT = 1000
+MAX_THINKING_LIMIT = 100
+DEFAULT_LIMIT = 10
+
+
+class Levels(IntEnum):
+    """The nodes that a find returns."""
+
+    FILES = 1
+    DIRECTORIES = 2
+    BOTH = 3
+
+
+class Method(IntEnum):
+    """The method of a find."""
+
+    AUTO = 0
+    EXHAUSTIVE = 1
+    BEST_FIRST = 2
+    EXACT = 3
+
+
+class RerankStatus(IntEnum):
+    """The outcome of reranking."""
+
+    DONE = 1
+    FAILED = 2
+    OFF = 3
+
+
+# FindQuery, MatchedPassage, Match and FindResult are not frozen: frozen ones take four times as
+# long to make, and a find makes dozens. None is changed after it is handed on.
+
+
+@dataclass(slots=True)
+class FindQuery:
+    """A checked query over the tree; FindRequest in the proto documents each field."""
+
+    text: str = ""
+    vector: bytes = b""
+    target_uri: str = "viking://"
+    context_types: frozenset[ContextType] = frozenset()
+    levels: Levels = Levels.FILES
+    limit: int = DEFAULT_LIMIT
+    score_threshold: float | None = None
+    where: Mapping[str, Any] | None = None
+    alpha: float | None = None
+    trace: bool = False
+    min_revision: int = 0
+    method: Method = Method.AUTO
+    max_directories: int = 0
+    thinking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """The parts of a score, each in [0, 1]; `rerank` is None if no reranker scored the match."""
+
+    dense: float
+    lexical: float
+    dense_weight: float
+    own: float
+    smoothed: float
+    parent: float
+    parent_weight: float
+    title: float
+    final: float
+    rerank: float | None = None
+
+
+@dataclass(slots=True)
+class MatchedPassage:
+    """A matching passage of a file: code points [start, end) of the content."""
+
+    section: str
+    text: str
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(slots=True)
+class Match:
+    """One result of a find."""
+
+    uri: str
+    context_type: ContextType
+    is_leaf: bool
+    level: int
+    abstract: str
+    score: float
+    relations: tuple[Relation, ...] = ()
+    passages: tuple[MatchedPassage, ...] = ()
+    parts: ScoreParts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TracedDirectory:
+    """A directory that the search opened or scored."""
+
+    uri: str
+    parts: ScoreParts
+    round: int
+    start_point: bool
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class TracedMean:
+    """The centroid that was subtracted from the vectors of one script."""
+
+    script: str
+    vectors: int
+    uri: str
+    with_prior: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FindTrace:
+    """The explanation of an answer; FindTrace in the proto documents each field."""
+
+    method: Method
+    scope_directories: int
+    scope_files: int
+    scope_texts: int
+    scored_texts: int
+    rescored: int
+    terms: tuple[str, ...]
+    query_script: str
+    means: tuple[TracedMean, ...]
+    icc: float
+    gate: float
+    sample_files: int
+    directories: tuple[TracedDirectory, ...]
+    opened: int
+    rounds: int
+    stop_reason: str
+    identifiers: bool
+    lexical_lift: float
+
+
+@dataclass(frozen=True, slots=True)
+class RerankRound:
+    """One call of the reranker; RerankRound in the proto documents each field."""
+
+    round: int
+    opened: int
+    documents: int
+    cached: int
+    without_abstract: int
+    left_out: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    """The work of the reranker; `reason` says why the status is not DONE."""
+
+    status: RerankStatus
+    reason: str = ""
+    model: str = ""
+    rounds: tuple[RerankRound, ...] = ()
+
+
+class Gathered(NamedTuple):
+    """Matches in the encoding of a reply."""
+
+    data: bytes
+    total: int
+    top_score: float
+
+
+@dataclass(slots=True)
+class FindResult:
+    """Matches by falling score, ties by URI, and their explanation.
+
+    Attributes:
+        matches: empty if `gathered` is set.
+        method: the method that was used, never AUTO.
+        rerank: None in QUICK.
+        left_out: number of further results that the reply has no room for.
+        shortened: number of texts of passages that the reply has in part.
+        gathered: the encoded matches, if the caller asked for bytes and all matches fit.
+    """
+
+    matches: tuple[Match, ...]
+    revision: int
+    method: Method
+    stages: tuple[Stage, ...]
+    degraded: tuple[str, ...] = ()
+    trace: FindTrace | None = None
+    rerank: Rerank | None = None
+    left_out: int = 0
+    shortened: int = 0
+    gathered: Gathered | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """True if a result or a part of a text is missing."""
+        return bool(self.left_out or self.shortened)

@@ -1,0 +1,95 @@
+"""The domain of Search: a task with its session, the plan and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.find import FindQuery, FindResult, Match, Rerank
+from vikingd.domain.stages import Stage
+
+
+class SearchMode(IntEnum):
+    """The ranking: by scores of meaning and words (QUICK), or by a reranker (THINKING)."""
+
+    QUICK = 1
+    THINKING = 2
+
+
+class PlanSource(IntEnum):
+    """The origin of a plan."""
+
+    MODEL = 1
+    RULES = 2
+    NONE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMessage:
+    """One message of a session."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSession:
+    """The conversation before a search."""
+
+    summary: str = ""
+    messages: tuple[SessionMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TypedQuery:
+    """One query of a plan; type UNSPECIFIED asks all contexts, priority 1 of 5 comes first."""
+
+    query: str
+    context_type: ContextType
+    intent: str = ""
+    priority: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """The queries of a task by priority; empty if there is nothing to look up.
+
+    Attributes:
+        notes: parts of the session and of the plan that were left out.
+        model: "" if no model is configured, or the task has no session.
+    """
+
+    source: PlanSource
+    reason: str
+    queries: tuple[TypedQuery, ...]
+    notes: tuple[str, ...] = ()
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A checked task with its session; SearchRequest in the proto documents each field.
+
+    `find` has the settings of each query of the plan, with an empty text.
+    """
+
+    text: str
+    session: SearchSession
+    find: FindQuery
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The result of a search: one match for each URI, by falling score, ties by URI.
+
+    `found` has the answers to the queries of the plan, in its order.
+    """
+
+    plan: QueryPlan
+    found: tuple[FindResult, ...]
+    matches: tuple[Match, ...]
+    revision: int
+    rerank: Rerank
+    stages: tuple[Stage, ...]
+    degraded: tuple[str, ...] = ()
