@@ -355,7 +355,7 @@ class Retrieval(QueryScope):
             query.after,
             query.top_k,
             with_text=Include.TEXT in query.include,
-            room=ReplyBudget(self.most_bytes),
+            budget=ReplyBudget(self.most_bytes),
         )
         self._stages.append(Stage("score", started, perf_counter()))
         return RetrieveResult(

@@ -264,7 +264,7 @@ def _until(contexts: Iterable[Context], fits: Callable[[Context], bool]) -> Iter
 def _take(budget: ReplyBudget, *texts: str) -> None:
     if not budget.take(sum(map(size_of, texts))):
         raise TooLarge(
-            f"these sources have more than {budget.limit:,} bytes of text, the limit of one call: ask "
-            "for fewer, or for passages of them",
+            f"these sources have more than {budget.limit:,} bytes of text, the limit of one call: "
+            "ask for fewer, or for passages of them",
             limit=str(budget.limit),
         )

@@ -109,8 +109,8 @@ def response_of(
         _add_metadata(reply, metadata_of, budget)
         if budget.left_out:
             reply.degraded.append(
-                f"the reply has no room for the metadata of {budget.left_out:,} items; ask for less, "
-                "or let the operator raise limits.max_reply_bytes"
+                f"the reply has no room for the metadata of {budget.left_out:,} items; ask for "
+                "less, or let the operator raise limits.max_reply_bytes"
             )
     if result.next_after:
         reply.next_page_token = base64.urlsafe_b64encode(result.next_after.encode()).decode()
