@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from benchmarks.daemon import say, serving, temporary_store
 from benchmarks.recompute import F64, Comparison, Recomputation, compare, read_store
@@ -22,7 +22,8 @@ from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
 from vikingd.ingest.jsonl import read_jsonl
-from vikingd.models.embed.provider import EmbedSettings, open_provider
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.settings import EmbedSettings, ProviderName
 from vikingd.pb.retrieval_pb2 import FindResponse
 
 LIMIT = 100
@@ -113,7 +114,7 @@ def _compare(
     stored = read_store(store)
     scopes: dict[str, Recomputation] = {}
     found: dict[Method, list[Comparison]] = {method: [] for method in replies}
-    embedder = open_provider(EmbedSettings(provider=provider))
+    embedder = open_provider(EmbedSettings(provider=cast(ProviderName, provider)))
     for i, query in enumerate(queries):
         scope, text = query["scope"], query["text"]
         if scope not in scopes:

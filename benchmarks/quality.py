@@ -27,7 +27,7 @@ from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
 from vikingd.ingest.jsonl import read_jsonl
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 K = 10
 LIMIT = K + 1  # one more than is measured: cross-language recall leaves one out

@@ -24,7 +24,8 @@ from vikingd.models import onnx_directory
 from vikingd.models.embed import onnx as embed_onnx
 from vikingd.models.embed import weights
 from vikingd.models.embed.onnx import OnnxModel
-from vikingd.models.embed.provider import EmbedSettings, open_provider
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.settings import EmbedSettings
 
 CLS = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
 MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
@@ -486,7 +487,7 @@ def test_settings_name_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyP
     loaded = load(None, {"embedding": {"provider": "onnx", "query_prefix": "query: "}})
     assert loaded.settings.embedding.onnx_path == str(tmp_path / "bge-m3")
     assert 'query_prefix = "query: "' in loaded.toml()
-    settings = EmbedSettings(**loaded.settings.embedding.model_dump())
+    settings = loaded.settings.embedding
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 

@@ -15,15 +15,10 @@ import pytest
 from embed_helpers import DIMENSION, POISON, Endpoint, until
 
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
-from vikingd.models.embed.provider import (
-    PROBE,
-    EmbedderBroke,
-    EmbedderDenied,
-    EmbedderUnreachable,
-    EmbedSettings,
-    open_provider,
-)
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderDenied, EmbedderUnreachable
 from vikingd.models.embed.query import QueryEmbedder
+from vikingd.models.embed.settings import EmbedSettings
 
 # The openai provider
 
@@ -245,7 +240,7 @@ def test_openai_names_an_endpoint_that_is_not_there(endpoint: Endpoint) -> None:
 def test_openai_needs_a_model_and_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without them it fails at once and names the variable; a base URL needs no key."""
     monkeypatch.delenv("MY_KEY", raising=False)
-    with pytest.raises(EmbedderFailed, match="OPENAI_MODEL"):
+    with pytest.raises(EmbedderFailed, match="set openai_model"):
         open_provider(EmbedSettings(provider="openai"))
     keyless = EmbedSettings(provider="openai", openai_model="m", openai_key_env="MY_KEY")
     with pytest.raises(EmbedderFailed, match="MY_KEY"):

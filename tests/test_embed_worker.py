@@ -26,13 +26,9 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed import worker
 from vikingd.models.embed.child import DocumentEmbedder
-from vikingd.models.embed.provider import (
-    PROBE,
-    EmbedderBroke,
-    EmbedderUnreachable,
-    EmbedSettings,
-    open_provider,
-)
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.worker import BacklogWorker
 
 
@@ -475,7 +471,7 @@ def test_a_worker_without_texts_starts_no_child() -> None:
 
 PARENT = """
 import time
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.child import DocumentEmbedder
 if __name__ == "__main__":
     embedder = DocumentEmbedder(EmbedSettings())

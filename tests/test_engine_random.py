@@ -29,11 +29,11 @@ from vikingd.domain.model import (
     Relation,
 )
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.index import IndexSettings
+from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 ROOT = "viking://resources"
 DIMENSION = 16
@@ -103,7 +103,7 @@ class EngineMachine(RuleBasedStateMachine):
             EngineSettings(
                 self.path,
                 EmbedSettings(provider="none"),
-                IndexSettings(minimum=24, ratio=0.5),
+                IndexSettings(compact_min=24, compact_ratio=0.5),
                 reader=reader,
             )
         )

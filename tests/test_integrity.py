@@ -27,9 +27,9 @@ from vikingd.domain.errors import Corrupt, StoreDamaged
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import base as bases
 from vikingd.index import files
-from vikingd.index.index import IndexSettings
+from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import identity
 from vikingd.store import reader as readers
 from vikingd.store.store import Store
@@ -40,7 +40,7 @@ DATABASE = "store.sqlite3"
 
 def settings(path: Path, **options: Any) -> EngineSettings:
     """A store with given vectors, whose bases have an inverted file."""
-    index = IndexSettings(minimum=10_000, ivf_rows=20)
+    index = IndexSettings(compact_min=10_000, ivf_rows=20)
     return EngineSettings(path, EmbedSettings(provider="none"), index, **options)
 
 
@@ -559,7 +559,7 @@ def test_a_reader_compacts_nothing_without_asserts(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from vikingd.engine import Engine, EngineSettings\n"
-        "from vikingd.models.embed.provider import EmbedSettings\n"
+        "from vikingd.models.embed.settings import EmbedSettings\n"
         "from vikingd.domain.errors import ReadOnly\n"
         "engine = Engine(EngineSettings(Path(sys.argv[1]), EmbedSettings(provider='none'),"
         " reader=True))\n"

@@ -20,7 +20,7 @@ from scripted import Reply, Request, ScriptedServer
 
 from vikingd.domain.model import ContextType
 from vikingd.domain.query import PlanSource, QueryPlan, SearchSession, TypedQuery
-from vikingd.models.circuit_breaker import FAILURES, Breaker
+from vikingd.models.http.circuit_breaker import FAILURES, Breaker
 from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.prompt import RESPONSE_FORMAT
 from vikingd.models.intent.settings import PlannerSettings

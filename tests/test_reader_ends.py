@@ -19,7 +19,7 @@ from reader_helpers import note, serving
 
 from vikingd.domain.errors import StoreFailed, StoreMismatch
 from vikingd.engine import Engine, EngineSettings
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store import reader as store_reader
 from vikingd.store.reader import StoreReader

@@ -23,7 +23,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.domain.model import MAX_RELATIONS, ContextType, FindQuery, Match, Prepared
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext
 
 TOP = "viking://resources/r"

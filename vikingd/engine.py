@@ -19,6 +19,7 @@ from threading import Condition
 import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
 
+from vikingd.config import Find
 from vikingd.domain.errors import (
     Corrupt,
     DiskFull,
@@ -30,16 +31,19 @@ from vikingd.domain.errors import (
 )
 from vikingd.domain.model import Backlog, Change, Committed, Once, Prepared, Upsert
 from vikingd.index.base import Manifest, manifest_of
-from vikingd.index.index import Index, IndexSettings, IndexState
+from vikingd.index.index import Index, IndexState
+from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
 from vikingd.ingest.masks import Masked
 from vikingd.memory.accesses import Accesses
 from vikingd.memory.model import Rewrite
 from vikingd.models.embed.kept import KeptQueries
+from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.prior import prior_means
-from vikingd.models.embed.provider import EmbedSettings, Provider, open_provider
+from vikingd.models.embed.provider import Provider
 from vikingd.models.embed.query import QueryEmbedder
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.worker import BacklogWorker
 from vikingd.store.backup import Backup
 from vikingd.store.faults import damaged
@@ -71,7 +75,7 @@ class EngineSettings:
     path: Path
     embedding: EmbedSettings = field(default_factory=EmbedSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
-    exhaustive_texts: int = 150_000
+    exhaustive_texts: int = Find().exhaustive_texts
     reembed: bool = False
     accept_loss: bool = False
     reader: bool = False

@@ -28,10 +28,7 @@ from vikingd.context import tokenizers
 from vikingd.daemon import warm
 from vikingd.domain.errors import VikingError
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.index import IndexSettings
-from vikingd.models.embed.provider import EmbedSettings
 from vikingd.models.intent.planner import Planner
-from vikingd.models.intent.settings import PlannerSettings
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.pb import (
@@ -312,7 +309,7 @@ def _trace() -> Tracing:
 
 def _models(settings: Settings, metrics: Metrics) -> Models:
     """The planner and the rerankers, none of which is asked yet."""
-    planner = PlannerSettings(**settings.planner.model_dump())
+    planner = settings.planner
 
     def planned(outcome: str, seconds: float) -> None:
         metrics.model_called("planner", planner.model, outcome, seconds)
@@ -321,7 +318,7 @@ def _models(settings: Settings, metrics: Metrics) -> Models:
         metrics.model_called("reranker", name, outcome, seconds)
 
     try:
-        return Models(Planner(planner, planned), Rerankers(settings.rerank.table(), reranked))
+        return Models(Planner(planner, planned), Rerankers(settings.rerank.backends, reranked))
     except RerankFailed as error:
         raise ConfigError(f"rerank: {error}") from None
 
@@ -411,10 +408,8 @@ def _engine_settings(
 ) -> EngineSettings:
     return EngineSettings(
         path=settings.path,
-        embedding=EmbedSettings(**settings.embedding.model_dump()),
-        index=IndexSettings(
-            settings.index.compact_min, settings.index.compact_ratio, settings.index.ivf_rows
-        ),
+        embedding=settings.embedding,
+        index=settings.index,
         exhaustive_texts=settings.find.exhaustive_texts,
         reembed=reembed,
         accept_loss=accept_loss,

@@ -20,13 +20,9 @@ from typing import Any
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.limiter import LONGEST
-from vikingd.models.embed.provider import (
-    EmbedderBroke,
-    EmbedderUnreachable,
-    EmbedSettings,
-    Vectors,
-    open_provider,
-)
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.provider import EmbedderBroke, EmbedderUnreachable, Vectors
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.system.priority import work_in_background
 
 LOCAL_DEPTH = 2

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import re
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
+
+from vikingd.models.http.rate_limits import rate_limit_reset, retry_after
 
 LONGEST = 120.0
 """Seconds; no endpoint puts requests off for longer."""
 
 _OVERLOADED = (429, 503)
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 
 
 class Limiter:
@@ -59,41 +57,10 @@ class Limiter:
         if status in _OVERLOADED:
             if now >= self._resume_at:  # those that were refused together count once
                 self.limit = max(1.0, self.limit / 2)
-            self._resume_at = max(self._resume_at, now + _retry_after(headers))
+            self._pause(now, retry_after(headers) or 0.0)
         elif status < 300:
             self.limit = min(float(self._most), self.limit + 1 / self.limit)
-            for what in ("requests", "tokens"):
-                if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0":
-                    wait = _seconds(headers.get(f"x-ratelimit-reset-{what}", ""))
-                    self._resume_at = max(self._resume_at, now + wait)
+            self._pause(now, rate_limit_reset(headers))
 
-
-def _retry_after(headers: Mapping[str, str]) -> float:
-    """Seconds that a refusal asks to wait; 0 where it does not say."""
-    if "retry-after-ms" in headers:
-        return _bounded(_number(headers["retry-after-ms"]) / 1000)
-    said = headers.get("retry-after", "")
-    try:
-        return _bounded(parsedate_to_datetime(said).timestamp() - time.time())
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return _bounded(_number(said))
-
-
-def _seconds(said: str) -> float:
-    """Seconds of a duration such as 1s, 6m0s or 20ms; 0 of anything else."""
-    match = _DURATION.fullmatch(said.strip())
-    if match is None:
-        return 0.0
-    hours, minutes, seconds, milliseconds = (float(part or 0) for part in match.groups())
-    return _bounded(hours * 3600 + minutes * 60 + seconds + milliseconds / 1000)
-
-
-def _number(said: str) -> float:
-    try:
-        return float(said)
-    except ValueError:
-        return 0.0
-
-
-def _bounded(seconds: float) -> float:
-    return 0.0 if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST)
+    def _pause(self, now: float, seconds: float) -> None:
+        self._resume_at = max(self._resume_at, now + min(seconds, LONGEST))

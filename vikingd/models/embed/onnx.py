@@ -20,11 +20,11 @@ from vikingd.models.embed.provider import (
     MAX_DOCUMENT_CHARS,
     MAX_QUERY_CHARS,
     PROBE,
-    EmbedSettings,
     Vectors,
     clean,
     unit_rows,
 )
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.weights import file_digest, weights_digest
 from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel
 

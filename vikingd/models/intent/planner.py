@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vikingd.domain.model import ContextType
 from vikingd.domain.query import PlanSource, QueryPlan, SearchSession, TypedQuery
-from vikingd.models.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
 from vikingd.models.intent import rules
 from vikingd.models.intent.answer import Answer, read_answer
 from vikingd.models.intent.faults import CallFailed, Garbage, Refused

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import openai
 
-from vikingd.models.bounded_http import BoundedClient, TooLarge
+from vikingd.models.http.bounded import TooLarge
+from vikingd.models.http.openai_client import endpoint_url, open_client
+from vikingd.models.http.rate_limits import retry_after
 from vikingd.models.intent.answer import read_json
 from vikingd.models.intent.faults import CallFailed, Garbage, Refused
 from vikingd.models.intent.prompt import RESPONSE_FORMAT, SYSTEM
@@ -22,7 +21,6 @@ MAX_TOKENS = 2048
 DEFAULT_WAIT = 0.2
 """Seconds before an endpoint that doesn't say when is asked again."""
 
-_OPENAI_URL = "https://api.openai.com/v1"
 _NOT_UNDERSTOOD = (400, 404, 422)
 _OPTIONS = ("temperature", "response_format")
 """What not every model takes; without them it may answer all the same."""
@@ -36,12 +34,8 @@ class ChatEndpoint:
     """
 
     def __init__(self, settings: PlannerSettings) -> None:
-        self._client = openai.AsyncOpenAI(
-            api_key=settings.key(),
-            base_url=settings.base_url or _OPENAI_URL,
-            timeout=settings.timeout,
-            max_retries=0,
-            http_client=BoundedClient(MAX_BODY_BYTES),
+        self._client = open_client(
+            endpoint_url(settings.base_url), settings.key(), reply_bytes=MAX_BODY_BYTES
         )
         # Looking this up loads modules, for longer than a plan may have.
         self._completions = self._client.chat.completions.with_raw_response
@@ -73,7 +67,7 @@ class ChatEndpoint:
                     continue
                 pause = wait = None
                 if status == 429 or status >= 500:
-                    pause = _retry_after(error.response.headers)
+                    pause = retry_after(error.response.headers)
                     wait = DEFAULT_WAIT if pause is None else pause
                 raise CallFailed(f"the model's endpoint answered {status}", wait, pause) from error
             except TooLarge:
@@ -121,16 +115,3 @@ def _content(body: bytes) -> str:
     if len(content.encode("utf-8", "replace")) > MAX_ANSWER_BYTES:
         raise Garbage("too long")
     return content
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, by Retry-After as a number or as a date; None if it is neither."""
-    said = headers.get("retry-after", "")
-    try:
-        seconds = float(said)
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):  # no date, or one without a zone
-            return None
-    return max(seconds, 0.0) if math.isfinite(seconds) else None

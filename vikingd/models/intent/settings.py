@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
-import os
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import urlsplit
+
+from annotated_types import Interval
+
+from vikingd.models.http.access import is_loopback, key_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +26,8 @@ class PlannerSettings:
     base_url: str = ""
     model: str = ""
     key_env: str = "OPENAI_API_KEY"
-    timeout: float = 10.0
-    concurrency: int = 8
+    timeout: Annotated[float, Interval(gt=0, le=3600)] = 10.0
+    concurrency: Annotated[int, Interval(ge=1, le=1024)] = 8
 
     def key(self) -> str:
         """The key for the endpoint; "none" for one on this machine that was given none.
@@ -33,8 +36,8 @@ class PlannerSettings:
             ValueError: the model can't be asked; the message says what to set.
         """
         host = _host(self.base_url) if self.base_url else ""
-        key = os.environ.get(self.key_env, "").strip()
-        if not key and not _is_loopback(host):
+        key = key_in(self.key_env)
+        if not key and not is_loopback(host):
             raise ValueError(
                 f"the model is asked with the key in the environment variable {self.key_env}, "
                 "which is not set; set it, or name another in key_env. Only with base_url on "
@@ -54,10 +57,3 @@ def _host(url: str) -> str:
             "base_url must be a URL such as https://HOST/v1 or http://127.0.0.1:8080/v1"
         )
     return host
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vikingd.domain.text import SCRIPTS, script_of
-from vikingd.models.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
 from vikingd.models.rerank.backends import DOUBAO, Overloaded, Reranker, RerankFailed, probabilities
 from vikingd.models.rerank.settings import BackendSettings
 
