@@ -93,7 +93,7 @@ def test_a_stop_that_takes_too_long_is_cut_short(tmp_path: Path, lost: bool) -> 
     """The exit code is what it would have been, 1 of a reader that can't follow its store."""
     store = tmp_path / "store"
     Store(store, model="none", dimension=None).close()
-    impatient = "from vikingd import serving; serving._LAST_RESORT = 0.3"
+    impatient = "from vikingd.daemon import serving; serving._LAST_RESORT = 0.3"
     with (
         serving(store, *(["--reader"] if lost else []), changed=impatient) as daemon,
         grpc.insecure_channel(daemon.address) as channel,
@@ -139,7 +139,7 @@ def test_health_is_told_again_after_a_look_at_it_failed(tmp_path: Path) -> None:
         shutil.rmtree(store)
         code, err = reader.ended()
     assert code == 1
-    assert "health is not known" in err
+    assert "the health check failed" in err
 
 
 def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path) -> None:

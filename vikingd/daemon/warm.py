@@ -1,4 +1,4 @@
-"""Warming up: every kernel is compiled, or loaded from its cache, before the first question."""
+"""Compilation and loading of all kernels before the first call."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ _NO_ROWS = np.zeros(0, np.int32)
 
 
 _SAY_EVERY = 5.0  # seconds
-_KERNELS = 36  # about so many are compiled
+_KERNELS = 36  # approximate, for the progress
 
-_GC_THRESHOLD = 50_000  # the compiler makes many small objects, and few cycles
+_GC_THRESHOLD = 50_000  # the compiler makes many small objects and few cycles
 _PR_SET_PDEATHSIG = 1
 _COMPILE = "from vikingd.daemon.warm import compile_{0}; compile_{0}()"
 BESIDE = tuple((sys.executable, "-P", "-c", _COMPILE.format(group)) for group in ("find", "others"))
-"""The commands of the processes that compile; -P: nothing of the working directory is run."""
+"""The commands that compile; -P keeps the modules of the working directory out."""
 
 
 def compile_kernels(progress: Callable[[str], None]) -> None:
-    """Compiles every kernel, unless that was done before, in processes of their own.
+    """Compile the kernels that the cache lacks, in child processes.
 
-    numba compiles on one core and holds the GIL. What other processes compile, this one loads.
-    Where the cache can't be written this process compiles all of it itself.
+    numba compiles on one core and holds the GIL. This process then loads the cache. It compiles
+    the kernels itself if the cache cannot be written.
     """
     keep_cache()
     if is_compiled():
@@ -82,15 +82,15 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
                 return
     except OSError as error:
         progress(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
-    progress("this process compiles the kernels that are missing, which takes longer")
+    progress("this process compiles the missing kernels, which takes longer")
     load_find()
     take_through()
 
 
 def _compile_beside(progress: Callable[[str], None]) -> bool:
-    """Whether all kernels are in the cache, by one process for each group."""
+    """Compile each group in a process of its own; return whether all have succeeded."""
     began = time.monotonic()
-    # The end of this process ends them.
+    # They end with this process.
     running = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in BESIDE]
     for process in running:
         while process.returncode is None:
@@ -107,7 +107,7 @@ def _compile_beside(progress: Callable[[str], None]) -> bool:
 
 
 def compile_find() -> None:
-    """Compiles what a find runs, which takes as long as all others together."""
+    """Compile the kernels of a find, which take as long as all others together."""
     with _child(), _index() as index:
         _scan()
         _find(index.snapshot)
@@ -115,7 +115,7 @@ def compile_find() -> None:
 
 
 def compile_others() -> None:
-    """Compiles what writes run, then what retrievals run."""
+    """Compile the kernels of writes and retrievals."""
     with _child():
         take_through(searching=False)
         with _index() as index:
@@ -124,16 +124,16 @@ def compile_others() -> None:
 
 @contextmanager
 def _child() -> Iterator[None]:
-    """A process that compiles ends with the one that began it, and leaves no directory behind.
+    """Run the body of a compiling process, which ends with its parent and cleans up.
 
     Raises:
-        SystemExit: its parent ended, or the cache can't be written.
+        SystemExit: the parent ended, or the cache cannot be written.
     """
     parent = os.getppid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal; it reaches the parent too
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the parent too
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it ended before that
+    if os.getppid() != parent:  # it ended before prctl
         sys.exit(1)
     gc.set_threshold(_GC_THRESHOLD)
     yield
@@ -142,18 +142,18 @@ def _child() -> Iterator[None]:
 
 
 def load_find() -> None:
-    """Loads what a find runs from the cache; not what retrievals and writes do besides."""
+    """Load the kernels of a find from the cache."""
     _scan()
-    snapshot = _new_index(Path(os.devnull)).snapshot  # what is only looked at is never written
+    snapshot = _new_index(Path(os.devnull)).snapshot  # an index that is only read writes no file
     _find(snapshot)
     _beside_find(snapshot)
 
 
 def take_through(*, searching: bool = True) -> None:
-    """Takes a small tree through everything that a real one meets: writes, finds, compaction."""
+    """Run every kernel on a small tree: writes, finds and compactions."""
     with _index() as index:
-        # Each compaction brings the state that a kernel's other half needs: rows in the base,
-        # rows in the tail, late vectors, dead rows.
+        # The compactions give the kernels all kinds of rows: in the immutable and the mutable
+        # segment, with late vectors, and tombstoned.
         for revision, changes in enumerate(_commits(), 1):
             index.apply(changes, revision)
             if searching:
@@ -165,7 +165,7 @@ def take_through(*, searching: bool = True) -> None:
 
 @contextmanager
 def _index() -> Iterator[Index]:
-    """An empty one, gone afterwards."""
+    """Yield an empty index and delete it afterwards."""
     with scratch("warm") as path:
         index = _new_index(path)
         yield index
@@ -197,7 +197,7 @@ def _text(number: int, vector: bytes) -> IndexedText:
 
 
 class _Case(NamedTuple):
-    """What the kernels of a find are given."""
+    """The arguments of the kernels of a find."""
 
     tree: Tree
     vectors: Vectors
@@ -226,14 +226,14 @@ def _case(snapshot: Snapshot) -> _Case:
 
 
 def _scan() -> None:
-    """The scan of a request, of an empty one."""
+    """Scan an empty request."""
     path = np.zeros((2, wire.MAX_DEPTH + 1), np.int32)
     table, budgets = np.full((1, 1, wire.COLUMNS), wire.NONE, np.int64), np.ones(2, np.int64)
     wire.scan(np.frombuffer(b"\x08\0", np.uint8), table, budgets, path)
 
 
 def _search(snapshot: Snapshot) -> None:
-    """One of each, over a whole tree: of a small one."""
+    """Run one find and one retrieval over the whole tree."""
     _find(snapshot)
     _beside_find(snapshot)
     _retrieve(snapshot)
@@ -249,7 +249,7 @@ def _find(snapshot: Snapshot) -> None:
 
 
 def _beside_find(snapshot: Snapshot) -> None:
-    """What is asked of rows beside the find itself, from Python."""
+    """Run the kernels that Python calls around a find."""
     tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
     snapshot.has_term(int(terms.key[0]), scope)
     of_terms(terms.key, snapshot.tail_postings)
