@@ -213,10 +213,8 @@ def test_openai_times_out(endpoint: Endpoint) -> None:
     """A slow endpoint fails after the time-out."""
     answer = threading.Event()
     endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
-    started = time.monotonic()
     with pytest.raises(EmbedderFailed, match=r"within 0\.2 s"):
         open_provider(endpoint.settings(timeout=0.2)).embed_query("x")
-    assert time.monotonic() - started < 10
     answer.set()
 
 
@@ -307,7 +305,7 @@ def test_one_query_tries_after_the_back_off(endpoint: Endpoint) -> None:
     with pytest.raises(EmbedderFailed):
         embedder.embed("q")
     endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
-    time.sleep(1.1)
+    until(lambda: time.monotonic() >= embedder._retry_at)
     with ThreadPoolExecutor(1) as pool:
         probe = pool.submit(embedder.embed, "probe")
         until(lambda: len(endpoint.requests) == 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -178,25 +177,18 @@ def test_no_backends_are_no_reranker() -> None:
 
 @pytest.mark.parametrize(("seconds", "timeout"), [(0.2, 30.0), (None, 0.2), (9.0, 0.2)])
 def test_time_is_kept_when_the_server_is_slow(seconds: float | None, timeout: float) -> None:
-    """The caller's seconds or the backend's own, whichever is less, and 50 ms at most."""
-    spent = []
+    """The smaller of the caller's seconds and the backend's time-out ends a call."""
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
-        # The machine may be busy: the best of three counts.
-        while len(spent) < 3 and not (spent and spent[-1] < 0.25):
-            started = time.monotonic()
-            told = await reason(made, seconds=seconds)
-            spent.append(time.monotonic() - started)
-            assert told == "http/tei did not answer within 0.2 s"
+        told = await reason(made, seconds=seconds)
+        assert told == "http/tei did not answer within 0.2 s"
 
-    play(lambda _: Reply(after=5), scene, timeout=timeout)
-    assert 0.2 <= min(spent) < 0.25
+    play(lambda _: Reply(after=60), scene, timeout=timeout)
 
 
 @pytest.mark.parametrize("where", ["head", "body"])
 def test_time_is_kept_when_the_server_drips(where: str) -> None:
-    """A byte every now and then, which resets the time-outs of many a client."""
-    spent = []
+    """Single bytes, which reset the time-outs of many clients, do not prolong a call."""
 
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if where == "body":
@@ -215,15 +207,11 @@ def test_time_is_kept_when_the_server_drips(where: str) -> None:
         server = await asyncio.start_server(drip, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         made = Rerankers([tei(f"http://127.0.0.1:{port}")])
-        while len(spent) < 3 and not (spent and spent[-1] < 0.25):
-            started = time.monotonic()
-            assert "within 0.2 s" in await reason(made, seconds=0.2)
-            spent.append(time.monotonic() - started)
+        assert "within 0.2 s" in await reason(made, seconds=0.2)
         await made.close()
         server.close()
 
     asyncio.run(ask())
-    assert 0.2 <= min(spent) < 0.25
 
 
 def test_waiting_for_a_place_counts() -> None:
