@@ -94,16 +94,16 @@ def test_a_user_without_a_home_names_the_store(
     monkeypatch.delenv("HOME")
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     assert load(None, {"path": str(tmp_path)}).settings.path == tmp_path
-    with pytest.raises(ConfigError, match=r"path: .*~ is no directory of a user"):
+    with pytest.raises(ConfigError, match=r"path: .*~ is not the home directory of a user"):
         load(None, {})
 
 
 def test_the_home_of_nobody_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a store's directory and as the configuration's."""
-    with pytest.raises(ConfigError, match=r"path: .*~nobody-here is no directory of a user"):
+    with pytest.raises(ConfigError, match=r"path: .*~nobody-here is not the home directory"):
         load(None, {"path": "~nobody-here/store"})
     monkeypatch.setenv("VIKINGD_CONFIG", "~nobody-here/vikingd.toml")
-    with pytest.raises(ConfigError, match="VIKINGD_CONFIG: ~nobody-here is no directory"):
+    with pytest.raises(ConfigError, match="VIKINGD_CONFIG: ~nobody-here is not the home directory"):
         load(None, {})
 
 
@@ -188,7 +188,7 @@ def test_a_planner_is_refused_without_its_key(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("VIKINGD_PLANNER_KEY")
     for url in ("", "https://models.example/v1", "http://127.0.0.1.example/v1"):
         message = refusal(planner={**section, "base_url": url})
-        assert message.startswith("planner: the model is asked with the key in the environment")
+        assert message.startswith("planner: the model needs a key: set the environment variable")
         assert "VIKINGD_PLANNER_KEY" in message
     load(None, {"planner": {**section, "base_url": "http://localhost:8080/v1"}})
     assert "base_url must be a URL" in refusal(planner={**section, "base_url": "localhost:8080"})

@@ -53,12 +53,12 @@ def _configuration_of_another_form(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (_no_directory, "the directory {} is not there"),
-        (_no_model, "{}/model.onnx is not there, nor model_quantized.onnx, onnx/model.onnx"),
-        (_no_tokenizer, "{}/tokenizer.json is not there"),
-        (_damaged_model, "{}/model.onnx can't be loaded: "),
-        (_damaged_tokenizer, "{}/tokenizer.json can't be loaded: "),
-        (_damaged_configuration, "{}/config.json can't be read: "),
+        (_no_directory, "the directory {} does not exist"),
+        (_no_model, "{}/model.onnx does not exist, nor model_quantized.onnx, onnx/model.onnx"),
+        (_no_tokenizer, "{}/tokenizer.json does not exist"),
+        (_damaged_model, "{}/model.onnx cannot be loaded: "),
+        (_damaged_tokenizer, "{}/tokenizer.json cannot be loaded: "),
+        (_damaged_configuration, "{}/config.json cannot be read: "),
         (_configuration_of_another_form, "{}/modules.json is no list of objects"),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_failure_while_computing_is_told(tmp_path: Path) -> None:
     split = tokenizer()
     split.add_tokens(["beyond"])  # the table has no row for it
     made = opened(directory(tmp_path / "tiny", split=split), pooling="mean")
-    with pytest.raises(EmbedderFailed, match=r"the embedder onnx fails: .*can't be computed"):
+    with pytest.raises(EmbedderFailed, match=r"the embedder onnx fails: .*cannot be computed"):
         made.embed_documents(["tea", "beyond"])
     assert made.embed_query("tea").shape == (NUMBERS,)
 

@@ -471,5 +471,5 @@ def test_close_ends_what_still_runs() -> None:
 
 def test_a_backend_that_cant_work_is_told_when_it_is_opened(tmp_path: Path) -> None:
     """The name of the backend and what is missing, before any call."""
-    with pytest.raises(RerankFailed, match=r"the reranker onnx/bge: the directory .*is not there"):
+    with pytest.raises(RerankFailed, match=r"reranker onnx/bge: the directory .*does not exist"):
         Rerankers([BackendSettings("onnx", path=str(tmp_path / "bge"))])

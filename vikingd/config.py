@@ -43,7 +43,7 @@ DEFAULT_FILE = "~/.config/vikingd/config.toml"
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the message names the setting and where it stands."""
+    """A configuration that cannot be used; the message names the setting and its origin."""
 
 
 class _Section(BaseModel):
@@ -68,7 +68,7 @@ def _check_backend(settings: BackendSettings) -> BackendSettings:
 
 
 class Find(_Section):
-    """How a find is answered."""
+    """The section [find]."""
 
     exhaustive_texts: int = Field(
         default=150_000, ge=0
@@ -76,18 +76,18 @@ class Find(_Section):
 
 
 class Retrieval(_Section):
-    """What a Retrieve is answered with where the request leaves it open."""
+    """The section [retrieval]: defaults of a Retrieve."""
 
     top_k: int = Field(default=30, ge=1, le=1000)
     score_threshold: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # 0: none
 
 
 class Context(_Section):
-    """The budget of a BuildContext where the request leaves it open, and who counts tokens."""
+    """The section [context]: defaults of a BuildContext, and its tokenizers."""
 
     max_tokens: int = Field(default=4000, ge=1, le=10_000_000)
-    reserve_tokens: int = Field(default=0, ge=0)  # of max_tokens: for the question and the answer
-    tokenizers: dict[str, str] = {}  # hf:PATH or tiktoken:ENCODING, by the name a request uses
+    reserve_tokens: int = Field(default=0, ge=0)  # kept free in max_tokens
+    tokenizers: dict[str, str] = {}  # hf:PATH or tiktoken:ENCODING, by name
 
     @model_validator(mode="after")
     def _something_is_left(self) -> Self:
@@ -104,7 +104,7 @@ class Context(_Section):
 
 
 class Recall(_Section):
-    """What a Recall is answered with where the request leaves it open."""
+    """The section [recall]: defaults of a Recall."""
 
     top_k: int = Field(default=50, ge=1, le=500)
     max_tokens: int = Field(default=1500, ge=1, le=1_000_000)
@@ -115,7 +115,7 @@ class Recall(_Section):
     half_life_days: float = Field(default=30.0, ge=0.001, le=1e6)
     same_meaning: float = Field(
         default=0.0, ge=0, le=1
-    )  # cosine from which on two say the same; 0: as calibrated for the model, and by their words
+    )  # cosine of a repeated memory; 0: calibrated for the model, and by words
     routes: tuple[Route, ...] = DEFAULT_ROUTES
 
     @model_validator(mode="after")
@@ -138,7 +138,7 @@ class Recall(_Section):
 
 
 class Rerank(_Section):
-    """The rerankers of THINKING; none by default."""
+    """The section [rerank]: the rerankers of THINKING."""
 
     backends: tuple[Annotated[BackendSettings, AfterValidator(_check_backend)], ...] = ()
 
@@ -149,14 +149,14 @@ class Rerank(_Section):
 
 
 class Limits(_Section):
-    """What a request and a reply may be at most."""
+    """The section [limits]: largest request and reply."""
 
     max_message_bytes: int = Field(default=4 << 20, ge=64 << 10, le=1 << 30)
     max_reply_bytes: int = Field(default=4 << 20, ge=64 << 10, le=1 << 30)  # about
 
 
 class Settings(BaseSettings):
-    """All that can be set."""
+    """All settings. Sections of other rooms are dataclasses, which are validated here."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -168,8 +168,8 @@ class Settings(BaseSettings):
 
     listen: str = "127.0.0.1:7716"
     writer_listen: str = ""  # a second address, of the writer alone; empty: none
-    metrics_listen: str = ""  # where Prometheus reads the metrics over HTTP; empty: nowhere
-    tracing: bool = False  # spans for OpenTelemetry, which OTEL_* variables set up
+    metrics_listen: str = ""  # address of the metrics for Prometheus; empty: none
+    tracing: bool = False  # spans for OpenTelemetry; OTEL_* variables configure it
     path: Path = Path("~/.local/share/vikingd")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     embedding: Annotated[EmbedSettings, AfterValidator(_check_embedding)] = EmbedSettings()
@@ -200,13 +200,13 @@ class Settings(BaseSettings):
 
 @dataclass(frozen=True)
 class Loaded:
-    """The settings in force, and for each that is not a default where it came from."""
+    """The settings in force, and the origin of each that is not a default."""
 
     settings: Settings
     origins: Mapping[str, str]  # "embedding.provider" -> "--provider"
 
     def toml(self) -> str:
-        """The settings as a TOML file with a comment on the origin of each; no secrets."""
+        """Return the settings as TOML with their origins as comments, without secrets."""
         lines = []
         for key, value in _leaves(self.settings.model_dump(mode="json")):
             section, _, name = key.rpartition(".")
@@ -221,34 +221,38 @@ class Loaded:
 
 
 def _tables(key: str, rows: list[dict[str, Any]], origin: str) -> Iterator[str]:
-    """An array of tables."""
+    """Yield the lines of an array of tables."""
     for row in rows:
         yield from ("", f"{f'[[{key}]]':<60} # {origin}")
         yield from (f"{name} = {_json(value)}" for name, value in row.items())
 
 
 def _json(value: Any) -> str:
-    """Write a string, a number or an array of such, alike in JSON and in TOML, without secrets."""
+    """Return a scalar or an array, which JSON and TOML write alike, without secrets."""
     text = _without_secrets(value) if isinstance(value, str) else value
     return json.dumps(text, ensure_ascii=False)
 
 
 def _without_secrets(text: str) -> str:
-    """Mask what may be a secret in a URL: user and password, query and fragment."""
+    """Mask the user, the password, the query and the fragment of a URL."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         return text
-    # A password that is not escaped may hold any sign: everything before the last @ is masked.
+    # An unescaped password may hold any character, so all before the last @ is masked.
     _, at, rest = rest.rpartition("@")
     address = re.split(r"[?#]", rest, maxsplit=1)[0]
     return f"{scheme}://{'***@' if at else ''}{address}{'?***' if address != rest else ''}"
 
 
 def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Loaded:
-    """Reads all sources; `file` is that of --config, `flags` are nested like the TOML file.
+    """Load the settings from all sources.
+
+    Args:
+        file: of --config; None: the file that the environment names, or the default one.
+        flags: of the command line, nested as in the file.
 
     Raises:
-        ConfigError: naming each setting that is unknown or has a wrong value, and where.
+        ConfigError: the message names each unknown or wrong setting and its origin.
     """
     file = _file_to_read(file)
     from_file = _read(file) if file else {}
@@ -265,7 +269,7 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Lo
         key: PREFIX + key.replace(".", "__").upper() for key, _ in _leaves(from_environment)
     }
     origins |= {key: _flag(key) for key, _ in _leaves(from_flags)}
-    try:  # Settings reads the environment once more by itself, below what it is given
+    try:  # Settings itself reads the environment again, with lower priority
         settings = Settings(**_merge(from_environment, merged))
     except ValidationError as error:
         raise ConfigError(_describe(error, origins)) from None
@@ -273,10 +277,10 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Lo
 
 
 def split_address(listen: str) -> tuple[str, int]:
-    """(host, port) of a loopback address such as 127.0.0.1:7716 or [::1]:0; IPv6 in brackets.
+    """Return host and port of a loopback address such as 127.0.0.1:7716 or [::1]:0.
 
     Raises:
-        ValueError: when it is not an address, or not one of this machine alone.
+        ValueError: the text is no address, or other machines can reach the address.
     """
     host, _, port = listen.rpartition(":")
     if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
@@ -290,7 +294,7 @@ def split_address(listen: str) -> tuple[str, int]:
     if address is None or not address.is_loopback:
         raise ValueError(
             f"{host} is not a loopback address (127.0.0.1, localhost, [::1]): there are no "
-            "permissions yet, so anybody who reaches the port could read and change everything"
+            "permissions yet, so anybody who reaches the port can read and change everything"
         )
     return (f"[{address}]" if address.version == 6 else str(address)), int(port)
 
@@ -305,21 +309,21 @@ def _file_to_read(file: Path | None) -> Path | None:
             raise ConfigError(f"{FILE_VARIABLE}: {error}") from None
     try:
         default = _at_home(Path(DEFAULT_FILE))
-    except ValueError:  # a user without a home, who has no such file
+    except ValueError:  # the user has no home
         return None
     return default if default.exists() else None
 
 
 def _at_home(path: Path) -> Path:
-    """With ~ and ~user replaced."""
+    """Return a path with ~ or ~user expanded."""
     try:
         return path.expanduser()
     except RuntimeError:
-        raise ValueError(f"{path.parts[0]} is no directory of a user here") from None
+        raise ValueError(f"{path.parts[0]} is not the home directory of a user") from None
 
 
 def _hugging_face_at_home(source: str) -> str:
-    """With ~ and ~user replaced in hf:PATH."""
+    """Return a source of a tokenizer with ~ or ~user expanded in hf:PATH."""
     family, _, path = source.partition(":")
     return f"hf:{_at_home(Path(path))}" if family == "hf" and path else source
 
@@ -334,7 +338,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, section by section; `high` wins."""
+    """Return both trees merged; `high` wins."""
     out = dict(low)
     for key, value in high.items():
         below = out.get(key)
@@ -352,7 +356,7 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
-    """Variables with our prefix that name no setting, as settings, so that they are refused."""
+    """Return variables with our prefix that name no setting, so that they are refused."""
     keys = set(_key_variables(merged))
     fields = Settings.model_fields
     sections = {
@@ -364,14 +368,14 @@ def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
         if name.startswith(PREFIX) and name != FILE_VARIABLE and variable not in keys:
             setting = name.removeprefix(PREFIX).lower()
             first, below, _ = setting.partition("__")
-            # Within a section Settings itself refuses them.
+            # Settings itself refuses unknown names within a section.
             if first not in (sections if below else fields):
                 out[setting] = value
     return out
 
 
 def _key_variables(merged: Mapping[str, Any]) -> Iterator[str]:
-    """What the settings name as holding keys; they have not been checked yet."""
+    """Yield the variables that hold keys, by settings that are not checked yet."""
     rerank = merged.get("rerank")
     backends = rerank.get("backends") if isinstance(rerank, Mapping) else None
     sections = [merged.get("embedding"), merged.get("planner")]
@@ -388,16 +392,16 @@ def _describe(error: ValidationError, origins: Mapping[str, str]) -> str:
     lines = []
     for fault in error.errors():
         key = ".".join(str(part) for part in fault["loc"])
-        what = fault["msg"].removeprefix("Value error, ")
+        reason = fault["msg"].removeprefix("Value error, ")
         if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            what = "there is no such setting"
-        where = origins.get(key) or next(
+            reason = "there is no such setting"
+        origin = origins.get(key) or next(
             (
-                origin
-                for name, origin in origins.items()
+                source
+                for name, source in origins.items()
                 if name.startswith(key + ".") or key.startswith(name + ".")
             ),
             "",
         )
-        lines.append(f"{key}: {what}" + (f" (from {where})" if where else ""))
+        lines.append(f"{key}: {reason}" + (f" (from {origin})" if origin else ""))
     return "\n".join(lines)

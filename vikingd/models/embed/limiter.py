@@ -1,4 +1,4 @@
-"""The requests that an endpoint gets at a time, within the rate limits that it tells of."""
+"""A limit of the requests in flight that adapts to an endpoint."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Mapping
 from vikingd.models.http.rate_limits import rate_limit_reset, retry_after
 
 LONGEST = 120.0
-"""Seconds; no endpoint puts requests off for longer."""
+"""Seconds of the longest pause."""
 
 _OVERLOADED = (429, 503)
 
 
 class Limiter:
-    """A context in which a request is in flight; it is entered when the request may be sent.
+    """A context for one request, which is entered when the request may be sent.
 
     An overloaded endpoint halves the number of requests in flight, and each success raises it a
-    little, as TCP does. When the endpoint names a time to wait, nobody enters before it has passed.
-    All methods are for one event loop.
+    little, as TCP does. While the endpoint asks for a pause, no request is sent. All methods are
+    for one event loop.
 
     Args:
         most: requests in flight.
 
     Attributes:
-        limit: requests in flight now at most; at least 1.
+        limit: most requests in flight now; at least 1.
     """
 
     def __init__(self, most: int) -> None:
@@ -55,7 +55,7 @@ class Limiter:
         """Take note of a response."""
         now = time.monotonic()
         if status in _OVERLOADED:
-            if now >= self._resume_at:  # those that were refused together count once
+            if now >= self._resume_at:  # requests that were refused together count once
                 self.limit = max(1.0, self.limit / 2)
             self._pause(now, retry_after(headers) or 0.0)
         elif status < 300:

@@ -10,29 +10,29 @@ from vikingd.models.embed.settings import EmbedSettings
 
 
 class NoProvider:
-    """Embeds nothing: retrieval is lexical, or by vectors that callers bring."""
+    """The provider none: retrieval is lexical, or by vectors of callers."""
 
     name = "none"
     model = "none"
     dimension = None
 
     def embed_query(self, text: str) -> Vectors:  # noqa: ARG002
-        """Raises EmbedderUnreachable."""
+        """Raise EmbedderUnreachable."""
         raise EmbedderUnreachable("there is no embedder: the provider is none")
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:  # noqa: ARG002
-        """Raises EmbedderUnreachable."""
+        """Raise EmbedderUnreachable."""
         raise EmbedderUnreachable("there is no embedder: the provider is none")
 
     def close(self) -> None:
-        """Has nothing to end."""
+        """Do nothing."""
 
 
 def open_provider(settings: EmbedSettings) -> Provider:
-    """Builds the provider that the settings name; only its own library is imported.
+    """Open the provider of the settings; only its own libraries are imported.
 
     Raises:
-        EmbedderFailed: it can't work here; the message says what to do instead.
+        EmbedderFailed: it cannot work here; the message names the remedy.
     """
     if settings.provider == "e5":
         from vikingd.models.embed.e5 import open_e5

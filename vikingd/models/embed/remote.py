@@ -1,4 +1,4 @@
-"""Any endpoint that speaks OpenAI's embeddings protocol."""
+"""The provider openai: an endpoint with OpenAI's embeddings protocol."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.http.masking import masked, url_secrets
 from vikingd.models.http.openai_client import endpoint_url, open_client
 
-_QUOTED_CHARS = 500  # of what an endpoint says about a refusal
+_QUOTED_CHARS = 500  # of an error reply
 _REPLY_BYTES = 1 << 20
-_REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each of the most numbers that a vector may have
+_REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each number of the longest vector
 
 _DENIED = {401, 403, 404}  # for all texts: a wrong key, model or path
 _LATER = {408, 429}  # for all texts, until some time has passed
@@ -41,9 +41,9 @@ _T = TypeVar("_T")
 
 
 class OpenAIEndpoint:
-    """A client of one model at one endpoint; the client itself retries with back-off.
+    """A client of one model at one endpoint, which retries with back-off.
 
-    Building it makes no call, so a daemon can start while the endpoint is down.
+    Opening it makes no call, so a daemon can start while the endpoint is down.
     """
 
     name = "openai"
@@ -71,7 +71,7 @@ class OpenAIEndpoint:
             seconds=settings.timeout,
             event_hooks={"response": [self._heard]},
         )
-        # Only asyncio can end a request wherever it is.
+        # asyncio can cancel a request at any point.
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
         self._limiter = Limiter(settings.openai_requests)
@@ -84,20 +84,20 @@ class OpenAIEndpoint:
 
     @property
     def dimension(self) -> int:
-        """As configured, else as the endpoint's first answer had it; asks it if need be."""
+        """The dimension in the settings, or of the endpoint's first reply."""
         if self._dimension is None:
             self._embed(["dimension"])
         assert self._dimension is not None
         return self._dimension
 
     def embed_query(self, text: str) -> Vectors:
-        """A unit vector (dimension,)."""
+        """Return a unit vector (dimension,)."""
         return self._embed([clean(text, MAX_QUERY_CHARS)]).reshape(-1)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, dimension), by requests of at most `batch_size` texts.
+        """Return unit vectors (n, dimension), by requests of at most `batch_size` texts.
 
-        At most `openai_requests` of them are in flight at a time, of all calls together.
+        At most `openai_requests` requests of all calls are in flight.
         """
         if not texts:
             return np.empty((0, self.dimension), np.float32)
@@ -110,9 +110,9 @@ class OpenAIEndpoint:
         )
 
     def close(self) -> None:
-        """Ends connections and thread; calls that still wait for an answer fail."""
+        """End connections and the thread; running calls fail."""
         with self._lock:
-            self._closed = True  # what is asked of the loop from now on would never be done
+            self._closed = True  # the loop would never run later calls
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._runner.run(self._client.close())
@@ -128,7 +128,7 @@ class OpenAIEndpoint:
         return rows
 
     def _run(self, ask: Callable[[_T], Coroutine[Any, Any, Any]], what: _T) -> Any:
-        """Ask on the thread of the connections, and wait for what it comes to."""
+        """Run a request on the thread of the connections; return its result."""
         with self._lock:
             if self._closed:
                 raise EmbedderUnreachable("the embedder openai is closed")
@@ -142,7 +142,7 @@ class OpenAIEndpoint:
         self._limiter.heard(response.status_code, response.headers)
 
     async def _in_turn(self, parts: list[list[str]]) -> list[Any]:
-        """The responses to requests for documents, in order; all are over when one fails."""
+        """Return the responses in order; all requests have ended when it raises."""
 
         async def ask(part: list[str]) -> Any:
             async with self._limiter:
@@ -175,12 +175,12 @@ class OpenAIEndpoint:
             said = self._quoted(error.response.text)
             failed = _failure_of_status(status)
             raise failed(f"{self._where} answered {status}{said and ': '}{said}") from None
-        except Exception as error:  # the client does not expect all that an answer may hold
+        except Exception as error:  # the client does not expect every reply
             reason = self._quoted(str(error) or type(error).__name__)
             raise EmbedderBroke(f"{self._where} speaks another protocol: {reason}") from None
 
     def _quoted(self, text: str) -> str:
-        # Masked before it is cut, or a part of a key might stay.
+        # Mask before the cut, which could leave a part of a key.
         return one_line(masked(text, self._secrets))[:_QUOTED_CHARS]
 
 
@@ -193,9 +193,9 @@ def _failure_of_status(status: int) -> type[EmbedderFailed]:
 
 
 def _vectors(response: Any, count: int) -> NDArray[np.float64]:
-    """The numbers (count, n) of a response, in the order of the request.
+    """Return the numbers (count, n) of a response, in the order of the request.
 
-    The client does not check what it received: anything may stand in a field.
+    The client does not check the fields of a reply.
     """
     data = getattr(response, "data", None)
     if not isinstance(data, list):

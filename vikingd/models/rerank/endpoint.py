@@ -1,4 +1,4 @@
-"""A reranker behind HTTP, in any of the known forms."""
+"""A reranker behind HTTP, in any known form."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from vikingd.models.rerank.forms import FORMS
 from vikingd.models.rerank.settings import BackendSettings
 from vikingd.models.rerank.signing import Credentials, Signed
 
-_IDLE = 30.0  # seconds for which a connection without a request is kept
+_IDLE = 30.0  # seconds that an idle connection is kept
 _REPLY_BYTES = 1 << 20
-_REPLY_BYTES_A_BYTE = 6  # some servers return the documents too, with each character escaped
-_QUOTED_CHARS = 200  # of what a server says about a refusal
+_REPLY_BYTES_A_BYTE = 6  # some servers return the documents, fully escaped
+_QUOTED_CHARS = 200  # of an error reply
 
 
 class Endpoint:
@@ -39,7 +39,7 @@ class Endpoint:
         auth: httpx.Auth | None = None
         headers = {
             "Accept": "application/json",
-            "Accept-Encoding": "identity",  # a small reply must not unpack to a huge one
+            "Accept-Encoding": "identity",  # a packed reply could be huge
             "Content-Type": "application/json",
         }
         if settings.kind == "volcengine":
@@ -57,14 +57,14 @@ class Endpoint:
         self._client = httpx.AsyncClient(
             auth=auth,
             headers=headers,
-            timeout=None,  # the caller has one for all of a call
+            timeout=None,  # the caller bounds the whole call
             limits=httpx.Limits(keepalive_expiry=_IDLE),
-            trust_env=not here,  # no proxy to this machine
-            verify=url.scheme == "https" or not here,  # to load certificates takes 0.1 s
+            trust_env=not here,  # no proxy for this machine
+            verify=url.scheme == "https" or not here,  # loading certificates takes 0.1 s
         )
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
-        """By requests of at most `batch` documents, side by side."""
+        """Return raw scores by concurrent requests of at most `batch` documents."""
         size = self._settings.batch or self._form.batch
         requests = [
             asyncio.ensure_future(self._request(query, documents[start : start + size]))
@@ -74,10 +74,10 @@ class Endpoint:
             return list(chain.from_iterable(await asyncio.gather(*requests)))
         finally:
             for request in requests:
-                request.cancel()  # with one part missing, the others are of no use
+                request.cancel()  # one failure makes the others useless
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     async def _request(self, query: str, documents: Sequence[str]) -> list[float]:
@@ -106,7 +106,7 @@ class Endpoint:
             raise RerankFailed(self._masked(str(error))) from None
 
     def _refusal(self, response: httpx.Response, reply: bytes) -> RerankFailed:
-        # Masked before it is cut, or a part of a key might stay.
+        # Mask before the cut, which could leave a part of a key.
         said = one_line(self._masked(reply.decode("utf-8", "replace"))[: 4 * _QUOTED_CHARS])
         what = f"answered {response.status_code}" + (f": {said[:_QUOTED_CHARS]}" if said else "")
         pause = retry_after(response.headers)

@@ -78,10 +78,10 @@ _KINDS_OF = {
 
 
 def check_backend(settings: BackendSettings) -> None:
-    """Refuses what can't work, before anything is opened.
+    """Refuse settings that cannot work, before anything is opened.
 
     Raises:
-        ValueError: naming what is wrong and what to do; never a secret.
+        ValueError: the message names the fault and the remedy, never a secret.
     """
     for setting in dataclasses.fields(settings):
         kinds = _KINDS_OF.get(setting.name, (settings.kind,))
@@ -112,10 +112,10 @@ def check_backend(settings: BackendSettings) -> None:
 
 
 def check_backends(backends: Sequence[BackendSettings]) -> None:
-    """Refuses backends of which one would never be asked.
+    """Refuse a list with a backend that would never be asked.
 
     Raises:
-        ValueError: two are for one script, or for all others.
+        ValueError: two backends are for one script, or for all others.
     """
     taken = set()
     for settings in backends:
