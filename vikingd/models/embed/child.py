@@ -30,14 +30,14 @@ LOCAL_DEPTH = 2
 
 _LOCAL_LIMIT = 3600.0
 """Seconds; with a tenth of a processor, a group of long texts takes minutes."""
-_LOOK = 1.0  # seconds between two looks whether the child has had its time
+_LOOK = 1.0  # seconds between two checks of the child's time-out
 _PR_SET_PDEATHSIG = 1
 
 Reply = Vectors | EmbedderFailed
 
 
 class DocumentEmbedder:
-    """A provider in a child process that yields the processor to everybody else.
+    """A provider in a child process of low priority.
 
     The child starts with the first texts, and again after it died, or was killed for giving no
     answer in time: an hour for a local provider, what all attempts may take for a remote one. It
@@ -66,7 +66,7 @@ class DocumentEmbedder:
 
     @property
     def pid(self) -> int | None:
-        """Of the child; None while there is none."""
+        """The process id of the child; None without a child."""
         process = self._process
         return process.pid if process else None
 
@@ -142,14 +142,14 @@ class DocumentEmbedder:
         return reply
 
     def kill(self) -> None:
-        """Ends the child at once and for good; a call in progress fails."""
+        """Kill the child for good; a running call fails."""
         with self._lock:
             self._killed = True
             if self._process:
                 self._process.kill()
 
     def close(self) -> None:
-        """Ends the child; for the thread that made the calls."""
+        """End the child, on the thread that made the calls."""
         self.kill()
         if self._process:
             self._reap()
@@ -181,7 +181,7 @@ class DocumentEmbedder:
         return EmbedderUnreachable(f"the embedding process {how} while it started ({ended})")
 
     def _reap(self) -> str:
-        """Ends what is left of the child and says how it ended."""
+        """Reap the child; return how it ended."""
         process, connection = self._process, self._connection
         assert process is not None
         assert connection is not None
