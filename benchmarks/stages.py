@@ -89,7 +89,7 @@ class Served:
         from vikingd.config import Settings
         from vikingd.engine import Engine, EngineSettings
         from vikingd.ingest import prepare
-        from vikingd.models.embed.provider import EmbedSettings
+        from vikingd.models.embed.settings import EmbedSettings
         from vikingd.models.intent.planner import Planner
         from vikingd.models.intent.settings import PlannerSettings
         from vikingd.models.rerank.rerankers import Rerankers

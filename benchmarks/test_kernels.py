@@ -18,7 +18,8 @@ from vikingd.domain.changes import IndexedText, Upsert
 from vikingd.domain.contexts import Draft
 from vikingd.domain.text import LATIN
 from vikingd.index import tokens
-from vikingd.index.index import Index, IndexSettings
+from vikingd.index.index import Index
+from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import query_terms
 from vikingd.index.vocabulary import Vocabulary
@@ -46,7 +47,7 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         tmp_path_factory.mktemp("index"),
         "none",
         np.zeros((SCRIPTS, data.DIMENSION), np.float32),
-        IndexSettings(minimum=tree.nodes * 2),
+        IndexSettings(compact_min=tree.nodes * 2),
     )
     _fill(index, tree)
     index.compact()

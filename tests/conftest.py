@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from embed_helpers import Endpoint
+from intent_helpers import Asked, in_turn, planned
+from scripted import ScriptedServer
 from store_helpers import opened
 from viking_kernels import simd
 
@@ -70,6 +72,15 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     server = Endpoint()
     yield server
     server.close()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+    """A chat endpoint that plans; no key is in the environment."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ScriptedServer(in_turn(planned())) as server:
+        yield Asked(server)
 
 
 @pytest.fixture(params=simd.paths()[1:])

@@ -11,16 +11,16 @@ from typing import Any
 from reader_helpers import note
 
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.index import IndexSettings
+from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 DATABASE = "store.sqlite3"
 
 
 def settings(path: Path, **options: Any) -> EngineSettings:
     """Return settings with an inverted file for the bases and no embedder."""
-    index = IndexSettings(minimum=10_000, ivf_rows=20)
+    index = IndexSettings(compact_min=10_000, ivf_rows=20)
     return EngineSettings(path, EmbedSettings(provider="none"), index, **options)
 
 

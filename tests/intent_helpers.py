@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd.domain.search import QueryPlan, SearchSession, SessionMessage
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, SessionMessage, TypedQuery
 from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.settings import PlannerSettings
 
@@ -44,6 +45,15 @@ def in_turn(*replies: Reply) -> Callable[[Request], Reply]:
     """Answers with one after the other, then always with the last."""
     left = list(replies)
     return lambda _request: left.pop(0) if len(left) > 1 else left[0]
+
+
+MODEL, RULES, NONE = PlanSource.MODEL, PlanSource.RULES, PlanSource.NONE
+SKILL, RESOURCE = ContextType.SKILL, ContextType.RESOURCE
+
+BY_MODEL = (TypedQuery("Create RFC document", SKILL, "to write it", 1),)
+BY_RULES = [(SKILL, TASK, 1), (RESOURCE, TASK, 3)]
+GARBAGE = Reply(completion("Sure, here is the plan!"))
+NO_SCHEMA = Reply({"error": {"message": "response_format is not supported"}}, 400)
 
 
 @dataclass
@@ -82,3 +92,11 @@ class Asked:
     ) -> QueryPlan:
         """One plan."""
         return self.run(lambda planner: planner.plan(query, session, seconds), **changes)
+
+
+def fell_back(plan: QueryPlan, reason: str) -> None:
+    """Asserts that rules planned, for this reason, after the model was asked."""
+    assert plan.source is RULES
+    assert plan.reason == f"{reason}: planned by rules (work to be done)"
+    assert [(q.context_type, q.query, q.priority) for q in plan.queries] == BY_RULES
+    assert plan.model == "m"

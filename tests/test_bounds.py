@@ -20,7 +20,7 @@ from vikingd.index import base as bases
 from vikingd.index import bounds, rows
 from vikingd.index.base import Base
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 DIMENSION = 4
 Array = npt.NDArray[Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vikingd.models.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
 
 
 class Clock:

@@ -26,7 +26,7 @@ from vikingd.index.compact import compacted
 from vikingd.index.contents import Strings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 DOCS = "viking://resources/docs"
 A, B, C = f"{DOCS}/a.md", f"{DOCS}/b.md", f"{DOCS}/c.md"

@@ -20,9 +20,9 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import NotFound
 from vikingd.domain.find import FindQuery
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.index import IndexSettings
+from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 ROUNDS = 50
 WRITERS = 4
@@ -32,7 +32,7 @@ ROOT = "viking://resources/crash"
 def settings(path: Path) -> EngineSettings:
     """Return settings of a small index that compacts often, so that kills hit compactions."""
     return EngineSettings(
-        path, EmbedSettings(provider="none"), IndexSettings(minimum=150, ratio=0.25)
+        path, EmbedSettings(provider="none"), IndexSettings(compact_min=150, compact_ratio=0.25)
     )
 
 

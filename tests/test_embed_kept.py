@@ -17,7 +17,7 @@ from embed_helpers import DIMENSION, Endpoint, until
 from vikingd.engine import Engine, EngineSettings
 from vikingd.models.embed import kept
 from vikingd.models.embed.kept import FILE, KeptQueries
-from vikingd.models.embed.provider import open_provider
+from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.query import QueryEmbedder
 from vikingd.system import sealed_files as sealed
 

@@ -14,7 +14,8 @@ from embed_helpers import DIMENSION, Endpoint, until
 
 from vikingd.models.embed import limiter
 from vikingd.models.embed.limiter import LONGEST, Limiter
-from vikingd.models.embed.provider import EmbedderRefused, open_provider
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.provider import EmbedderRefused
 from vikingd.models.embed.remote import OpenAIEndpoint
 
 TEXTS = [f"text {i}" for i in range(12)]

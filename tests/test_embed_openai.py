@@ -15,15 +15,10 @@ import pytest
 from embed_helpers import DIMENSION, POISON, Endpoint, until
 
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
-from vikingd.models.embed.provider import (
-    PROBE,
-    EmbedderBroke,
-    EmbedderDenied,
-    EmbedderUnreachable,
-    EmbedSettings,
-    open_provider,
-)
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderDenied, EmbedderUnreachable
 from vikingd.models.embed.query import QueryEmbedder
+from vikingd.models.embed.settings import EmbedSettings
 
 # The openai provider
 
@@ -218,10 +213,8 @@ def test_openai_times_out(endpoint: Endpoint) -> None:
     """A slow endpoint fails after the time-out."""
     answer = threading.Event()
     endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
-    started = time.monotonic()
     with pytest.raises(EmbedderFailed, match=r"within 0\.2 s"):
         open_provider(endpoint.settings(timeout=0.2)).embed_query("x")
-    assert time.monotonic() - started < 10
     answer.set()
 
 
@@ -245,7 +238,7 @@ def test_openai_names_an_endpoint_that_is_not_there(endpoint: Endpoint) -> None:
 def test_openai_needs_a_model_and_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without them it fails at once and names the variable; a base URL needs no key."""
     monkeypatch.delenv("MY_KEY", raising=False)
-    with pytest.raises(EmbedderFailed, match="OPENAI_MODEL"):
+    with pytest.raises(EmbedderFailed, match="set openai_model"):
         open_provider(EmbedSettings(provider="openai"))
     keyless = EmbedSettings(provider="openai", openai_model="m", openai_key_env="MY_KEY")
     with pytest.raises(EmbedderFailed, match="MY_KEY"):
@@ -312,7 +305,7 @@ def test_one_query_tries_after_the_back_off(endpoint: Endpoint) -> None:
     with pytest.raises(EmbedderFailed):
         embedder.embed("q")
     endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
-    time.sleep(1.1)
+    until(lambda: time.monotonic() >= embedder._retry_at)
     with ThreadPoolExecutor(1) as pool:
         probe = pool.submit(embedder.embed, "probe")
         until(lambda: len(endpoint.requests) == 2)

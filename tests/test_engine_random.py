@@ -21,11 +21,11 @@ from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Prepared, Rel
 from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound
 from vikingd.domain.find import FindQuery, FindResult, Levels, Method
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.index import IndexSettings
+from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 ROOT = "viking://resources"
 DIMENSION = 16
@@ -95,7 +95,7 @@ class EngineMachine(RuleBasedStateMachine):
             EngineSettings(
                 self.path,
                 EmbedSettings(provider="none"),
-                IndexSettings(minimum=24, ratio=0.5),
+                IndexSettings(compact_min=24, compact_ratio=0.5),
                 reader=reader,
             )
         )

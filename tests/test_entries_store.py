@@ -19,7 +19,7 @@ from vikingd.domain.contexts import MAX_COUNTER, Entry
 from vikingd.domain.errors import NotFound
 from vikingd.engine import Engine, EngineSettings
 from vikingd.memory.accesses import Accesses
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.schema import MIGRATIONS, connect
 

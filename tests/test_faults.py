@@ -26,11 +26,11 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt, DiskFull, StoreDamaged, StoreFailed
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.generation import Generation
-from vikingd.index.index import IndexSettings
+from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed import e5_file, e5_weights
 from vikingd.models.embed.e5_file import E5File
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.reads import Reads
 
 ROOT = "viking://resources"
@@ -39,7 +39,7 @@ ROOT = "viking://resources"
 def engine(path: Path, minimum: int = 10**6) -> Engine:
     """Return an engine that writes, without an embedder, and compacts at `minimum` changes."""
     return Engine(
-        EngineSettings(path, EmbedSettings(provider="none"), IndexSettings(minimum=minimum))
+        EngineSettings(path, EmbedSettings(provider="none"), IndexSettings(compact_min=minimum))
     )
 
 

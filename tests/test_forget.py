@@ -29,7 +29,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.model import Salience
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 
 @pytest.fixture
@@ -223,14 +223,14 @@ def test_what_is_said_again_or_moves_while_criteria_are_looked_at(tmp_path: Path
     engine = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
     for name in ("again", "moved", "old"):
         draft = Draft(f"{USER}/{name}.md", content=f"- {name}\n", time=1)
-        engine.put([prepare(draft)]).result()
+        engine.writable_store.put([prepare(draft)]).result()
     query = ForgetQuery(now=9, older_than=5)
     found = chosen(engine, query, Salience())
     again, moved, old = (memory.entry.id for memory in found)
-    engine.reinforce([again], 1).result()
-    engine.move(f"{USER}/moved.md", f"{USER}/elsewhere.md").result()
+    engine.writable_store.reinforce([again], 1).result()
+    engine.writable_store.move(f"{USER}/moved.md", f"{USER}/elsewhere.md").result()
     forgotten = forgetting(query, found)
-    engine.rewrite_holders([again, moved, old], forgotten, all_there=False).result()
+    engine.writable_store.rewrite_holders([again, moved, old], forgotten, all_there=False).result()
     assert forgotten.gone == {moved, old}
     assert [stored.entry.id for stored in engine.store.memories_below(USER)] == [again]
     assert engine.verify().ok

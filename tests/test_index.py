@@ -21,7 +21,8 @@ from viking_kernels.bm25 import postings
 from vikingd.domain.changes import Filled, IndexedText, Remove, Upsert
 from vikingd.domain.errors import Corrupt
 from vikingd.domain.text import LATIN
-from vikingd.index.index import Index, IndexSettings
+from vikingd.index.index import Index
+from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import term_hash
 
@@ -333,7 +334,7 @@ def test_frequencies_saturate_and_the_length_does_not(compacted):
 @pytest.mark.parametrize("directories", [False, True])
 def test_what_grows_without_a_text_is_folded_too(tmp_path: Path, directories: bool):
     """Directories that come and go, metadata that are written anew."""
-    index = Index(tmp_path, "model", np.zeros((8, 16), np.float32), IndexSettings(minimum=50))
+    index = Index(tmp_path, "model", np.zeros((8, 16), np.float32), IndexSettings(compact_min=50))
     for revision in range(1, 121):
         uri = f"viking://{revision if directories else 'a'}"
         upsert = Upsert(revision, uri, True, "", "", {"said": revision}, ())
@@ -349,7 +350,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
     vectors = rng.normal(size=(100, 16)).astype("<f4")
 
     def opened(name: str) -> Index:
-        prior, settings = np.zeros((8, 16), np.float32), IndexSettings(minimum=10**6)
+        prior, settings = np.zeros((8, 16), np.float32), IndexSettings(compact_min=10**6)
         index = Index(tmp_path / name, "model", prior, settings)
         paths = ["a", "a/b", "d"]
         index.apply([Upsert(i, f"viking://{paths[i]}", True, "", "", {}, ()) for i in range(3)], 1)

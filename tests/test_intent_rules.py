@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -185,6 +183,7 @@ def test_the_query_is_always_among_them_as_it_is(text: str, before: str) -> None
     assert all(text.strip() for _, text, _ in plan[:-1])
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "piece",
     [
@@ -209,12 +208,7 @@ def test_the_query_is_always_among_them_as_it_is(text: str, before: str) -> None
     ],
 )
 def test_long_queries_take_linear_time(piece: str) -> None:
-    """No pattern is slow on the longest query that the wire lets through."""
-    query = (piece * 16_384)[:16_384]
-    times = []
-    for _ in range(3):
-        started = time.perf_counter()
-        rules.plan(query + "x")
-        rules.plan("create a " + query)
-        times.append(time.perf_counter() - started)
-    assert min(times) < 0.5  # what is quadratic takes seconds
+    """A query of 100,000 characters ends before the time-out; quadratic time would not."""
+    query = (piece * 100_000)[:100_000]
+    rules.plan(query + "x")
+    rules.plan("create a " + query)

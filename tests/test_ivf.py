@@ -12,9 +12,9 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.find import FindQuery, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import ivf
-from vikingd.index.index import IndexSettings
+from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 DIMENSION = 32
 ROOT = "viking://resources/large"

@@ -23,11 +23,12 @@ from vikingd.domain.retrieve import Mode, RetrieveQuery, RetrieveResult
 from vikingd.domain.stages import Stage
 from vikingd.domain.text import LATIN
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.index import Index, IndexSettings
+from vikingd.index.index import Index
+from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.pb.retrieval_pb2 import BatchFindResponse, FindResponse, RetrieveResponse
 from vikingd.wire.calls import as_sent
 from vikingd.wire.messages import pieces

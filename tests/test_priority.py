@@ -16,7 +16,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.index import index as indexes
 from vikingd.index.generation import Generation
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import store
 from vikingd.wire.calls import Threads
 

@@ -18,9 +18,9 @@ from vikingd.client import ClientError, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import base as bases
 from vikingd.index.commit import Commit
-from vikingd.index.index import IndexSettings
+from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 
 def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
 ) -> None:
     """Removals that the feed has forgotten do not come back with an older base."""
     settings = EngineSettings(
-        tmp_path, EmbedSettings(provider="none"), IndexSettings(minimum=10_000)
+        tmp_path, EmbedSettings(provider="none"), IndexSettings(compact_min=10_000)
     )
     writer = Engine(settings)
     writer.writable_store.put([prepare(note(number)) for number in range(20)]).result()
@@ -170,7 +170,7 @@ def test_a_commit_that_was_taken_by_half_is_not_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reader starts again from the base with all later commits."""
-    settings = IndexSettings(minimum=10_000)
+    settings = IndexSettings(compact_min=10_000)
     writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), settings))
     writer.writable_store.put([prepare(note(number)) for number in range(20)]).result()
     writer.optimize()

@@ -19,7 +19,7 @@ from reader_helpers import note, serving
 
 from vikingd.domain.errors import StoreFailed, StoreMismatch
 from vikingd.engine import Engine, EngineSettings
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store import reader as store_reader
 from vikingd.store.reader import StoreReader
@@ -139,7 +139,7 @@ def test_health_is_told_again_after_a_look_at_it_failed(tmp_path: Path) -> None:
         shutil.rmtree(store)
         code, err = reader.ended()
     assert code == 1
-    assert "health is not known" in err
+    assert "the health check failed" in err
 
 
 def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt
 from vikingd.engine import Engine, EngineSettings, following
 from vikingd.index.base import load
-from vikingd.index.index import Index, IndexSettings
+from vikingd.index.index import Index
+from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.system.sealed_files import seal, unseal
 
 FILES = 100
@@ -26,7 +27,7 @@ FILES = 100
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
     """A store without an index, whose feed is long enough for compactions in the midst of it."""
     settings = EngineSettings(
-        tmp_path, EmbedSettings(provider="none"), IndexSettings(minimum=30, ratio=0.25)
+        tmp_path, EmbedSettings(provider="none"), IndexSettings(compact_min=30, compact_ratio=0.25)
     )
     monkeypatch.setattr(following, "_SCAN_BATCH", 20)
     engine = Engine(settings)

@@ -24,7 +24,7 @@ from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Prepared
 from vikingd.domain.find import FindQuery, Match
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext
 
 TOP = "viking://resources/r"

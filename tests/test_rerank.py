@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd.models import circuit_breaker as breaker
+from vikingd.models.http import circuit_breaker as breaker
 from vikingd.models.rerank import rerankers
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Reranked, Rerankers
@@ -178,25 +177,18 @@ def test_no_backends_are_no_reranker() -> None:
 
 @pytest.mark.parametrize(("seconds", "timeout"), [(0.2, 30.0), (None, 0.2), (9.0, 0.2)])
 def test_time_is_kept_when_the_server_is_slow(seconds: float | None, timeout: float) -> None:
-    """The caller's seconds or the backend's own, whichever is less, and 50 ms at most."""
-    spent = []
+    """The smaller of the caller's seconds and the backend's time-out ends a call."""
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
-        # The machine may be busy: the best of three counts.
-        while len(spent) < 3 and not (spent and spent[-1] < 0.25):
-            started = time.monotonic()
-            told = await reason(made, seconds=seconds)
-            spent.append(time.monotonic() - started)
-            assert told == "http/tei did not answer within 0.2 s"
+        told = await reason(made, seconds=seconds)
+        assert told == "http/tei did not answer within 0.2 s"
 
-    play(lambda _: Reply(after=5), scene, timeout=timeout)
-    assert 0.2 <= min(spent) < 0.25
+    play(lambda _: Reply(after=60), scene, timeout=timeout)
 
 
 @pytest.mark.parametrize("where", ["head", "body"])
 def test_time_is_kept_when_the_server_drips(where: str) -> None:
-    """A byte every now and then, which resets the time-outs of many a client."""
-    spent = []
+    """Single bytes, which reset the time-outs of many clients, do not prolong a call."""
 
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if where == "body":
@@ -215,15 +207,11 @@ def test_time_is_kept_when_the_server_drips(where: str) -> None:
         server = await asyncio.start_server(drip, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         made = Rerankers([tei(f"http://127.0.0.1:{port}")])
-        while len(spent) < 3 and not (spent and spent[-1] < 0.25):
-            started = time.monotonic()
-            assert "within 0.2 s" in await reason(made, seconds=0.2)
-            spent.append(time.monotonic() - started)
+        assert "within 0.2 s" in await reason(made, seconds=0.2)
         await made.close()
         server.close()
 
     asyncio.run(ask())
-    assert 0.2 <= min(spent) < 0.25
 
 
 def test_waiting_for_a_place_counts() -> None:
@@ -483,5 +471,5 @@ def test_close_ends_what_still_runs() -> None:
 
 def test_a_backend_that_cant_work_is_told_when_it_is_opened(tmp_path: Path) -> None:
     """The name of the backend and what is missing, before any call."""
-    with pytest.raises(RerankFailed, match=r"the reranker onnx/bge: the directory .*is not there"):
+    with pytest.raises(RerankFailed, match=r"reranker onnx/bge: the directory .*does not exist"):
         Rerankers([BackendSettings("onnx", path=str(tmp_path / "bge"))])

@@ -7,14 +7,11 @@ import logging
 import math
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from typing import Any
 
 import pytest
 from scripted import Reply, Request, ScriptedServer
 
-from vikingd.models.rerank import endpoint
 from vikingd.models.rerank.backends import Overloaded, RerankFailed
 from vikingd.models.rerank.endpoint import Endpoint
 from vikingd.models.rerank.rerankers import Reranked, Rerankers
@@ -244,7 +241,7 @@ def test_what_is_not_the_protocol_is_refused(body: Any, reason: str) -> None:
         (Reply(b"", 500), "answered 500$"),
         (Reply(b"", 302, {"Location": "http://127.0.0.1:1/"}), "answered 302$"),
         (Reply(b"x" * 5000, 500), "answered 500: x{200}$"),
-        (Reply(b'{"results": "' + b"x" * (2 << 20)), "more than [0-9]+ bytes"),
+        (Reply(b'{"results": "' + b"x" * (2 << 20)), "more than [0-9,]+ bytes"),
     ],
 )
 def test_what_fails_on_the_way_is_told(reply: Reply, reason: str) -> None:
@@ -393,9 +390,3 @@ def test_retry_after_is_read(value: str, least: float | None, most: float | None
     else:
         assert isinstance(caught.value, Overloaded)
         assert least <= caught.value.pause <= most
-
-
-def test_retry_after_may_be_a_date() -> None:
-    """As HTTP has it."""
-    date = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    assert 90 < (endpoint._retry_after(date) or 0) <= 100

@@ -189,7 +189,7 @@ def test_the_event_loop_goes_on_and_a_late_model_is_left(
 @pytest.mark.parametrize(
     ("made", "reason"),
     [
-        (model(odd_input="pixel_values"), "is no model of texts: it has the input 'pixel_values'"),
+        (model(odd_input="pixel_values"), "is not a text model: it has the input 'pixel_values'"),
         (model(columns=3), r"gave scores of shape \(1, 3\) for 1 documents"),
     ],
     ids=["inputs", "outputs"],
@@ -205,11 +205,11 @@ def test_files_that_are_not_there_or_broken_are_told(tmp_path: Path) -> None:
     path = directory(tmp_path / "tiny")
     (tmp_path / "tiny" / "model.onnx").write_bytes(b"no model")
     with pytest.raises(
-        RerankFailed, match=r"the reranker onnx/tiny: .*/tiny/model.onnx can't be loaded: "
+        RerankFailed, match=r"the reranker onnx/tiny: .*/tiny/model.onnx cannot be loaded: "
     ):
         scores(path, "q", ["tea"])
     (tmp_path / "tiny" / "model.onnx").unlink()
-    with pytest.raises(RerankFailed, match=r"/model\.onnx is not there"):
+    with pytest.raises(RerankFailed, match=r"/model\.onnx does not exist"):
         scores(path, "q", ["tea"])
     split = Tokenizer(models.WordLevel({"x": 0}, "x"))
     with pytest.raises(RerankFailed, match="no token for padding"):

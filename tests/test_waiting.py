@@ -21,7 +21,7 @@ from vikingd.domain.errors import DeadlinePassed, RevisionNotReached, Stopping
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.store import Store
 from vikingd.wire.calls import CallDeadline, Threads, wait_for_vectors
 
@@ -51,7 +51,7 @@ def within(seconds: float | None) -> CallDeadline:
 
 def put(engine: Engine, content: str) -> tuple[int, ...]:
     """Writes the one context; the ids of its texts."""
-    return engine.put([prepare(Draft(URI, content=content))]).result().text_ids
+    return engine.writable_store.put([prepare(Draft(URI, content=content))]).result().text_ids
 
 
 def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:

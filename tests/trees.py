@@ -22,7 +22,8 @@ from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.contexts import Relation
 from vikingd.domain.text import HAN, LATIN, NONE, script_of
 from vikingd.index import tokens
-from vikingd.index.index import Index, IndexSettings
+from vikingd.index.index import Index
+from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 
 DIMENSION = 16

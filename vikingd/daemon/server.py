@@ -1,4 +1,4 @@
-"""vikingd's command line."""
+"""The command line of vikingd."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from vikingd.config import ConfigError, Loaded, load
 from vikingd.domain.errors import VikingError, shortened
 
 app = typer.Typer(
-    help="The daemon that keeps an agent's context and says what belongs into the prompt now.",
+    help="The daemon that keeps an agent's context and answers which of it belongs in the prompt.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 _Config = Annotated[
-    Path | None, typer.Option("--config", help="TOML file; else $VIKINGD_CONFIG.", metavar="FILE")
+    Path | None,
+    typer.Option("--config", help="TOML file. The default is $VIKINGD_CONFIG.", metavar="FILE"),
 ]
 _Listen = Annotated[
     str | None, typer.Option(help="Loopback address; port 0 takes a free one.", metavar="HOST:PORT")
 ]
 _WriterListen = Annotated[
     str | None,
-    typer.Option(help="A second address that readers do not share.", metavar="HOST:PORT"),
+    typer.Option(help="Second address, of the writer alone.", metavar="HOST:PORT"),
 ]
 _MetricsListen = Annotated[
     str | None,
-    typer.Option(help="Where Prometheus reads the metrics over HTTP.", metavar="HOST:PORT"),
+    typer.Option(help="Address of the metrics for Prometheus.", metavar="HOST:PORT"),
 ]
 _Path = Annotated[Path | None, typer.Option(help="Directory of the store.", metavar="DIR")]
 _LogLevel = Annotated[
@@ -49,15 +50,15 @@ _Provider = Annotated[
 ]
 _Reembed = Annotated[
     bool,
-    typer.Option("--reembed", help="Drop the vectors of another model and make them anew."),
+    typer.Option("--reembed", help="Replace the vectors of another model."),
 ]
 _AcceptLoss = Annotated[
     bool,
-    typer.Option("--accept-data-loss", help="Go on with a store that is older than it was."),
+    typer.Option("--accept-data-loss", help="Accept a store that lost data."),
 ]
 _Reader = Annotated[
     bool,
-    typer.Option("--reader", help="Answer from a store that another vikingd writes; no writes."),
+    typer.Option("--reader", help="Answer from a store that another vikingd writes."),
 ]
 
 _MAX_LOGGED = 1024  # characters of a value in the log
@@ -78,20 +79,26 @@ def serve(
     reader: _Reader = False,
     accept_data_loss: _AcceptLoss = False,
 ) -> None:
-    """Serves until SIGTERM or Ctrl-C."""
+    """Serve until SIGTERM or Ctrl-C."""
     settings = _load(
-        config, listen, writer_listen, metrics_listen, path, log_level, provider
+        config,
+        provider,
+        listen=listen,
+        writer_listen=writer_listen,
+        metrics_listen=metrics_listen,
+        path=path,
+        log_level=log_level,
     ).settings
     _configure_logs(settings.log_level)
     if reader and reembed:
-        _fail("--reader and --reembed: a reader changes nothing", code=2)
+        _fail("--reembed does not go with --reader: a reader changes nothing", code=2)
     if reader and accept_data_loss:
-        _fail("--reader and --accept-data-loss: a reader changes nothing", code=2)
-    gc.disable()  # nothing of what a start makes is garbage; to look for some takes a tenth of it
-    # A second, which --help and what is wrong with a setting need not wait for.
+        _fail("--accept-data-loss does not go with --reader: a reader changes nothing", code=2)
+    gc.disable()  # a start makes no garbage; to look for it takes a tenth of the start
+    # This import takes a second, which --help and wrong settings do not wait for.
     try:
         from vikingd.daemon import serving
-    except ValueError as error:  # the kernels are to take a path that the machine has not
+    except ValueError as error:  # VIKING_LANES asks for a path that the processor lacks
         _fail(str(error), code=2)
     try:
         code = serving.run(settings, reembed=reembed, reader=reader, accept_loss=accept_data_loss)
@@ -102,23 +109,25 @@ def serve(
     except OSError as error:
         _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
     sys.stdout.flush()
-    # Threads that still run for callers that are gone must not hold the process.
+    # Threads of cancelled calls must not hold the process.
     os._exit(code)
 
 
 @app.command()
 def restore(
-    backup: Annotated[Path, typer.Argument(help="A file of vikingctl backup.", metavar="BACKUP")],
+    backup: Annotated[
+        Path, typer.Argument(help="File that vikingctl backup wrote.", metavar="BACKUP")
+    ],
     path: _Path = None,
     config: _Config = None,
     replace: Annotated[
         bool,
-        typer.Option("--replace", help="Move a store that is there aside; it is not deleted."),
+        typer.Option("--replace", help="Move an existing store aside; nothing is deleted."),
     ] = False,
 ) -> None:
-    """Makes a store of a backup, in a directory without one. The daemon must not run.
+    """Restore a backup into a directory without a store. The daemon must not run.
 
-    The backup is checked first; a damaged one changes nothing. The index is made by the next start.
+    A damaged backup is refused and changes nothing. The next start builds the index.
     """
     settings = _load(config, path=path).settings
     from vikingd.store.restore import restore_into
@@ -130,7 +139,7 @@ def restore(
     except OSError as error:
         _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
     if done.aside is not None:
-        print(f"the store that was there lies in {done.aside}")
+        print(f"the old store is now in {done.aside}")
     label = done.label
     print(
         f"{settings.path} holds revision {label.revision:,}: {label.contexts:,} contexts, "
@@ -139,7 +148,7 @@ def restore(
 
 
 def _progress(backup: Path) -> Callable[[int], None]:
-    """Tells on stderr how far the reading of a large backup is, every few seconds."""
+    """Return a callback that reports the checked bytes on stderr, every few seconds."""
     done, said = 0, time.monotonic()
 
     def advance(count: int) -> None:
@@ -163,8 +172,16 @@ def show_config(
     log_level: _LogLevel = None,
     provider: _Provider = None,
 ) -> None:
-    """Prints the configuration in force as TOML, with where each setting came from."""
-    loaded = _load(config, listen, writer_listen, metrics_listen, path, log_level, provider)
+    """Print the configuration in force as TOML, with the origin of each setting."""
+    loaded = _load(
+        config,
+        provider,
+        listen=listen,
+        writer_listen=writer_listen,
+        metrics_listen=metrics_listen,
+        path=path,
+        log_level=log_level,
+    )
     print(loaded.toml(), end="")
 
 
@@ -178,27 +195,13 @@ def _main(
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Run the command line."""
     app()
 
 
-def _load(
-    config: Path | None,
-    listen: str | None = None,
-    writer_listen: str | None = None,
-    metrics_listen: str | None = None,
-    path: Path | None = None,
-    log_level: str | None = None,
-    provider: str | None = None,
-) -> Loaded:
-    flags: dict[str, Any] = {
-        "listen": listen,
-        "writer_listen": writer_listen,
-        "metrics_listen": metrics_listen,
-        "path": path,
-        "log_level": log_level,
-    }
-    flags = {name: value for name, value in flags.items() if value is not None}
+def _load(config: Path | None, provider: str | None = None, **options: Any) -> Loaded:
+    """Load the configuration; options that are None were not given."""
+    flags = {name: value for name, value in options.items() if value is not None}
     if provider is not None:
         flags["embedding"] = {"provider": provider}
     try:
@@ -215,7 +218,7 @@ def _fail(message: str, code: int = 1) -> NoReturn:
 def _bound(
     _logger: Any, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Cuts what is long: a line of the log must not grow with what a caller or a server sent."""
+    """Cut long values, so that callers and servers cannot fill the log."""
     for key, value in event.items():
         if key.startswith("_"):  # structlog's own
             continue
@@ -228,13 +231,13 @@ def _bound(
 
 
 def _is_fault(record: logging.LogRecord) -> bool:
-    """Tell faults from replies whose caller is gone, which grpc logs as errors of the handler."""
+    """Return False for a reply to a caller that is gone, which grpc logs as an error."""
     error = record.exc_info[1] if record.exc_info else None
     return type(error).__name__ != "ExecuteBatchError"
 
 
 def _configure_logs(level: str) -> None:
-    """One form, key=value lines on stderr, for our logs and those of libraries."""
+    """Write the logs of vikingd and of libraries as key=value lines on stderr."""
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,

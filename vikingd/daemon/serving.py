@@ -1,25 +1,22 @@
-"""The running daemon: engine, services and health together, until it is told to stop."""
+"""The running daemon: engine, services and health, from start to stop."""
 
 from __future__ import annotations
 
 import asyncio
 import faulthandler
-import fcntl
 import gc
-import logging
 import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import structlog
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from vikingd import __version__
@@ -27,63 +24,40 @@ from vikingd.answer.search import Models
 from vikingd.config import ConfigError, Settings, split_address
 from vikingd.context import tokenizers
 from vikingd.daemon import warm
+from vikingd.daemon.health import SERVICES, Health
+from vikingd.daemon.ports import bind, check_port
 from vikingd.domain.errors import VikingError
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.index import IndexSettings
-from vikingd.models.embed.provider import EmbedSettings
 from vikingd.models.intent.planner import Planner
-from vikingd.models.intent.settings import PlannerSettings
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.pb import (
-    admin_pb2,
     admin_pb2_grpc,
-    contexts_pb2,
     contexts_pb2_grpc,
-    memories_pb2,
     memories_pb2_grpc,
-    retrieval_pb2,
     retrieval_pb2_grpc,
 )
 from vikingd.system import descriptors
 from vikingd.system.private_files import keep_new_files_private, keep_private
 from vikingd.telemetry.metrics import Metrics
 from vikingd.telemetry.scrape import Endpoint
-from vikingd.wire.admin_service import AdminService
 from vikingd.wire.boundary import Boundary
 from vikingd.wire.calls import Threads
-from vikingd.wire.contexts_service import ContextsService
-from vikingd.wire.memories_service import MemoriesService
 from vikingd.wire.observer import Observer
-from vikingd.wire.retrieval_service import RetrievalService
 
 if TYPE_CHECKING:
     from vikingd.telemetry.tracing import Tracing
 
-SERVICES = tuple(
-    file.DESCRIPTOR.services_by_name[name].full_name
-    for file, name in (
-        (retrieval_pb2, "Retrieval"),
-        (contexts_pb2, "Contexts"),
-        (memories_pb2, "Memories"),
-        (admin_pb2, "Admin"),
-    )
-)
-EMBEDDER = "viking.embedder"
-"""Name in the health service under which the embedder's state is found."""
-
-_PORTS = "ports"  # a file of locks in the store's directory
-_GRACE = 5.0  # seconds that calls get to end when the daemon stops
-_LAST_RESORT = 9.0  # seconds after which it ends whatever still runs; the store bears that
-_FLUSH = 2.0  # seconds that a collector gets to take the last spans; with _GRACE before the end
-_HEALTH_INTERVAL = 0.5
+_GRACE = 5.0  # seconds for running calls when the daemon stops
+_LAST_RESORT = 9.0  # seconds after which a stop ends the process; the store survives that
+_FLUSH = 2.0  # seconds for the export of the last spans; with _GRACE below _LAST_RESORT
 _DESCRIPTORS_INTERVAL = 5.0
-# Of one connection. Clients connect again by themselves.
-_STREAMS = 1000  # calls at once
+# Limits of one connection; clients connect again by themselves.
+_STREAMS = 1000  # calls in flight
 _IDLE_MS = 15 * 60_000
 _AGE_MS = 6 * 3_600_000
 _AGE_GRACE_MS = 60_000
-_SWITCH_INTERVAL = 0.0005  # seconds; at Python's 5 ms a busy thread makes a find wait for that long
+_SWITCH_INTERVAL = 0.0005  # seconds; with Python's 5 ms a find waits so long for a busy thread
 _GC_THRESHOLDS = (50_000, 20, 100)
 
 _log = structlog.stdlib.get_logger("vikingd")
@@ -92,15 +66,16 @@ _log = structlog.stdlib.get_logger("vikingd")
 def run(
     settings: Settings, *, reembed: bool = False, reader: bool = False, accept_loss: bool = False
 ) -> int:
-    """Serves until SIGTERM or Ctrl-C; the process's exit code.
+    """Serve until SIGTERM or Ctrl-C; return the exit code of the process.
 
-    Threads may still run, for callers that are gone. Garbage is collected from when it serves on.
+    Threads of cancelled calls may still run afterwards. The garbage collector, which the caller has
+    disabled, starts with the server.
 
     Raises:
-        ConfigError: the configuration can't be served.
-        VikingError, OSError: the store, an address or the like can't.
+        ConfigError: a setting cannot be used.
+        VikingError, OSError: the store or an address cannot be used.
     """
-    # A page of a file that was truncated ends the process: with a traceback, not in silence.
+    # A truncated file that is mapped ends the process with SIGBUS; this prints a traceback.
     faulthandler.enable()
     keep_new_files_private()
     if not reader:
@@ -109,79 +84,62 @@ def run(
     files = descriptors.raise_limit()
     addresses = _addresses(settings, reader)
     metrics = Metrics()
-    tracing = _trace() if settings.tracing else None
+    tracing = _open_tracing() if settings.tracing else None
     for address in addresses:
-        _check_port(address, settings.path)
-    endpoint = _expose(metrics, settings.metrics_listen)
-    _stop_at_once_while_loading()
-    models = _models(settings, metrics)
+        check_port(address, settings.path)
+    scrape = _expose(metrics, settings.metrics_listen)
+    _end_at_once_while_loading()
+    models = _open_models(settings, metrics)
     _open_tokenizers(settings)
     warm.compile_kernels(_log.info)
-    with ThreadPoolExecutor(1) as beside:  # the engine checks its files meanwhile
+    with ThreadPoolExecutor(1) as beside:  # the engine checks its files in the same time
         kernels = beside.submit(warm.load_find)
         engine = Engine(
             _engine_settings(settings, reembed, reader, accept_loss), _log.info, metrics
         )
         kernels.result()
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    gc.freeze()  # what is loaded stays: collections need not look at it again
+    gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
-    asyncio.run(_serve(engine, settings, addresses, metrics, endpoint, tracing, models, files))
+    parts = _Parts(engine, settings, metrics, scrape, tracing, models)
+    asyncio.run(_serve(parts, addresses, files))
     if engine.is_lost:
-        who = "reader" if reader else "daemon"
-        print(f"vikingd: the {who} ends: {engine.failure()}", file=sys.stderr, flush=True)
+        role = "reader" if reader else "daemon"
+        print(f"vikingd: the {role} ends: {engine.failure()}", file=sys.stderr, flush=True)
     return int(engine.is_lost)
 
 
-async def _serve(
-    engine: Engine,
-    settings: Settings,
-    addresses: Sequence[str],
-    metrics: Metrics,
-    endpoint: Endpoint | None,
-    tracing: Tracing | None,
-    models: Models,
-    files: int,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The parts of a daemon that its services share."""
+
+    engine: Engine
+    settings: Settings
+    metrics: Metrics
+    scrape: Endpoint | None
+    tracing: Tracing | None
+    models: Models
+
+
+async def _serve(parts: _Parts, addresses: Sequence[str], files: int) -> None:
+    """Start the server, wait for a signal, and stop.
+
+    `files` is the limit of open file descriptors.
+    """
+    engine, path = parts.engine, parts.settings.path
     threads = Threads(engine.settings.embedding.query_threads)
-    observer = Observer(metrics, tracing)
-    metrics.follow_queues(threads.queues.figures)
-    boundary = Boundary(metrics, tracing)
+    parts.metrics.follow_queues(threads.queues.figures)
+    boundary = Boundary(parts.metrics, parts.tracing)
+    state = Health(engine)
     server = grpc.aio.server(
         interceptors=(boundary,),
-        options=(
-            ("grpc.max_receive_message_length", settings.limits.max_message_bytes),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.so_reuseport", 1),  # writer and readers of a store; see _check_port
-            ("grpc.max_allowed_incoming_connections", descriptors.connections(files)),
-            ("grpc.max_concurrent_streams", _STREAMS),
-            ("grpc.max_connection_idle_ms", _IDLE_MS),
-            ("grpc.max_connection_age_ms", _AGE_MS),
-            ("grpc.max_connection_age_grace_ms", _AGE_GRACE_MS),
-            ("grpc.http2.max_ping_strikes", 2),
-            ("grpc.keepalive_time_ms", 60_000),
-            ("grpc.keepalive_timeout_ms", 20_000),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-        ),
+        options=_options(parts.settings.limits.max_message_bytes, descriptors.connections(files)),
     )
-    retrieval_pb2_grpc.add_RetrievalServicer_to_server(
-        RetrievalService(engine, threads, observer, settings, models), server
-    )
-    contexts_pb2_grpc.add_ContextsServicer_to_server(ContextsService(engine, threads), server)
-    memories_pb2_grpc.add_MemoriesServicer_to_server(
-        MemoriesService(engine, threads, observer, settings), server
-    )
-    admin_pb2_grpc.add_AdminServicer_to_server(AdminService(engine, threads, metrics), server)
-    state = _Health(engine)
-    health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)
-    reflection.enable_server_reflection(
-        (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server
-    )
+    _add_services(server, parts, threads, state)
     for address in addresses:
-        _check_port(address, settings.path)
-    bound = [_bind(server, address, settings.path) for address in addresses]
+        check_port(address, path)
+    bound = [bind(server, address, path) for address in addresses]
 
     stop = asyncio.Event()
     _stop_on_signals(stop)
@@ -190,72 +148,72 @@ async def _serve(
     watches = [asyncio.create_task(state.watch(stop)), asyncio.create_task(_watch_descriptors())]
     for address in bound:
         print(f"vikingd {__version__} serving on {address}", flush=True)
-    # Neither the first retrieval nor the first write need load its kernels, nor the first find wait
-    # for that.
-    loading = threading.Thread(target=_load_the_rest, daemon=True)
+    # After the start, so that the first find does not wait for the kernels of other calls.
+    loading = threading.Thread(target=_load_other_kernels, daemon=True)
     loading.start()
     await stop.wait()
 
     _log.info("stopping", grace_s=_GRACE)
-    threading.Timer(_LAST_RESORT, _give_up, (int(engine.is_lost),)).start()
+    threading.Timer(_LAST_RESORT, _end_now, (int(engine.is_lost),)).start()
     for watch in watches:
         watch.cancel()
     await state.servicer.enter_graceful_shutdown()
     await boundary.take_in()
     await server.stop(_GRACE)
-    await models.close()
+    await parts.models.close()
     threads.shutdown()
     boundary.close()
-    if endpoint is not None:
-        await asyncio.to_thread(endpoint.close)  # it asks the engine
-    # It leaves a directory behind where it is not let finish.
+    if parts.scrape is not None:
+        await asyncio.to_thread(parts.scrape.close)  # before the engine, which it reads
+    # An interrupted load would leave a directory behind.
     closing = [asyncio.to_thread(engine.close), asyncio.to_thread(loading.join)]
-    if tracing is not None:
-        closing.append(asyncio.to_thread(tracing.close, _FLUSH))
+    if parts.tracing is not None:
+        closing.append(asyncio.to_thread(parts.tracing.close, _FLUSH))
     await asyncio.gather(*closing)
     _log.info("stopped")
 
 
-def _load_the_rest() -> None:
+def _options(message_bytes: int, connections: int) -> tuple[tuple[str, int], ...]:
+    """Return gRPC's options for requests of `message_bytes` and so many connections."""
+    return (
+        ("grpc.max_receive_message_length", message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 1),  # writer and readers of a store share a port
+        ("grpc.max_allowed_incoming_connections", connections),
+        ("grpc.max_concurrent_streams", _STREAMS),
+        ("grpc.max_connection_idle_ms", _IDLE_MS),
+        ("grpc.max_connection_age_ms", _AGE_MS),
+        ("grpc.max_connection_age_grace_ms", _AGE_GRACE_MS),
+        ("grpc.http2.max_ping_strikes", 2),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    )
+
+
+def _add_services(server: grpc.aio.Server, parts: _Parts, threads: Threads, state: Health) -> None:
+    engine, settings = parts.engine, parts.settings
+    observer = Observer(parts.metrics, parts.tracing)
+    retrieval_pb2_grpc.add_RetrievalServicer_to_server(
+        RetrievalService(engine, threads, observer, settings, parts.models), server
+    )
+    contexts_pb2_grpc.add_ContextsServicer_to_server(ContextsService(engine, threads), server)
+    memories_pb2_grpc.add_MemoriesServicer_to_server(
+        MemoriesService(engine, threads, observer, settings), server
+    )
+    admin_pb2_grpc.add_AdminServicer_to_server(AdminService(engine, threads, parts.metrics), server)
+    health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)
+    reflection.enable_server_reflection(
+        (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server
+    )
+
+
+def _load_other_kernels() -> None:
     try:
         warm.take_through()
-    except (OSError, VikingError) as error:  # there is no room for a small index, say
-        _log.warning("kernels are loaded when they are first needed", reason=str(error))
-
-
-class _Health:
-    """Keeps the health service true, and logs each change."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.servicer = health.aio.HealthServicer()
-        self._engine = engine
-        self._known: dict[str, str | None] = {"": None, EMBEDDER: None}
-
-    async def refresh(self) -> None:
-        faults = {"": self._engine.failure(), EMBEDDER: self._engine.embedding.failure()}
-        for name, fault in faults.items():
-            if fault != self._known[name]:
-                level = logging.INFO if not fault else logging.WARNING if name else logging.ERROR
-                _log.log(level, "health", service=name or "vikingd", fault=fault or "none")
-            state = (
-                health_pb2.HealthCheckResponse.NOT_SERVING
-                if fault
-                else health_pb2.HealthCheckResponse.SERVING
-            )
-            for service in (name,) if name else ("", *SERVICES):
-                await self.servicer.set(service, state)
-        self._known = faults
-
-    async def watch(self, stop: asyncio.Event) -> None:
-        """Goes on for ever; a process that `is_lost` is stopped."""
-        while True:
-            await asyncio.sleep(_HEALTH_INTERVAL)
-            try:
-                await self.refresh()
-            except Exception:
-                _log.exception("health is not known")
-            if self._engine.is_lost:
-                stop.set()
+    except (OSError, VikingError) as error:  # for example, no disk space for a small index
+        _log.warning("kernels are loaded at their first use", reason=str(error))
 
 
 async def _watch_descriptors() -> None:
@@ -274,15 +232,15 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
     def on_signal() -> None:
         if stop.is_set():
-            os._exit(1)  # told twice: at once
+            os._exit(1)  # the second signal ends the process at once
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
 
 
-def _stop_at_once_while_loading() -> None:
-    """Nothing is served yet, and the store bears being left at any moment."""
+def _end_at_once_while_loading() -> None:
+    """End the process at a signal: nothing is served yet, and the store survives a sudden end."""
 
     def end(*_: Any) -> None:
         os._exit(0)
@@ -291,13 +249,13 @@ def _stop_at_once_while_loading() -> None:
         signal.signal(number, end)
 
 
-def _give_up(code: int) -> None:
-    _log.warning("stopping takes too long, ending now")
+def _end_now(code: int) -> None:
+    _log.warning("stopping takes too long; the process ends now")
     os._exit(code)
 
 
-def _trace() -> Tracing:
-    """What makes the spans; its packages are loaded here and nowhere else."""
+def _open_tracing() -> Tracing:
+    """Return the maker of spans; only this function loads its packages."""
     try:
         from vikingd.telemetry.tracing import Tracing
     except ImportError as error:
@@ -310,9 +268,9 @@ def _trace() -> Tracing:
         raise ConfigError(f"tracing: {error} (from OTEL_* in the environment)") from None
 
 
-def _models(settings: Settings, metrics: Metrics) -> Models:
-    """The planner and the rerankers, none of which is asked yet."""
-    planner = PlannerSettings(**settings.planner.model_dump())
+def _open_models(settings: Settings, metrics: Metrics) -> Models:
+    """Return the planner and the rerankers; opening them makes no call."""
+    planner = settings.planner
 
     def planned(outcome: str, seconds: float) -> None:
         metrics.model_called("planner", planner.model, outcome, seconds)
@@ -321,13 +279,13 @@ def _models(settings: Settings, metrics: Metrics) -> Models:
         metrics.model_called("reranker", name, outcome, seconds)
 
     try:
-        return Models(Planner(planner, planned), Rerankers(settings.rerank.table(), reranked))
+        return Models(Planner(planner, planned), Rerankers(settings.rerank.backends, reranked))
     except RerankFailed as error:
         raise ConfigError(f"rerank: {error}") from None
 
 
 def _open_tokenizers(settings: Settings) -> None:
-    """Opens those of the configuration; a request opens none of them."""
+    """Open the tokenizers of the configuration, so that no request has to."""
     try:
         tokenizers.configure(settings.context.tokenizers)
     except ValueError as error:
@@ -335,7 +293,7 @@ def _open_tokenizers(settings: Settings) -> None:
 
 
 def _expose(metrics: Metrics, address: str) -> Endpoint | None:
-    """Serves the metrics, unless the address is ""."""
+    """Serve the metrics; return None if the address is empty."""
     if not address:
         return None
     host, port = split_address(address)
@@ -354,67 +312,13 @@ def _addresses(settings: Settings, reader: bool) -> list[str]:
     return [settings.listen, *own]
 
 
-def _bind(server: grpc.aio.Server, address: str, store: Path) -> str:
-    """Listens on an address; returns it with the port that was taken."""
-    host, port = split_address(address)
-    if port:
-        _hold_port(store, port)
-    try:
-        taken = server.add_insecure_port(address)
-    except RuntimeError:
-        raise OSError(f"cannot listen on {address}") from None
-    if not port:
-        _hold_port(store, taken)
-    return f"{host}:{taken}"
-
-
-def _check_port(address: str, store: Path) -> None:
-    """Fails when a port is taken, unless by those only who serve the same store.
-
-    The kernel lets any processes of one user share a port when all of them ask for it
-    (SO_REUSEPORT), and then deals connections out to all. So each who listens for a store holds a
-    lock on the byte of its file `ports` that has the port's number.
-    """
-    host, port = split_address(address)
-    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC binds
-        try:
-            probe.bind((host.strip("[]"), port))
-        except OSError as error:
-            if not _is_held(store, port):
-                raise OSError(f"cannot listen on {address}: {error.strerror}") from None
-
-
-def _hold_port(store: Path, port: int) -> None:
-    """Tells others that this process listens on a port, until it ends.
-
-    As it would with the first file that is closed, none is.
-    """
-    ports = os.open(store / _PORTS, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.lockf(ports, fcntl.LOCK_SH, 1, port)
-
-
-def _is_held(store: Path, port: int) -> bool:
-    try:
-        with (store / _PORTS).open("r+b") as ports:
-            fcntl.lockf(ports, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False
-
-
 def _engine_settings(
     settings: Settings, reembed: bool, reader: bool, accept_loss: bool
 ) -> EngineSettings:
     return EngineSettings(
         path=settings.path,
-        embedding=EmbedSettings(**settings.embedding.model_dump()),
-        index=IndexSettings(
-            settings.index.compact_min, settings.index.compact_ratio, settings.index.ivf_rows
-        ),
+        embedding=settings.embedding,
+        index=settings.index,
         exhaustive_texts=settings.find.exhaustive_texts,
         reembed=reembed,
         accept_loss=accept_loss,

@@ -1,4 +1,4 @@
-"""Where vikingd and vikingctl start, before anything is loaded, so that Ctrl-C is always quiet."""
+"""The entry points of vikingd and vikingctl; they make Ctrl-C quiet before anything is loaded."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _INTERRUPTED = 130  # a shell's 128 + SIGINT
 
 
 def vikingd() -> None:
-    """Runs the daemon's command line."""
+    """Run the daemon's command line."""
     _run("vikingd.daemon.server")
 
 
 def vikingctl() -> None:
-    """Runs the admin command line."""
+    """Run the admin command line."""
     _run("vikingd.ctl.main")
 
 
 def _run(module: str) -> None:
     before = signal.getsignal(signal.SIGINT)
-    if callable(before):  # else a shell had it ignored
+    if callable(before):  # otherwise a shell ignores it
         # An import might wrap or swallow an exception.
         signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
     main = importlib.import_module(module).main

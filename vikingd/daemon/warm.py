@@ -44,7 +44,8 @@ from viking_kernels.scope import place, row_at, tail_directories
 
 from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import LATIN
-from vikingd.index.index import Index, IndexSettings
+from vikingd.index.index import Index
+from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tokens import query_terms
 from vikingd.system.parent import end_with_parent
@@ -80,7 +81,7 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
                 return
     except OSError as error:
         progress(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
-    progress("this process compiles the kernels that are missing, which takes longer")
+    progress("this process compiles the missing kernels, which takes longer")
     load_find()
     take_through()
 

@@ -18,7 +18,7 @@ from vikingd.engine.stats import EngineStats
 from vikingd.engine.verify import VerifyReport, verify
 from vikingd.index.snapshot import Snapshot
 from vikingd.memory.accesses import Accesses
-from vikingd.models.embed.provider import open_provider
+from vikingd.models.embed.open import open_provider
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
 from vikingd.telemetry.metrics import Metrics

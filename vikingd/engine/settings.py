@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vikingd.index.index import IndexSettings
-from vikingd.models.embed.provider import EmbedSettings
+from vikingd.index.settings import IndexSettings
+from vikingd.models.embed.settings import EmbedSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from vikingd.index.columns import Columns
 from vikingd.index.compact import compacted
 from vikingd.index.files import Files
 from vikingd.index.generation import Generation
+from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.vocabulary import Vocabulary
 from vikingd.system.priority import let_finds_go_first
@@ -33,20 +34,6 @@ ChangesSince = Callable[[int], tuple[Sequence[Change], int]]
 _PAUSE = 60.0  # seconds at least from a compaction that failed to the next one
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class IndexSettings:
-    """When the tail is folded into the base: at `minimum` texts and this share of the base's.
-
-    As many directories or contexts written anew count as much.
-
-    `ivf_rows`: bases of so many vectors get an inverted file.
-    """
-
-    minimum: int = 4096
-    ratio: float = 0.25
-    ivf_rows: int = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +247,8 @@ class Index:
 
     def _room(self, base: bases.Base) -> int:
         """Rows that a tail may need until it is folded in: it goes on growing meanwhile."""
-        share = int(len(base.text_dir) * self._settings.ratio)
-        return 2 * max(self._settings.minimum, share)
+        share = int(len(base.text_dir) * self._settings.compact_ratio)
+        return 2 * max(self._settings.compact_min, share)
 
     def _widened(self, generation: Generation, dimension: int) -> Generation:
         """The first vector of a store that had none says how many numbers a vector has."""
@@ -292,7 +279,9 @@ class Index:
             return False
         generation = self._generation
         base = len(generation.base.text_dir)
-        return generation.changed >= max(self._settings.minimum, int(base * self._settings.ratio))
+        return generation.changed >= max(
+            self._settings.compact_min, int(base * self._settings.compact_ratio)
+        )
 
     def _start(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""A directory with an ONNX model and its tokenizer, as the hubs of models lay them out."""
+"""A directory with an ONNX model and its tokenizer, as model hubs publish them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _FEATURES: dict[str, Callable[[Any], Sequence[int]]] = {
     "position_ids": lambda encoded: range(len(encoded.ids)),
 }
 _PAST = "past_key_values."
-"""Begins the inputs that hold earlier tokens. A text that is read at once has none."""
+"""Prefix of the inputs for earlier tokens. A text that is read at once has none."""
 
 
 class UnusableModel(Exception):
-    """The directory holds no model that can be computed; the text says why."""
+    """A directory without a usable model; the message gives the reason."""
 
 
 class OnnxDirectory:
@@ -44,18 +44,18 @@ class OnnxDirectory:
     Args:
         directory: holds tokenizer.json, and model.onnx or model_quantized.onnx, these two perhaps
             in a directory onnx.
-        threads: that one call computes with.
-        keep_memory: keeps the memory of a call for the next. It grows with the longest input and
-            with the number of calls at once, and never shrinks.
+        threads: of one call.
+        keep_memory: keep the memory of a call for the next one. It grows with the longest input
+            and the number of concurrent calls, and never shrinks.
 
     Attributes:
         model: the file of the graph.
         tokenizer_file: the file of the tokenizer.
-        tokenizer: of the class tokenizers.Tokenizer; set it up before the first call.
-        outputs: the shape of each output by name; a dimension without a size is a text or None.
+        tokenizer: a tokenizers.Tokenizer; configure it before the first call.
+        outputs: the shape of each output by name; a dynamic dimension is a name or None.
 
     Raises:
-        UnusableModel: a file is not there or is damaged, or the graph has an unknown input.
+        UnusableModel: a file is missing or damaged, or the graph has an unknown input.
     """
 
     def __init__(self, directory: Path, threads: int, *, keep_memory: bool = True) -> None:
@@ -71,26 +71,26 @@ class OnnxDirectory:
             known = name in _FEATURES or name.startswith(_PAST)
             if not known or given.type not in _TYPES:
                 raise UnusableModel(
-                    f"{self.model} is no model of texts: it has the input {name!r} of type "
+                    f"{self.model} is not a text model: it has the input {name!r} of type "
                     f"{given.type}"
                 )
         if "input_ids" not in self._inputs:
-            raise UnusableModel(f"{self.model} is no model of texts: it has no input 'input_ids'")
+            raise UnusableModel(f"{self.model} is not a text model: it has no input 'input_ids'")
         self.outputs: dict[str, list[int | str | None]] = {
             made.name: list(made.shape or []) for made in self._session.get_outputs()
         }
 
     def run(self, output: str, encoded: Sequence[Any]) -> NDArray[Any]:
-        """Compute one output for encoded texts of equal length, the first axis of the result.
+        """Return one output, (texts, ...), for encoded texts of equal length.
 
         Raises:
-            UnusableModel: the graph can't be computed for these texts.
+            UnusableModel: the graph cannot be computed for these texts.
         """
         given = {name: self._feed(name, encoded) for name in self._inputs}
         try:
             (made,) = self._session.run([output], given)
-        except Exception as error:  # the library does not say which it raises
-            raise UnusableModel(f"{self.model} can't be computed: {error}") from error
+        except Exception as error:  # the library documents no error type
+            raise UnusableModel(f"{self.model} cannot be computed: {error}") from error
         return np.asarray(made)
 
     def _feed(self, name: str, encoded: Sequence[Any]) -> NDArray[Any]:
@@ -104,21 +104,22 @@ class OnnxDirectory:
 
 def _find_files(directory: Path) -> tuple[Path, Path]:
     if not directory.is_dir():
-        raise UnusableModel(f"the directory {directory} is not there")
+        raise UnusableModel(f"the directory {directory} does not exist")
     model = next((directory / m for m in _MODELS if (directory / m).is_file()), None)
     if model is None:
-        raise UnusableModel(f"{directory / _MODELS[0]} is not there, nor {', '.join(_MODELS[1:])}")
+        others = ", ".join(_MODELS[1:])
+        raise UnusableModel(f"{directory / _MODELS[0]} does not exist, nor {others}")
     tokenizer = directory / _TOKENIZER
     if not tokenizer.is_file():
-        raise UnusableModel(f"{tokenizer} is not there")
+        raise UnusableModel(f"{tokenizer} does not exist")
     return model, tokenizer
 
 
 def _loaded(file: Path, load: Callable[[Path], Any]) -> Any:
     try:
         return load(file)
-    except Exception as error:  # neither library says which it raises
-        raise UnusableModel(f"{file} can't be loaded: {error}") from error
+    except Exception as error:  # neither library documents its errors
+        raise UnusableModel(f"{file} cannot be loaded: {error}") from error
 
 
 def _options(threads: int, keep_memory: bool) -> Any:
@@ -126,5 +127,6 @@ def _options(threads: int, keep_memory: bool) -> Any:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = keep_memory
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle means idle
+    # Idle threads must not spin.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options

@@ -1,7 +1,7 @@
-"""What a daemon counts and times since its start, for Prometheus and for Stats; all names.
+"""The metrics of a daemon since its start, for Prometheus and for Stats.
 
-Each daemon has an object of its own, without a global registry. An RPC, a status code, a method or
-a stage that is new needs no line here: it is there from the first time that it is recorded.
+Each daemon has its own object, without a global registry. A new RPC, status code, method or stage
+needs no declaration: it exists from its first record on.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _RESULTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000
 class Distribution:
     """Values in buckets, each from above the bound before it up to its own, included.
 
-    Each find observes seven, and prometheus_client's own histogram takes some four times as long.
+    Each find observes seven values. The histogram of prometheus_client takes four times as long.
 
     Attributes:
-        bounds: [n] upper bounds of all buckets but the last, which has none; rising.
+        bounds: [n] rising upper bounds of all buckets but the last, which is open.
         counts: [n + 1] values in each bucket.
         total: the sum of all values.
     """
@@ -70,12 +70,12 @@ class Distribution:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        """Takes one value; one thread at a time."""
+        """Add one value; one thread at a time."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
     def copy(self) -> Distribution:
-        """One that no longer changes."""
+        """Return a copy that no longer changes."""
         other = Distribution(self.bounds)
         other.counts, other.total = self.counts.copy(), self.total
         return other
@@ -83,7 +83,7 @@ class Distribution:
 
 @dataclass(slots=True)
 class CallFigures:
-    """The calls of one RPC: how many ended with each status code, what all of them took."""
+    """The calls of one RPC: counts by status code, and their seconds."""
 
     codes: Counter[str] = field(default_factory=Counter)
     seconds: Distribution = field(default_factory=lambda: Distribution(_SECONDS))
@@ -91,9 +91,9 @@ class CallFigures:
 
 @dataclass(slots=True)
 class AnswerFigures:
-    """The answers that one RPC gave; of a batch each one counts.
+    """The answers of one RPC; each answer of a batch counts.
 
-    `degraded` ones had to do without something; `top_score` is that of answers with a result.
+    `degraded` counts answers that lacked a model. `top_score` is of answers with a result.
     """
 
     methods: Counter[str] = field(default_factory=Counter)
@@ -108,18 +108,18 @@ class AnswerFigures:
 
 @dataclass(slots=True)
 class ModelFigures:
-    """The calls of one model: how many ended well (DONE) or not (FAILED), what all of them took."""
+    """The calls of one model: counts by outcome, DONE or FAILED, and their seconds."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     seconds: Distribution = field(default_factory=lambda: Distribution(_SECONDS))
 
 
 class Metrics(Collector):
-    """The figures, safe to record and to read from several threads."""
+    """The figures, safe for several threads."""
 
     def __init__(self) -> None:
-        self._lock = Lock()  # held for no longer than a few of Python's lines
-        self._compaction_lock = Lock()  # its own: no answer waits for one who writes
+        self._lock = Lock()  # held for a few lines only
+        self._compaction_lock = Lock()  # separate, so that no answer waits for a writer
         self._calls: dict[str, CallFigures] = defaultdict(CallFigures)
         self._answers: dict[str, AnswerFigures] = defaultdict(AnswerFigures)
         self._plans: Counter[str] = Counter()
@@ -134,14 +134,14 @@ class Metrics(Collector):
     # Recording
 
     def called(self, rpc: str, code: str, seconds: float) -> None:
-        """A call ended with the status code of this name."""
+        """Record a call that ended with a status code."""
         with self._lock:
             figures = self._calls[rpc]
             figures.codes[code] += 1
             figures.seconds.observe(seconds)
 
     def took(self, rpc: str, stages: Mapping[str, float]) -> None:
-        """Stages of an answer are done, in so many seconds each."""
+        """Record the seconds of an answer's stages."""
         with self._lock:
             of_rpc = self._answers[rpc].stages
             for stage, seconds in stages.items():
@@ -150,7 +150,7 @@ class Metrics(Collector):
     def answered(
         self, rpc: str, method: str, results: int, top_score: float, *, degraded: bool
     ) -> None:
-        """An answer is given; `top_score` counts where there are results."""
+        """Record an answer; `top_score` counts if there are results."""
         with self._lock:
             figures = self._answers[rpc]
             figures.methods[method] += 1
@@ -161,46 +161,46 @@ class Metrics(Collector):
                 figures.top_score.observe(top_score)
 
     def planned(self, source: str) -> None:
-        """A search has its plan, by MODEL, RULES or NONE."""
+        """Record a plan by its source: MODEL, RULES or NONE."""
         with self._lock:
             self._plans[source] += 1
 
     def reranked(self, status: str) -> None:
-        """An answer in THINKING is given: its scores are the reranker's (DONE), or not."""
+        """Record an answer in THINKING by the status of reranking."""
         with self._lock:
             self._reranks[status] += 1
 
     def model_called(self, role: str, name: str, outcome: str, seconds: float) -> None:
-        """A planner or a reranker was called and answered (DONE), or FAILED."""
+        """Record a call of a planner or reranker by its outcome: DONE or FAILED."""
         with self._lock:
             figures = self._models[role, name]
             figures.outcomes[outcome] += 1
             figures.seconds.observe(seconds)
 
     def embedded(self, seconds: float) -> None:
-        """The embedder was given a query, and answered or failed."""
+        """Record the seconds of a query at the embedder, which answered or failed."""
         with self._lock:
             self._query_embedding.observe(seconds)
 
     def compacted(self, seconds: float) -> None:
-        """A new base of the index is in use."""
+        """Record the seconds of a compaction."""
         with self._compaction_lock:
             self._compaction.observe(seconds)
 
     def follow(
         self, backlog: Callable[[], int], query_cache: Callable[[], tuple[int, int]]
     ) -> None:
-        """Shows to Prometheus what others keep: texts that wait, (hits, misses) of the cache."""
+        """Show the number of waiting texts, and (hits, misses) of the query cache."""
         self._backlog, self._query_cache = backlog, query_cache
 
     def follow_queues(self, queues: Callable[[], dict[str, tuple[int, int]]]) -> None:
-        """Shows (calls that wait, calls that were refused) of each queue by name."""
+        """Show (waiting calls, refused calls) of each queue by name."""
         self._queues = queues
 
     # Reading
 
     def calls(self) -> dict[str, CallFigures]:
-        """The calls of each RPC that was called, by its name."""
+        """Return the calls by RPC."""
         with self._lock:
             return {
                 rpc: CallFigures(figures.codes.copy(), figures.seconds.copy())
@@ -208,11 +208,11 @@ class Metrics(Collector):
             }
 
     def queues(self) -> dict[str, tuple[int, int]]:
-        """(calls that wait, calls that were refused) of each queue by name."""
+        """Return (waiting calls, refused calls) of each queue by name."""
         return self._queues() if self._queues is not None else {}
 
     def answers(self) -> dict[str, AnswerFigures]:
-        """The answers of each RPC that gave some, by its name."""
+        """Return the answers by RPC."""
         with self._lock:
             return {
                 rpc: replace(
@@ -244,17 +244,17 @@ class Metrics(Collector):
             }
 
     def query_embedding(self) -> Distribution:
-        """Seconds of each query that the embedder was given."""
+        """Return the seconds of queries at the embedder."""
         with self._lock:
             return self._query_embedding.copy()
 
     def compaction(self) -> Distribution:
-        """Seconds of each compaction."""
+        """Return the seconds of compactions."""
         with self._compaction_lock:
             return self._compaction.copy()
 
     def collect(self) -> Iterator[Metric]:
-        """All of it as Prometheus knows it."""
+        """Yield all metrics for Prometheus."""
         calls, answers = self.calls(), self.answers()
         yield _counter(
             "vikingd_calls",
@@ -368,7 +368,7 @@ class Metrics(Collector):
             )
 
     def listen(self, host: str, port: int) -> Endpoint:
-        """Serves all of it to Prometheus over HTTP; port 0 takes a free one.
+        """Serve the metrics to Prometheus over HTTP; port 0 takes a free one.
 
         Raises:
             OSError: the port is taken.
@@ -398,7 +398,7 @@ def _histogram(
 ) -> Metric:
     family = HistogramMetricFamily(name, about, labels=labels)
     for of, value in values.items():
-        upto = accumulate(value.counts)  # Prometheus counts all up to a bound
+        upto = accumulate(value.counts)  # Prometheus buckets are cumulative
         bounds = map(floatToGoString, (*value.bounds, float("inf")))
         family.add_metric(of, list(zip(bounds, upto, strict=True)), value.total)
     return family

@@ -1,4 +1,4 @@
-"""The HTTP endpoint of the metrics: one thread, bounded connections, requests from this machine."""
+"""The HTTP endpoint of the metrics, for requests from this machine only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Render = Callable[[str], tuple[str, bytes]]
 """The content type and the body for the value of an Accept header."""
 
 _PATH = "/metrics"
-_CONNECTIONS = 32  # at once
+_CONNECTIONS = 32  # concurrent
 _SECONDS = 5.0  # for a whole exchange
 _HEAD = 8 << 10  # bytes
 
@@ -22,8 +22,7 @@ _HEAD = 8 << 10  # bytes
 class Endpoint:
     """Answers GET /metrics until it is closed.
 
-    A browser that a foreign page leads here by a name of its own (DNS rebinding) is refused: Host
-    must name the loopback interface.
+    The Host header must name the loopback interface, which stops DNS rebinding by web pages.
 
     Raises:
         OSError: the port is taken.
@@ -43,12 +42,12 @@ class Endpoint:
         self._thread.start()
 
     def close(self) -> None:
-        """Give the port back; an exchange under way is broken off."""
+        """Release the port and cancel running exchanges."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop):  # it cancels exchanges at the end
+        with asyncio.Runner(loop_factory=lambda: self._loop):  # it cancels exchanges on exit
             self._loop.run_forever()
             self._server.close()
 
@@ -59,7 +58,7 @@ class Endpoint:
                 async with asyncio.timeout(_SECONDS):
                     await self._exchange(reader, writer)
         except (OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):
-            pass  # the other side is slow, gone or speaks another protocol
+            pass  # the client is slow, gone or speaks another protocol
         finally:
             self._open -= 1
             with suppress(OSError):

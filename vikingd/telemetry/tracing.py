@@ -1,7 +1,7 @@
-"""What the calls of a daemon look like to OpenTelemetry: one span for each, its stages below it.
+"""OpenTelemetry spans: one for each call, with its stages below.
 
-Imported only where `tracing` is set, since it needs the packages of the extra `otel`. What is
-exported, where to and how much of it, the standard OTEL_* variables of the environment say.
+It is imported only if `tracing` is set, because it needs the extra `otel`. The standard OTEL_*
+variables configure the export.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vikingd.domain.stages import Stage
 Call = Callable[[Any, Any], Awaitable[Any]]
 
 _Code = grpc.StatusCode
-_FAULTS = {  # of the server, by the semantic conventions; the others are the caller's
+_FAULTS = {  # errors of the server, by the semantic conventions
     _Code.UNKNOWN,
     _Code.DEADLINE_EXCEEDED,
     _Code.UNIMPLEMENTED,
@@ -37,10 +37,10 @@ _FAULTS = {  # of the server, by the semantic conventions; the others are the ca
 
 
 class Tracing:
-    """Makes the spans and has them exported, on a thread of its own.
+    """Makes spans and exports them on a thread of its own.
 
     Raises:
-        ValueError: a variable names an exporter that is not installed, or has no usable value.
+        ValueError: a variable has a wrong value, or names an exporter that is not installed.
     """
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ class Tracing:
         )
         for exporter in _exporters():
             self._provider.add_span_processor(BatchSpanProcessor(exporter))
-        # The last conventions for RPC with rpc.service, and with a number as status code.
+        # Later conventions have no rpc.service and no numeric status code.
         self._tracer = self._provider.get_tracer(
             "vikingd", __version__, schema_url=Schemas.V1_37_0.value
         )
 
     def traced(self, method: str, call: Call) -> Call:
-        """The behaviour of a method (/package.Service/Method), in a span of the caller's trace."""
+        """Return a method (/package.Service/Method) that runs in a span of its caller's trace."""
         name = method.removeprefix("/")
         service, _, rpc = name.partition("/")
         attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": rpc}
@@ -75,7 +75,7 @@ class Tracing:
                 code = _Code.OK
                 try:
                     return await call(request, context)
-                except BaseException:  # it is aborted with a code, or cancelled without one
+                except BaseException:  # aborted with a code, or cancelled without one
                     code = context.code() or _Code.CANCELLED
                     raise
                 finally:
@@ -86,7 +86,7 @@ class Tracing:
         return spanned
 
     def record(self, stages: Iterable[Stage]) -> None:
-        """Stages, when they are over, of the call in whose task this is said."""
+        """Record the finished stages of the current task's call."""
         if not trace.get_current_span().is_recording():
             return
         zero = time.time_ns() - time.perf_counter_ns()
@@ -95,15 +95,15 @@ class Tracing:
             span.end(zero + int(ended * 1e9))
 
     def close(self, seconds: float) -> None:
-        """Exports what waits; what is not taken within these seconds is lost."""
-        # On a thread that nobody joins: the provider itself would wait for half a minute.
+        """Export the waiting spans; after so many seconds the rest is lost."""
+        # The provider itself would wait for half a minute, so nobody joins this thread.
         flush = threading.Thread(target=self._provider.shutdown, daemon=True)
         flush.start()
         flush.join(seconds)
 
 
 def _exporters() -> Iterator[SpanExporter]:
-    """Those that OTEL_TRACES_EXPORTER names, from the packages that are installed."""
+    """Yield the exporters that OTEL_TRACES_EXPORTER names."""
     protocol = environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
     protocol = environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or protocol
     otlp = "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"

@@ -18,13 +18,9 @@ from typing import Any
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.limiter import LONGEST
-from vikingd.models.embed.provider import (
-    EmbedderBroke,
-    EmbedderUnreachable,
-    EmbedSettings,
-    Vectors,
-    open_provider,
-)
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.provider import EmbedderBroke, EmbedderUnreachable, Vectors
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.system.parent import end_with_parent
 from vikingd.system.priority import work_in_background
 
@@ -39,7 +35,7 @@ Reply = Vectors | EmbedderFailed
 
 
 class DocumentEmbedder:
-    """A provider in a child process that yields the processor to everybody else.
+    """A provider in a child process of low priority.
 
     The child starts with the first texts, and again after it died, or was killed for giving no
     answer in time: an hour for a local provider, what all attempts may take for a remote one. It
@@ -68,7 +64,7 @@ class DocumentEmbedder:
 
     @property
     def pid(self) -> int | None:
-        """Of the child; None while there is none."""
+        """The process id of the child; None without a child."""
         process = self._process
         return process.pid if process else None
 
@@ -144,14 +140,14 @@ class DocumentEmbedder:
         return reply
 
     def kill(self) -> None:
-        """Ends the child at once and for good; a call in progress fails."""
+        """Kill the child for good; a running call fails."""
         with self._lock:
             self._killed = True
             if self._process:
                 self._process.kill()
 
     def close(self) -> None:
-        """Ends the child; for the thread that made the calls."""
+        """End the child, on the thread that made the calls."""
         self.kill()
         if self._process:
             self._reap()
@@ -183,7 +179,7 @@ class DocumentEmbedder:
         return EmbedderUnreachable(f"the embedding process {how} while it started ({ended})")
 
     def _reap(self) -> str:
-        """Ends what is left of the child and says how it ended."""
+        """Reap the child; return how it ended."""
         process, connection = self._process, self._connection
         assert process is not None
         assert connection is not None

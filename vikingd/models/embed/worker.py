@@ -1,4 +1,4 @@
-"""Documents get their vectors in the background, from a backlog, through a child process."""
+"""The worker that embeds the backlog of documents in a child process."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ import numpy as np
 from vikingd.domain.changes import Waiting
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.child import DocumentEmbedder, Reply
-from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable, EmbedSettings
+from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.speed import Speed
 
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 60.0
 MAX_GROUP_CHARS = 32_000
-"""Groups of long texts are smaller, so that each takes about as long and is soon on disk."""
+"""Characters of a group; groups of long texts are smaller, to be on disk as soon."""
 MAX_FIRST_CHARS = 8000
-"""Of a group that begins while the child has nothing to do: its vectors are there sooner."""
+"""Characters of a group for an idle child; a small one gives vectors sooner."""
 STALL = 30.0
-"""Seconds without a new vector after which the reason is told."""
+"""Seconds without a new vector after which the log tells the reason."""
 MAX_WRITE = 1000
-"""Vectors; where so many wait to be written, none is added to them."""
+"""Most vectors of one write."""
 RECENT_BYTES = 16 << 20
-"""Vectors kept in memory, for texts that are deleted and written again."""
+"""Bytes of recent vectors in memory, for texts that are deleted and written again."""
 
 _LOOK = 0.25  # seconds between two looks for new texts while the child works
 
@@ -56,7 +57,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """The worker in numbers.
+    """The state of the worker.
 
     Attributes:
         embedded: texts since the start that got their vector.
@@ -134,16 +135,16 @@ class BacklogWorker:
         self._stalled = ""
 
     def start(self) -> None:
-        """Starts the thread; the child starts with the first text."""
+        """Start the thread; the child starts with the first text."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Says that there may be new texts; returns at once."""
+        """Tell the worker that there may be new texts."""
         self._woken.set()
 
     @contextlib.contextmanager
     def asked_for(self, text_ids: Sequence[int]) -> Iterator[None]:
-        """Within it somebody waits for the vectors of these texts, which are made before others."""
+        """Embed these texts before others while the body runs."""
         with self._asking:
             self._asked.update(text_ids)
         try:
@@ -151,10 +152,10 @@ class BacklogWorker:
         finally:
             with self._asking:
                 self._asked.subtract(text_ids)
-                self._asked = +self._asked  # without those that nobody waits for any more
+                self._asked = +self._asked  # drops counts of zero
 
     def stop(self) -> None:
-        """Stops within 2 s; what is being embedded stays in the backlog."""
+        """Stop within 2 s; unfinished texts stay in the backlog."""
         self._stopping.set()
         self._woken.set()
         self._embedder.kill()
@@ -162,7 +163,7 @@ class BacklogWorker:
             self._thread.join(1.5)
 
     def state(self) -> WorkerState:
-        """How it is now."""
+        """Return the current state."""
         return WorkerState(
             self._embedded,
             self._reused,
@@ -179,7 +180,7 @@ class BacklogWorker:
         return bool(self._flight or self._failed or self._unwritten)
 
     def _skipped_text(self) -> str:
-        # The worker's thread adds to it: a copy is made at once, a list of its items need not be.
+        # The worker's thread may add texts; a dict is copied atomically, its items are not.
         skipped = self._skipped.copy()
         if not skipped:
             return ""
@@ -195,7 +196,7 @@ class BacklogWorker:
     def _work(self) -> None:
         backoff = MIN_BACKOFF
         while not self._stopping.is_set():
-            self._woken.clear()  # before the look at the backlog, so that no wake is lost
+            self._woken.clear()  # before reading the backlog, so that no wake is lost
             before = self._embedded
             try:
                 worked = self._step()
@@ -227,7 +228,7 @@ class BacklogWorker:
         self._stalled = ""
 
     def _step(self) -> bool:
-        """Does the next piece of work; False if there is none."""
+        """Do the next piece of work; return False if there is none."""
         self._top_up()
         if not self._flight:
             return self._recover() if self._failed else False
@@ -251,12 +252,12 @@ class BacklogWorker:
             return True
         self._unwritten = group
         self._remember(group)
-        self._top_up()  # before the write, so that the child has something to do meanwhile
+        self._top_up()  # before the write, so that the child is not idle
         self._keep(group)
         return True
 
     def _top_up(self) -> None:
-        """Gives the child its next groups. While one has failed it gets none."""
+        """Give the child its next groups, unless a group has failed."""
         while len(self._flight) < self._embedder.depth and not self._failed:
             group = self._next()
             if group is None:
@@ -285,9 +286,9 @@ class BacklogWorker:
                 self._flight[number] = group
 
     def _next(self) -> _Group | None:
-        """The next texts of the backlog, as many as make a group; None if nothing waits.
+        """Return the next group of the backlog; None if no text waits.
 
-        A text that equals one in work waits for the vector of that.
+        A text that equals one in work waits for its vector.
         """
         groups = [*self._flight.values(), *([self._unwritten] if self._unwritten else [])]
         in_work = {item.text_id for group in groups for item in group.items}
@@ -307,16 +308,16 @@ class BacklogWorker:
         return self._cut(items[: self._group_size], known)
 
     def _known(self, digests: list[bytes]) -> dict[bytes, bytes]:
-        """The vectors that are made already."""
+        """Return the vectors that exist already, by digest."""
         recent = {digest: self._recent[digest] for digest in digests if digest in self._recent}
         others = [digest for digest in digests if digest not in recent]
         stored = self._store.made_vectors(others) if others else {}
-        # A damaged one is not copied.
+        # A damaged vector is not copied.
         size = 4 * self._dimension
         return recent | {d: v for d, v in stored.items() if type(v) is bytes and len(v) == size}
 
     def _cut(self, waiting: list[Waiting], known: dict[bytes, bytes]) -> _Group:
-        """The first texts, at least one, whose characters that are to be embedded are not many."""
+        """Return a group of the first texts, at least one, within the limit of characters."""
         group, chars = _Group([], known), 0
         most = MAX_GROUP_CHARS if self._flight or self._unwritten else MAX_FIRST_CHARS
         for item in waiting:
@@ -329,10 +330,10 @@ class BacklogWorker:
         return group
 
     def _vectors_of(self, digests: list[bytes], reply: Reply) -> dict[bytes, bytes]:
-        """The vectors of a reply, by digest.
+        """Return the vectors of a reply, by digest.
 
         Raises:
-            EmbedderFailed: there are none, or they have another dimension.
+            EmbedderFailed: there are no vectors, or they have another dimension.
         """
         if isinstance(reply, EmbedderFailed):
             raise reply
@@ -345,13 +346,13 @@ class BacklogWorker:
         return {digest: row.tobytes() for digest, row in zip(digests, rows, strict=True)}
 
     def _remember(self, group: _Group) -> None:
-        """Keeps the new vectors for a while: they need not be made again if writing fails."""
+        """Keep new vectors in memory, in case the write fails."""
         self._recent.update((digest, group.vectors[digest]) for digest in group.texts)
         while len(self._recent) > self._recent_most:
             self._recent.popitem(last=False)
 
     def _keep(self, group: _Group) -> None:
-        """Writes the vectors of a group, all of which are known."""
+        """Write the vectors of a group, all of which are known."""
         self._unwritten = group
         self._store.fill(
             [(item.text_id, group.vectors[item.digest]) for item in group.items],
@@ -368,19 +369,19 @@ class BacklogWorker:
     # Failures
 
     def _lose(self, error: EmbedderBroke) -> None:
-        """Takes back all that was in the child, which is no more."""
+        """Take back the groups of a dead child."""
         self._failed += [(group, error) for group in self._flight.values()]
         self._flight.clear()
 
     def _recover(self) -> bool:
-        """Tries again what failed, now that nothing else is in work."""
+        """Retry failed groups while no other group is in work."""
         failed = self._failed.copy()
         for _, error in failed:
             if isinstance(error, EmbedderUnreachable):
                 raise error
         self._ask_probe(failed[0][1])
         for group, error in failed:
-            # When the child dies, each group in it is suspect.
+            # Each group in a dead child may be the cause.
             if len(failed) > 1 and isinstance(error, EmbedderBroke):
                 self._do_together(group)
             else:
@@ -406,7 +407,7 @@ class BacklogWorker:
             group.vectors |= single.vectors
 
     def _do_alone(self, group: _Group, last: bool) -> bool:
-        """False if it is to be tried once more: a breakdown, or want of memory, may be chance."""
+        """Embed one text; return False for one more try, because a breakdown may be chance."""
         try:
             self._embed_and_keep(group)
         except EmbedderFailed as error:
@@ -415,7 +416,7 @@ class BacklogWorker:
                 return False
             (item,) = group.items
             self._skipped[item.text_id] = str(error)
-            _log.warning("text %d can't be embedded, skipped: %s", item.text_id, error)
+            _log.warning("text %d cannot be embedded, skipped: %s", item.text_id, error)
         return True
 
     def _embed_and_keep(self, group: _Group) -> None:
@@ -426,7 +427,7 @@ class BacklogWorker:
         self._keep(group)
 
     def _ask_probe(self, error: EmbedderFailed) -> None:
-        """Returns if it was the texts; raises if others fare no better."""
+        """Embed the probe; raise if the provider fails for all texts."""
         if isinstance(error, EmbedderUnreachable) or self._stopping.is_set():
             raise error
         self._embedder.embed([PROBE])
@@ -434,7 +435,7 @@ class BacklogWorker:
     # Progress
 
     def _look_for_a_stall(self) -> None:
-        """Says once in the log why no vector comes, if none has come for long."""
+        """Log once why no vector has come for long."""
         now = time.monotonic()
         if not self._embedder.is_ready:
             self._speed.begin(now)
@@ -453,7 +454,7 @@ class BacklogWorker:
 def why_stalled(idle: float, had: float, *, is_ready: bool, is_remote: bool) -> str:
     """Return why no vector has come for `idle` seconds.
 
-    `had` is the processor time, in seconds, that the child had meanwhile.
+    `had` is the processor time in seconds that the child had in that time.
     """
     since = f"for {idle:.0f} s"
     if is_remote and is_ready:

@@ -1,4 +1,4 @@
-"""What the model answered, checked: whatever it sends, only queries within bounds come through."""
+"""The checks of a model's plan: only queries within bounds pass."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _TYPES = {
 }
 _FENCED = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*)\n```", re.DOTALL)
 
-# Also what turns the direction of text around, and halves of characters, which no wire can carry.
+# Includes marks of text direction, and surrogates, which UTF-8 cannot encode.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A plan that was read; `notes` say what of it was left out or changed."""
+    """A checked plan; `notes` tell what was dropped or changed."""
 
     reason: str
     queries: tuple[TypedQuery, ...]
@@ -40,10 +40,10 @@ class Answer:
 
 
 def read_answer(text: str) -> Answer:
-    """The plan in a model's answer: one JSON object, bare or in one fenced block.
+    """Return the plan in a model's answer: one JSON object, bare or in one fenced block.
 
     Raises:
-        Garbage: it is none, or nothing of it can be used.
+        Garbage: there is no plan, or none of its queries can be used.
     """
     plan = read_json(text)
     if not isinstance(plan, dict):
@@ -69,10 +69,10 @@ def read_answer(text: str) -> Answer:
 
 
 def read_json(text: str) -> Any:
-    """What a JSON text says, in one fenced block or in none.
+    """Return the value of a JSON text, bare or in one fenced block.
 
     Raises:
-        Garbage: it is not JSON, or beyond what can be read.
+        Garbage: the text is not JSON, or nested too deeply.
     """
     text = text.strip()
     if fenced := _FENCED.fullmatch(text):
@@ -88,7 +88,7 @@ def _not_json(constant: str) -> NoReturn:
 
 
 def _usable(given: list[Any], notes: list[str]) -> Iterator[tuple[int, TypedQuery]]:
-    """Each query that can be searched, with its number in the answer."""
+    """Yield each usable query with its number in the answer."""
     for number, item in enumerate(given, 1):
         fields = item if isinstance(item, dict) else {}
         text = _plain(fields.get("query"))
@@ -104,7 +104,7 @@ def _usable(given: list[Any], notes: list[str]) -> Iterator[tuple[int, TypedQuer
             )
         else:
             priority = fields.get("priority")
-            if type(priority) is not int or not 1 <= priority <= 5:  # True is an int, but no number
+            if type(priority) is not int or not 1 <= priority <= 5:  # True is an int too
                 notes.append(f"query {number} has no priority from 1 to 5: {DEFAULT_PRIORITY}")
                 priority = DEFAULT_PRIORITY
             intent = _plain(fields.get("intent"))[:MAX_INTENT_CHARS]
@@ -112,7 +112,7 @@ def _usable(given: list[Any], notes: list[str]) -> Iterator[tuple[int, TypedQuer
 
 
 def _distinct(queries: list[tuple[int, TypedQuery]], notes: list[str]) -> list[TypedQuery]:
-    """The first of those that ask the same of the same type."""
+    """Return the queries without repeats of the same type; the first one stays."""
     seen: dict[tuple[ContextType, str], TypedQuery] = {}
     for number, query in queries:
         words = "".join(query.query.casefold().split())
@@ -122,7 +122,7 @@ def _distinct(queries: list[tuple[int, TypedQuery]], notes: list[str]) -> list[T
 
 
 def _plain(value: Any) -> str:
-    """A string without control characters; "" for what is none."""
+    """Return a string without control characters; "" for any other value."""
     return _CONTROL.sub(" ", value).strip() if isinstance(value, str) else ""
 
 

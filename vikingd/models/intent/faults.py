@@ -1,22 +1,22 @@
-"""How a model fails to plan; the messages have no word of what it or its endpoint said."""
+"""The failures of a planning model; no message quotes the model or its endpoint."""
 
 from __future__ import annotations
 
 
 class Garbage(Exception):
-    """What came is not a plan."""
+    """A reply that is not a plan."""
 
 
 class Refused(Exception):
-    """The model, or a filter before it, does not want to answer."""
+    """A refusal by the model, or by a filter before it."""
 
 
 class CallFailed(Exception):
-    """There is no answer.
+    """A call without an answer.
 
     Attributes:
-        wait: seconds after which another call may do better; None: it would not.
-        pause: seconds for which the endpoint asked to be left alone; None: it did not.
+        wait: seconds before a retry; None: a retry would not help.
+        pause: seconds that the endpoint asked to wait; None: it asked for none.
     """
 
     def __init__(self, message: str, wait: float | None = None, pause: float | None = None) -> None:

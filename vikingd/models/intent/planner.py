@@ -1,4 +1,4 @@
-"""Plans a search: by a model where there is one that answers in time, else by rules."""
+"""The planner of searches: a model, or rules if the model does not answer in time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, TypedQuery
-from vikingd.models.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
 from vikingd.models.intent import rules
 from vikingd.models.intent.answer import Answer, read_answer
 from vikingd.models.intent.faults import CallFailed, Garbage, Refused
@@ -21,59 +21,59 @@ if TYPE_CHECKING:
     from vikingd.models.intent.remote import ChatEndpoint
 
 DONE, FAILED = "DONE", "FAILED"
-"""What a model call came to: an answer that can be used, or none."""
+"""The outcomes of a call: a usable answer, or none."""
 
-_FAIR = 0.5  # of the setting's timeout: a call that had less of it says nothing of the model
-_WAITABLE = 0.5  # of the time left: a wait before another call that is longer leaves it too little
+_FAIR = 0.5  # share of the timeout; a call with less time is no evidence against the model
+_WAITABLE = 0.5  # share of the time left; a longer wait leaves too little for a retry
 
 _log = logging.getLogger(__name__)
 
 
 class _NotPlanned(Exception):
-    """The model made no plan; the message says why."""
+    """A search that the model did not plan; the message gives the reason."""
 
 
 class _Progress:
-    """How far the calls for one plan are; times by `time.perf_counter`.
+    """The calls for one plan; times are of `time.perf_counter`.
 
     Attributes:
-        asked: whether there was any.
+        asked: whether a call was made.
     """
 
     def __init__(self, deadline: float) -> None:
         self.asked = False
         self._deadline = deadline
-        self._called_at: float | None = None  # of the call that is under way
+        self._called_at: float | None = None  # of the running call
 
     def left(self) -> float:
-        """Seconds until the deadline."""
+        """Return the seconds until the deadline."""
         return self._deadline - time.perf_counter()
 
     def call(self) -> None:
-        """Begins a call."""
+        """Begin a call."""
         self.asked = True
         self._called_at = time.perf_counter()
 
     def call_seconds(self) -> float | None:
-        """How long the call that is under way is, None without one."""
+        """Return the seconds of the running call; None if there is none."""
         return None if self._called_at is None else time.perf_counter() - self._called_at
 
     def hang_up(self) -> float:
-        """Ends the call; how long it was."""
+        """End the call; return its seconds."""
         seconds = self.call_seconds() or 0.0
         self._called_at = None
         return seconds
 
 
 class Planner:
-    """Plans searches; safe for any number of them at a time on one event loop.
+    """Plans searches, concurrently on one event loop.
 
     Args:
-        settings: the model, and what it may take.
-        took: told of each call to the model what it came to, DONE or FAILED, and its seconds.
+        settings: of the model.
+        took: called after each call with its outcome, DONE or FAILED, and its seconds.
 
     Raises:
-        ValueError: there is a model that can't be asked; the message says what to set.
+        ValueError: a setting of the model is missing; the message names it.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ class Planner:
             self._endpoint = ChatEndpoint(settings)
 
     async def plan(self, query: str, session: SearchSession, seconds: float | None) -> QueryPlan:
-        """The queries that a task needs, in `seconds` at most and in the setting's timeout at most.
+        """Return the queries for a task within `seconds` and the timeout of the settings.
 
-        It raises nothing but CancelledError: where the model fails, rules plan.
+        If the model fails, rules plan. It raises only CancelledError.
         """
         if not session.messages and not session.summary.strip():
             everywhere = TypedQuery(query, ContextType.UNSPECIFIED, priority=1)
@@ -122,7 +122,7 @@ class Planner:
         )
 
     async def close(self) -> None:
-        """Ends what still runs and closes connections; to be called on the loop that planned."""
+        """Cancel running calls and close connections, on the loop of the calls."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -130,10 +130,10 @@ class Planner:
             await self._endpoint.close()
 
     async def _by_model(self, text: str, seconds: float | None) -> Answer:
-        """What the model plans.
+        """Return the model's plan.
 
         Raises:
-            _NotPlanned: nothing, for this reason.
+            _NotPlanned: the model made no plan.
         """
         if self._endpoint is None:
             raise _NotPlanned("no model is configured")
@@ -156,12 +156,12 @@ class Planner:
             had = progress.call_seconds()
             if had is not None:
                 self._took(FAILED, had)
-                # With less time than the setting gives it, a model that is well may fail too.
+                # A healthy model may fail too with less time than the settings give it.
                 if limit == timeout and had >= _FAIR * timeout:
                     self._failed(tried, reason)
             raise _NotPlanned(f"the model {reason}") from None
         except Refused:
-            self._breaker.succeeded()  # it is there, and it answers
+            self._breaker.succeeded()  # a refusal is an answer
             raise _NotPlanned("the model refused") from None
         except Garbage as error:
             self._breaker.succeeded()
@@ -169,25 +169,25 @@ class Planner:
         except CallFailed as error:
             self._failed(tried, str(error), error.pause)
             raise _NotPlanned(str(error)) from None
-        except Exception as error:  # its message may have a key or a text in it
-            _log.warning("the call to the planner's model broke: %s", type(error).__name__)
-            self._failed(tried, "the call broke")
-            raise _NotPlanned("the call to the model broke") from None
+        except Exception as error:  # its message may quote a key or a text
+            _log.warning("the call to the planner's model failed with %s", type(error).__name__)
+            self._failed(tried, "the call failed")
+            raise _NotPlanned("the call to the model failed") from None
         finally:
-            self._breaker.gave_up(tried)  # unless it has succeeded or failed: then this is nothing
+            self._breaker.gave_up(tried)  # no effect after a success or a failure
 
     def _failed(self, tried: bool, reason: str, pause: float | None = None) -> None:
         seconds = self._breaker.failed(tried, reason, pause)
         if seconds:
             times = self._breaker.failures
             _log.warning(
-                "the planner's model failed %d times in a row: rules plan for %g s", times, seconds
+                "the planner's model failed %d times in a row; rules plan for %g s", times, seconds
             )
 
     async def _in_time(self, endpoint: ChatEndpoint, text: str, progress: _Progress) -> Answer:
-        """What the calls come to, which are left behind when the time is over.
+        """Return the answer of the calls; at the deadline, cancel them without waiting.
 
-        They are not waited for even to be cancelled: closing a connection may take long.
+        Closing a connection may take long.
         """
         task = asyncio.create_task(self._calls(endpoint, text, progress))
         self._running.add(task)
@@ -198,17 +198,17 @@ class Planner:
             task.cancel()
         if not done:
             raise TimeoutError
-        if task.cancelled():  # by `close`: nobody cancelled the caller
+        if task.cancelled():  # `close` cancelled it, not the caller
             raise CallFailed("the planner is closing")
         return task.result()
 
     def _done(self, task: asyncio.Task[Answer]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # of one that was left behind nobody else asks for it
+            task.exception()  # retrieved, so that asyncio logs nothing
 
     async def _calls(self, endpoint: ChatEndpoint, text: str, progress: _Progress) -> Answer:
-        """Calls the model, once more after garbage, and once more after a failure that may pass."""
+        """Call the model; retry once after garbage, and once after a temporary failure."""
         fresh_garbage = fresh_failure = True
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What the model is asked: a constant prompt, and the session as data beside it."""
+"""The question to the model: a constant prompt, and the session as data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from vikingd.domain.search import SearchSession
 
 PROMPT = "prompt_v1.md"
-"""The prompt's file; another wording is another file."""
+"""The file of the prompt; a new wording gets a new file."""
 
 SYSTEM = files("vikingd.models.intent").joinpath(PROMPT).read_bytes().decode()
 
@@ -18,7 +18,7 @@ MAX_SUMMARY_CHARS = 30_000
 MAX_MESSAGE_CHARS = 8_000
 LAST_MESSAGES = 5
 
-# Strict schemas know no bounds of lengths at many servers: what is too much is dropped afterwards.
+# Many servers ignore length bounds in strict schemas, so long values are dropped afterwards.
 RESPONSE_FORMAT: dict[str, Any] = {
     "type": "json_schema",
     "json_schema": {
@@ -55,14 +55,14 @@ RESPONSE_FORMAT: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The user message, a JSON object, and notes on what of the session is not in it."""
+    """The user message, a JSON object, and notes on parts of the session that it leaves out."""
 
     text: str
     notes: tuple[str, ...]
 
 
 def question(query: str, session: SearchSession) -> Question:
-    """The query with the summary's end and the last five messages, each from its beginning."""
+    """Return the query with the end of the summary and the beginnings of the last five messages."""
     notes = []
     summary = session.summary[-MAX_SUMMARY_CHARS:]
     if cut := len(session.summary) - len(summary):

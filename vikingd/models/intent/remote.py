@@ -1,65 +1,59 @@
-"""Any endpoint that speaks OpenAI's chat protocol."""
+"""The client of an endpoint that speaks OpenAI's chat protocol."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import openai
 
-from vikingd.models.bounded_http import BoundedClient, TooLarge
+from vikingd.models.http.bounded import TooLarge
+from vikingd.models.http.openai_client import endpoint_url, open_client
+from vikingd.models.http.rate_limits import retry_after
 from vikingd.models.intent.answer import read_json
 from vikingd.models.intent.faults import CallFailed, Garbage, Refused
 from vikingd.models.intent.prompt import RESPONSE_FORMAT, SYSTEM
 from vikingd.models.intent.settings import PlannerSettings
 
 MAX_ANSWER_BYTES = 64 << 10
-MAX_BODY_BYTES = 1 << 20  # some models send all their thoughts along
+MAX_BODY_BYTES = 1 << 20  # some models send their reasoning too
 MAX_TOKENS = 2048
 DEFAULT_WAIT = 0.2
-"""Seconds before an endpoint that doesn't say when is asked again."""
+"""Seconds before a retry if the endpoint names no time."""
 
-_OPENAI_URL = "https://api.openai.com/v1"
 _NOT_UNDERSTOOD = (400, 404, 422)
 _OPTIONS = ("temperature", "response_format")
-"""What not every model takes; without them it may answer all the same."""
+"""Options that some models refuse; they are then left out."""
 
 
 class ChatEndpoint:
     """A client of one model at one endpoint; building it makes no call.
 
     Raises:
-        ValueError: it can't be asked; the message says what to set.
+        ValueError: a setting is missing; the message names it.
     """
 
     def __init__(self, settings: PlannerSettings) -> None:
-        self._client = openai.AsyncOpenAI(
-            api_key=settings.key(),
-            base_url=settings.base_url or _OPENAI_URL,
-            timeout=settings.timeout,
-            max_retries=0,
-            http_client=BoundedClient(MAX_BODY_BYTES),
+        self._client = open_client(
+            endpoint_url(settings.base_url), settings.key(), reply_bytes=MAX_BODY_BYTES
         )
-        # Looking this up loads modules, for longer than a plan may have.
+        # This attribute loads modules, which takes longer than a plan may.
         self._completions = self._client.chat.completions.with_raw_response
-        # OpenAI's own models know the newer name alone, other servers often the older one alone.
+        # OpenAI's models know only the newer name, other servers often only the older one.
         bound = "max_tokens" if settings.base_url else "max_completion_tokens"
         self._fixed: dict[str, Any] = {"model": settings.model, bound: MAX_TOKENS}
         self._options: dict[str, Any] = {"temperature": 0, "response_format": RESPONSE_FORMAT}
 
     async def ask(self, text: str) -> str:
-        """What the model answers to the prompt with this user message.
+        """Return the model's answer to the prompt with this user message.
 
-        What the endpoint does not understand (a JSON schema, a temperature) is left out and, if
-        that helps, left out from then on.
+        Options that the endpoint refuses (a JSON schema, a temperature) are left out, and stay out
+        for later calls if that helps.
 
         Raises:
             CallFailed: there is no answer.
-            Refused: the model does not want to answer.
-            Garbage: there is something else than an answer, or half of one.
+            Refused: the model refused to answer.
+            Garbage: the reply is not a complete answer.
         """
         options = dict(self._options)
         while True:
@@ -73,12 +67,12 @@ class ChatEndpoint:
                     continue
                 pause = wait = None
                 if status == 429 or status >= 500:
-                    pause = _retry_after(error.response.headers)
+                    pause = retry_after(error.response.headers)
                     wait = DEFAULT_WAIT if pause is None else pause
                 raise CallFailed(f"the model's endpoint answered {status}", wait, pause) from error
             except TooLarge:
                 raise Garbage("too long") from None
-            except Exception as error:  # the client lets faults of its transport through
+            except Exception as error:  # the client passes errors of its transport on
                 kind = type(error.__cause__ or error).__name__
                 raise CallFailed(
                     f"the model's endpoint could not be reached ({kind})", DEFAULT_WAIT
@@ -87,7 +81,7 @@ class ChatEndpoint:
             return _content(body)
 
     async def close(self) -> None:
-        """Closes its connections."""
+        """Close the connections."""
         await self._client.close()
 
     async def _post(self, text: str, options: Mapping[str, Any]) -> bytes:
@@ -101,9 +95,11 @@ class ChatEndpoint:
 
 
 def _content(body: bytes) -> str:
-    """The answer's text in a chat completion.
+    """Return the text in a chat completion, which the client of OpenAI does not check.
 
-    The client checks nothing of what it receives, so this does.
+    Raises:
+        Refused: the model refused to answer.
+        Garbage: there is no complete text.
     """
     completion = read_json(body.decode("utf-8", "replace"))
     choices = completion.get("choices") if isinstance(completion, dict) else None
@@ -121,16 +117,3 @@ def _content(body: bytes) -> str:
     if len(content.encode("utf-8", "replace")) > MAX_ANSWER_BYTES:
         raise Garbage("too long")
     return content
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, by Retry-After as a number or as a date; None if it is neither."""
-    said = headers.get("retry-after", "")
-    try:
-        seconds = float(said)
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):  # no date, or one without a zone
-            return None
-    return max(seconds, 0.0) if math.isfinite(seconds) else None

@@ -1,6 +1,6 @@
-"""Plans without a model: what the form of a query, English or Chinese, says about what it needs.
+"""Plans by rules on the wording of a query, English or Chinese.
 
-A query is compared after NFKC. What is returned stands as it was given.
+The rules read the query after NFKC. A plan quotes it unchanged.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from vikingd.models.intent import words
 
 
 def plan(query: str) -> tuple[tuple[TypedQuery, ...], str]:
-    """The queries by priority, and what kind of a query it is, in a few words.
+    """Return the queries by priority, and the kind of the query in a few words.
 
-    The query itself is always among them, except for chit-chat, which needs none.
+    The query itself is always among them, except for chit-chat, which needs no query.
     """
     if is_chit_chat(query):
         return (), "chit-chat: nothing to look up"
@@ -33,10 +33,10 @@ def plan(query: str) -> tuple[tuple[TypedQuery, ...], str]:
 
 
 def is_chit_chat(query: str) -> bool:
-    """Whether there is nothing in it but greetings, thanks, acknowledgements and the like."""
+    """Return whether a query holds only greetings, thanks, acknowledgements and the like."""
     text = normalized(query).casefold().replace("’", "'")
     at = 0
-    while at < len(text):  # always the longest: no way back, so it takes linear time
+    while at < len(text):  # no backtracking, so it takes linear time
         found = words.CHIT_CHAT.match(text, at)
         if not found:
             return False
@@ -45,12 +45,12 @@ def is_chit_chat(query: str) -> bool:
 
 
 def is_personal(query: str) -> bool:
-    """Whether it is about the one who asks, or about what was before."""
+    """Return whether a query is about its user, or about earlier conversations."""
     return words.PERSONAL.search(normalized(query).casefold()) is not None
 
 
 def action_of(query: str) -> str:
-    """The work that it asks for, a verb first, without the polite parts around; "" for none."""
+    """Return the requested work, a verb first, without polite words; "" for none."""
     text = query.strip()
     told = False
     while lead := words.LEAD.match(text):

@@ -1,44 +1,47 @@
-"""Which model plans, and what it may take."""
+"""The settings of the planner."""
 
 from __future__ import annotations
 
-import ipaddress
-import os
 from dataclasses import dataclass
+from typing import Annotated
 from urllib.parse import urlsplit
+
+from annotated_types import Interval
+
+from vikingd.models.http.access import is_loopback, key_in
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerSettings:
-    """The model that plans searches, at any endpoint that speaks OpenAI's chat protocol.
+    """The section [planner] of the configuration.
 
     Attributes:
-        base_url: of the endpoint; "" is OpenAI's own.
-        model: as the endpoint calls it; "" asks none, and rules plan.
+        base_url: of an endpoint with OpenAI's chat protocol; "": OpenAI's own.
+        model: name of the model at the endpoint; "": none, rules plan.
         key_env: the environment variable that holds the key.
-        timeout: seconds that planning may take, retries and waiting for others included.
-        concurrency: most calls to the model at a time.
+        timeout: seconds for a plan, with retries and waiting.
+        concurrency: most calls in flight.
     """
 
     base_url: str = ""
     model: str = ""
     key_env: str = "OPENAI_API_KEY"
-    timeout: float = 10.0
-    concurrency: int = 8
+    timeout: Annotated[float, Interval(gt=0, le=3600)] = 10.0
+    concurrency: Annotated[int, Interval(ge=1, le=1024)] = 8
 
     def key(self) -> str:
-        """The key for the endpoint; "none" for one on this machine that was given none.
+        """Return the endpoint's key; "none" for an endpoint on this machine without one.
 
         Raises:
-            ValueError: the model can't be asked; the message says what to set.
+            ValueError: the key is missing or the URL is wrong; the message names the remedy.
         """
         host = _host(self.base_url) if self.base_url else ""
-        key = os.environ.get(self.key_env, "").strip()
-        if not key and not _is_loopback(host):
+        key = key_in(self.key_env)
+        if not key and not is_loopback(host):
             raise ValueError(
-                f"the model is asked with the key in the environment variable {self.key_env}, "
-                "which is not set; set it, or name another in key_env. Only with base_url on "
-                "this machine (such as http://127.0.0.1:8080/v1) no key is needed"
+                f"the model needs a key: set the environment variable {self.key_env}, or name "
+                "another one in key_env. Only an endpoint on this machine (base_url such as "
+                "http://127.0.0.1:8080/v1) needs none"
             )
         return key or "none"
 
@@ -46,7 +49,7 @@ class PlannerSettings:
 def _host(url: str) -> str:
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port  # a port that is no number raises
+        host, _ = parts.hostname, parts.port  # a wrong port raises
     except ValueError:
         host = None
     if not host or parts.scheme not in ("http", "https"):
@@ -54,10 +57,3 @@ def _host(url: str) -> str:
             "base_url must be a URL such as https://HOST/v1 or http://127.0.0.1:8080/v1"
         )
     return host
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

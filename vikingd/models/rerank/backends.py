@@ -1,4 +1,4 @@
-"""The protocol of rerankers, how they fail, and what scores are made of theirs."""
+"""The protocol of rerankers, their errors, and their scores as probabilities."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from typing import Protocol
 
 DOUBAO = "doubao-seed-rerank"
-"""The model at Volcengine unless another is set."""
+"""The default model at Volcengine."""
 
 
 class RerankFailed(Exception):
-    """There are no scores; the text says why, for people, without a secret."""
+    """A call without scores; the message is the predicate of a sentence, without secrets."""
 
 
 class Overloaded(RerankFailed):
-    """The server asked to be left alone.
+    """A server that asked for a pause.
 
     Attributes:
-        pause: seconds for which it did.
+        pause: seconds.
     """
 
     def __init__(self, message: str, pause: float) -> None:
@@ -27,24 +27,24 @@ class Overloaded(RerankFailed):
 
 
 class Reranker(Protocol):
-    """Reads documents beside a query; used from one event loop."""
+    """Scores documents for a query; used from one event loop."""
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
-        """What the model gave each document, in the documents' order; any number.
+        """Return the raw score of each document, in their order.
 
         Raises:
-            RerankFailed: with what it did, for a sentence that begins with its name.
+            RerankFailed: there are no scores.
         """
 
     async def close(self) -> None:
-        """Lets go of connections and threads."""
+        """Close connections and end threads."""
 
 
 def probabilities(raw: Sequence[float], scores: str) -> list[float]:
-    """Scores in [0, 1]: "probability" as they are, "logit" by 1 / (1 + exp(-x)).
+    """Return scores in [0, 1]: probabilities unchanged, logits by 1 / (1 + exp(-x)).
 
     Raises:
-        RerankFailed: one is not finite, or no probability.
+        RerankFailed: a score is not finite, or not a probability.
     """
     return [_probability(number, scores) for number in raw]
 
@@ -53,7 +53,7 @@ def _probability(number: float, scores: str) -> float:
     if not math.isfinite(number):
         raise RerankFailed("gave a score that is NaN or infinite")
     if scores == "logit":
-        # exp of what is not positive can't overflow.
+        # exp of a number up to 0 cannot overflow.
         small = math.exp(-abs(number))
         return (1.0 if number >= 0 else small) / (1 + small)
     if not 0 <= number <= 1:

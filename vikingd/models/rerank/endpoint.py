@@ -1,29 +1,28 @@
-"""A reranker behind HTTP, in any of the known forms."""
+"""A reranker behind HTTP, in any known form."""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
-import math
-import time
 from collections.abc import Sequence
-from email.utils import parsedate_to_datetime
 from itertools import chain
 
 import httpx
 
 from vikingd.domain.text import one_line
-from vikingd.models.masking import masked, url_secrets
+from vikingd.models.http.access import is_loopback, key_in
+from vikingd.models.http.bounded import TooLarge, read_bounded
+from vikingd.models.http.masking import masked, url_secrets
+from vikingd.models.http.rate_limits import retry_after
 from vikingd.models.rerank.backends import Overloaded, RerankFailed
 from vikingd.models.rerank.forms import FORMS
-from vikingd.models.rerank.settings import BackendSettings, secret
+from vikingd.models.rerank.settings import BackendSettings
 from vikingd.models.rerank.signing import Credentials, Signed
 
-_IDLE = 30.0  # seconds for which a connection without a request is kept
+_IDLE = 30.0  # seconds that an idle connection is kept
 _REPLY_BYTES = 1 << 20
-_REPLY_BYTES_A_BYTE = 6  # some servers return the documents too, with each character escaped
-_QUOTED_CHARS = 200  # of what a server says about a refusal
+_REPLY_BYTES_A_BYTE = 6  # some servers return the documents, fully escaped
+_QUOTED_CHARS = 200  # of an error reply
 
 
 class Endpoint:
@@ -36,36 +35,36 @@ class Endpoint:
             url = httpx.URL(settings.url or self._form.url)
         except httpx.InvalidURL as error:
             raise RerankFailed(f"its url can't be used: {error}") from None
-        self._secrets = [*url_secrets(str(url)), *map(secret, _key_variables(settings))]
+        self._secrets = [*url_secrets(str(url)), *map(key_in, _key_variables(settings))]
         auth: httpx.Auth | None = None
         headers = {
             "Accept": "application/json",
-            "Accept-Encoding": "identity",  # a small reply must not unpack to a huge one
+            "Accept-Encoding": "identity",  # a packed reply could be huge
             "Content-Type": "application/json",
         }
         if settings.kind == "volcengine":
-            keys = secret(settings.access_key_env), secret(settings.secret_key_env)
+            keys = key_in(settings.access_key_env), key_in(settings.secret_key_env)
             auth = Signed(Credentials(*keys, settings.region, "vikingdb"))
         elif url.userinfo:
             auth = httpx.BasicAuth(url.username, url.password)
         elif settings.key_env:
-            headers["Authorization"] = f"Bearer {secret(settings.key_env)}"
+            headers["Authorization"] = f"Bearer {key_in(settings.key_env)}"
         if not url.path.endswith("rerank"):
             url = url.copy_with(path=url.path.rstrip("/") + self._form.path)
         self._url = url.copy_with(userinfo=b"")
-        here = _is_loopback(url.host)
+        here = is_loopback(url.host)
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._client = httpx.AsyncClient(
             auth=auth,
             headers=headers,
-            timeout=None,  # the caller has one for all of a call
+            timeout=None,  # the caller bounds the whole call
             limits=httpx.Limits(keepalive_expiry=_IDLE),
-            trust_env=not here,  # no proxy to this machine
-            verify=url.scheme == "https" or not here,  # to load certificates takes 0.1 s
+            trust_env=not here,  # no proxy for this machine
+            verify=url.scheme == "https" or not here,  # loading certificates takes 0.1 s
         )
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
-        """By requests of at most `batch` documents, side by side."""
+        """Return raw scores by concurrent requests of at most `batch` documents."""
         size = self._settings.batch or self._form.batch
         requests = [
             asyncio.ensure_future(self._request(query, documents[start : start + size]))
@@ -75,10 +74,10 @@ class Endpoint:
             return list(chain.from_iterable(await asyncio.gather(*requests)))
         finally:
             for request in requests:
-                request.cancel()  # with one part missing, the others are of no use
+                request.cancel()  # one failure makes the others useless
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     async def _request(self, query: str, documents: Sequence[str]) -> list[float]:
@@ -88,7 +87,9 @@ class Endpoint:
         async with self._slots:
             try:
                 async with self._client.stream("POST", self._url, content=content) as response:
-                    reply = await _read(response, most)
+                    reply = await read_bounded(response.aiter_raw(), most)
+            except TooLarge as error:
+                raise RerankFailed(f"answered with {error}") from None
             except httpx.HTTPError as error:
                 where = f"{self._url.scheme}://{self._url.netloc.decode()}"
                 reason = self._masked(str(error)) or type(error).__name__
@@ -105,10 +106,10 @@ class Endpoint:
             raise RerankFailed(self._masked(str(error))) from None
 
     def _refusal(self, response: httpx.Response, reply: bytes) -> RerankFailed:
-        # Masked before it is cut, or a part of a key might stay.
+        # Mask before the cut, which could leave a part of a key.
         said = one_line(self._masked(reply.decode("utf-8", "replace"))[: 4 * _QUOTED_CHARS])
         what = f"answered {response.status_code}" + (f": {said[:_QUOTED_CHARS]}" if said else "")
-        pause = _retry_after(response.headers.get("Retry-After", ""))
+        pause = retry_after(response.headers)
         if response.status_code in (429, 503) and pause is not None:
             return Overloaded(what, pause)
         return RerankFailed(what)
@@ -119,31 +120,3 @@ class Endpoint:
 
 def _key_variables(settings: BackendSettings) -> tuple[str, ...]:
     return settings.key_env, settings.access_key_env, settings.secret_key_env
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-async def _read(response: httpx.Response, most: int) -> bytes:
-    reply = bytearray()
-    async for part in response.aiter_raw():
-        reply += part
-        if len(reply) > most:
-            raise RerankFailed(f"answered with more than {most} bytes")
-    return bytes(reply)
-
-
-def _retry_after(value: str) -> float | None:
-    """Seconds, from seconds or an HTTP date; None if it is neither."""
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except ValueError:
-            return None
-    return max(seconds, 0.0) if math.isfinite(seconds) else None

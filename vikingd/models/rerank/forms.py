@@ -1,4 +1,4 @@
-"""What rerank servers are sent and how their replies are read; they differ in small ways."""
+"""The requests and replies of the known rerank servers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vikingd.models.rerank.settings import BackendSettings
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How one kind of server is spoken to.
+    """The requests and replies of one kind of server.
 
     Attributes:
         path: added to the server's address.
-        batch: documents that one request bears.
-        body: the request.
-        read: the scores of so many documents, in their order, from the parsed reply.
-        url: of the service, if it has one address for all.
+        batch: most documents of one request.
+        body: makes a request.
+        read: reads the scores of so many documents, in their order, from a parsed reply.
+        url: of a hosted service; "": a server of one's own.
     """
 
     path: str
@@ -31,10 +31,10 @@ class Form:
 
 
 def by_index(items: Any, count: int, index: str, score: str) -> list[float]:
-    """The scores of items in any order, each of which names its document by its place.
+    """Return scores in the order of the documents, from items that name their document's index.
 
     Raises:
-        RerankFailed: not one item for each of the documents.
+        RerankFailed: the items are not one for each document.
     """
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise RerankFailed("answered with something else than a list of scores")
@@ -87,7 +87,7 @@ def _volcengine(settings: BackendSettings, query: str, documents: Sequence[str])
         **version,
         "query": [{"text": query}],
         "data": [[{"text": document}] for document in documents],
-        # As the vendor words it for search.
+        # The vendor's own wording for search.
         "instruction": (
             "Whether the Document answers the Query or matches the content retrieval intent"
         ),
@@ -104,7 +104,7 @@ def _read_tei(reply: Any, count: int) -> list[float]:
 
 
 def _read_volcengine(reply: Any, count: int) -> list[float]:
-    """`id` is the place of a document; without ids the items stand in the documents' order."""
+    """Return scores by `id`, the index of a document; without ids, in the order of the items."""
     result = reply.get("result") if isinstance(reply, dict) else None
     items = result.get("data") if isinstance(result, dict) else None
     if items is None and isinstance(reply, dict) and "message" in reply:
@@ -119,7 +119,7 @@ def _read_volcengine(reply: Any, count: int) -> list[float]:
 FORMS = {
     "cohere": Form("/v2/rerank", 1000, _cohere, _read_results, "https://api.cohere.com"),
     "jina": Form("/v1/rerank", 100, _jina, _read_results, "https://api.jina.ai"),
-    "tei": Form("/rerank", 32, _tei, _read_tei),  # as its --max-client-batch-size is unless set
+    "tei": Form("/rerank", 32, _tei, _read_tei),  # the default of its --max-client-batch-size
     "vllm": Form("/v1/rerank", 100, _cohere, _read_results),
     "xinference": Form("/v1/rerank", 100, _jina, _read_results),
     "volcengine": Form(
@@ -130,5 +130,4 @@ FORMS = {
         "https://api-vikingdb.vikingdb.cn-beijing.volces.com",
     ),
 }
-"""By the setting `form`, and that of the kind volcengine. All give probabilities unless set up
-otherwise."""
+"""By the setting `form`, or by the kind volcengine. By default all give probabilities."""

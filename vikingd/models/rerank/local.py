@@ -1,4 +1,4 @@
-"""A cross-encoder on this machine, by ONNX Runtime."""
+"""A cross-encoder in this process, by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.settings import BackendSettings
 
 _BATCH = 16
-_TOKENS = 512  # of query and document together, where the tokenizer does not say
+_TOKENS = 512  # of query and document, if the tokenizer names no limit
 _PADDING = ("[PAD]", "<pad>")
 
 
 class CrossEncoder:
-    """One model, computed on one thread of its own; query and document are read together.
+    """A model that reads query and document together, on one thread of its own.
 
     Raises:
-        RerankFailed: the files are not there, or are no such model.
+        RerankFailed: the files are missing, or hold another kind of model.
     """
 
     def __init__(self, settings: BackendSettings) -> None:
@@ -36,9 +36,9 @@ class CrossEncoder:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="vikingd-rerank")
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[float]:
-        """Logits; those of a call that nobody waits for any more are not computed to their end."""
+        """Return logits; a cancelled call stops after its current batch."""
         loop = asyncio.get_running_loop()
-        # Texts of like length together need little padding.
+        # Texts of similar length need little padding.
         order = sorted(range(len(documents)), key=lambda place: len(documents[place]))
         scores = [0.0] * len(documents)
         for start in range(0, len(order), self._batch):
@@ -50,14 +50,14 @@ class CrossEncoder:
         return scores
 
     async def close(self) -> None:
-        """Waits for what is being computed, and ends the thread."""
+        """Wait for the current batch, and end the thread."""
         await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
 
     def _logits(self, query: str, documents: Sequence[str]) -> list[float]:
         try:
             encoded = self._model.tokenizer.encode_batch([(query, text) for text in documents])
             logits = self._model.run(self._output, encoded)
-        except Exception as error:  # neither library says which it raises
+        except Exception as error:  # neither library documents its errors
             raise RerankFailed(f"could not compute: {error}") from error
         if logits.shape not in ((len(documents),), (len(documents), 1)):
             raise RerankFailed(
@@ -72,7 +72,7 @@ def _set_up(tokenizer: Any) -> None:
     if tokenizer.truncation is None:
         tokenizer.enable_truncation(_TOKENS)
     padding = tokenizer.padding or _padding(tokenizer)
-    # To the longest of a batch, whatever the file says.
+    # Pad to the longest text of a batch, not as the file says.
     tokenizer.enable_padding(**(padding | {"length": None, "pad_to_multiple_of": None}))
 
 

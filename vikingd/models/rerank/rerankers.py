@@ -1,4 +1,4 @@
-"""What a request asks: the right backend for a query, its cache, its breaker, and its time."""
+"""The rerankers: choice of a backend, cache of scores, circuit breaker and time-outs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vikingd.domain.text import SCRIPTS, script_of
-from vikingd.models.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
 from vikingd.models.rerank.backends import DOUBAO, Overloaded, Reranker, RerankFailed, probabilities
 from vikingd.models.rerank.settings import BackendSettings
 
 CACHE_SIZE = 20_000
 MAX_QUERY_CHARS = 2000
-"""What a query says beyond that only costs time, and room for the document."""
+"""Longer queries are cut; they would cost time, and room for the document."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,8 +28,8 @@ class Reranked:
 
     Attributes:
         scores: in [0, 1], in the order of the documents.
-        asked: different documents that the backend was sent now.
-        cached: different documents whose score was known.
+        asked: distinct documents that were sent to the backend.
+        cached: distinct documents whose scores were cached.
     """
 
     scores: tuple[float, ...]
@@ -38,14 +38,14 @@ class Reranked:
 
 
 class Rerankers:
-    """Asks the backend that is for a query's script; used from one event loop.
+    """Asks the backend for a query's script; used from one event loop.
 
     Args:
         settings: the backends, in order.
-        took: is told name, "DONE" or "FAILED", and seconds of each call that ended.
+        took: called after each call with the backend's name, "DONE" or "FAILED", and the seconds.
 
     Raises:
-        RerankFailed: a backend can't work here; the message says what to do.
+        RerankFailed: a backend cannot work here; the message names the remedy.
     """
 
     def __init__(
@@ -59,23 +59,23 @@ class Rerankers:
         self._running: set[asyncio.Task[list[float]]] = set()
 
     def named(self, query: str) -> str:
-        """Kind and model of the backend that would be asked, "kind/model"; "" if there is none."""
+        """Return "kind/model" of the backend for a query; "" if there is none."""
         backend = self._chosen(query)
         return backend.name if backend else ""
 
     async def rerank(
         self, query: str, documents: Sequence[str], seconds: float | None, *, chosen_by: str = ""
     ) -> Reranked:
-        """How well each document answers the query.
+        """Return scores in [0, 1] of documents for a query.
 
         Args:
             query: the question.
             documents: none of them empty.
-            seconds: that the call has, if less than the backend's own time-out.
-            chosen_by: the query whose script chooses the backend; "": this one.
+            seconds: for the call; None: the backend's time-out.
+            chosen_by: the query whose script chooses the backend; "": `query`.
 
         Raises:
-            RerankFailed: there are no scores. No later than 50 ms after `seconds`.
+            RerankFailed: there are no scores, at the latest soon after `seconds`.
         """
         backend = self._chosen(chosen_by or query)
         if backend is None:
@@ -94,7 +94,7 @@ class Rerankers:
         return Reranked(tuple(scores[key] for key in keys), len(unknown), len(known))
 
     async def close(self) -> None:
-        """Ends calls that nobody waits for any more, connections and threads."""
+        """Cancel running calls, close connections and end threads."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -135,7 +135,7 @@ class Rerankers:
         self._running.add(task)
         task.add_done_callback(self._ended)
         try:
-            # Not asyncio.timeout: that waits until the call has been put away.
+            # asyncio.timeout would wait until the call has handled its cancellation.
             await asyncio.wait({task}, timeout=limit)
         except asyncio.CancelledError:
             task.cancel()
@@ -148,7 +148,7 @@ class Rerankers:
             return task.result()
         if task.done() or limit >= own:
             backend.failed(tried, failure)
-        else:  # with so little time, it is not the backend's fault
+        else:  # the caller gave it too little time
             backend.breaker.gave_up(tried)
         task.cancel()
         raise RerankFailed(f"{backend.name} {failure}") from failure
@@ -156,11 +156,11 @@ class Rerankers:
     def _ended(self, task: asyncio.Task[list[float]]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # so that none is reported as never retrieved
+            task.exception()  # retrieved, so that asyncio logs nothing
 
 
 class _Backend:
-    """A backend with what is known of it."""
+    """A backend with its breaker and the keys of its cache."""
 
     def __init__(self, place: int, settings: BackendSettings) -> None:
         self.settings = settings
@@ -174,7 +174,7 @@ class _Backend:
             raise RerankFailed(f"the reranker {self.name}: {error}") from error
 
     def keys(self, query: str, documents: Sequence[str]) -> list[bytes]:
-        """Of the cache, one for each document."""
+        """Return the cache key of each document."""
         head = hashlib.sha256(f"{self._place} {query}".encode("utf-8", "replace")).digest()
         return [
             hashlib.sha256(head + document.encode("utf-8", "replace")).digest()
@@ -182,19 +182,19 @@ class _Backend:
         ]
 
     async def scores(self, query: str, documents: Sequence[str]) -> list[float]:
-        """In [0, 1].
+        """Return scores in [0, 1].
 
         Raises:
-            RerankFailed: there are none; the message is for a sentence that begins with the name.
+            RerankFailed: there are no scores.
         """
         raw = await self.reranker.rerank(query, documents)
         return probabilities(raw, self._scores)
 
     def admit(self) -> bool:
-        """As the breaker's, but by name.
+        """Admit a call; return True if it is a trial.
 
         Raises:
-            RerankFailed: it may not be asked now.
+            RerankFailed: the breaker is open; the message names the backend.
         """
         try:
             return self.breaker.admit()
@@ -202,13 +202,13 @@ class _Backend:
             raise RerankFailed(f"{self.name} {error}") from None
 
     def succeeded(self) -> None:
-        """Says so in the log, if it failed before."""
+        """Record a success; log it after failures."""
         if self.breaker.failures:
             _log.info("the reranker %s works again", self.name)
         self.breaker.succeeded()
 
     def failed(self, tried: bool, failure: RerankFailed) -> None:
-        """Says so in the log, if it is the first of a row."""
+        """Record a failure; log the first of several in a row."""
         if not self.breaker.failures:
             _log.warning("the reranker %s fails: it %s", self.name, failure)
         pause = failure.pause if isinstance(failure, Overloaded) else None
@@ -228,10 +228,10 @@ def _failure(task: asyncio.Task[list[float]], limit: float) -> RerankFailed | No
 
 
 def _open(settings: BackendSettings) -> Reranker:
-    """Builds what the settings name; only its own libraries are imported.
+    """Open the backend of the settings; only its own libraries are imported.
 
     Raises:
-        RerankFailed: it can't work here; the message says what to do.
+        RerankFailed: it cannot work here; the message names the remedy.
     """
     if settings.kind == "onnx":
         try:
@@ -247,7 +247,7 @@ def _open(settings: BackendSettings) -> Reranker:
 
 
 def _name(settings: BackendSettings) -> str:
-    """What it is called in replies, logs and metrics: "kind/model"."""
+    """Return the name in replies, logs and metrics, "kind/model"."""
     model = settings.model or {
         "http": settings.form,
         "volcengine": DOUBAO,

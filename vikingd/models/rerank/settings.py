@@ -1,49 +1,53 @@
-"""What can be set for a reranker, and what of it can't be used."""
+"""The settings of rerankers, and their checks."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
+from annotated_types import Interval
+
 from vikingd.domain.text import SCRIPTS
+from vikingd.models.http.access import key_in
 
 FORMS = ("cohere", "jina", "tei", "vllm", "xinference")
-"""Forms of requests and replies that the kind http knows."""
+"""Forms of requests and replies of the kind http."""
 HOSTED = ("cohere", "jina")
-"""Those of services that have an address of their own and want a key."""
+"""Forms of services that have an address of their own and need a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendSettings:
-    """One reranker.
+    """One reranker, a table [[rerank.backends]] of the configuration.
 
     Attributes:
         kind: http, volcengine or onnx.
-        scripts: of the queries that it is for, as in vikingd.domain.text.SCRIPTS; none: all others.
-        url: of the server; its form's path is added unless it ends in "rerank". "": the service's.
-        form: what the kind http speaks, one of FORMS.
+        scripts: of the queries that it reads, as in vikingd.domain.text.SCRIPTS; none: all others.
+        url: of the server; the form adds its path unless the URL ends in "rerank". "": the
+            service's own.
+        form: protocol of the kind http, one of FORMS.
         model: as the server calls it; for onnx and tei only a name.
-        model_version: of the model at Volcengine; "": the service's choice.
-        region: that the service Volcengine is asked in.
+        model_version: of the model at Volcengine; "": the service chooses.
+        region: of the service at Volcengine.
         path: directory with model.onnx and tokenizer.json.
         key_env: the environment variable that holds the key.
-        access_key_env: that with Volcengine's access key.
-        secret_key_env: that with Volcengine's secret key.
+        access_key_env: the environment variable that holds Volcengine's access key.
+        secret_key_env: the environment variable that holds Volcengine's secret key.
         timeout: seconds of one call.
-        batch: most documents of one request; 0: as many as its form bears.
+        batch: most documents of one request; 0: the form's own limit.
         max_chars: of a document; the rest is cut.
-        scores: "probability", as they are, or "logit"; "": its form's.
-        concurrency: most requests at once.
-        threads: that onnx computes with.
+        scores: probability or logit; "": as the form gives them.
+        concurrency: most requests in flight.
+        threads: of onnx.
     """
 
-    kind: str
+    kind: Literal["http", "volcengine", "onnx"]
     scripts: tuple[str, ...] = ()
     url: str = field(default="", repr=False)  # may hold a password
-    form: str = ""
+    form: Literal["", "cohere", "jina", "tei", "vllm", "xinference"] = ""
     model: str = ""
     model_version: str = "251028"
     region: str = "cn-beijing"
@@ -51,12 +55,12 @@ class BackendSettings:
     key_env: str = ""
     access_key_env: str = ""
     secret_key_env: str = ""
-    timeout: float = 2.0
-    batch: int = 0
-    max_chars: int = 2000
-    scores: str = ""
-    concurrency: int = 8
-    threads: int = 2
+    timeout: Annotated[float, Interval(gt=0, le=60)] = 2.0
+    batch: Annotated[int, Interval(ge=0, le=10_000)] = 0
+    max_chars: Annotated[int, Interval(ge=1, le=100_000)] = 2000
+    scores: Literal["", "probability", "logit"] = ""
+    concurrency: Annotated[int, Interval(ge=1, le=1024)] = 8
+    threads: Annotated[int, Interval(ge=1, le=256)] = 2
 
 
 _KINDS_OF = {
@@ -74,10 +78,10 @@ _KINDS_OF = {
 
 
 def check_backend(settings: BackendSettings) -> None:
-    """Refuses what can't work, before anything is opened.
+    """Refuse settings that cannot work, before anything is opened.
 
     Raises:
-        ValueError: naming what is wrong and what to do; never a secret.
+        ValueError: the message names the fault and the remedy, never a secret.
     """
     for setting in dataclasses.fields(settings):
         kinds = _KINDS_OF.get(setting.name, (settings.kind,))
@@ -108,10 +112,10 @@ def check_backend(settings: BackendSettings) -> None:
 
 
 def check_backends(backends: Sequence[BackendSettings]) -> None:
-    """Refuses backends of which one would never be asked.
+    """Refuse a list with a backend that would never be asked.
 
     Raises:
-        ValueError: two are for one script, or for all others.
+        ValueError: two backends are for one script, or for all others.
     """
     taken = set()
     for settings in backends:
@@ -120,11 +124,6 @@ def check_backends(backends: Sequence[BackendSettings]) -> None:
                 what = f"the script {script!r}" if script else "all other scripts (they name none)"
                 raise ValueError(f"two backends are for {what}: the second would never be asked")
             taken.add(script)
-
-
-def secret(variable: str) -> str:
-    """What an environment variable holds, without white space around it; "" if it is not set."""
-    return os.environ.get(variable, "").strip() if variable else ""
 
 
 def _check_form(settings: BackendSettings) -> None:
@@ -157,7 +156,7 @@ def _check_url(settings: BackendSettings) -> None:
 
 
 def _check_key(name: str, variable: str) -> None:
-    key = secret(variable)
+    key = key_in(variable)
     if not key:
         raise ValueError(f"{name}: the environment variable {variable} is not set")
     if not (key.isascii() and key.isprintable()) or " " in key:

@@ -21,7 +21,7 @@ import httpx
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who signs, for which service in which region."""
+    """The keys of a signature, and its service and region."""
 
     access_key: str = field(repr=False)
     secret_key: str = field(repr=False)
@@ -38,13 +38,13 @@ class Signed(httpx.Auth):
         self._credentials = credentials
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """The request with its signature."""
+        """Yield the request with its signature."""
         sign(request, self._credentials, datetime.now(UTC))
         yield request
 
 
 def sign(request: httpx.Request, credentials: Credentials, when: datetime) -> None:
-    """Adds X-Date, X-Content-Sha256 and Authorization; the body must have been read."""
+    """Add X-Date, X-Content-Sha256 and Authorization; the body must have been read."""
     date = when.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     digest = hashlib.sha256(request.content).hexdigest()
     request.headers["X-Date"] = date
@@ -81,7 +81,7 @@ def sign(request: httpx.Request, credentials: Credentials, when: datetime) -> No
 
 
 def _canonical_query(items: list[tuple[str, str]]) -> str:
-    """Sorted by name; values of one name keep their order."""
+    """Return the query sorted by name; values of one name keep their order."""
     in_order = sorted(items, key=lambda item: item[0])
     return "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in in_order)
 

@@ -1,4 +1,4 @@
-"""A circuit breaker: who failed repeatedly is left alone for a while."""
+"""A circuit breaker: a backend that fails repeatedly is skipped for a while."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ import time
 from collections.abc import Callable
 
 FAILURES = 3
-"""In a row, after which it opens."""
+"""Consecutive failures that open a breaker."""
 MIN_PAUSE = 5.0
 MAX_PAUSE = 60.0
 MAX_ASKED = 600.0
-"""Seconds that a server gets at most when it asks for a pause itself."""
+"""Seconds of the longest pause that a server can ask for."""
 
 
 class BreakerOpen(Exception):
-    """No call may be made now; the message, for a sentence that begins with a name, says why."""
+    """A call that is not allowed; the message is the predicate of a sentence about the backend."""
 
 
 class Breaker:
-    """Opens after failures in a row, for 5 s, doubling to 60 s; then one call tries at a time.
+    """Opens after consecutive failures, for 5 s, doubling to 60 s; then admits one trial at a time.
 
-    What `admit` returned is given back with how the call ended: True for the one that tries. For
-    use on one thread.
+    A caller returns the result of `admit` when it reports how its call ended. One thread uses it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,14 +34,14 @@ class Breaker:
 
     @property
     def failures(self) -> int:
-        """In a row."""
+        """The number of consecutive failures."""
         return self._failures
 
     def admit(self) -> bool:
-        """Lets a call through; True: it is the one that tries.
+        """Admit a call; return True if it is a trial.
 
         Raises:
-            BreakerOpen: it is open, or another call tries.
+            BreakerOpen: the breaker is open, or another call is a trial.
         """
         if self._until is None:
             return False
@@ -55,21 +54,21 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
-        """Closes it."""
+        """Close the breaker."""
         self._failures = 0
         self._backoff = 0.0
         self._until = None
         self._trying = False
 
     def failed(self, tried: bool, reason: str, pause: float | None = None) -> float:
-        """Counts a failure; `pause` are the seconds that the server asked for.
+        """Count a failure; `pause` is the time in seconds that the server asked for.
 
         Returns:
-            Seconds of the pause that begins with this failure; 0 where none does.
+            Seconds of the pause that this failure starts; 0 if it starts none.
         """
         self._failures += 1
         self._reason = reason
-        # One that succeeded in between has ended the trial.
+        # A success in between has ended the trial.
         reopens = tried and self._trying
         if reopens:
             self._trying = False
@@ -78,7 +77,7 @@ class Breaker:
             begun = min(pause, MAX_ASKED)
             self._until = max(self._until or now, now + begun)
             return begun
-        # Calls that were in flight together and fail together open it once.
+        # Calls that were in flight together open it once.
         if reopens or (self._until is None and self._failures >= FAILURES):
             self._backoff = min(max(2 * self._backoff, MIN_PAUSE), MAX_PAUSE)
             self._until = now + self._backoff
@@ -86,6 +85,6 @@ class Breaker:
         return 0.0
 
     def gave_up(self, tried: bool) -> None:
-        """The call says nothing, as it had too little time; the next one may try."""
+        """End a call without a verdict, such as one with too little time."""
         if tried:
             self._trying = False

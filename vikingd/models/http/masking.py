@@ -1,4 +1,4 @@
-"""Keeps secrets out of what is told of a server, whatever it sends back."""
+"""Secrets of URLs, and their removal from messages that quote a server."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 
 
 def url_secrets(url: str) -> list[str]:
-    """What must not be told of a URL: its password, or its user if alone, and their Basic form.
+    """Return the password of a URL, or its only user name, and their form in Basic authentication.
 
     Raises:
-        ValueError: it is no URL.
+        ValueError: the text is not a URL.
     """
     userinfo = urlsplit(url).netloc.rpartition("@")[0]
     user, _, password = userinfo.partition(":")
@@ -22,7 +22,7 @@ def url_secrets(url: str) -> list[str]:
 
 
 def masked(text: str, secrets: Iterable[str]) -> str:
-    """The text with *** for each secret, also for one that JSON or repr has escaped."""
+    """Return a text with *** for each secret, also where JSON or repr has escaped it."""
     forms = set()
     for secret in filter(None, secrets):
         quoted = json.dumps(secret)[1:-1]

@@ -1,0 +1,64 @@
+"""The health service, and the states that it shows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import structlog
+from grpc_health.v1 import health, health_pb2
+
+from vikingd.engine import Engine
+from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+
+SERVICES = tuple(
+    file.DESCRIPTOR.services_by_name[name].full_name
+    for file, name in (
+        (retrieval_pb2, "Retrieval"),
+        (contexts_pb2, "Contexts"),
+        (memories_pb2, "Memories"),
+        (admin_pb2, "Admin"),
+    )
+)
+EMBEDDER = "viking.embedder"
+"""The embedder's name in the health service."""
+
+_INTERVAL = 0.5
+
+_log = structlog.stdlib.get_logger("vikingd")
+
+
+class Health:
+    """Keeps the health service up to date, and logs each change."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.servicer = health.aio.HealthServicer()
+        self._engine = engine
+        self._known: dict[str, str | None] = {"": None, EMBEDDER: None}
+
+    async def refresh(self) -> None:
+        """Set the state of each service by that of the engine and its embedder."""
+        faults = {"": self._engine.failure(), EMBEDDER: self._engine.embedding.failure()}
+        for name, fault in faults.items():
+            if fault != self._known[name]:
+                level = logging.INFO if not fault else logging.WARNING if name else logging.ERROR
+                _log.log(level, "health", service=name or "vikingd", fault=fault or "none")
+            state = (
+                health_pb2.HealthCheckResponse.NOT_SERVING
+                if fault
+                else health_pb2.HealthCheckResponse.SERVING
+            )
+            for service in (name,) if name else ("", *SERVICES):
+                await self.servicer.set(service, state)
+        self._known = faults
+
+    async def watch(self, stop: asyncio.Event) -> None:
+        """Refresh the states until cancelled; set `stop` when the engine is lost."""
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            try:
+                await self.refresh()
+            except Exception:
+                _log.exception("the health check failed")
+            if self._engine.is_lost:
+                stop.set()

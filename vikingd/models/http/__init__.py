@@ -1,0 +1,1 @@
+"""Parts that the clients of embedders, planners and rerankers share over HTTP."""

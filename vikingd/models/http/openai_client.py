@@ -1,0 +1,97 @@
+"""A client of OpenAI's protocols for any endpoint, which may send anything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import openai
+
+from vikingd.models.http.bounded import TooLarge, read_bounded
+
+_OPENAI_URL = "https://api.openai.com/v1"
+
+
+class ReplyTooLarge(TooLarge, openai.OpenAIError):
+    """A reply above its limit; the client of OpenAI neither retries nor wraps its own errors."""
+
+
+class BoundedClient(openai.DefaultAsyncHttpxClient):
+    """An HTTP client that bounds each reply, errors included, and follows no redirect.
+
+    httpx has no limit for the size of a reply. A redirect would send keys and texts elsewhere.
+
+    Args:
+        size: most bytes of an unpacked reply.
+        seconds: for a whole attempt, because httpx bounds each wait for bytes only; None: no limit.
+        options: of httpx.
+    """
+
+    def __init__(self, size: int, seconds: float | None = None, **options: Any) -> None:
+        super().__init__(follow_redirects=False, **options)
+        self._size = size
+        self._seconds = seconds
+
+    async def send(self, *request: Any, **options: Any) -> Any:
+        """Send a request and return its response, whose body is read and unpacked.
+
+        Raises:
+            ReplyTooLarge: the body has more bytes than the limit.
+            httpx.ReadTimeout: the attempt took too long; the client of OpenAI retries it.
+        """
+        try:
+            async with asyncio.timeout(self._seconds):
+                response = await super().send(*request, **{**options, "stream": True})
+                try:
+                    body = await read_bounded(response.aiter_bytes(), self._size)
+                finally:
+                    await response.aclose()
+        except TooLarge as error:
+            raise ReplyTooLarge(f"a reply of {error}") from None
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("the reply took too long") from error
+        headers = response.headers.copy()
+        headers.pop("Content-Encoding", None)
+        # The class is that of httpx, or of the client's own copy of httpx.
+        return type(response)(
+            response.status_code, headers=headers, content=body, request=response.request
+        )
+
+
+def endpoint_url(base_url: str) -> httpx.URL:
+    """Return the URL of an endpoint; "" is OpenAI's own.
+
+    Raises:
+        httpx.InvalidURL: the text is not a URL. Its message may quote a password.
+    """
+    return httpx.URL(base_url or _OPENAI_URL)
+
+
+def open_client(
+    url: httpx.URL,
+    key: str,
+    *,
+    reply_bytes: int,
+    retries: int = 0,
+    seconds: float | None = None,
+    **options: Any,
+) -> openai.AsyncOpenAI:
+    """Return a client of one endpoint; it makes no call yet.
+
+    Args:
+        url: of the endpoint; a user and password in it become Basic authentication.
+        key: "none" for an endpoint without keys.
+        reply_bytes: most bytes of a reply.
+        retries: further attempts, with back-off.
+        seconds: for an attempt; None: the caller bounds its calls.
+        options: of httpx.
+    """
+    auth = (url.username, url.password) if url.userinfo else None
+    return openai.AsyncOpenAI(
+        api_key=key,
+        base_url=str(url.copy_with(userinfo=b"")),  # httpx logs the URLs of requests
+        timeout=None,
+        max_retries=retries,
+        http_client=BoundedClient(reply_bytes, seconds, auth=auth, **options),
+    )
