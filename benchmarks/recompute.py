@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vikingd.domain.text import NONE, SCRIPTS, script_of, text_to_index
-from vikingd.index.tokens import query_terms, term_hash, terms
+from vikingd.index.lexicon.tokens import query_terms, term_hash, terms
 
 F64 = npt.NDArray[np.float64]
 

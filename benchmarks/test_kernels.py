@@ -16,11 +16,11 @@ from benchmarks import data
 from vikingd.domain import uri as uris
 from vikingd.domain.model import Draft, IndexedText, Upsert
 from vikingd.domain.text import LATIN
-from vikingd.index import tokens
 from vikingd.index.index import Index, IndexSettings
+from vikingd.index.lexicon import tokens
+from vikingd.index.lexicon.tokens import query_terms
+from vikingd.index.lexicon.vocabulary import Vocabulary
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.tokens import query_terms
-from vikingd.index.vocabulary import Vocabulary
 from vikingd.ingest.prepare import prepare
 
 BATCH = 5000

@@ -13,8 +13,8 @@ from naive import walk
 from trees import build, shapes
 from viking_kernels import compact
 
-from vikingd.index.compact import compacted
-from vikingd.index.tokens import as_titles, term_hash
+from vikingd.index.compaction import compacted
+from vikingd.index.lexicon.tokens import as_titles, term_hash
 
 
 @settings(max_examples=25, deadline=None, print_blob=True)

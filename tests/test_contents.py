@@ -20,7 +20,7 @@ from viking_kernels import find as kernel
 from vikingd.answer.find import find
 from vikingd.domain.model import MAX_RELATIONS, Committed, Draft, FindQuery, Passage, Relation
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.compact import compacted
+from vikingd.index.compaction import compacted
 from vikingd.index.contents import Strings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.prepare import prepare

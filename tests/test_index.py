@@ -22,8 +22,8 @@ from vikingd.domain.errors import Corrupt
 from vikingd.domain.model import Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index, IndexSettings
+from vikingd.index.lexicon.tokens import term_hash
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.tokens import term_hash
 
 few = settings(max_examples=20, deadline=None, print_blob=True)
 METHODS = (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT)
@@ -376,7 +376,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
     write(index, 3)
     if compacted:
         index.compact()
-    generation = index._generation
+    stats = index._tail.parts.stats
     kept: list[tuple[Snapshot, list[tuple[list[int], list[float]]]]] = []
     ends = []
     for revision in range(4, 44):
@@ -388,7 +388,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
         if revision == 30:
             assert all(numbers(snapshot) == then for snapshot, then in kept)
             kept.clear()
-        ends.append((generation.slots.end, generation.means.end))
+        ends.append((stats.slots.end, stats.means.end))
     assert ends[30] == ends[-1]
     assert len(set(ends)) > 5
     other = opened("other")

@@ -25,9 +25,11 @@ import vikingd
 from vikingd.client import ClientError
 from vikingd.domain.errors import Corrupt, StoreDamaged
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index import base as bases
-from vikingd.index import files
 from vikingd.index.index import IndexSettings
+from vikingd.index.metadata.where import parse
+from vikingd.index.segment import disk as bases
+from vikingd.index.segment import files
+from vikingd.index.segment.arrays import FIELDS, GROWING
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.provider import EmbedSettings
 from vikingd.store import identity
@@ -285,9 +287,8 @@ def test_a_reader_ends_when_its_store_goes_back(
 
 # --- damage --------------------------------------------------------------------------------------
 
-ARRAYS = sorted(spec.name for spec in bases.fields(bases.Base))
 PARTS = (
-    *(f"{name}.bin" for name in {*ARRAYS, *bases.rows.KINDS}),
+    *(f"{name}.bin" for name in FIELDS.keys() | GROWING.keys()),
     "manifest.json",
     "dir_columns",
     "file_columns",
@@ -359,8 +360,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def _answers(engine: Engine) -> object:
     snapshot = engine.snapshot
     columns = snapshot.file_columns
-    from vikingd.index.where import parse
-
     return (
         numbers(engine),
         sorted(
@@ -395,7 +394,7 @@ def test_damage_of_any_file_of_a_base_changes_no_answer(
             assert _answers(engine) == expected, name
             changed = not file.exists() or file.read_bytes() != before
             # Nothing reads the room behind the rows, nor what two equal files have exchanged.
-            harmless = damage == "swap" or name.removesuffix(".bin") in bases.rows.KINDS
+            harmless = damage == "swap" or name.removesuffix(".bin") in GROWING
             assert engine.stats().index.rebuilt or not changed or harmless, name
         shutil.rmtree(path)
 

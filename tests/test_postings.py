@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from viking_kernels import postings as kernels
 from viking_kernels import words
 
-from vikingd.index import postings, tokens, vocabulary
-from vikingd.index.vocabulary import Vocabulary
+from vikingd.index.lexicon import postings, tokens, vocabulary
+from vikingd.index.lexicon.vocabulary import Vocabulary
 
 some = settings(max_examples=50, deadline=None, print_blob=True)
 

@@ -16,9 +16,9 @@ from reader_helpers import SECONDS, SMALL, answer, note, serving, vector
 
 from vikingd.client import ClientError, Method
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index import base as bases
-from vikingd.index.commit import Commit
 from vikingd.index.index import IndexSettings
+from vikingd.index.segment import disk as bases
+from vikingd.index.tail.commit import Commit
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.provider import EmbedSettings
 

@@ -14,8 +14,8 @@ from vikingd import engine as engines
 from vikingd.domain.errors import Corrupt
 from vikingd.domain.model import Draft
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.base import load
 from vikingd.index.index import Index, IndexSettings
+from vikingd.index.segment.disk import load
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.provider import EmbedSettings
 from vikingd.system.sealed_files import seal, unseal

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vikingd.domain.errors import Corrupt, InvalidField
-from vikingd.index.columns import Columns
-from vikingd.index.where import MAX_PATH, parse
+from vikingd.index.metadata.columns import Columns
+from vikingd.index.metadata.where import MAX_PATH, parse
 
 # --- the plain evaluation -----------------------------------------------------------------------
 

@@ -20,8 +20,8 @@ from viking_kernels.arrays import Query as Compared
 from vikingd.domain import uri as uris
 from vikingd.domain.model import Change, Filled, IndexedText, Relation, Remove, Upsert
 from vikingd.domain.text import HAN, LATIN, NONE, script_of
-from vikingd.index import tokens
 from vikingd.index.index import Index, IndexSettings
+from vikingd.index.lexicon import tokens
 from vikingd.index.snapshot import Snapshot
 
 DIMENSION = 16

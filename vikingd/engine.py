@@ -29,8 +29,9 @@ from vikingd.domain.errors import (
     Stopping,
 )
 from vikingd.domain.model import Backlog, Change, Committed, Once, Prepared, Upsert
-from vikingd.index.base import Manifest, manifest_of
 from vikingd.index.index import Index, IndexSettings, IndexState
+from vikingd.index.segment.disk import manifest_of
+from vikingd.index.segment.manifest import Manifest
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
 from vikingd.ingest.masks import Masked
@@ -194,7 +195,7 @@ class Engine:
                 model,
                 self._prior(progress),
                 settings.index,
-                self._on_base,
+                written=self._on_base,
                 read_only=settings.reader,
                 compacted=metrics.compacted,
                 origin=self.store.point[:2] if isinstance(self.store, Store) else ("", ""),

@@ -38,7 +38,7 @@ from vikingd.domain.query import (
 from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
 from vikingd.engine import Engine
 from vikingd.index import ivf
-from vikingd.index import where as filters
+from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot
 
 LEAST_DEPTH = 100

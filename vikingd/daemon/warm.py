@@ -46,8 +46,8 @@ from viking_kernels.scope import place, row_at, tail_directories
 from vikingd.domain.model import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index, IndexSettings
+from vikingd.index.lexicon.tokens import query_terms
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.tokens import query_terms
 from vikingd.system.scratch import scratch
 
 _DIMENSION = 8

@@ -1,4 +1,4 @@
-"""Whether an index shows just what the store holds."""
+"""The comparison of an index with its store."""
 
 from __future__ import annotations
 
@@ -13,16 +13,24 @@ from viking_kernels.rotation import rotate
 
 from vikingd.domain import uri as uris
 from vikingd.domain.model import Linked, Upsert
-from vikingd.index import tokens
-from vikingd.index.base import Base
-from vikingd.index.compact import compacted
+from vikingd.index.compaction import compacted
+from vikingd.index.lexicon import tokens
+from vikingd.index.node import is_directory, row_of
+from vikingd.index.segment.arrays import Segment
 from vikingd.index.snapshot import Snapshot
 
 MAX_PROBLEMS = 100
 
 
 class Comparison:
-    """Compares a snapshot with all contexts of a store at the same revision."""
+    """A comparison of a snapshot with all contexts of a store at the same revision.
+
+    Attributes:
+        contexts: number of compared contexts.
+        texts: number of compared texts.
+        vectors: number of compared vectors.
+        problems: the differences, MAX_PROBLEMS at most.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.contexts = 0
@@ -40,12 +48,12 @@ class Comparison:
             self.problems.append(text)
 
     def run(self, contexts: Iterable[Upsert], links: Iterable[Linked]) -> None:
-        """Compares every context, text, vector, posting, link and directory number."""
+        """Compare every context, text, vector, posting, link and directory count."""
         snapshot = self._snapshot
         for context in contexts:
             self._compare(context)
         counts = snapshot.counts(0)
-        # The index has the root whether or not the store does.
+        # The index always has the root; the store may lack it.
         nodes = int(counts[FILES] + counts[DIRECTORIES])
         if nodes - 1 > self.contexts or self.contexts > nodes:
             self._problem(f"the index has {nodes} contexts, the store {self.contexts}")
@@ -65,10 +73,10 @@ class Comparison:
         if row is None:
             self._problem(f"{context.uri} is in the store but not in the index")
             return
-        if (row >= 0) != context.is_directory:
+        if is_directory(row) != context.is_directory:
             self._problem(f"{context.uri} is of another kind in the index")
             return
-        known = int(snapshot.dir_id[row] if row >= 0 else snapshot.file_id[-1 - row])
+        known = int((snapshot.dir_id if is_directory(row) else snapshot.file_id)[row_of(row)])
         if known != context.context_id and context.uri != uris.ROOT:
             self._problem(f"{context.uri} is context {context.context_id}, in the index {known}")
         if snapshot.abstract(row) != context.abstract:
@@ -82,7 +90,7 @@ class Comparison:
             owner = int(
                 snapshot.tree.texts.directory[at] if row >= 0 else snapshot.tree.texts.file[at]
             )
-            if owner != (row if row >= 0 else -1 - row):
+            if owner != row_of(row):
                 self._problem(f"{context.uri}: text {text.text_id} stands elsewhere in the index")
             shown = text.section, text.passage, text.start
             if snapshot.contents.passage(at)[:3] != shown:
@@ -131,7 +139,7 @@ class Comparison:
             self._problem(f"{one} and {other} are not linked alike in index and store")
 
     def _compare_numbers(self) -> None:
-        """The numbers that commits kept up to date against those made anew from the rows."""
+        """Compare the numbers that commits updated with numbers made from the rows."""
         snapshot = self._snapshot
         fresh, _, _ = compacted(snapshot)
         rows = [snapshot.find(_uri(fresh, i)) for i in range(len(fresh.dir_parent))]
@@ -159,7 +167,7 @@ def _by_ends(links: Iterable[Linked]) -> dict[tuple[str, str], str]:
     return {(min(link.uri, link.other), max(link.uri, link.other)): link.reason for link in links}
 
 
-def _uri(base: Base, row: int) -> str:
+def _uri(base: Segment, row: int) -> str:
     parts: list[str] = []
     while row > 0:
         at = slice(int(base.dir_name_at[row]), int(base.dir_name_at[row + 1]))
@@ -169,7 +177,7 @@ def _uri(base: Base, row: int) -> str:
 
 
 def _word_sums(snapshot: Snapshot) -> npt.NDArray[np.uint64]:
-    """[T] the sum of hash * tf over a text's postings, modulo 2^64."""
+    """Return the sum of hash * tf over the postings of each text, [T], modulo 2^64."""
     base = snapshot.base
     sums = np.zeros(len(snapshot.tree.texts.directory), np.uint64)
     keys = np.repeat(base.term_key, np.diff(base.term_at))
