@@ -170,8 +170,8 @@ def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
             "another passage",
         ),
         ("UPDATE texts SET section = 'x' WHERE ordinal = 1 AND ? <> ''", "another passage"),
-        ("UPDATE links SET reason = 'x' WHERE ? <> ''", "not linked alike"),
-        ("DELETE FROM links WHERE ? <> ''", "not linked alike"),
+        ("UPDATE links SET reason = 'x' WHERE ? <> ''", "different links"),
+        ("DELETE FROM links WHERE ? <> ''", "different links"),
     ],
 )
 def test_verify_sees_what_a_reply_would_show_wrong(

@@ -1,4 +1,4 @@
-"""A reader while the writer replaces the bases that it reads, and files are short."""
+"""A reader while the writer replaces its bases, and while it lacks file descriptors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vikingd.models.embed.provider import EmbedSettings
 
 
 def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path) -> None:
-    """During finds bases are replaced again and again; at one revision both say the same."""
+    """Writer and reader give the same answers at one revision while bases are replaced."""
     with (
         serving(tmp_path, **SMALL) as writing,
         serving(tmp_path, "--reader") as reading,
@@ -79,7 +79,7 @@ def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path
 def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """Removals that the feed has forgotten since do not come back with the older base."""
+    """Contexts that were removed do not come back with an older base."""
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(minimum=10_000)
     )
@@ -121,7 +121,7 @@ def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
 def test_a_base_that_is_deleted_once_it_is_read_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is looked for in its directory any more, where files may vanish one by one."""
+    """A loaded base needs no file of its directory any more."""
     writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
     writer.put([prepare(note(number)) for number in range(20)]).result()
     writer.optimize()
@@ -143,7 +143,7 @@ def test_a_base_that_is_deleted_once_it_is_read_is_whole(
 
 
 def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_path: Path) -> None:
-    """Meanwhile it answers from what it has."""
+    """A reader without file descriptors answers from its snapshot, and follows again later."""
     with (
         serving(tmp_path, **SMALL) as writing,
         serving(tmp_path, "--reader") as reading,
@@ -169,7 +169,7 @@ def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_pa
 def test_a_commit_that_was_taken_by_half_is_not_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader begins anew from the base, with all that came since."""
+    """A reader loads the base again after a commit that was taken in part."""
     settings = IndexSettings(minimum=10_000)
     writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), settings))
     writer.put([prepare(note(number)) for number in range(20)]).result()
@@ -197,7 +197,7 @@ def test_a_commit_that_was_taken_by_half_is_not_taken_again(
 def test_verify_says_so_where_a_reader_can_not_reach_the_revision_of_its_store(
     tmp_path: Path,
 ) -> None:
-    """Nothing is compared that stands at two revisions; once it can, all of it is."""
+    """Verify fails if the reader cannot reach the store's revision, and works again later."""
     fewer = "from vikingd import engine; engine._MEETINGS = 5"
     with (
         serving(tmp_path, **SMALL) as writing,

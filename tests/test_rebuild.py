@@ -1,4 +1,4 @@
-"""An index that is made anew from the store, and what is left when that is broken off."""
+"""A rebuild of the index from the store, complete or interrupted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = 100
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
-    """A store without an index, whose feed is long enough for compactions in the midst of it."""
+    """Return a store without an index, with enough contexts for compactions during the feed."""
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(minimum=30, ratio=0.25)
     )
@@ -39,7 +39,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
 
 
 def check(settings: EngineSettings) -> None:
-    """The engine opens with all that the store has."""
+    """Require the engine to open with all contexts of the store."""
     engine = Engine(settings)
     report = engine.verify()
     engine.close()
@@ -48,7 +48,7 @@ def check(settings: EngineSettings) -> None:
 
 
 def test_what_was_made_anew_is_whole_after_the_next_start(settings: EngineSettings) -> None:
-    """No base that was written in the midst of the feed passes for all of it."""
+    """A base that was written during the feed is not taken for the whole store."""
     for _ in range(3):
         check(settings)
 
@@ -56,7 +56,7 @@ def test_what_was_made_anew_is_whole_after_the_next_start(settings: EngineSettin
 def test_a_feed_that_was_broken_off_begins_anew(
     settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The part of it that is on disk is not taken for the whole."""
+    """A partial feed on disk is not taken for the whole store."""
     apply, calls = Index.apply, 0
 
     def broken_off(index: Index, *commit: object) -> None:
@@ -76,7 +76,7 @@ def test_a_feed_that_was_broken_off_begins_anew(
 
 
 def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
-    """A manifest in which the record of an array is another one."""
+    """Return a manifest with a changed record of an array."""
     arrays = record["arrays"]
     return {**record, "arrays": {**arrays, "text_id": {**arrays["text_id"], **fields}}}
 
@@ -103,7 +103,7 @@ def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
 def test_a_manifest_of_another_shape_is_damage(
     settings: EngineSettings, damaged: Callable[[dict[str, Any]], object]
 ) -> None:
-    """It may well be JSON: the base is made anew from the store, as from any other damage."""
+    """A manifest of another shape counts as damage, even if it is JSON: the base is rebuilt."""
     check(settings)
     index = settings.path / "index"
     manifest = index / (index / "CURRENT").read_text() / "manifest.json"
@@ -114,7 +114,7 @@ def test_a_manifest_of_another_shape_is_damage(
 
 
 def test_the_name_of_the_base_may_be_damaged(settings: EngineSettings) -> None:
-    """Bytes that are no text name no base."""
+    """A name that is not UTF-8 counts as damage."""
     check(settings)
     (settings.path / "index" / "CURRENT").write_bytes(b"base-\xff")
     with pytest.raises(Corrupt):

@@ -1,4 +1,4 @@
-"""The check of a base's arrays: it refuses just what could lead a kernel outside of an array."""
+"""The check of a base's arrays refuses exactly the values that could lead a kernel outside."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TREE = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
-    """The arrays of a small base by name; those of columns have room behind their rows."""
+    """Return the arrays of a small base by name; growing arrays have room behind their rows."""
     path = tmp_path_factory.mktemp("bounds")
     with closing(Engine(EngineSettings(path, EmbedSettings(provider="none")))) as engine:
         vectors = [np.eye(DIMENSION, dtype=np.float32)[i % DIMENSION].tobytes() for i in range(9)]
@@ -64,12 +64,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
 
 
 def sizes_of(arrays: Arrays) -> Sizes:
-    """The numbers of directories, files and texts that the manifest has."""
+    """Return the numbers of directories, files and texts."""
     return Sizes(len(arrays["dir_end"]), len(arrays["file_texts"]), len(arrays["codes"]))
 
 
 def is_refused(arrays: Arrays, sizes: Sizes) -> bool:
-    """True if the check refuses arrays; `sizes` are those that the manifest has."""
+    """Return True if the check refuses arrays of these sizes."""
     own = {name: arrays[name] for name in FIELDS}
     growing = GrowingArrays(**{name: arrays[name] for name in GROWING})
     for name in own.keys() & GROWING.keys():
@@ -85,23 +85,23 @@ def is_refused(arrays: Arrays, sizes: Sizes) -> bool:
 
 
 def offsets(at: Array, size: int) -> bool:
-    """Whether parts of an array follow one another without gaps."""
+    """Return True if the parts of an array follow one another without gaps."""
     ends = at.tolist()
     return bool(ends[0] == 0 and ends[-1] == size and ends == sorted(ends))
 
 
 def within(values: Array, low: int, high: int) -> bool:
-    """Whether all values are in [low, high)."""
+    """Return True if all values are in [low, high)."""
     return all(low <= value < high for value in values.reshape(-1).tolist())
 
 
 def owners(at: Array) -> list[int]:
-    """Of each part the number of its owner, once for each of its items."""
+    """Return the number of the owner of each item."""
     return [i for i in range(len(at) - 1) for _ in range(at[i], at[i + 1])]
 
 
 def fits(a: Arrays, sizes: Sizes) -> Iterator[bool]:
-    """What must hold of the values of a base, one after the other."""
+    """Yield each condition on the values of a base."""
     dirs, files, texts = sizes
     parent, end = a["dir_parent"][:dirs].tolist(), a["dir_end"].tolist()
     yield parent[0] == -1 and end[0] == dirs
@@ -185,7 +185,7 @@ CHECKED = (
 
 
 def changed_values(array: Array) -> Iterator[Array]:
-    """Copies of an array with one value, two neighbours or one row changed."""
+    """Yield copies of an array with one value, two neighbours or one row changed."""
     kind = np.iinfo(array.dtype)
     flat = array.reshape(-1)
     for at, old in enumerate(flat.tolist()):
@@ -209,7 +209,7 @@ def changed_values(array: Array) -> Iterator[Array]:
 def test_a_changed_value_is_refused_if_and_only_if_it_does_not_fit(
     whole: Arrays, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Also where blocks of postings meet."""
+    """The check refuses a changed value if and only if it breaks a condition."""
     monkeypatch.setattr(checks, "_BLOCK", 3)
     sizes = sizes_of(whole)
     assert all(fits(whole, sizes))
@@ -227,7 +227,7 @@ def test_a_changed_value_is_refused_if_and_only_if_it_does_not_fit(
 
 @pytest.mark.parametrize(("at", "of"), [("dir_texts", "text_dir"), ("dir_files", "file_dir")])
 def test_a_text_has_to_stand_in_the_directory_of_its_file(whole: Arrays, at: str, of: str) -> None:
-    """Each array may be right by itself."""
+    """Two arrays that are valid by themselves are refused if they contradict each other."""
     sizes = sizes_of(whole)
     refused = 0
     for place, step in itertools.product(range(1, sizes[0]), (-1, 1)):
@@ -245,7 +245,7 @@ def test_a_text_has_to_stand_in_the_directory_of_its_file(whole: Arrays, at: str
 
 @pytest.mark.parametrize("name", sorted(FIELDS.keys() | GROWING.keys()))
 def test_an_array_of_another_length_shape_or_type_is_refused(whole: Arrays, name: str) -> None:
-    """Whatever the values."""
+    """An array of another length, shape or type is refused for any values."""
     sizes = sizes_of(whole)
     array = whole[name]
     others = (

@@ -24,7 +24,7 @@ ROOT = "viking://resources"
 
 
 def upsert(number: int, uri: str, *, is_directory: bool = False, texts: int = 0) -> Upsert:
-    """A context with so many texts."""
+    """Return a context with some texts."""
     made = tuple(
         IndexedText(number * 100 + i, i + 1, 1, f"word{number}", b"", False) for i in range(texts)
     )
@@ -32,17 +32,17 @@ def upsert(number: int, uri: str, *, is_directory: bool = False, texts: int = 0)
 
 
 def tail_of(base: Base, room: int) -> Tail:
-    """A tail behind a base."""
+    """Return a tail behind a base."""
     return Tail(base, np.zeros((SCRIPTS, 4), np.float32), room, Vocabulary())
 
 
 def empty_tail(room: int) -> Tail:
-    """A tail behind the root alone."""
+    """Return a tail behind the root alone."""
     return tail_of(Base(empty(4), Columns(), Columns(), Manifest(0, 0, 4, "none")), room)
 
 
 def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
-    """Directories, files and texts outgrow their room at different times; none is lost."""
+    """No row is lost when directories, files and texts outgrow their room at different times."""
     tail = empty_tail(room=2)
     directories = [f"{ROOT}/{i}" for i in range(3000)]
     made = [upsert(i, uri, is_directory=True) for i, uri in enumerate([ROOT, *directories], 1)]
@@ -64,7 +64,7 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
 
 @pytest.mark.parametrize("kept", [600, 40])
 def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: int) -> None:
-    """Nothing of it is copied until its room is used up; snapshots show what they showed."""
+    """Nothing is copied until the room is used up, and old snapshots stay the same."""
     first = empty_tail(room=2)
     made = [upsert(i, f"{ROOT}/{i}", texts=2) for i in range(2, 700)]
     first.apply([upsert(1, ROOT, is_directory=True), *made], 1)
@@ -97,7 +97,7 @@ def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: i
 
 
 def test_a_directory_made_anew_within_a_commit_takes_what_follows() -> None:
-    """What is put after a removal stands in the new row of its directory, not in the dead one."""
+    """A context that is put after a removal belongs to the new row of its directory."""
     tail = empty_tail(room=8)
     top, inside = f"{ROOT}/a", f"{ROOT}/a/b"
     tail.apply(
@@ -130,7 +130,7 @@ SAID = [
 
 
 def said(number: int, texts: list[str]) -> Upsert:
-    """A file with a title that says these texts."""
+    """Return a file with a title and these texts."""
     made = tuple(
         IndexedText(number * 100 + i, i, 1, text, b"", False, "heading" if i else "")
         for i, text in enumerate(texts)
@@ -139,7 +139,7 @@ def said(number: int, texts: list[str]) -> Upsert:
 
 
 def test_the_words_of_a_large_commit_are_posted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many parts, each text's words are there once, under its own row."""
+    """Each text's words are posted once, under its own row, in any number of parts."""
     parts: list[list[int]] = []
     hashes = Vocabulary.hashes
 
@@ -150,7 +150,7 @@ def test_the_words_of_a_large_commit_are_posted_in_parts(monkeypatch: pytest.Mon
     monkeypatch.setattr(Vocabulary, "hashes", counted)
 
     def shown(limit: int) -> list[object]:
-        """All that is known of words after each of three commits, the last of one text."""
+        """Return counts, lengths and postings after each of three commits."""
         monkeypatch.setattr(terms, "_MANY_CHARACTERS", limit)
         tail = empty_tail(room=8)
         tail.apply([upsert(1, ROOT, is_directory=True)], 1)
