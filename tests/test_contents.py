@@ -1,4 +1,4 @@
-"""What a reply shows: of one revision, without the database, after compactions and restarts."""
+"""Strings in replies: of one revision, without the database, after compactions and restarts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def abstract(snapshot: Snapshot, uri: str) -> str:
 
 
 def relations(snapshot: Snapshot, uri: str) -> tuple[Relation, ...]:
-    """What a URI is linked with, by URI."""
+    """Return the links of a node, by URI."""
     row = snapshot.find(uri)
     assert row is not None
     return linked_with(snapshot, row)
@@ -85,7 +85,7 @@ def relations(snapshot: Snapshot, uri: str) -> tuple[Relation, ...]:
 
 @pytest.mark.parametrize("is_directory", [False, True])
 def test_an_abstract_is_that_of_its_revision(fixture: Fixture, is_directory: bool) -> None:
-    """Its row stays while it changes; each snapshot shows the one it came with."""
+    """Each snapshot shows the abstract of its revision, while the row stays."""
     held = [fixture.put(A, text, is_directory=is_directory) for text in ("1", "二", "二", "", "1")]
     assert [abstract(snapshot, A) for snapshot in held] == ["1", "二", "二", "", "1"]
 
@@ -101,7 +101,7 @@ def test_an_older_snapshot_is_compacted_as_it_is(tmp_path: Path) -> None:
 
 
 def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
-    """What is linked, moved, unlinked or removed later is shown by later snapshots alone."""
+    """A later link, move or removal is visible in later snapshots only."""
     fixture.put(A, "a")
     held = [
         fixture.put(B, "b"),
@@ -134,7 +134,7 @@ def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
 
 
 def test_links_move_with_the_directory_above_them(fixture: Fixture) -> None:
-    """Those within it, and those that lead out of it."""
+    """Links inside a moved directory, and links out of it, move with it."""
     fixture.put(A, "a")
     fixture.put(B, "b")
     fixture.put("viking://resources/other.md", "other")
@@ -192,7 +192,7 @@ def test_verify_sees_what_a_reply_would_show_wrong(
 @pytest.mark.parametrize("place", ["base", "tail"])
 @pytest.mark.parametrize("part", ["codes", "scale", "error", "raw"])
 def test_verify_sees_another_vector(tmp_path: Path, part: str, place: str) -> None:
-    """Be it the vector, its code or how far that is off, in the base or in the tail."""
+    """Verify reports a changed vector, code or error, in base and tail."""
     made = Fixture(tmp_path, COMPACTS if place == "base" else STAYS)
     vectors = made.put(A, "a", vector=np.array([0.6, -0.8], "<f4").tobytes()).vectors
     name = part if place == "base" and part in ("scale", "error") else f"{place}_{part}"
@@ -205,7 +205,7 @@ def test_verify_sees_another_vector(tmp_path: Path, part: str, place: str) -> No
 
 @pytest.mark.parametrize("part", ["axis", "codes", "scale", "error", "along"])
 def test_verify_sees_other_int4_codes(tmp_path: Path, part: str) -> None:
-    """Of which the bounds are made; they stand in the base alone."""
+    """Verify reports changed int4 codes of the base."""
     made = Fixture(tmp_path, COMPACTS)
     made.put(B, "b", vector=np.array([0.8, 0.6], "<f4").tobytes())
     coded = made.put(A, "a", vector=np.array([0.6, -0.8], "<f4").tobytes()).vectors.base_int4
@@ -272,7 +272,7 @@ def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
 
 
 def test_a_base_is_mapped_not_read(tmp_path: Path) -> None:
-    """What is long of a base stays on disk until a reply shows it."""
+    """Long strings of a base stay on disk until a reply shows them."""
     made = Fixture(tmp_path, STAYS)
     made.put(A, "a", content="harbour " * 2000)
     made.engine.optimize()
@@ -288,7 +288,7 @@ def test_a_base_is_mapped_not_read(tmp_path: Path) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(max_size=5)), st.lists(st.text(max_size=5)), st.data())
 def test_strings_of_base_and_tail(base, tail, data):
-    """One after the other, by number, and gathered as the strings of another base."""
+    """Strings are read by number, and gathered for another base."""
     coded = [text.encode() for text in base]
     at = np.cumsum([0, *map(len, coded)]).astype(np.int64)
     strings = Strings(at, np.frombuffer(bytearray(b"".join(coded)), np.uint8))

@@ -1,4 +1,4 @@
-"""What lies on disk is not trusted: identity of store and index, checksums, bounds, lost data."""
+"""Files on disk are not trusted: identity of store and index, checksums, bounds, lost data."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_an_index_of_another_history_is_made_anew_by_a_reader(tmp_path: Path) ->
 
 
 def test_the_index_of_another_store_is_not_used(tmp_path: Path) -> None:
-    """Whichever revision it has; Stats say why."""
+    """The index of another store is not used at any revision, and Stats give the reason."""
     ours, other = tmp_path / "ours", tmp_path / "other"
     made(ours, 1)
     made(other, 2)
@@ -376,7 +376,7 @@ def _answers(engine: Engine) -> object:
 def test_damage_of_any_file_of_a_base_changes_no_answer(
     whole: tuple[Path, Path], tmp_path: Path, damage: str
 ) -> None:
-    """All that differs is that the index was made anew, which is said."""
+    """Damage of a file changes no answer: the index is rebuilt, and Stats say so."""
     source, older = whole
     rng = np.random.default_rng(zlib.crc32(damage.encode()))
     with closing(Engine(settings(copied(source, tmp_path / "whole")))) as engine:
@@ -402,7 +402,7 @@ def test_damage_of_any_file_of_a_base_changes_no_answer(
 def test_no_value_of_the_manifest_may_be_another_one(
     whole: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """Its own checksum tells, also where the value itself could be right."""
+    """The manifest's checksum reveals any other value, even a plausible one."""
     source = copied(whole[0], tmp_path / "store") / "index"
     file = source / (source / "CURRENT").read_text() / "manifest.json"
     sealed = file.read_text()
@@ -420,7 +420,7 @@ def test_no_value_of_the_manifest_may_be_another_one(
 def test_arrays_that_do_not_fit_are_damage_whatever_the_checksum(
     whole: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """Numbers that would lead a kernel outside are found though all checksums are right."""
+    """Indexes out of range are found, even if all checksums are right."""
     source = copied(whole[0], tmp_path / "store") / "index"
     folder = source / (source / "CURRENT").read_text()
     record = json.loads(unseal((folder / "manifest.json").read_text()))
@@ -498,7 +498,7 @@ def test_damage_that_is_found_later_ends_the_answers(
 
 
 def test_a_file_that_is_truncated_while_it_is_mapped_ends_the_daemon(tmp_path: Path) -> None:
-    """With a message that names it; the next start makes the index anew."""
+    """The daemon ends with the file's name, and the next start rebuilds the index."""
     made(tmp_path, *range(50))
     daemon = Daemon(tmp_path)
     index = tmp_path / "index"
@@ -513,7 +513,7 @@ def test_a_file_that_is_truncated_while_it_is_mapped_ends_the_daemon(tmp_path: P
 
 
 def test_a_page_that_is_gone_ends_the_daemon_with_a_message(tmp_path: Path) -> None:
-    """Where it is touched before anybody looked."""
+    """An access to a lost page ends the daemon with a message."""
     made(tmp_path, *range(50))
     never = "from vikingd.index.index import Index; Index.look = lambda self: ''"
     daemon = Daemon(tmp_path, changed=never)
