@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.stored import F64, Stored, StoredContext, StoredText
 from vikingd.domain.text import NONE, SCRIPTS, script_of
-from vikingd.index.tokens import query_terms, term_hash, terms
+from vikingd.index.lexicon.tokens import query_terms, term_hash, terms
 
 ROOT = "viking://"
 K1, B, LEAST_BEST, TITLE = 1.2, 0.75, 0.2, 0.1

@@ -17,12 +17,12 @@ from vikingd.domain import uri as uris
 from vikingd.domain.changes import IndexedText, Upsert
 from vikingd.domain.contexts import Draft
 from vikingd.domain.text import LATIN
-from vikingd.index import tokens
 from vikingd.index.index import Index
+from vikingd.index.lexicon import tokens
+from vikingd.index.lexicon.tokens import query_terms
+from vikingd.index.lexicon.vocabulary import Vocabulary
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.tokens import query_terms
-from vikingd.index.vocabulary import Vocabulary
 from vikingd.ingest.prepare import prepare
 
 BATCH = 5000

@@ -21,7 +21,7 @@ from viking_kernels.scope import place
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
-from vikingd.index import tokens
+from vikingd.index.lexicon import tokens
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.prepare import prepare
 

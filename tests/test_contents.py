@@ -1,4 +1,4 @@
-"""The content of replies: of one revision, without the database, after compactions and restarts."""
+"""Strings in replies: of one revision, without the database, after compactions and restarts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vikingd.domain.changes import Committed
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Relation
 from vikingd.domain.find import FindQuery
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.compact import compacted
+from vikingd.index.compaction import compacted
 from vikingd.index.contents import Strings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.prepare import prepare
@@ -34,7 +34,7 @@ STAYS, COMPACTS, REBUILDS, RELOADS = "stays", "compacts", "rebuilds", "reloads"
 
 
 class Fixture:
-    """An engine that is compacted or restarted after each write, as the test wants.
+    """An engine that is compacted or restarted behind each write, as the test wants.
 
     A restart makes the index anew (REBUILDS) or finds a base that is older (RELOADS).
     """
@@ -45,7 +45,7 @@ class Fixture:
         self.engine = Engine(self.settings)
 
     def wrote(self, future: Future[Committed]) -> Snapshot:
-        """Wait for a write, and return the snapshot that shows it."""
+        """Waits for a write; the snapshot that shows it, by the base that it came into if any."""
         future.result(timeout=10)
         if self.after == COMPACTS:
             self.engine.optimize()
@@ -58,28 +58,28 @@ class Fixture:
         return self.engine.snapshot
 
     def put(self, uri: str, abstract: str, **fields: object) -> Snapshot:
-        """Write one context."""
+        """Writes one context."""
         draft = Draft(uri, abstract=abstract, **fields)  # type: ignore[arg-type]
         return self.wrote(self.engine.writable_store.put([prepare(draft)]))
 
 
 @pytest.fixture(params=[STAYS, COMPACTS, REBUILDS, RELOADS])
 def fixture(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fixture]:
-    """Open an empty engine."""
+    """An empty engine."""
     made = Fixture(tmp_path, request.param)
     yield made
     made.engine.close()
 
 
 def abstract(snapshot: Snapshot, uri: str) -> str:
-    """Return the abstract of a URI."""
+    """The abstract of a URI."""
     row = snapshot.find(uri)
     assert row is not None
     return snapshot.abstract(row)
 
 
 def relations(snapshot: Snapshot, uri: str) -> tuple[Relation, ...]:
-    """Return the links of a URI, by URI."""
+    """Return the links of a node, by URI."""
     row = snapshot.find(uri)
     assert row is not None
     return linked_with(snapshot, row)
@@ -87,13 +87,13 @@ def relations(snapshot: Snapshot, uri: str) -> tuple[Relation, ...]:
 
 @pytest.mark.parametrize("is_directory", [False, True])
 def test_an_abstract_is_that_of_its_revision(fixture: Fixture, is_directory: bool) -> None:
-    """The row stays while the abstract changes; each snapshot shows its own."""
+    """Each snapshot shows the abstract of its revision, while the row stays."""
     held = [fixture.put(A, text, is_directory=is_directory) for text in ("1", "二", "二", "", "1")]
     assert [abstract(snapshot, A) for snapshot in held] == ["1", "二", "二", "", "1"]
 
 
 def test_an_older_snapshot_is_compacted_as_it_is(tmp_path: Path) -> None:
-    """A base shows nothing that was written after its revision."""
+    """A base shows nothing that came after its revision, though it was there already."""
     made = Fixture(tmp_path, STAYS)
     old = made.put(A, "1")
     made.put(A, "2")
@@ -103,17 +103,17 @@ def test_an_older_snapshot_is_compacted_as_it_is(tmp_path: Path) -> None:
 
 
 def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
-    """Later links, moves and removals are shown by later snapshots only."""
+    """A later link, move or removal is visible in later snapshots only."""
     fixture.put(A, "a")
     held = [
         fixture.put(B, "b"),
-        fixture.wrote(fixture.engine.writable_store.link(B, A, "why")),
-        fixture.wrote(fixture.engine.writable_store.link(A, B, "因为")),
+        fixture.wrote(fixture.engine.link(B, A, "why")),
+        fixture.wrote(fixture.engine.link(A, B, "因为")),
         fixture.put(B, "b2"),
-        fixture.wrote(fixture.engine.writable_store.move(B, C)),
-        fixture.wrote(fixture.engine.writable_store.link(A, DOCS, "")),
-        fixture.wrote(fixture.engine.writable_store.unlink(C, A)),
-        fixture.wrote(fixture.engine.writable_store.link(A, C, "again")),
+        fixture.wrote(fixture.engine.move(B, C)),
+        fixture.wrote(fixture.engine.link(A, DOCS, "")),
+        fixture.wrote(fixture.engine.unlink(C, A)),
+        fixture.wrote(fixture.engine.link(A, C, "again")),
         fixture.wrote(fixture.engine.writable_store.delete([C])),
         fixture.put(C, "another"),
     ]
@@ -136,13 +136,13 @@ def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
 
 
 def test_links_move_with_the_directory_above_them(fixture: Fixture) -> None:
-    """Links within the subtree and out of it move with it."""
+    """Links inside a moved directory, and links out of it, move with it."""
     fixture.put(A, "a")
     fixture.put(B, "b")
     fixture.put("viking://resources/other.md", "other")
-    fixture.wrote(fixture.engine.writable_store.link(A, B, "within"))
-    fixture.wrote(fixture.engine.writable_store.link(A, "viking://resources/other.md", "out"))
-    moved = fixture.wrote(fixture.engine.writable_store.move(DOCS, "viking://resources/new"))
+    fixture.wrote(fixture.engine.link(A, B, "within"))
+    fixture.wrote(fixture.engine.link(A, "viking://resources/other.md", "out"))
+    moved = fixture.wrote(fixture.engine.move(DOCS, "viking://resources/new"))
     assert relations(moved, "viking://resources/new/a.md") == (
         Relation("viking://resources/new/b.md", "b", "within"),
         Relation("viking://resources/other.md", "other", "out"),
@@ -156,7 +156,7 @@ def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
     """It tells an index its dimension, and every row is made anew."""
     fixture.put(A, "a")
     fixture.put(B, "b")
-    fixture.wrote(fixture.engine.writable_store.link(A, B, "why"))
+    fixture.wrote(fixture.engine.link(A, B, "why"))
     wide = fixture.put(C, "c", vector=np.ones(4, "<f4").tobytes())
     assert wide.dimension == 4
     assert relations(wide, A) == (Relation(B, "b", "why"),)
@@ -172,18 +172,18 @@ def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
             "another passage",
         ),
         ("UPDATE texts SET section = 'x' WHERE ordinal = 1 AND ? <> ''", "another passage"),
-        ("UPDATE links SET reason = 'x' WHERE ? <> ''", "not linked alike"),
-        ("DELETE FROM links WHERE ? <> ''", "not linked alike"),
+        ("UPDATE links SET reason = 'x' WHERE ? <> ''", "different links"),
+        ("DELETE FROM links WHERE ? <> ''", "different links"),
     ],
 )
 def test_verify_sees_what_a_reply_would_show_wrong(
     tmp_path: Path, statement: str, problem: str
 ) -> None:
-    """Verify names an abstract, passage or link that differs from the store."""
+    """An abstract, a passage or a link that the store has otherwise is named."""
     made = Fixture(tmp_path, STAYS)
     made.put(B, "b")
     made.put(A, "a", content="warm", passages=(Passage("S", 0, 4),))
-    made.wrote(made.engine.writable_store.link(A, B, "why"))
+    made.wrote(made.engine.link(A, B, "why"))
     with closing(sqlite3.connect(tmp_path / "store.sqlite3")) as db, db:
         assert db.execute(statement, (A,)).rowcount == 1
     report = made.engine.verify()
@@ -194,7 +194,7 @@ def test_verify_sees_what_a_reply_would_show_wrong(
 @pytest.mark.parametrize("place", ["base", "tail"])
 @pytest.mark.parametrize("part", ["codes", "scale", "error", "raw"])
 def test_verify_sees_another_vector(tmp_path: Path, part: str, place: str) -> None:
-    """Be it the vector, its code or how far that is off, in the base or in the tail."""
+    """Verify reports a changed vector, code or error, in base and tail."""
     made = Fixture(tmp_path, COMPACTS if place == "base" else STAYS)
     vectors = made.put(A, "a", vector=np.array([0.6, -0.8], "<f4").tobytes()).vectors
     name = part if place == "base" and part in ("scale", "error") else f"{place}_{part}"
@@ -207,7 +207,7 @@ def test_verify_sees_another_vector(tmp_path: Path, part: str, place: str) -> No
 
 @pytest.mark.parametrize("part", ["axis", "codes", "scale", "error", "along"])
 def test_verify_sees_other_int4_codes(tmp_path: Path, part: str) -> None:
-    """Of which the bounds are made; they stand in the base alone."""
+    """Verify reports changed int4 codes of the base."""
     made = Fixture(tmp_path, COMPACTS)
     made.put(B, "b", vector=np.array([0.8, 0.6], "<f4").tobytes())
     coded = made.put(A, "a", vector=np.array([0.6, -0.8], "<f4").tobytes()).vectors.base_int4
@@ -227,7 +227,7 @@ def test_a_find_reads_no_database(fixture: Fixture) -> None:
     linked = [f"{DOCS}/{name}.txt" for name in "gfedcba"]
     for uri in linked:
         fixture.put(uri, uri[-5:])
-        fixture.wrote(fixture.engine.writable_store.link(uri, A, "r"))
+        fixture.wrote(fixture.engine.link(uri, A, "r"))
     fixture.engine.store.close()
     (match, *_) = find(fixture.engine, FindQuery("harbour winter 冬天"), None).matches
     assert (match.uri, match.abstract) == (A, "About a harbour")
@@ -240,7 +240,7 @@ def test_a_find_reads_no_database(fixture: Fixture) -> None:
 
 
 def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
-    """Abstract, passage and the relation's abstract are rewritten together and never mixed."""
+    """Abstract, passage and the relation's abstract, rewritten together, are never mixed."""
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
 
         def write(i: int) -> None:
@@ -248,7 +248,7 @@ def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
             engine.writable_store.put([prepare(draft) for draft in drafts]).result(timeout=10)
 
         write(0)
-        engine.writable_store.link(A, B, "").result(timeout=10)
+        engine.link(A, B, "").result(timeout=10)
         mixed: list[object] = []
         done = threading.Event()
 
@@ -274,7 +274,7 @@ def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
 
 
 def test_a_base_is_mapped_not_read(tmp_path: Path) -> None:
-    """Long texts of a base stay on disk until a reply shows them."""
+    """Long strings of a base stay on disk until a reply shows them."""
     made = Fixture(tmp_path, STAYS)
     made.put(A, "a", content="harbour " * 2000)
     made.engine.optimize()
@@ -290,7 +290,7 @@ def test_a_base_is_mapped_not_read(tmp_path: Path) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(max_size=5)), st.lists(st.text(max_size=5)), st.data())
 def test_strings_of_base_and_tail(base, tail, data):
-    """One after the other, by number, and gathered as the strings of another base."""
+    """Strings are read by number, and gathered for another base."""
     coded = [text.encode() for text in base]
     at = np.cumsum([0, *map(len, coded)]).astype(np.int64)
     strings = Strings(at, np.frombuffer(bytearray(b"".join(coded)), np.uint8))

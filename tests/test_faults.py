@@ -25,8 +25,8 @@ from vikingd.domain.changes import Change, Upsert
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt, DiskFull, StoreDamaged, StoreFailed
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index.generation import Generation
 from vikingd.index.settings import IndexSettings
+from vikingd.index.tail.tail import Tail
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed import e5_file, e5_weights
 from vikingd.models.embed.e5_file import E5File
@@ -311,16 +311,16 @@ def test_a_reader_outlasts_a_commit_that_it_took_by_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a base, the reader rebuilds its index from the store."""
-    apply, times = Generation.apply, iter([None])
+    apply, times = Tail.apply, iter([None])
 
-    def torn(self: Generation, changes: Sequence[Change], revision: int) -> None:
+    def torn(self: Tail, changes: Sequence[Change], revision: int) -> None:
         apply(self, changes, revision)
         if threading.current_thread().name == "store-reader" and next(times, 0) is None:
             raise MemoryError
 
     with closing(engine(tmp_path)) as writer:
         put(writer, 0, 3)
-        monkeypatch.setattr(Generation, "apply", torn)
+        monkeypatch.setattr(Tail, "apply", torn)
         settings = replace(writer.settings, reader=True)
         with closing(Engine(settings)) as reader:
             put(writer, 3, 3)
@@ -335,11 +335,11 @@ def test_a_reader_answers_as_before_while_it_takes_everything_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An interrupted rebuild starts again."""
-    apply, scan = Generation.apply, Reads.scan
+    apply, scan = Tail.apply, Reads.scan
     tears, breaks = iter([None]), iter([None])
     seen: list[tuple[int, bool]] = []
 
-    def torn(self: Generation, changes: Sequence[Change], revision: int) -> None:
+    def torn(self: Tail, changes: Sequence[Change], revision: int) -> None:
         apply(self, changes, revision)
         if threading.current_thread().name == "store-reader" and next(tears, 0) is None:
             raise MemoryError
@@ -358,7 +358,7 @@ def test_a_reader_answers_as_before_while_it_takes_everything_anew(
             before = reader.snapshot.revision
             monkeypatch.setattr("vikingd.engine.following._SCAN_BATCH", 1)
             monkeypatch.setattr(Reads, "scan", watched)
-            monkeypatch.setattr(Generation, "apply", torn)
+            monkeypatch.setattr(Tail, "apply", torn)
             put(writer, 6, 1)
             reader.wait_for_revision(before + 1, 20)
             assert reader.verify().ok

@@ -1,4 +1,4 @@
-"""The index as a whole: snapshots, commits, compaction, restarts; every kernel has a twin."""
+"""The whole index: snapshots, commits, compaction and restarts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from vikingd.domain.changes import Filled, IndexedText, Remove, Upsert
 from vikingd.domain.errors import Corrupt
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index
+from vikingd.index.lexicon.tokens import term_hash
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.tokens import term_hash
 
 few = settings(max_examples=20, deadline=None, print_blob=True)
 METHODS = (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT)
@@ -33,7 +33,7 @@ Answer = tuple[list[str], list[list[float]]]
 
 
 def answers(snapshot: Snapshot, uri: str, queries: list[naive.Query]) -> list[Answer]:
-    """What every method gives for some queries: URIs and scores."""
+    """Return the results of every method for some queries: URIs and scores."""
     out = []
     for query in queries:
         for method in METHODS:
@@ -45,7 +45,7 @@ def answers(snapshot: Snapshot, uri: str, queries: list[naive.Query]) -> list[An
 
 
 def test_every_kernel_has_a_plain_twin():
-    """A jitted function without a function of its name in naive.py has not been checked."""
+    """Each jitted function has a function of the same name in naive.py."""
     jitted = set()
     for module in pkgutil.iter_modules(viking_kernels.__path__):
         for name, value in vars(importlib.import_module(f"viking_kernels.{module.name}")).items():
@@ -59,7 +59,7 @@ def test_every_kernel_has_a_plain_twin():
 @few
 @given(shapes)
 def test_the_index_holds_the_tree(shape):
-    """Just the living contexts are found, by URI and back, with the store's ids."""
+    """Exactly the living contexts are found, by URI and back, with the ids of the store."""
     world = build(shape)
     snapshot = world.snapshot
     directories, files = list(walk(world.root)), files_below(world.root)
@@ -85,7 +85,7 @@ def test_the_index_holds_the_tree(shape):
 @few
 @given(shapes)
 def test_an_old_snapshot_stays_as_it_was(shape):
-    """Commits, removals, late vectors and compactions that come later change no bit of it."""
+    """Later commits, removals, vectors and compactions change no bit of a snapshot."""
     world = build(shape)
     old = world.snapshot
     uris = [directory.uri for directory in walk(world.root)]
@@ -114,7 +114,7 @@ def test_an_old_snapshot_stays_as_it_was(shape):
 @given(shapes)
 @example(Shape(2912, (23,), 0, "mixed", False))  # the icc is 1/4, but for rounding
 def test_compaction_changes_no_result(shape):
-    """Before and after it every method gives the same files in the same order, to 1e-6."""
+    """Every method returns the same files in the same order, with scores equal to 1e-6."""
     world = build(shape)
     world.step(12)
     uris = [directory.uri for directory in walk(world.root)][:3]
@@ -134,7 +134,7 @@ def test_compaction_changes_no_result(shape):
 
 
 def test_a_term_is_there_while_a_living_text_has_it():
-    """Not one in another directory, nor one that is gone, be it in the base or in the tail."""
+    """Texts of other directories and dead texts do not count, in base and tail."""
     world = World(1)
     world.commit(
         [
@@ -159,7 +159,7 @@ def test_a_term_is_there_while_a_living_text_has_it():
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_an_old_snapshot_finds_what_was_replaced_since(compacted):
-    """What is removed and put again is another row; the older row stays where it was."""
+    """A context that is removed and put again has a new row, and the old row stays."""
     world = World(8)
     world.commit([world.put("viking://a", True, []), world.put("viking://a/x", False, [])])
     if compacted:
@@ -181,7 +181,7 @@ def test_an_old_snapshot_finds_what_was_replaced_since(compacted):
 
 
 def test_a_rewritten_file_leaves_the_next_directory_its_abstract():
-    """The texts of a directory's last file end before the abstract of the directory behind it."""
+    """The texts of a directory's last file end before the abstract of the next directory."""
     world = World(2)
     text = (LATIN, "status", world.vector(LATIN))
     world.commit(
@@ -203,7 +203,7 @@ def test_a_rewritten_file_leaves_the_next_directory_its_abstract():
 
 
 def test_directories_alone_are_compacted():
-    """A tree with abstracts but without any file."""
+    """A tree with abstracts and without files is compacted."""
     world = World(3)
     world.commit([world.put("viking://a", True, [(LATIN, "status", world.vector(LATIN))])])
     world.compact()
@@ -213,7 +213,7 @@ def test_directories_alone_are_compacted():
 
 
 def test_an_index_that_was_loaded_is_the_one_that_was_saved():
-    """From disk come the same results, and it takes commits."""
+    """A loaded index returns the same results and takes commits."""
     world = World(4)
     world.step(30)
     world.compact()
@@ -232,7 +232,7 @@ def test_an_index_that_was_loaded_is_the_one_that_was_saved():
 
 
 def test_the_first_vector_says_the_dimension():
-    """An index that knows none takes texts, and then vectors, of which all have that length."""
+    """An index without a dimension takes texts, then vectors of one length."""
     world = World(5)
     index = Index(Path(world.folder.name), "model", np.zeros((8, 0), np.float32), IndexSettings())
     text = IndexedText(1, 0, LATIN, "status", b"", True)
@@ -263,7 +263,7 @@ def test_the_first_vector_says_the_dimension():
 
 
 def test_what_does_not_fit_is_refused():
-    """A context without a directory above it, and one of another kind."""
+    """A context without a parent, and a context of another kind, are refused."""
     world = World(6)
     world.commit([world.put("viking://a", True, [])])
     for change in (
@@ -276,7 +276,7 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_readers_and_compactions_beside_the_writer():
-    """Readers meanwhile see whole commits, never part of one; compactions lose nothing."""
+    """Readers see whole commits only, and compactions lose nothing."""
     world = World(7, minimum=60)
     world.commit([world.put("viking://a", True, []), world.put("viking://b", True, [])])
     query = naive.Query(None, LATIN, {"status": 1.0})
@@ -318,7 +318,7 @@ def test_readers_and_compactions_beside_the_writer():
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_frequencies_saturate_and_the_length_does_not(compacted):
-    """A term said 70,000 times counts 65,535 times."""
+    """A term that occurs 70,000 times counts 65,535 times."""
     world = World(8)
     world.commit([world.put("viking://a", False, [(LATIN, "word " * 70_000, b"")])])
     if compacted:
@@ -333,7 +333,7 @@ def test_frequencies_saturate_and_the_length_does_not(compacted):
 
 @pytest.mark.parametrize("directories", [False, True])
 def test_what_grows_without_a_text_is_folded_too(tmp_path: Path, directories: bool):
-    """Directories that come and go, metadata that are written anew."""
+    """Directories that come and go, and rewritten metadata, start a compaction."""
     index = Index(tmp_path, "model", np.zeros((8, 16), np.float32), IndexSettings(compact_min=50))
     for revision in range(1, 121):
         uri = f"viking://{revision if directories else 'a'}"
@@ -345,7 +345,7 @@ def test_what_grows_without_a_text_is_folded_too(tmp_path: Path, directories: bo
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted: bool):
-    """However often a file is written anew; those of a snapshot that is held stay."""
+    """Slots are reused when a file is rewritten often; those of a held snapshot stay."""
     rng = np.random.default_rng(8)
     vectors = rng.normal(size=(100, 16)).astype("<f4")
 
@@ -357,7 +357,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
         return index
 
     def write(index: Index, revision: int) -> None:
-        """Below `a`; sometimes below `d` too, so that no two commits need as many."""
+        """Write below `a`, and sometimes below `d`: commits need different numbers of slots."""
         upserts = []
         for number, uri in enumerate(["viking://a/b/c.md", "viking://d/e.md"][: 1 + revision % 2]):
             vector = vectors[revision - number].tobytes()
@@ -377,7 +377,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
     write(index, 3)
     if compacted:
         index.compact()
-    generation = index._generation
+    stats = index._tail.parts.stats
     kept: list[tuple[Snapshot, list[tuple[list[int], list[float]]]]] = []
     ends = []
     for revision in range(4, 44):
@@ -389,7 +389,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
         if revision == 30:
             assert all(numbers(snapshot) == then for snapshot, then in kept)
             kept.clear()
-        ends.append((generation.slots.end, generation.means.end))
+        ends.append((stats.slots.end, stats.means.end))
     assert ends[30] == ends[-1]
     assert len(set(ends)) > 5
     other = opened("other")

@@ -20,8 +20,8 @@ from reader_helpers import Daemon, note, vector
 from vikingd.client import ClientError
 from vikingd.domain.errors import Corrupt
 from vikingd.engine import Engine
-from vikingd.index import base as bases
 from vikingd.index import files
+from vikingd.index.segment import disk as bases
 from vikingd.system.sealed_files import seal, unseal
 
 ARRAYS = sorted(spec.name for spec in bases.fields(bases.Base))
@@ -98,7 +98,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def _answers(engine: Engine) -> object:
     snapshot = engine.snapshot
     columns = snapshot.file_columns
-    from vikingd.index.where import parse
+    from vikingd.index.metadata.where import parse
 
     return (
         numbers(engine),

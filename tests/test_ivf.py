@@ -1,4 +1,4 @@
-"""The inverted file of a large base, and what a walk makes of it."""
+"""The inverted file of a large base, and its use in a walk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = "viking://resources/large"
 
 
 def unit(rng: np.random.Generator, around: np.ndarray | None = None) -> np.ndarray:
-    """A random unit vector, near another one if that is given."""
+    """Return a random unit vector, near another one if that is given."""
     raw = rng.normal(size=DIMENSION) * (1 if around is None else 0.1) + (
         0 if around is None else around
     )
@@ -29,7 +29,7 @@ def unit(rng: np.random.Generator, around: np.ndarray | None = None) -> np.ndarr
 
 
 def test_near_returns_only_rows_of_the_range_and_the_nearest_first() -> None:
-    """A range of rows is a filter, and the nearest vector of all is proposed."""
+    """Only rows of the range are proposed, and the nearest vector is among them."""
     rng = np.random.default_rng(1)
     raw = np.stack([unit(rng) for _ in range(2000)])
     index = ivf.build(raw, np.arange(2000))
@@ -42,7 +42,7 @@ def test_near_returns_only_rows_of_the_range_and_the_nearest_first() -> None:
 
 
 def test_the_same_vectors_make_the_same_inverted_file() -> None:
-    """Training draws with a fixed seed: a base made twice answers the same."""
+    """Training has a fixed seed, so a base that is made twice gives the same answers."""
     rng = np.random.default_rng(2)
     raw = np.stack([unit(rng) for _ in range(1000)])
     one, other = (ivf.build(raw, np.arange(1000)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""The terms of new texts and their postings, beside the plain way to make them."""
+"""The terms of new texts and their postings, compared with a plain computation."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from viking_kernels import postings as kernels
 from viking_kernels import words
 
-from vikingd.index import postings, tokens, vocabulary
-from vikingd.index.vocabulary import Vocabulary
+from vikingd.index.lexicon import postings, tokens, vocabulary
+from vikingd.index.lexicon.vocabulary import Vocabulary
 
 some = settings(max_examples=50, deadline=None, print_blob=True)
 
@@ -26,12 +26,12 @@ terms_of_texts = st.lists(st.lists(term, max_size=12), max_size=5)
 
 
 def plain_hashes(parts):
-    """The terms of one text, as verification makes them."""
+    """Return the terms of one text, as verification does."""
     return np.frombuffer(b"".join(map(tokens.hashes, parts)), "<u8").tolist()
 
 
 def divided(values, lengths):
-    """The values of each text."""
+    """Return the values of each text."""
     return (
         [part.tolist() for part in np.split(values, np.cumsum(lengths)[:-1])]
         if len(lengths)
@@ -42,7 +42,7 @@ def divided(values, lengths):
 @some
 @given(st.lists(texts, max_size=4))
 def test_a_word_that_is_known_has_the_terms_that_it_had(batches):
-    """However often it comes, in whichever script its text is written."""
+    """A word keeps its terms, for any number of repeats and any script."""
     known = Vocabulary()
     for batch in batches:
         parts = [tokens.parts(*text) for text in batch]
@@ -52,7 +52,7 @@ def test_a_word_that_is_known_has_the_terms_that_it_had(batches):
 
 @pytest.fixture
 def learned(monkeypatch):
-    """What the terms were made of, each time that they were: words that are known are not there."""
+    """Return the words whose terms were computed, call by call; known words are not among them."""
     said, make = [], tokens.hashes
 
     def hashes(text):
@@ -65,7 +65,7 @@ def learned(monkeypatch):
 
 @pytest.mark.parametrize(("limit", "most"), [("_KEPT_WORDS", 40), ("_KEPT_BYTES", 200)])
 def test_a_vocabulary_that_is_full_begins_anew(monkeypatch, learned, limit, most):
-    """It forgets all its words as soon as they are too many, and makes the same of them again."""
+    """A full vocabulary is emptied, and computes the same terms again."""
     monkeypatch.setattr(vocabulary, limit, most)
     known, counts = Vocabulary(), []
     for first in (0, 0, 20, 10, 40, 50, 0):
@@ -78,7 +78,7 @@ def test_a_vocabulary_that_is_full_begins_anew(monkeypatch, learned, limit, most
 
 
 def test_a_word_is_learned_once(learned):
-    """Also when the table has grown since; and what no blanks divide is not kept at all."""
+    """A word is learned once, also after the table grew; texts without blanks are not kept."""
     known = Vocabulary()
     for i in range(200):
         known.hashes([(f"a{i} a{i // 2}",), ("一个很长的词",)])
@@ -88,7 +88,7 @@ def test_a_word_is_learned_once(learned):
 @some
 @given(st.lists(st.binary(min_size=1, max_size=3), unique=True, max_size=20), st.data())
 def test_words_are_found_by_their_bytes(said, data):
-    """All that are known, in a table with hardly a free place."""
+    """All known words are found in an almost full table."""
     new = [word for word in said if naive.split_at_blanks(word) == [word]]
     pieces = st.sampled_from([b" ", b"\x1d", b"nobody", *said])
     texts = [b" ".join(text) for text in data.draw(st.lists(st.lists(pieces), max_size=5))]
@@ -118,7 +118,7 @@ def test_words_are_found_by_their_bytes(said, data):
 
 
 def test_words_of_one_hash_are_told_apart():
-    """Hashes of 64 bits hardly ever meet by chance, and can be made to meet."""
+    """Two words with the same hash keep their own terms."""
     table = words.Words(
         np.array([1, 0], np.int32),
         np.full(2, naive.key_of(b"ab"), np.uint64),
@@ -133,13 +133,13 @@ def test_words_of_one_hash_are_told_apart():
 
 
 def made(texts, first):
-    """Their postings by the kernel."""
+    """Return the postings from the kernel."""
     terms = np.array([term for text in texts for term in text], np.uint64)
     return kernels.grouped(terms, np.array(list(map(len, texts)), np.int64), first)
 
 
 def shown(found):
-    """Postings as the plain twins have them."""
+    """Return postings in the form of the plain twins."""
     packed = [(int(p) >> 16, int(p) & 0xFFFF) for p in found.packed.tolist()]
     bounds = found.at.tolist()
     return {
@@ -151,20 +151,20 @@ def shown(found):
 @some
 @given(terms_of_texts, st.integers(0, 2**31 - 10))
 def test_postings_are_grouped_by_term(texts, first):
-    """Terms rising, texts rising, each with how often it has the term."""
+    """Postings ascend by term, then by text, each with its frequency."""
     got, expected = shown(made(texts, first)), naive.grouped(texts, first)
     assert list(got.items()) == list(expected.items())
 
 
 def test_a_count_is_kept_in_16_bits():
-    """What goes beyond does not run into the row."""
+    """A larger frequency saturates and does not change the row."""
     assert shown(made([[7] * 70_000, [7]], 3)) == {7: [(3, 65_535), (4, 1)]}
 
 
 @some
 @given(st.lists(terms_of_texts, max_size=12), st.lists(term, max_size=4), st.booleans())
 def test_levels_hold_all_postings(commits, asked, small):
-    """However they were merged; an older reader's levels are as they were."""
+    """Levels hold all postings after any merges, and older levels stay the same."""
     with pytest.MonkeyPatch.context() as patch:
         if small:
             patch.setattr(postings, "_SMALL", 6)
@@ -189,6 +189,6 @@ def test_levels_hold_all_postings(commits, asked, small):
 
 
 def test_the_terms_of_titles_are_postings():
-    """Each with the number of its title's terms."""
+    """Each title term has a posting with the number of the title's terms."""
     found = postings.of_titles([(9, 4, 2), (5, 4, 2), (9, 6, 1)])
     assert shown(found) == {5: [(4, 2)], 9: [(4, 2), (6, 1)]}

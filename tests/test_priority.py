@@ -14,7 +14,7 @@ import pytest
 from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import index as indexes
-from vikingd.index.generation import Generation
+from vikingd.index.tail.tail import Tail
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import store
@@ -40,7 +40,7 @@ def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.setattr(owner, name, noted)
 
     noting(store, "put")
-    noting(Generation, "apply")
+    noting(Tail, "apply")
     noting(indexes, "compacted")
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
         seen.clear()

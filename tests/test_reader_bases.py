@@ -1,4 +1,4 @@
-"""A reader while the writer replaces the bases that it reads, and files are short."""
+"""A reader while the writer replaces its bases, and while it lacks file descriptors."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from reader_helpers import SECONDS, SMALL, answer, note, serving, vector
 
 from vikingd.client import ClientError, Method
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index import base as bases
-from vikingd.index.commit import Commit
+from vikingd.index.segment import disk as bases
 from vikingd.index.settings import IndexSettings
+from vikingd.index.tail.commit import Commit
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 
 
 def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path) -> None:
-    """During finds bases are replaced again and again; at one revision both say the same."""
+    """Writer and reader give the same answers at one revision while bases are replaced."""
     with (
         serving(tmp_path, **SMALL) as writing,
         serving(tmp_path, "--reader") as reading,
@@ -121,7 +121,7 @@ def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
 def test_a_base_that_is_deleted_once_it_is_read_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is looked for in its directory any more, where files may vanish one by one."""
+    """A loaded base needs no file of its directory any more."""
     writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
     writer.writable_store.put([prepare(note(number)) for number in range(20)]).result()
     writer.optimize()
@@ -143,7 +143,7 @@ def test_a_base_that_is_deleted_once_it_is_read_is_whole(
 
 
 def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_path: Path) -> None:
-    """Meanwhile it answers from what it has."""
+    """A reader without file descriptors answers from its snapshot, and follows again later."""
     with (
         serving(tmp_path, **SMALL) as writing,
         serving(tmp_path, "--reader") as reading,

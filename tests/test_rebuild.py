@@ -13,8 +13,8 @@ import pytest
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt
 from vikingd.engine import Engine, EngineSettings, following
-from vikingd.index.base import load
 from vikingd.index.index import Index
+from vikingd.index.segment.disk import load
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
@@ -25,7 +25,7 @@ FILES = 100
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
-    """A store without an index, whose feed is long enough for compactions in the midst of it."""
+    """Return a store without an index, with enough contexts for compactions during the feed."""
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(compact_min=30, compact_ratio=0.25)
     )

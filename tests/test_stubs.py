@@ -11,7 +11,7 @@ import pytest
 
 from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.uri import MAX_BYTES
-from vikingd.index.where import MAX_CLAUSES
+from vikingd.index.metadata.where import MAX_CLAUSES
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES
 from vikingd.ingest.passages import MAX_SECTION_BYTES
 from vikingd.wire.limits import BUDGETS, MAX_REASON_BYTES, TABLE

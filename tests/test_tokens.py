@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from vikingd.domain.changes import IndexedText
 from vikingd.domain.text import script_of
-from vikingd.index import tokens
-from vikingd.index.tokens import encode, heading_of, query_terms, term_hash, terms
+from vikingd.index.lexicon import tokens
+from vikingd.index.lexicon.tokens import encode, heading_of, query_terms, term_hash, terms
 
 ALPHABET = "aBé1_./-:@+# '’的用中カナ한ー・，ﬁＡ²\u0301\n"
 texts = st.text(ALPHABET, max_size=40) | st.text(max_size=20)

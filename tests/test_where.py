@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vikingd.domain.errors import Corrupt, InvalidField
-from vikingd.index.columns import Columns
-from vikingd.index.where import MAX_PATH, parse
+from vikingd.index.metadata.columns import Columns
+from vikingd.index.metadata.where import MAX_PATH, parse
 
 # --- the plain evaluation -----------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ def naive_match(where: dict[str, Any], metadata: dict[str, Any]) -> bool:
 
 
 def naive_found(metadata: Any, path: list[str]) -> Iterator[Any]:
-    """Everything that stands at a path, objects and lists included."""
+    """Return all values at a path, with objects and lists."""
     if not path:
         yield metadata
     if isinstance(metadata, list):
@@ -54,7 +54,7 @@ def naive_found(metadata: Any, path: list[str]) -> Iterator[Any]:
 
 
 def naive_holds(found: list[Any], operators: dict[str, Any]) -> bool:
-    """Whether what was found at a path satisfies all operators."""
+    """Return True if the values at a path satisfy all operators."""
     for op, operand in operators.items():
         if op == "$not":
             holds = not naive_holds(found, operand)
@@ -72,7 +72,7 @@ def naive_holds(found: list[Any], operators: dict[str, Any]) -> bool:
 
 
 def naive_compare(value: Any, op: str, operand: Any) -> bool:
-    """Whether one value satisfies one operator."""
+    """Return True if one value satisfies one operator."""
     if naive_kind(value) != naive_kind(operand):
         return False
     if op == "$eq":
@@ -220,7 +220,7 @@ def test_a_filter_matches_one_object_as_defined(where: dict[str, Any], metadata:
 def test_the_mask_equals_the_plain_evaluation_at_every_revision(
     changes: list[tuple[int, Any]], where: dict[str, Any], nodes: int
 ) -> None:
-    """After any history the columns say of each revision what its objects say."""
+    """After any history, the columns answer each revision as its objects do."""
     columns, states = history(changes)
     for revision, state in enumerate(states):
         check(columns, [where, *BATTERY], state, revision, nodes)
@@ -326,7 +326,7 @@ def test_nodes_without_metadata_match_negations() -> None:
     ],
 )
 def test_a_wrong_filter_is_refused_where_it_is_wrong(where: Any, field: str) -> None:
-    """What is no filter raises InvalidField with the path to the fault."""
+    """An invalid filter raises InvalidField with the path to the fault."""
     with pytest.raises(InvalidField) as caught:
         parse(where)
     assert caught.value.field == field
@@ -363,7 +363,7 @@ def test_a_path_may_be_so_long_and_no_longer() -> None:
 
 
 def test_a_hostile_key_costs_no_more_than_its_length(tmp_path: Path) -> None:
-    """What lies below the longest path that a filter may have is not kept, but seen to be there."""
+    """Values below the longest path are not kept, but the path exists."""
     columns = Columns()
     columns.add(0, {"." * 5000: 1, "a": {"b" * 5000: {"c": 1}}}, 1)
     assert columns.mask(parse({"a": {"$exists": True}}), 1, 1).all()
@@ -420,7 +420,7 @@ def test_readers_see_their_revision_while_the_writer_goes_on() -> None:
 
 
 def test_a_copy_may_be_made_while_the_writer_goes_on() -> None:
-    """A copy at an older revision has nothing of what came after it."""
+    """A copy at an older revision has no later entry."""
     columns = Columns()
     columns.add(0, {"k": "old"}, 1)
     columns.add(0, {"k": "new", "other": 1}, 2)
@@ -432,7 +432,7 @@ def test_a_copy_may_be_made_while_the_writer_goes_on() -> None:
 
 
 def test_damaged_columns_are_told_or_stay_in_bounds(tmp_path: Path) -> None:
-    """Also where the checksum does not tell: a number out of its range is Corrupt."""
+    """A number out of its range is Corrupt, even if the checksum is right."""
     columns, path = Columns(), tmp_path / "columns"
     for node in range(20):
         columns.add(node, {"k": node % 3, "t": ["a", f"{node}"], "b": True}, 1)

@@ -21,8 +21,8 @@ from vikingd.domain import uri as uris
 from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.contexts import Relation
 from vikingd.domain.text import HAN, LATIN, NONE, script_of
-from vikingd.index import tokens
 from vikingd.index.index import Index
+from vikingd.index.lexicon import tokens
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 

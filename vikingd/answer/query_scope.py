@@ -13,9 +13,9 @@ from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
 from vikingd.domain.text import NONE, script_of
 from vikingd.engine import Engine
-from vikingd.index import where as filters
+from vikingd.index.lexicon.tokens import QueryTerms, query_terms
+from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.tokens import QueryTerms, query_terms
 
 LIGHT_TEXTS = 20000
 """Texts of a scope that are scored in less time than a thread takes to start the work."""

@@ -37,7 +37,7 @@ from vikingd.domain.retrieve import (
 )
 from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
-from vikingd.index import where as filters
+from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot
 
 LEAST_DEPTH = 100

@@ -41,9 +41,13 @@ from vikingd.system import descriptors
 from vikingd.system.private_files import keep_new_files_private, keep_private
 from vikingd.telemetry.metrics import Metrics
 from vikingd.telemetry.scrape import Endpoint
+from vikingd.wire.admin_service import AdminService
 from vikingd.wire.boundary import Boundary
 from vikingd.wire.calls import Threads
+from vikingd.wire.contexts_service import ContextsService
+from vikingd.wire.memories_service import MemoriesService
 from vikingd.wire.observer import Observer
+from vikingd.wire.retrieval_service import RetrievalService
 
 if TYPE_CHECKING:
     from vikingd.telemetry.tracing import Tracing

@@ -45,9 +45,9 @@ from viking_kernels.scope import place, row_at, tail_directories
 from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index
+from vikingd.index.lexicon.tokens import query_terms
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.tokens import query_terms
 from vikingd.system.parent import end_with_parent
 from vikingd.system.scratch import scratch
 

@@ -10,8 +10,9 @@ from viking_kernels.arrays import F32, SCRIPTS
 
 from vikingd.domain.errors import DiskFull, EmbedderFailed
 from vikingd.engine.settings import EngineSettings
-from vikingd.index.base import Manifest, manifest_of
 from vikingd.index.index import Index
+from vikingd.index.segment.disk import manifest_of
+from vikingd.index.segment.manifest import Manifest
 from vikingd.models.embed.prior import prior_means
 from vikingd.models.embed.provider import Provider
 from vikingd.store.identity import Point

@@ -1,1 +1,1 @@
-"""The snapshot: the arrays that the kernels read, and what a reply shows of their rows."""
+"""The index: the arrays that kernels read, and the strings that replies show of their rows."""

@@ -1,7 +1,7 @@
-"""What a reply shows of the rows and no kernel reads: names, abstracts, passages.
+"""The strings that replies show and no kernel reads: names, abstracts, passages.
 
-Of the base it is mapped, of the tail it is in memory. One thread appends; a string that is there
-never changes, so others read it without a lock.
+Those of the base are mapped, those of the tail are in memory. One thread appends. A string never
+changes, so other threads read without a lock.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from viking_kernels.arrays import I32, I64, U8
 
 from vikingd.domain.changes import IndexedText
 from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
-from vikingd.index.base import Base
+from vikingd.index.segment.arrays import Segment
 
 _CHUNK = 1 << 20
 
 
 class Strings:
-    """UTF-8 strings by number: first those of the base, then those that were appended."""
+    """UTF-8 strings by number: first those of the base, then the appended ones."""
 
     def __init__(self, at: I64, data: U8) -> None:
         self.base_size = len(at) - 1
@@ -32,12 +32,12 @@ class Strings:
     def __getitem__(self, number: int) -> str:
         tail = number - self.base_size
         if tail < 0:
-            # What is damaged may be shown for a moment, until its checksum is looked at.
+            # A damaged string may be shown for a moment, until its checksum is checked.
             return str(self._data[self._at[number] : self._at[number + 1]], "utf-8", "replace")
         return self._tail[self._tail_at[tail] : self._tail_at[tail + 1]].decode()
 
     def shown(self, number: int, most: int) -> tuple[str | None, int]:
-        """(a string of at most so many bytes, its bytes); None for a longer one."""
+        """Return a string and its size in bytes; None for a string of more than `most` bytes."""
         tail = number - self.base_size
         data: memoryview | bytearray
         if tail < 0:
@@ -48,21 +48,21 @@ class Strings:
         return (None if size > most else str(data[start:end], "utf-8", "replace")), size
 
     def size(self, number: int) -> int:
-        """The bytes of a string."""
+        """Return the size of a string in bytes."""
         tail = number - self.base_size
         at, first = (self._at, number) if tail < 0 else (self._tail_at, tail)
         return int(at[first + 1] - at[first])
 
     def append(self, text: str) -> int:
-        """Adds a string and returns its number."""
+        """Append a string and return its number."""
         self._tail += text.encode()
         self._tail_at.append(len(self._tail))
         return self.base_size + len(self._tail_at) - 2
 
     def gather(self, numbers: I32) -> tuple[I64, U8]:
-        """Some strings as those of a new base: (at, data); runs beside the writer."""
-        # The bounds first: what they bound is there then. An array can't grow while its memory is
-        # lent, so copies are made by single calls under the GIL, and of the long one in parts.
+        """Return the offsets and bytes of some strings, for a new base; runs beside the writer."""
+        # The offsets are copied first, so the bytes that they name exist. A buffer can't grow while
+        # its memory is exported: each copy is one call under the GIL, the long one in parts.
         tail_at = np.frombuffer(bytearray(self._tail_at.tobytes()), np.int64)
         tail = np.empty(tail_at[-1], np.uint8)
         for start in range(0, len(tail), _CHUNK):
@@ -72,26 +72,26 @@ class Strings:
 
 
 class Abstracts:
-    """An abstract a row, which a later revision may replace."""
+    """The abstract of each row. A later revision may replace it."""
 
     def __init__(self, at: I64, data: U8) -> None:
         self._strings = Strings(at, data)
-        # (revision, string), rising; only of rows whose abstract is not that of their base row.
+        # (revision, string), ascending; only for rows whose abstract differs from the base.
         self._versions: dict[int, list[tuple[int, int]]] = {}
 
     def at(self, row: int, revision: int) -> str:
-        """The abstract that a row has at a revision."""
+        """Return the abstract of a row at a revision."""
         return self._strings[self.number(row, revision)]
 
     def number(self, row: int, revision: int) -> int:
-        """The number of the abstract that a row has at a revision."""
+        """Return the number of the abstract of a row at a revision."""
         for since, number in reversed(self._versions.get(row, ())):
             if since <= revision:
                 return number
         return row
 
     def put(self, row: int, abstract: str, revision: int) -> None:
-        """From `revision` on, which is the newest, this is the abstract of a row."""
+        """Set the abstract of a row from a revision on, which is the newest."""
         versions = self._versions.get(row)
         if versions is not None:
             if self._strings[versions[-1][1]] != abstract:
@@ -100,7 +100,7 @@ class Abstracts:
             self._versions[row] = [(revision, self._strings.append(abstract))]
 
     def gather(self, rows: I32, revision: int) -> tuple[I64, U8]:
-        """As `Strings.gather`, of the abstracts that rows have at a revision."""
+        """Return offsets and bytes of the abstracts of rows at a revision; see `Strings.gather`."""
         numbers = np.arange(rows.max(initial=-1) + 1, dtype=np.int32)
         for row in list(self._versions):
             if row < len(numbers):
@@ -109,9 +109,9 @@ class Abstracts:
 
 
 class Contents:
-    """The abstracts of directories and files, and the passages of texts, of one generation."""
+    """The abstracts of directories and files, and the passages of texts."""
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: Segment) -> None:
         self.directories = Abstracts(base.dir_abstract_at, base.dir_abstracts)
         self.files = Abstracts(base.file_abstract_at, base.file_abstracts)
         self.texts = Strings(base.text_shown_at, base.text_shown)
@@ -120,26 +120,26 @@ class Contents:
         self._tail_start = array("i")
 
     def add_text(self, text: IndexedText) -> None:
-        """Takes what is shown of the next text of the tail."""
+        """Append the passage of the next text of the tail."""
         self._tail_start.append(text.start)
         self.texts.append(f"{text.section}\0{text.passage}")
 
-    def passage(self, row: int, budget: ReplyBudget | None = None) -> tuple[str, str, int, int]:
-        """(section, passage, start, end) of a text, of the passage what there is room for."""
+    def passage(self, row: int, room: ReplyBudget | None = None) -> tuple[str, str, int, int]:
+        """Return (section, passage, start, end) of a text; a long passage is cut to the budget."""
         tail = row - self.texts.base_size
         start = self._start[row] if tail < 0 else self._tail_start[tail]
-        budget = budget or ReplyBudget(UNBOUNDED)
-        shown, size = self.texts.shown(row, budget.left - MESSAGE_BYTES)
+        room = room or ReplyBudget(UNBOUNDED)
+        shown, size = self.texts.shown(row, room.left - MESSAGE_BYTES)
         if shown is None:
-            section, passage, length = _beginning(self.texts[row], budget)
+            section, passage, length = _beginning(self.texts[row], room)
         else:
-            budget.left -= MESSAGE_BYTES + size
+            room.left -= MESSAGE_BYTES + size
             section, _, passage = shown.partition("\0")
             length = len(passage)
         return section, passage, start, start + length
 
     def starts(self, rows: I32) -> I32:
-        """[rows] where the passages of texts start; runs beside the writer."""
+        """Return the starts of passages in code points, [rows]; runs beside the writer."""
         tail = np.frombuffer(self._tail_start.tobytes(), np.int32)
         out = np.empty(len(rows), np.int32)
         of_base = rows < len(self._base_start)
@@ -149,7 +149,7 @@ class Contents:
 
 
 def _beginning(shown: str, budget: ReplyBudget) -> tuple[str, str, int]:
-    """(section, what there is room for, length of the whole passage) of a text."""
+    """Return (section, passage cut to the budget, length of the whole passage) of a text."""
     section, _, passage = shown.partition("\0")
     if not budget.take(MESSAGE_BYTES + size_of(section)):
         section = ""

@@ -1,4 +1,4 @@
-"""The index: the present generation, its compaction, its form on disk."""
+"""The index: its present tail, its compaction, and its form on disk."""
 
 from __future__ import annotations
 
@@ -6,41 +6,49 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from errno import EDQUOT, ENOSPC
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from viking_kernels.arrays import F32
-from viking_kernels.quantize import int4_room
-from viking_kernels.simd import padded
 
 from vikingd.domain.changes import Change, Filled, Upsert
-from vikingd.domain.errors import Corrupt, DiskFull
-from vikingd.index import base as bases
+from vikingd.domain.errors import Corrupt
 from vikingd.index import ivf
-from vikingd.index.columns import Columns
-from vikingd.index.compact import compacted
-from vikingd.index.files import Files
-from vikingd.index.generation import Generation
+from vikingd.index.compaction import compacted
+from vikingd.index.compaction_worker import CompactionWorker
+from vikingd.index.lexicon.vocabulary import Vocabulary
+from vikingd.index.metadata.columns import Columns
+from vikingd.index.segment import disk as bases
+from vikingd.index.segment.arrays import Segment, empty, widened
+from vikingd.index.segment.disk import Base
+from vikingd.index.segment.files import Files
+from vikingd.index.segment.manifest import Manifest
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.vocabulary import Vocabulary
+from vikingd.index.tail.tail import Tail
 from vikingd.system.priority import let_finds_go_first
 
 ChangesSince = Callable[[int], tuple[Sequence[Change], int]]
-"""What leads from a revision to the present one, and which that is."""
-
-_PAUSE = 60.0  # seconds at least from a compaction that failed to the next one
+"""A function that returns the changes since a revision, and the present revision."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The index in numbers; texts in base and tail living or dead.
+    """The index in numbers.
 
-    `rebuilt` says why it was made anew from the store; "" if it was not.
+    Attributes:
+        generation: number of the base.
+        base_revision: newest commit in the base.
+        base_texts: texts in the base, living or dead.
+        tail_texts: texts in the tail, living or dead.
+        dead_texts: dead texts in both.
+        compacting: a compaction runs.
+        bytes_on_disk: size of the base.
+        problem: why the last compaction failed; "" if it did not.
+        rebuilt: why the index was built again from the store; "" if it was not.
     """
 
     generation: int
@@ -55,10 +63,14 @@ class IndexState:
 
 
 class Index:
-    """Takes commits from the one writer, hands snapshots to readers, compacts in the background.
+    """Takes commits from one writer, gives snapshots to readers, compacts in the background.
 
-    A compaction makes a new base from a snapshot while commits go on into the old generation; the
-    commits since that snapshot are kept and taken again by the new one before it is swapped in.
+    A compaction makes a new base from a snapshot, while commits go on into the old tail. The
+    commits since that snapshot are kept, and taken again by the new tail before it replaces the
+    old one.
+
+    Attributes:
+        rebuilt: why the index was built again from the store; "" if it was not.
     """
 
     def __init__(
@@ -67,41 +79,50 @@ class Index:
         model: str,
         prior: F32,
         settings: IndexSettings,
+        *,
         written: Callable[[int], None] = lambda _: None,
         read_only: bool = False,
         compacted: Callable[[float], None] = lambda _: None,
         origin: tuple[str, str] = ("", ""),
-        why_not: Callable[[bases.Manifest], str] = lambda _: "",
+        why_not: Callable[[Manifest], str] = lambda _: "",
     ) -> None:
+        """Make an empty index.
+
+        Args:
+            root: directory of the bases.
+            model: the embedding model.
+            prior: [SCRIPTS, dim] the model's mean of each script.
+            settings: when to compact.
+            written: takes the revision of each base that is on disk.
+            read_only: another process writes the bases.
+            compacted: takes the seconds of each compaction that succeeded.
+            origin: id and epoch of the store, for the bases that are written.
+            why_not: returns the reason why a base on disk is not usable, or "".
+        """
         self._root = root
         self._model = model
-        self._prior = prior  # [SCRIPTS, dim]
+        self._prior = prior
         self._settings = settings
         self._vocabulary = Vocabulary()
-        self._written = written  # is told the revision of each base that is on disk
-        self._compacted = compacted  # is told the seconds of each compaction that came to its end
-        self._read_only = read_only  # another process writes the bases
-        self._origin = origin  # of the bases that are written: id of the store, its epoch
-        self._why_not = why_not  # a base on disk is of no use
+        self._written = written
+        self._compacted = compacted
+        self._read_only = read_only
+        self._origin = origin
+        self._why_not = why_not
         self._files: Files | None = None  # of the present base
-        self._checking: threading.Thread | None = None  # what of them is large
+        self._checking: threading.Thread | None = None  # reads the large files
         self._damage = ""
-        self._damaged: Generation | None = None  # the one that must not be shown any more
+        self._damaged: Tail | None = None  # must not be shown any more
         self.rebuilt = ""
-        self._stamp: tuple[int, int] | None = None  # of the base that was loaded or is no use
+        self._stamp: tuple[int, int] | None = None  # of the base that was loaded or is unusable
         self._lock = threading.Lock()  # held by the writer for a commit, never by a reader
-        self._since: list[tuple[Sequence[Change], int]] | None = (
-            None  # commits of a compaction's time
-        )
-        self._worker: threading.Thread | None = None
-        self._problem = ""
-        self._is_full = False  # the disk, when the last compaction failed
-        self._not_before = 0.0  # by time.monotonic; when a compaction may be begun again
-        self._broken = False
-        self._closing = False
+        # The commits since a compaction began; None while none runs.
+        self._since: list[tuple[Sequence[Change], int]] | None = None
+        self._worker = CompactionWorker(self._compact)
+        self._is_torn = False  # a commit was taken only in part
         self._bytes = 0
-        self._generation = self._empty(prior.shape[1])
-        self._shown = self._generation.snapshot
+        self._tail = self._empty(prior.shape[1])
+        self._shown = self._tail.snapshot
 
     @property
     def snapshot(self) -> Snapshot:
@@ -109,51 +130,51 @@ class Index:
         return self._shown
 
     def _show(self) -> None:
-        """Lets readers see the generation, but for one that is not fed all of a store yet."""
-        if self._generation.revision:
-            self._shown = self._generation.snapshot
-            if self._generation is not self._damaged:
+        """Show the tail to readers, unless it still lacks a part of the store."""
+        if self._tail.revision:
+            self._shown = self._tail.snapshot
+            if self._tail is not self._damaged:
                 self._damage = ""
 
     @property
     def damage(self) -> str:
-        """Why the snapshot must not be used; "" while it may. As of the last `look`."""
+        """Why the snapshot must not be used, at the last `look`; "" if it may be used."""
         return self._damage
 
     def look(self) -> str:
-        """Looks whether a file that is mapped was truncated; returns `damage`."""
+        """Check that no mapped file was truncated, and return `damage`."""
         files = self._files
         if files is not None and not self._damage and (problem := files.shortened()):
-            self._condemn(problem, self._generation)
+            self._condemn(problem, self._tail)
         return self._damage
 
-    def _condemn(self, problem: str, generation: Generation) -> None:
-        """Nothing more is answered from a damaged base, nor is it loaded again."""
+    def _condemn(self, problem: str, tail: Tail) -> None:
+        """Stop all answers from a damaged base, and never load it again."""
         with self._lock:
-            if generation.base is not self._generation.base:
-                return  # another one has taken its place
-            self._damaged, self._damage = self._generation, problem
-        _log.error("the index is damaged and used no more: %s", problem)
+            if tail.base is not self._tail.base:
+                return  # another base has replaced it
+            self._damaged, self._damage = self._tail, problem
+        _log.error("the index is damaged and not used any more: %s", problem)
         if self._read_only:
             return
         try:
-            bases.condemn(self._root, generation.number, problem)
+            bases.condemn(self._root, tail.generation, problem)
         except OSError as error:
             _log.error("the damage could not be noted: %s", error)
 
-    def _check_files(self, generation: Generation, files: Files) -> None:
+    def _check_files(self, tail: Tail, files: Files) -> None:
         let_finds_go_first()
         if problem := files.check():
-            self._condemn(problem, generation)
+            self._condemn(problem, tail)
 
     def load(self, changes_since: ChangesSince = lambda revision: ([], revision)) -> bool:
-        """Takes the base on disk with what has changed since; False: everything must be fed in.
+        """Load the base on disk and take the changes since; False: the store must be fed in.
 
-        Until all of that is taken, what was there before is shown. A base of revision 0 is what
-        became of a feed that was broken off, and no use; nor is one from before the first vector.
+        Readers see the old snapshot until the last change is taken. A base of revision 0 is from a
+        feed that was broken off, and is not used. Nor is a base from before the first vector.
 
         Raises:
-            Corrupt: there is one, but it can't be used; feeding everything in mends it.
+            Corrupt: there is a base, but it is not usable. Feeding in the store mends that.
         """
         stamp = bases.stamp(self._root)
         if self._damage and stamp == self._stamp:
@@ -161,8 +182,8 @@ class Index:
         found = bases.load(self._root, self._why_not)
         if found is None:
             return False
-        stored, size = found
-        manifest = stored.manifest
+        base, size = found
+        manifest = base.manifest
         if self._prior.shape[1] == 0:
             self._prior = np.zeros((self._prior.shape[0], manifest.dimension), np.float32)
         if manifest.revision == 0 or manifest.dimension == 0 < self._prior.shape[1]:
@@ -171,16 +192,16 @@ class Index:
         if (manifest.model, manifest.dimension) != (self._model, self._prior.shape[1]):
             raise Corrupt(f"the base is of {manifest.model} with {manifest.dimension} dimensions")
         changes, revision = changes_since(manifest.revision)
-        self._generation = self._with(self._over(stored), changes, revision)
+        self._tail = self._after(self._tail_of(base), changes, revision)
         self._show()
         self._bytes = size
         self._stamp = stamp
-        self._broken = False
-        self._files = stored.files
-        if stored.files is not None:
+        self._is_torn = False
+        self._files = base.files
+        if base.files is not None:
             self._checking = threading.Thread(
                 target=self._check_files,
-                args=(self._generation, stored.files),
+                args=(self._tail, base.files),
                 name="index-check",
                 daemon=True,
             )
@@ -188,222 +209,183 @@ class Index:
         return True
 
     def is_replaced(self) -> bool:
-        """Whether another process has put a new base on disk since the last load or clearing."""
+        """Return True if another process has written a base since the last load or clearing."""
         return bases.stamp(self._root) != self._stamp
 
     @property
     def is_broken(self) -> bool:
-        """Whether a commit or the store was taken by half, so that no other one can follow."""
-        return (
-            bool(self._damage) or self._broken or self._generation.revision < self._shown.revision
-        )
+        """True if a commit or the store was taken only in part, so no other commit can follow."""
+        return bool(self._damage) or self._is_torn or self._tail.revision < self._shown.revision
 
     def clear(self) -> None:
-        """Lets go of what was loaded, and leaves the base on disk: everything must be fed in.
+        """Forget what was loaded, and leave the base on disk. The whole store must be fed in.
 
-        With revision 0 until the last commit of that; what was there before is shown until then.
+        All commits of the feed but the last one have revision 0. Until that one, readers see the
+        old snapshot.
         """
         self._stamp = bases.stamp(self._root)
         self._files = None
-        self._generation = self._empty(self._prior.shape[1])
-        self._broken = False
+        self._tail = self._empty(self._prior.shape[1])
+        self._is_torn = False
 
     def apply(self, changes: Sequence[Change], revision: int) -> None:
-        """Takes one commit; it is seen by the next reader.
+        """Take one commit; the next reader sees it.
 
         Raises:
-            Corrupt: index and store have come apart.
+            Corrupt: index and store differ.
         """
         with self._lock:
-            if self._broken:
-                raise Corrupt("an earlier commit was taken by half")
+            if self._is_torn:
+                raise Corrupt("an earlier commit was taken only in part")
             if self._since is not None:
                 self._since.append((changes, revision))
-            self._broken = True
-            self._generation = self._with(self._generation, changes, revision)
+            self._is_torn = True
+            self._tail = self._after(self._tail, changes, revision)
             self._show()
-            self._broken = False
-        if self._worker is None and not self._closing and self._due():
-            self._start()
+            self._is_torn = False
+        if not self._read_only and self._worker.may_start and self._is_due():
+            self._worker.start()
 
-    def _with(self, old: Generation, changes: Sequence[Change], revision: int) -> Generation:
-        """A generation after a commit: the same, unless vectors have a dimension only now."""
-        generation = old
-        if generation.dimension == 0:
+    def _after(self, tail: Tail, changes: Sequence[Change], revision: int) -> Tail:
+        """Return the tail after a commit: the same one, unless the dimension is known only now."""
+        if tail.dimension == 0:
             dimension = next((n for n in map(_dimension, changes) if n), 0)
             if dimension:
-                generation = self._widened(generation, dimension)
-        generation.apply(changes, revision)
-        return generation
+                tail = self._widened(tail, dimension)
+        tail.apply(changes, revision)
+        return tail
 
-    def _empty(self, dimension: int) -> Generation:
-        manifest = bases.Manifest(0, 0, dimension, self._model)
-        return self._over(
-            bases.Stored(bases.empty(dimension), Columns(), Columns(), manifest, None)
-        )
+    def _empty(self, dimension: int) -> Tail:
+        manifest = Manifest(0, 0, dimension, self._model)
+        return self._tail_of(Base(empty(dimension), Columns(), Columns(), manifest))
 
-    def _over(self, stored: bases.Stored) -> Generation:
-        return Generation(stored, self._prior, self._room(stored.base), self._vocabulary)
+    def _tail_of(self, base: Base) -> Tail:
+        return Tail(base, self._prior, self._room(base.segment), self._vocabulary)
 
-    def _room(self, base: bases.Base) -> int:
-        """Rows that a tail may need until it is folded in: it goes on growing meanwhile."""
-        share = int(len(base.text_dir) * self._settings.compact_ratio)
-        return 2 * max(self._settings.compact_min, share)
+    def _least_changed(self, base: Segment) -> int:
+        """Return the size of the tail that starts a compaction."""
+        return max(self._settings.compact_min, int(base.sizes.texts * self._settings.compact_ratio))
 
-    def _widened(self, generation: Generation, dimension: int) -> Generation:
-        """The first vector of a store that had none says how many numbers a vector has."""
+    def _room(self, base: Segment) -> int:
+        """Return the rows that a tail may need: it goes on growing during a compaction."""
+        return 2 * self._least_changed(base)
+
+    def _is_due(self) -> bool:
+        return self._tail.changed >= self._least_changed(self._tail.base)
+
+    def _widened(self, tail: Tail, dimension: int) -> Tail:
+        """Return a tail with the same rows whose vectors have a dimension."""
         if self._damage:
             raise Corrupt(self._damage)
-        snapshot = generation.snapshot
-        base, dirs, files = compacted(snapshot)
-        texts = len(base.text_dir)
-        wide = bases.empty(dimension)
-        base = replace(
-            base,
-            codes=np.zeros((texts, padded(dimension)), np.int8),
-            raw=np.zeros((texts, dimension), np.float32),
-            mean=wide.mean,
-            mean_sum=wide.mean_sum,
-            mean_code=wide.mean_code,
-            **bases.int4_arrays(int4_room(texts, wide.int4_axis)),
-        )
+        snapshot = tail.snapshot
+        segment, dirs, files = compacted(snapshot)
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
-        manifest = bases.Manifest(snapshot.generation, snapshot.revision, dimension, self._model)
-        wider = self._over(bases.Stored(base, dirs, files, manifest, None))
+        manifest = Manifest(snapshot.generation, snapshot.revision, dimension, self._model)
+        wider = self._tail_of(Base(widened(segment, dimension), dirs, files, manifest))
         wider.apply(snapshot.linked(), snapshot.revision)
         self._since = None
         return wider
 
-    def _due(self) -> bool:
-        if self._read_only or time.monotonic() < self._not_before:
-            return False
-        generation = self._generation
-        base = len(generation.base.text_dir)
-        return generation.changed >= max(
-            self._settings.compact_min, int(base * self._settings.compact_ratio)
-        )
-
-    def _start(self) -> None:
-        with self._lock:
-            if self._worker is not None:
-                return
-            worker = threading.Thread(target=self._run, name="compaction", daemon=True)
-            try:
-                worker.start()
-            except RuntimeError as error:  # there can be no more threads; commits go on
-                self._failed(error)
-            else:
-                self._worker = worker
-
-    def _run(self) -> None:
-        let_finds_go_first()
+    def _compact(self) -> None:
         try:
-            self._compact()
-            self._problem = ""
-        except BaseException as error:
-            self._failed(error)
+            self._replace_base()
         finally:
             with self._lock:
                 self._since = None
-                self._worker = None
 
-    def _failed(self, error: BaseException) -> None:
-        """The old generation serves on; what went wrong is shown and tried again when due."""
-        self._problem = f"compaction failed: {error}"
-        self._is_full = isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
-        self._not_before = time.monotonic() + _PAUSE
-        _log.warning("%s; next try in %g s or later", self._problem, _PAUSE)
-
-    def _compact(self) -> None:
+    def _replace_base(self) -> None:
         started = time.perf_counter()
         if self._checking is not None:
-            self._checking.join()  # what is damaged is not written again
+            self._checking.join()  # a damaged base must not be written again
         if self._damage:
             raise Corrupt(self._damage)
         with self._lock:
             self._since = []
-            snapshot = self._generation.snapshot
-        manifest = bases.Manifest(
+            snapshot = self._tail.snapshot
+        folded = self._folded(snapshot)
+        path = bases.save(self._root, folded, self._room(folded.segment))
+        loaded = bases.load(self._root)
+        if loaded is None:
+            raise Corrupt(f"{path} was removed")
+        base, size = loaded
+        if base.files is not None and (problem := base.files.check()):
+            raise Corrupt(problem)
+        fresh = self._tail_of(base)
+        fresh.apply(snapshot.linked(), snapshot.revision)
+        if not self._catch_up(fresh, base.files):
+            return
+        self._bytes = size
+        bases.remove_others(self._root, path)
+        self._written(snapshot.revision)
+        self._compacted(time.perf_counter() - started)
+
+    def _catch_up(self, fresh: Tail, files: Files | None) -> bool:
+        """Take the commits since the compaction began, then show the new tail.
+
+        Returns False if the dimension became known since: the new base lacks it.
+        """
+        while True:
+            with self._lock:
+                if self._since is None:
+                    return False
+                waiting, self._since = self._since, []
+                if len(waiting) <= 1:
+                    for changes, revision in waiting:
+                        fresh.apply(changes, revision)
+                    self._tail = fresh
+                    self._show()
+                    self._since = None
+                    self._files = files
+                    return True
+            for changes, revision in waiting:
+                fresh.apply(changes, revision)
+
+    def _folded(self, snapshot: Snapshot) -> Base:
+        """Return a base with all that a snapshot shows."""
+        segment, dirs, files = compacted(snapshot)
+        rows = np.flatnonzero(segment.text_has_vector)
+        inverted = ivf.build(segment.raw, rows) if len(rows) >= self._settings.ivf_rows else None
+        manifest = Manifest(
             snapshot.generation + 1,
             snapshot.revision,
             snapshot.dimension,
             self._model,
             *self._origin,
         )
-        stored = self._folded(snapshot, manifest)
-        path = bases.save(self._root, stored, self._room(stored.base))
-        loaded = bases.load(self._root)
-        if loaded is None:
-            raise Corrupt(f"{path} was removed")
-        stored, size = loaded
-        if stored.files is not None and (problem := stored.files.check()):
-            raise Corrupt(problem)
-        fresh = self._over(stored)
-        fresh.apply(snapshot.linked(), snapshot.revision)
-        while True:
-            with self._lock:
-                if self._since is None:
-                    return  # the dimension became known meanwhile: this base is of another shape
-                waiting, self._since = self._since, []
-                if len(waiting) <= 1:
-                    for changes, revision in waiting:
-                        fresh.apply(changes, revision)
-                    self._generation = fresh
-                    self._show()
-                    self._since = None
-                    self._files = stored.files
-                    break
-            for changes, revision in waiting:
-                fresh.apply(changes, revision)
-        self._bytes = size
-        bases.remove_others(self._root, path)
-        self._written(snapshot.revision)
-        self._compacted(time.perf_counter() - started)
-
-    def _folded(self, snapshot: Snapshot, manifest: bases.Manifest) -> bases.Stored:
-        base, dirs, files = compacted(snapshot)
-        rows = np.flatnonzero(base.text_has_vector)
-        large = len(rows) >= self._settings.ivf_rows
-        return bases.Stored(
-            base, dirs, files, manifest, ivf.build(base.raw, rows) if large else None
-        )
+        return Base(segment, dirs, files, manifest, inverted)
 
     def compact(self) -> tuple[int, int]:
-        """Compacts now and waits for it; (generation, revision of its base)."""
-        while self._worker is not None:
-            self._join()
-        self._start()
-        self._join()
-        if self._problem:
-            raise (DiskFull if self._is_full else Corrupt)(self._problem)
-        return self._generation.number, self._generation.base_revision
+        """Compact now, wait for the end, and return generation and revision of the base.
 
-    def _join(self) -> None:
-        if (worker := self._worker) is not None:
-            worker.join()
+        Raises:
+            DiskFull: the disk is full.
+            Corrupt: the compaction failed otherwise.
+        """
+        self._worker.run()
+        return self._tail.generation, self._tail.base_revision
 
     def state(self) -> IndexState:
-        """The index in numbers."""
-        g = self._generation
+        """Return the index in numbers."""
+        tail = self._tail
         return IndexState(
-            g.number,
-            g.base_revision,
-            len(g.base.text_dir),
-            g.tail_texts,
-            g.dead_texts,
-            self._worker is not None,
-            self._bytes,
-            self._problem,
-            self.rebuilt,
+            generation=tail.generation,
+            base_revision=tail.base_revision,
+            base_texts=tail.base.sizes.texts,
+            tail_texts=tail.texts,
+            dead_texts=tail.dead_texts,
+            compacting=self._worker.is_running,
+            bytes_on_disk=self._bytes,
+            problem=self._worker.problem,
+            rebuilt=self.rebuilt,
         )
 
     def close(self) -> None:
-        """Waits for a running compaction; no other one begins."""
-        self._closing = True
-        self._join()
+        """Wait for a running compaction; no other one begins."""
+        self._worker.close()
 
 
 def _dimension(change: Change) -> int:
+    """Return the numbers in a vector of a change; 0 for a change without vectors."""
     if isinstance(change, Filled):
         return len(change.vector) // 4
     if isinstance(change, Upsert):

@@ -1,14 +1,13 @@
-"""A snapshot: everything that a query reads, as of one revision, never locked, never changed."""
+"""A snapshot: all data that a query reads, at one revision, immutable and without locks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from viking_kernels.arrays import (
-    COUNTS,
     F32,
     I8,
     I32,
@@ -31,28 +30,37 @@ from viking_kernels.postings import of_terms
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Linked
 from vikingd.domain.contexts import ContextType
-from vikingd.index import tokens
-from vikingd.index.base import Base
-from vikingd.index.columns import Columns
-from vikingd.index.contents import Contents, Strings
-from vikingd.index.postings import EMPTY, Levels
+from vikingd.index.contents import Abstracts, Contents
+from vikingd.index.lexicon import tokens
+from vikingd.index.lexicon.postings import EMPTY, Levels
+from vikingd.index.metadata.columns import Columns
+from vikingd.index.names import Names
+from vikingd.index.node import Node, file_row, is_directory, row_of
+from vikingd.index.segment.arrays import Segment, Sizes
 
 Links = Mapping[int, Mapping[int, str]]
-"""The reason of each link by both of its ends, directory d as d, file f as -1 - f.
+"""The reason of each link, by each of its two nodes.
 
-A commit that changes links makes another mapping. Ends that are gone stay in it as dead rows.
+A commit that changes links makes a new mapping. Nodes that ended stay in it.
 """
 
 ENOUGH = 30
-"""A mean of so many vectors stands by itself."""
+"""Vectors in a mean that needs no prior."""
 
 PRIOR_WEIGHT = 5.0
-"""A mean of fewer, with none above it that has enough, is mixed with so many of the prior."""
+"""Vectors that the prior counts for, in a mean of fewer than ENOUGH."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Where the mean of a script came from; `directory` is a row."""
+    """The origin of a script's mean in a scope.
+
+    Attributes:
+        script: the script.
+        vectors: vectors in the mean.
+        directory: row of the directory that it is the mean of.
+        with_prior: the prior is mixed in.
+    """
 
     script: int
     vectors: int
@@ -60,40 +68,9 @@ class Mean:
     with_prior: bool
 
 
-class Names:
-    """Names of rows and rows of URIs: those of the base mapped, those of the tail in memory."""
-
-    def __init__(self, base: Base) -> None:
-        self.base = base
-        self.directories = Strings(base.dir_name_at, base.dir_names)
-        self.files = Strings(base.file_name_at, base.file_names)
-        # URI to directory d as d, file f as -1 - f: all that ever had it, for older snapshots.
-        self.uris: dict[int, str] = {0: uris.ROOT}  # of directories that were asked for
-        self.tail_rows: dict[str, list[int]] = {}
-
-    def maybe_in_base(self, uris: Sequence[str]) -> set[str]:
-        """Those of some URIs that the base may have: the hash of each other one is not there."""
-        keys = np.array([tokens.term_hash(uri) for uri in uris], np.uint64)
-        known = self.base.uri_key
-        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        return {uris[i] for i in (known[at] == keys).nonzero()[0].tolist()}
-
-    def base_row(self, uri: str, directory_uri: Any, file_uri: Any) -> int | None:
-        """The base row of a URI, living or dead; None: it has none."""
-        keys = self.base.uri_key
-        key = tokens.term_hash(uri)
-        at = int(np.searchsorted(keys, np.uint64(key)))
-        while at < len(keys) and int(keys[at]) == key:
-            row = int(self.base.uri_row[at])
-            if (directory_uri(row) if row >= 0 else file_uri(-1 - row)) == uri:
-                return row
-            at += 1
-        return None
-
-
 @dataclass(frozen=True)
 class Snapshot:
-    """The index as of `revision`; arrays are views that only ever grow behind their end."""
+    """The index at a revision. Its arrays are views; the tail grows behind their ends."""
 
     revision: int
     generation: int
@@ -113,7 +90,7 @@ class Snapshot:
     dir_columns: Columns
     file_columns: Columns
     prior: F32  # [SCRIPTS, dim]
-    inverted_file: Any  # FAISS's, over the base's vectors; None for a small one
+    inverted_file: Any  # FAISS's, over the vectors of the base; None for a small base
     _scopes: dict[int, tuple[Scope, Means, tuple[Mean, ...]]] = field(default_factory=dict)
     _roots: dict[str, int] = field(default_factory=dict)
 
@@ -123,48 +100,43 @@ class Snapshot:
         return int(self.vectors.base_raw.shape[1])
 
     @property
-    def base(self) -> Base:
+    def base(self) -> Segment:
         """The base below this snapshot."""
         return self.names.base
 
     def directory_uri(self, row: int) -> str:
-        """The URI of a directory."""
-        known = self.names.uris.get(row)
-        if known is None:
-            parent = int(self.tree.directories.parent[row])
-            known = uris.join(self.directory_uri(parent), self.names.directories[row])
-            self.names.uris[row] = known
-        return known
+        """Return the URI of a directory."""
+        known = self.names.known_uris.get(row)
+        return known or self.names.directory_uri(row, self.tree.directories.parent)
 
     def file_uri(self, row: int) -> str:
-        """The URI of a file."""
-        return uris.join(
-            self.directory_uri(self.tree.files.directory.item(row)), self.names.files[row]
-        )
+        """Return the URI of a file."""
+        above = self.directory_uri(self.tree.files.directory.item(row))
+        return uris.join(above, self.names.files[row])
 
-    def uri(self, row: int) -> str:
-        """The URI of directory d as d, file f as -1 - f."""
-        return self.directory_uri(row) if row >= 0 else self.file_uri(-1 - row)
+    def uri(self, node: Node) -> str:
+        """Return the URI of a node."""
+        return self.directory_uri(node) if is_directory(node) else self.file_uri(file_row(node))
 
-    def abstract(self, row: int) -> str:
-        """The abstract of directory d as d, file f as -1 - f."""
-        if row >= 0:
-            return self.contents.directories.at(row, self.revision)
-        return self.contents.files.at(-1 - row, self.revision)
+    def abstract(self, node: Node) -> str:
+        """Return the abstract of a node."""
+        return self._abstracts(node).at(row_of(node), self.revision)
 
-    def abstract_number(self, row: int) -> int:
-        """A number that changes with the abstract of directory d as d, file f as -1 - f."""
-        if row >= 0:
-            return self.contents.directories.number(row, self.revision)
-        return self.contents.files.number(-1 - row, self.revision)
+    def abstract_number(self, node: Node) -> int:
+        """Return a number that changes with the abstract of a node."""
+        return self._abstracts(node).number(row_of(node), self.revision)
 
-    def type_of(self, row: int) -> ContextType:
-        """The type of directory d as d, file f as -1 - f."""
-        directory = row if row >= 0 else self.tree.files.directory.item(-1 - row)
+    def _abstracts(self, node: Node) -> Abstracts:
+        return self.contents.directories if is_directory(node) else self.contents.files
+
+    def type_of(self, node: Node) -> ContextType:
+        """Return the type of a node."""
+        files = self.tree.files
+        directory = node if is_directory(node) else files.directory.item(file_row(node))
         return _TYPE[self.dir_type.item(directory)]
 
     def linked(self) -> list[Linked]:
-        """All links, each once."""
+        """Return all links, each once."""
         return [
             Linked(self.uri(one), self.uri(other), reason)
             for one, ends in self.links.items()
@@ -172,28 +144,24 @@ class Snapshot:
             if one < other and self._is_alive(one) and self._is_alive(other)
         ]
 
-    def find(self, uri: str) -> int | None:
-        """Directory d as d, file f as -1 - f; None where nothing of that name is alive."""
-        for row in reversed(self.names.tail_rows.get(uri, ())):
-            if self._is_alive(row):
-                return row
-        found = self.names.base_row(uri, self.directory_uri, self.file_uri)
-        return found if found is not None and self._is_alive(found) else None
+    def find(self, uri: str) -> Node | None:
+        """Return the living node of a URI; None if there is none."""
+        return self.names.find(uri, self._is_alive, self.uri)
 
-    def _is_alive(self, row: int) -> bool:
-        died = self.tree.directories.died if row >= 0 else self.tree.files.died
-        number = row if row >= 0 else -1 - row
-        return number < len(died) and bool(died[number] > self.revision)
+    def _is_alive(self, node: Node) -> bool:
+        tree, row = self.tree, row_of(node)
+        died = tree.directories.died if is_directory(node) else tree.files.died
+        return row < len(died) and bool(died[row] > self.revision)
 
     def files_by_directory(self) -> I64:
-        """[D] how many living files stand right in each directory."""
+        """Return the number of living files directly in each directory, [D]."""
         alive = self.tree.files.died > self.revision
         return np.bincount(
             self.tree.files.directory[alive], minlength=len(self.tree.directories.died)
         )
 
     def root(self, uri: str) -> int | None:
-        """As `find`; remembered of directories, whose scopes are asked for again and again."""
+        """Return the living node of a URI, as `find` does; those of directories are cached."""
         row = self._roots.get(uri)
         if row is None:
             row = self.find(uri)
@@ -202,7 +170,7 @@ class Snapshot:
         return row
 
     def scope(self, root: int) -> tuple[Scope, Means, tuple[Mean, ...]]:
-        """The scope below a directory, with the mean of each script in it and where it is from."""
+        """Return the scope below a directory, with the mean of each script and its origin."""
         known = self._scopes.get(root)
         if known is None:
             mean, sources = self._means(root)
@@ -215,20 +183,24 @@ class Snapshot:
 
     def _ranges(self, root: int) -> Scope:
         base = self.base
-        sizes = (len(base.dir_parent), len(base.file_dir), len(base.text_dir), self.revision)
-        if root >= sizes[0]:
-            return Scope(root, 0, 0, 0, 0, 0, 0, *sizes)
-        end = int(base.dir_end[root])
-        files, texts = base.dir_files, base.dir_texts
+        low = high = Sizes(0, 0, 0)
+        if root < base.sizes.directories:
+            low, high = (
+                Sizes(row, int(base.dir_files[row]), int(base.dir_texts[row]))
+                for row in (root, int(base.dir_end[root]))
+            )
         return Scope(
-            root,
-            root,
-            end,
-            int(files[root]),
-            int(files[end]),
-            int(texts[root]),
-            int(texts[end]),
-            *sizes,
+            root=root,
+            dir_low=low.directories,
+            dir_high=high.directories,
+            file_low=low.files,
+            file_high=high.files,
+            text_low=low.texts,
+            text_high=high.texts,
+            base_dirs=base.sizes.directories,
+            base_files=base.sizes.files,
+            base_texts=base.sizes.texts,
+            revision=self.revision,
         )
 
     def _means(self, root: int) -> tuple[F32, tuple[Mean, ...]]:
@@ -257,7 +229,7 @@ class Snapshot:
         return mean, tuple(sources)
 
     def mean_row(self, slot: int) -> F32:
-        """[dim] a mean of Numbers."""
+        """Return a mean, [dim], by its slot in the numbers."""
         base = self.numbers.base_mean.shape[0]
         row: F32 = (
             self.numbers.base_mean[slot] if slot < base else self.numbers.tail_mean[slot - base]
@@ -265,19 +237,18 @@ class Snapshot:
         return row
 
     def terms(self, hashes: U64, weights: F32) -> Terms:
-        """The postings of terms, in texts and in titles, for the kernels."""
+        """Return the postings of terms, in texts and in titles, for the kernels."""
         base = self.base
         keys = np.concatenate([hashes, tokens.as_titles(hashes)])
         if self.tail_postings is EMPTY:
             tail = np.zeros(len(keys) + 1, np.int64), _NO_TEXTS, _NO_COUNTS
         else:
             tail = of_terms(keys, self.tail_postings)
-        return Terms(
-            keys, weights, base.term_key, base.term_at, base.posting_text, base.posting_tf, *tail
-        )
+        held = base.term_key, base.term_at, base.posting_text, base.posting_tf
+        return Terms(keys, weights, *held, *tail)
 
     def has_term(self, key: int, scope: Scope) -> bool:
-        """Whether a living text of the scope has a term."""
+        """Return True if a living text of the scope has a term."""
         terms = self.terms(np.array([key], np.uint64), np.ones(1, np.float32))
         texts = self.tree.texts
         begin, end = postings(terms, 0)
@@ -290,15 +261,14 @@ class Snapshot:
         return any(self._is_below(row, scope.root) for row in set(texts.directory[tail].tolist()))
 
     def _is_below(self, row: int, top: int) -> bool:
-        # A parent has a lower number than its child.
+        # The row of a parent is lower than the row of its child.
         while row > top:
             row = int(self.tree.directories.parent[row])
         return row == top
 
     def counts(self, root: int) -> I64:
-        """[COUNTS] of a directory's subtree; see viking_kernels.arrays."""
+        """Return the counts of a directory's subtree, [COUNTS]; see viking_kernels.arrays."""
         row: I64 = self.numbers.counts[self.numbers.slot[root]]
-        assert len(row) == COUNTS
         return row
 
 

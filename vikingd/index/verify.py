@@ -1,4 +1,4 @@
-"""Whether an index shows just what the store holds."""
+"""The comparison of an index with its store."""
 
 from __future__ import annotations
 
@@ -12,17 +12,27 @@ from viking_kernels.quantize import from_int4
 from viking_kernels.rotation import rotate
 
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import Linked, Upsert
-from vikingd.index import tokens
-from vikingd.index.base import Base
-from vikingd.index.compact import compacted
+from vikingd.domain.changes import IndexedText, Linked, Upsert
+from vikingd.index.compaction import compacted
+from vikingd.index.lexicon import tokens
+from vikingd.index.node import Node, is_directory, row_of
+from vikingd.index.segment.arrays import Segment
 from vikingd.index.snapshot import Snapshot
 
 MAX_PROBLEMS = 100
 
+_CODE_TOLERANCE = 1e-5  # of the length that a code leaves out
+
 
 class Comparison:
-    """Compares a snapshot with all contexts of a store at the same revision."""
+    """A comparison of a snapshot with all contexts of a store at the same revision.
+
+    Attributes:
+        contexts: number of compared contexts.
+        texts: number of compared texts.
+        vectors: number of compared vectors.
+        problems: the differences, MAX_PROBLEMS at most.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.contexts = 0
@@ -40,17 +50,17 @@ class Comparison:
             self.problems.append(text)
 
     def run(self, contexts: Iterable[Upsert], links: Iterable[Linked]) -> None:
-        """Compares every context, text, vector, posting, link and directory number."""
+        """Compare every context, text, vector, posting, link and directory count."""
         snapshot = self._snapshot
         for context in contexts:
             self._compare(context)
         counts = snapshot.counts(0)
-        # The index has the root whether or not the store does.
+        # The index always has the root; the store may lack it.
         nodes = int(counts[FILES] + counts[DIRECTORIES])
         if nodes - 1 > self.contexts or self.contexts > nodes:
             self._problem(f"the index has {nodes} contexts, the store {self.contexts}")
         if self._rows:
-            self._problem(f"the index has {len(self._rows)} texts that the store has not")
+            self._problem(f"the index has {len(self._rows)} texts that the store lacks")
         if int(counts[TEXTS]) != self.texts:
             self._problem(
                 f"the index counts {int(counts[TEXTS])} texts, the store has {self.texts}"
@@ -61,52 +71,54 @@ class Comparison:
     def _compare(self, context: Upsert) -> None:
         snapshot = self._snapshot
         self.contexts += 1
-        row = snapshot.find(context.uri)
-        if row is None:
+        node = snapshot.find(context.uri)
+        if node is None:
             self._problem(f"{context.uri} is in the store but not in the index")
             return
-        if (row >= 0) != context.is_directory:
+        if is_directory(node) != context.is_directory:
             self._problem(f"{context.uri} is of another kind in the index")
             return
-        known = int(snapshot.dir_id[row] if row >= 0 else snapshot.file_id[-1 - row])
+        known = int((snapshot.dir_id if is_directory(node) else snapshot.file_id)[row_of(node)])
         if known != context.context_id and context.uri != uris.ROOT:
             self._problem(f"{context.uri} is context {context.context_id}, in the index {known}")
-        if snapshot.abstract(row) != context.abstract:
+        if snapshot.abstract(node) != context.abstract:
             self._problem(f"{context.uri} has another abstract in the index")
-        for i, text in enumerate(context.texts):
+        for text in context.texts:
             self.texts += 1
-            at = self._rows.pop(text.text_id, None)
-            if at is None:
+            row = self._rows.pop(text.text_id, None)
+            if row is None:
                 self._problem(f"{context.uri}: text {text.text_id} is not in the index")
-                continue
-            owner = int(
-                snapshot.tree.texts.directory[at] if row >= 0 else snapshot.tree.texts.file[at]
-            )
-            if owner != (row if row >= 0 else -1 - row):
-                self._problem(f"{context.uri}: text {text.text_id} stands elsewhere in the index")
-            shown = text.section, text.passage, text.start
-            if snapshot.contents.passage(at)[:3] != shown:
-                self._problem(f"{context.uri}: text {text.text_id} is another passage in the index")
-            hashes, tf, length = tokens.encode(
-                text.text,
-                uris.name(context.uri) if i == 0 else "",
-                tokens.heading_of(text, context.abstract),
-            )
-            words = np.uint64(0)
-            with np.errstate(over="ignore"):
-                words = (hashes * tf.astype(np.uint64)).sum(dtype=np.uint64)
-                if i == 0 and not context.is_directory:
-                    title = np.array(tokens.title_keys(context.title), np.uint64)
-                    words += title.sum(dtype=np.uint64) * np.uint64(len(title))
-            if length != snapshot.tree.texts.length[at] or words != self._words[at]:
-                self._problem(f"{context.uri}: text {text.text_id} has other terms in the index")
-            self._compare_vector(context.uri, text.vector, at)
+            else:
+                self._compare_text(context, node, text, row)
+                self._compare_vector(context.uri, text.vector, row)
+
+    def _compare_text(self, context: Upsert, node: Node, text: IndexedText, row: int) -> None:
+        snapshot, name = self._snapshot, f"{context.uri}: text {text.text_id}"
+        texts = snapshot.tree.texts
+        owners = texts.directory if is_directory(node) else texts.file
+        if owners[row] != row_of(node):
+            self._problem(f"{name} belongs to another node in the index")
+        if snapshot.contents.passage(row)[:3] != (text.section, text.passage, text.start):
+            self._problem(f"{name} is another passage in the index")
+        is_first = text is context.texts[0]
+        hashes, tf, length = tokens.encode(
+            text.text,
+            uris.name(context.uri) if is_first else "",
+            tokens.heading_of(text, context.abstract),
+        )
+        with np.errstate(over="ignore"):
+            words = (hashes * tf.astype(np.uint64)).sum(dtype=np.uint64)
+            if is_first and not context.is_directory:
+                title = np.array(tokens.title_keys(context.title), np.uint64)
+                words += title.sum(dtype=np.uint64) * np.uint64(len(title))
+        if length != texts.length[row] or words != self._words[row]:
+            self._problem(f"{name} has other terms in the index")
 
     def _compare_vector(self, uri: str, vector: bytes, row: int) -> None:
         vectors = self._snapshot.vectors
         indexed = bool(vectors.vector_at[row] <= self._snapshot.revision)
         if indexed != bool(vector):
-            self._problem(f"{uri}: a vector is in the {'index' if indexed else 'store'} alone")
+            self._problem(f"{uri}: a vector is only in the {'index' if indexed else 'store'}")
         elif vector:
             self.vectors += 1
             base = len(vectors.base_raw)
@@ -122,21 +134,21 @@ class Comparison:
                 rotate(raw, rotated)
                 left = np.linalg.norm(rotated - from_int4(vectors.base_int4, row))
                 off = max(off, abs(left - vectors.base_int4.error[row]))
-            if raw.tobytes() != vector or off > 1e-5:
+            if raw.tobytes() != vector or off > _CODE_TOLERANCE:
                 self._problem(f"{uri}: another vector is in the index")
 
     def _compare_links(self, links: Iterable[Linked]) -> None:
         stored, indexed = _by_ends(links), _by_ends(self._snapshot.linked())
         for one, other in sorted({ends for ends, _ in stored.items() ^ indexed.items()}):
-            self._problem(f"{one} and {other} are not linked alike in index and store")
+            self._problem(f"{one} and {other} have different links in index and store")
 
     def _compare_numbers(self) -> None:
-        """The numbers that commits kept up to date against those made anew from the rows."""
+        """Compare the numbers that commits updated with numbers made from the rows."""
         snapshot = self._snapshot
         fresh, _, _ = compacted(snapshot)
         rows = [snapshot.find(_uri(fresh, i)) for i in range(len(fresh.dir_parent))]
         for new, old in enumerate(rows):
-            if old is None or old < 0:
+            if old is None or not is_directory(old):
                 self._problem(f"directory {new} of a new base is not in the index")
                 continue
             slot = snapshot.numbers.slot[old]
@@ -159,7 +171,7 @@ def _by_ends(links: Iterable[Linked]) -> dict[tuple[str, str], str]:
     return {(min(link.uri, link.other), max(link.uri, link.other)): link.reason for link in links}
 
 
-def _uri(base: Base, row: int) -> str:
+def _uri(base: Segment, row: int) -> str:
     parts: list[str] = []
     while row > 0:
         at = slice(int(base.dir_name_at[row]), int(base.dir_name_at[row + 1]))
@@ -169,7 +181,7 @@ def _uri(base: Base, row: int) -> str:
 
 
 def _word_sums(snapshot: Snapshot) -> npt.NDArray[np.uint64]:
-    """[T] the sum of hash * tf over a text's postings, modulo 2^64."""
+    """Return the sum of hash * tf over the postings of each text, [T], modulo 2^64."""
     base = snapshot.base
     sums = np.zeros(len(snapshot.tree.texts.directory), np.uint64)
     keys = np.repeat(base.term_key, np.diff(base.term_at))

@@ -14,7 +14,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.retrieve import MAX_BOOSTS
-from vikingd.index.where import MAX_CLAUSES, MAX_PATH
+from vikingd.index.metadata.where import MAX_CLAUSES, MAX_PATH
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES
 from vikingd.ingest.limits import MAX_METADATA_BYTES
 from vikingd.ingest.markdown import MAX_HEADING

@@ -1,8 +1,8 @@
-"""Filters on metadata in their operator form; see columns.py for how they are answered.
+"""Filters on metadata in their operator form; `columns` answers them.
 
-Keys of nested objects are dotted paths, and a key with a dot in it is the same as nesting. A list
-stands for its elements: it matches if any of them does. Numbers are doubles and compare with
-numbers only, strings by code point and with strings only; a bool is no number.
+Keys of nested objects are dotted paths. A key with a dot means the same as nesting. A list matches
+if one of its elements does. Numbers are doubles and compare with numbers only. Strings compare by
+code point, with strings only. A bool is not a number.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from vikingd.domain.errors import InvalidField
 MAX_DEPTH = 16
 MAX_CLAUSES = 256
 MAX_PATH = 256
-"""Characters of a path; what lies deeper in the metadata can't be asked for and isn't kept."""
+"""Characters of a path; metadata at longer paths are not kept and cannot be filtered."""
 
-# A value as it is compared and hashed. A bool is boxed, since True == 1.0.
+# The form of a value that is compared and hashed. A bool is boxed, because True == 1.0.
 Value = str | float | tuple[bool] | None
 
 
 class NoValue:
-    """What is there but can't be compared: an object, an empty list, NaN."""
+    """A value that exists but cannot be compared: an object, an empty list, NaN."""
 
     def _never(self, _other: object) -> bool:
         return False
@@ -62,9 +62,11 @@ class Filter:
     """A checked filter.
 
     Attributes:
-        op: "$and", "$or", "$not" of `parts`; or "$exists", "$in", "$gt", "$gte", "$lt", "$lte" of
-            what stands at `path`. The other operators are made of these.
-        operands: of "$in" any number, of the comparisons one.
+        op: "$and", "$or" or "$not" of `parts`; or "$exists", "$in", "$gt", "$gte", "$lt" or "$lte"
+            of the values at `path`. All other operators are built from these.
+        parts: the filters that `op` combines; one for "$not".
+        path: dotted path of the values.
+        operands: any number for "$in", one for a comparison.
     """
 
     op: str
@@ -73,7 +75,7 @@ class Filter:
     operands: tuple[Value, ...] = ()
 
     def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether this one object matches."""
+        """Return True if one object matches."""
         return self._holds(flattened(metadata))
 
     def _holds(self, metadata: Mapping[str, set[Value]]) -> bool:
@@ -93,7 +95,7 @@ class Filter:
 
 
 def flattened(metadata: Mapping[str, Any]) -> dict[str, set[Value]]:
-    """The values at each path; none for a path that is there without one to compare."""
+    """Return the values at each path; an empty set for a path without a comparable value."""
     found: dict[str, set[Value]] = {}
     below: list[tuple[str, object]] = [("", metadata)]
     while below:
@@ -116,10 +118,11 @@ def flattened(metadata: Mapping[str, Any]) -> dict[str, set[Value]]:
 
 
 def parse(where: Mapping[str, Any]) -> Filter:
-    """Checks a filter in its operator form; an empty one matches everything.
+    """Check a filter in its operator form; an empty one matches everything.
 
     Raises:
-        InvalidField: naming the place, such as "where.$and[1].year.$gt".
+        InvalidField: the filter is invalid. The error names the place, such as
+            "where.$and[1].year.$gt".
     """
     found = _filter(where, "where", 1)
     if clauses(found) > MAX_CLAUSES:
@@ -128,7 +131,7 @@ def parse(where: Mapping[str, Any]) -> Filter:
 
 
 def clauses(where: Filter) -> int:
-    """How many clauses a filter has."""
+    """Return the number of clauses in a filter."""
     return sum(map(clauses, where.parts)) or 1
 
 
@@ -141,7 +144,7 @@ def _negation(part: Filter) -> Filter:
 
 
 def _object(where: object, field: str, depth: int) -> Iterator[tuple[str, Any, str]]:
-    """The keys of an object, their values and their fields."""
+    """Return the key, the value and the field name of each entry of an object."""
     if not isinstance(where, Mapping):
         raise InvalidField(field, "must be an object")
     if depth > MAX_DEPTH:

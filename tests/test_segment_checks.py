@@ -1,11 +1,10 @@
-"""The check of a base's arrays: it refuses just what could lead a kernel outside of an array."""
+"""The check of a base's arrays refuses exactly the values that could lead a kernel outside."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from viking_kernels.arrays import NEVER, SCRIPTS
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import Corrupt
 from vikingd.engine import Engine, EngineSettings
-from vikingd.index import base as bases
-from vikingd.index import bounds, rows
-from vikingd.index.base import Base
+from vikingd.index.segment import checks
+from vikingd.index.segment import disk as bases
+from vikingd.index.segment.arrays import FIELDS, GROWING, GrowingArrays, Segment, Sizes
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 
@@ -40,7 +39,7 @@ TREE = {
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
-    """The arrays of a small base by name; those of columns have room behind their rows."""
+    """Return the arrays of a small base by name; growing arrays have room behind their rows."""
     path = tmp_path_factory.mktemp("bounds")
     with closing(Engine(EngineSettings(path, EmbedSettings(provider="none")))) as engine:
         vectors = [np.eye(DIMENSION, dtype=np.float32)[i % DIMENSION].tobytes() for i in range(9)]
@@ -58,19 +57,26 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
         engine.optimize()
     loaded = bases.load(path / "index")
     assert loaded is not None
-    stored = loaded[0]
-    return {spec.name: getattr(stored.base, spec.name) for spec in fields(Base)} | stored.columns
+    base = loaded[0]
+    return {name: getattr(base.segment, name) for name in FIELDS} | {
+        name: getattr(base.growing, name) for name in GROWING
+    }
 
 
-def is_refused(arrays: Arrays, sizes: tuple[int, int, int]) -> bool:
-    """Whether the check refuses arrays; `sizes` are those that the manifest has."""
-    own = {spec.name: arrays[spec.name] for spec in fields(Base)}
-    columns = {name: arrays[name] for name in rows.KINDS}
-    for kinds, size in zip(rows.GROUPS, sizes, strict=True):
-        own |= {name: arrays[name][:size] for name in kinds.keys() & own.keys()}
+def sizes_of(arrays: Arrays) -> Sizes:
+    """Return the numbers of directories, files and texts."""
+    return Sizes(len(arrays["dir_end"]), len(arrays["file_texts"]), len(arrays["codes"]))
+
+
+def is_refused(arrays: Arrays, sizes: Sizes) -> bool:
+    """Return True if the check refuses arrays of these sizes."""
+    own = {name: arrays[name] for name in FIELDS}
+    growing = GrowingArrays(**{name: arrays[name] for name in GROWING})
+    for name in own.keys() & GROWING.keys():
+        own[name] = own[name][: sizes.of(GROWING[name])]
     try:
-        bounds.check(Base(**own), columns, bases.empty(DIMENSION))
-    except (Corrupt, ValueError, IndexError):  # as `bases.load` takes them
+        checks.check(Segment(**own), growing, DIMENSION)
+    except (Corrupt, ValueError, IndexError):  # as `disk.load` takes them
         return True
     return False
 
@@ -79,23 +85,23 @@ def is_refused(arrays: Arrays, sizes: tuple[int, int, int]) -> bool:
 
 
 def offsets(at: Array, size: int) -> bool:
-    """Whether parts of an array follow one another without gaps."""
+    """Return True if the parts of an array follow one another without gaps."""
     ends = at.tolist()
     return bool(ends[0] == 0 and ends[-1] == size and ends == sorted(ends))
 
 
 def within(values: Array, low: int, high: int) -> bool:
-    """Whether all values are in [low, high)."""
+    """Return True if all values are in [low, high)."""
     return all(low <= value < high for value in values.reshape(-1).tolist())
 
 
 def owners(at: Array) -> list[int]:
-    """Of each part the number of its owner, once for each of its items."""
+    """Return the number of the owner of each item."""
     return [i for i in range(len(at) - 1) for _ in range(at[i], at[i + 1])]
 
 
-def fits(a: Arrays, sizes: tuple[int, int, int]) -> Iterator[bool]:
-    """What must hold of the values of a base, one after the other."""
+def fits(a: Arrays, sizes: Sizes) -> Iterator[bool]:
+    """Yield each condition on the values of a base."""
     dirs, files, texts = sizes
     parent, end = a["dir_parent"][:dirs].tolist(), a["dir_end"].tolist()
     yield parent[0] == -1 and end[0] == dirs
@@ -179,7 +185,7 @@ CHECKED = (
 
 
 def changed_values(array: Array) -> Iterator[Array]:
-    """Copies of an array with one value, two neighbours or one row changed."""
+    """Yield copies of an array with one value, two neighbours or one row changed."""
     kind = np.iinfo(array.dtype)
     flat = array.reshape(-1)
     for at, old in enumerate(flat.tolist()):
@@ -203,15 +209,13 @@ def changed_values(array: Array) -> Iterator[Array]:
 def test_a_changed_value_is_refused_if_and_only_if_it_does_not_fit(
     whole: Arrays, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Also where blocks of postings meet."""
-    monkeypatch.setattr(bounds, "_BLOCK", 3)
-    sizes = len(whole["dir_end"]), len(whole["file_texts"]), len(whole["codes"])
+    """The check refuses a changed value if and only if it breaks a condition."""
+    monkeypatch.setattr(checks, "_BLOCK", 3)
+    sizes = sizes_of(whole)
     assert all(fits(whole, sizes))
     assert not is_refused(whole, sizes)
-    used = dict(zip(("dir", "file", "text"), sizes, strict=True))
-    used["vector"] = sizes[2]
     array = whole[name]
-    count = used[name.split("_")[0]] if name in rows.KINDS else len(array)
+    count = sizes.of(GROWING[name]) if name in GROWING else len(array)
     refused = 0
     for new in changed_values(array[:count]):
         arrays = {**whole, name: np.concatenate([new, array[count:]])}
@@ -223,8 +227,8 @@ def test_a_changed_value_is_refused_if_and_only_if_it_does_not_fit(
 
 @pytest.mark.parametrize(("at", "of"), [("dir_texts", "text_dir"), ("dir_files", "file_dir")])
 def test_a_text_has_to_stand_in_the_directory_of_its_file(whole: Arrays, at: str, of: str) -> None:
-    """Each array may be right by itself."""
-    sizes = len(whole["dir_end"]), len(whole["file_texts"]), len(whole["codes"])
+    """Two arrays that are valid by themselves are refused if they contradict each other."""
+    sizes = sizes_of(whole)
     refused = 0
     for place, step in itertools.product(range(1, sizes[0]), (-1, 1)):
         moved, owner = whole[at].copy(), whole[of].copy()
@@ -239,10 +243,10 @@ def test_a_text_has_to_stand_in_the_directory_of_its_file(whole: Arrays, at: str
     assert refused
 
 
-@pytest.mark.parametrize("name", sorted({spec.name for spec in fields(Base)} | rows.KINDS.keys()))
+@pytest.mark.parametrize("name", sorted(FIELDS.keys() | GROWING.keys()))
 def test_an_array_of_another_length_shape_or_type_is_refused(whole: Arrays, name: str) -> None:
-    """Whatever the values."""
-    sizes = len(whole["dir_end"]), len(whole["file_texts"]), len(whole["codes"])
+    """An array of another length, shape or type is refused for any values."""
+    sizes = sizes_of(whole)
     array = whole[name]
     others = (
         array[:-1],

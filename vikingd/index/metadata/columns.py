@@ -1,4 +1,4 @@
-"""The metadata of all nodes in columns, one for each key, that answer a filter at any revision."""
+"""The metadata of all nodes in columns, one for each key. They answer a filter at any revision."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import struct
 from array import array
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from vikingd.domain import pace
 from vikingd.domain.errors import Corrupt
-from vikingd.index.where import NO_VALUE, ORDER, Filter, NoValue, Value, flattened
+from vikingd.index.metadata.where import NO_VALUE, ORDER, Filter, NoValue, Value, flattened
 
 NEWEST: Final = 2**63 - 2
-"""A revision after all others."""
+"""A revision behind all others."""
 
-_CHUNK: Final = 4096  # values that are compared at a time
+_CHUNK: Final = 4096  # values compared at a time
 
-_ALIVE: Final = NEWEST + 1  # stands for the revision of a removal that hasn't come
+_ALIVE: Final = NEWEST + 1  # the revision of a removal that has not come
 
 _HEADER_SIZE: Final = struct.Struct("<q")
 
@@ -30,7 +30,7 @@ _Mask = npt.NDArray[np.bool_]
 
 
 class _Entries(NamedTuple):
-    """Which node has which value, by its code, at the revisions in [born, died)."""
+    """Values of nodes: a node has the value of a code at the revisions in [born, died)."""
 
     nodes: _Array  # int32
     codes: _Array  # int32
@@ -48,9 +48,9 @@ _NO_ENTRIES: Final = _Entries(*(np.empty(0, dtype) for dtype in ("<i4", "<i4", "
 
 
 class _Values:
-    """The distinct values of a column, each with its code; NO_VALUE has 0.
+    """The distinct values of a column, each with its code; NO_VALUE has code 0.
 
-    It only grows, and a code is known only when its value stands in all tables.
+    It only grows. A value is written to all tables before its code is visible.
     """
 
     def __init__(self, values: Iterable[Value | NoValue] = ()) -> None:
@@ -62,7 +62,7 @@ class _Values:
             self.code(value)
 
     def code(self, value: Value | NoValue) -> int:
-        """The code of a value, a new one where it has none."""
+        """Return the code of a value; a new value gets a new code."""
         code = self._codes.get(value)
         if code is None:
             code = len(self.by_code)
@@ -78,7 +78,7 @@ class _Values:
         return code
 
     def satisfying(self, where: Filter, codes: _Array) -> _Mask:
-        """Which of these codes stand for values that satisfy a clause."""
+        """Return a mask of the codes whose values satisfy a clause."""
         if where.op == "$in":
             wanted = [self._codes[value] for value in where.operands if value in self._codes]
             if len(wanted) == 1:
@@ -88,9 +88,10 @@ class _Values:
         else:
             operand = where.operands[0]
             table = self._numbers if isinstance(operand, float) else self._texts
-            # numpy's own strings would lose a NUL at the end.
+            # numpy's string types drop a NUL at the end.
             holds, right = np.empty(len(table), np.bool_), np.array(operand, table.dtype)
-            for start in range(0, len(table), _CHUNK):  # numpy compares objects with the GIL held
+            # In chunks, because numpy holds the GIL while it compares objects.
+            for start in range(0, len(table), _CHUNK):
                 pace.step()
                 part = slice(start, start + _CHUNK)
                 holds[part] = ORDER[where.op](table[part], right)
@@ -98,9 +99,13 @@ class _Values:
 
 
 class _View(NamedTuple):
-    """What a reader sees of a column, taken in one read: the first `length` places of `room`.
+    """The entries of a column that a reader sees. It takes them in one read.
 
-    All nodes are below `top`, all entries born at `newest` or before.
+    Attributes:
+        room: entries, with unused places at the end.
+        length: entries in use.
+        top: one past the largest node.
+        newest: the newest revision at which an entry was born.
     """
 
     room: _Entries
@@ -115,8 +120,8 @@ class _View(NamedTuple):
 class _Column:
     """The values of one key: an entry for each value of a node, or a single one of NO_VALUE.
 
-    Only what lies behind the view is written. `died` is the exception: but a reader's revision is
-    older than any removal that comes after it took the view.
+    Writes go behind the view. Only `died` changes inside it, to revisions that are newer than the
+    revision of any reader that has the view.
     """
 
     def __init__(self, values: _Values, entries: _Entries = _NO_ENTRIES) -> None:
@@ -126,7 +131,7 @@ class _Column:
         self._removed = bool((entries.died != _ALIVE).any())
 
     def append(self, node: int, value: Value | NoValue, revision: int) -> int:
-        """Adds an entry and returns its place."""
+        """Append an entry and return its place."""
         room, length, top, _ = self.view
         if length == len(room.nodes):
             room = _Entries(*(_doubled(items, 0) for items in room))
@@ -136,12 +141,12 @@ class _Column:
         return length
 
     def remove(self, place: int, revision: int) -> None:
-        """Ends an entry."""
+        """End an entry at a revision."""
         self._removed = True
         self.view.room.died[place] = revision
 
     def mask(self, where: Filter, nodes: int, revision: int) -> _Mask:
-        """Which nodes satisfy a clause."""
+        """Return a mask of the nodes that satisfy a clause."""
         view = self.view
         entries = view.entries()
         if where.op == "$exists":
@@ -155,7 +160,7 @@ class _Column:
         return out[:nodes]
 
     def kept(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> _Column:
-        """What is alive at a revision, by the new numbers of the nodes and in their order."""
+        """Return the entries alive at a revision, with new node numbers, in ascending order."""
         entries = self.view.entries()
         entries = entries.at(np.flatnonzero(entries.alive(revision)))
         entries = entries._replace(nodes=mapping[entries.nodes].astype(np.int32))
@@ -171,22 +176,22 @@ class _Column:
 
 
 class Columns:
-    """The metadata of all nodes in columns, one for each key, seen as of any revision.
+    """The metadata of all nodes in columns, one for each key, readable at any revision.
 
-    One thread writes, with revisions that never fall. Others read meanwhile without locks, at
-    revisions whose writes are done.
+    One thread writes, with revisions that never decrease. Other threads read without locks, at
+    revisions that are completely written.
     """
 
     def __init__(self) -> None:
         self._columns: list[_Column] = []
-        self._numbers: dict[str, int] = {}  # of the columns, by path
-        # The places of a node's living entries, as column << 32 | place: in _places, from
-        # _first[node] up to a -1.
+        self._numbers: dict[str, int] = {}  # number of a column, by path
+        # The places of a node's living entries (see _place) stand in _places, from _first[node] on.
+        # A -1 ends them.
         self._first = array("q")
         self._places = array("q")
 
     def add(self, node: int, metadata: Mapping[str, Any], revision: int) -> None:
-        """From `revision` on, this is the metadata of `node`."""
+        """Set the metadata of a node from a revision on."""
         self.remove(node, revision)
         found = flattened(metadata)
         if not found:
@@ -200,21 +205,22 @@ class Columns:
             number = self._numbers[path]
             for value in values or (NO_VALUE,):
                 place = self._columns[number].append(node, value, revision)
-                self._places.append(number << 32 | place)
+                self._places.append(_place(number, place))
         self._places.append(-1)
 
     def remove(self, node: int, revision: int) -> None:
-        """From `revision` on, `node` has no metadata."""
+        """Remove the metadata of a node from a revision on."""
         at = self._first[node] if node < len(self._first) else -1
         if at < 0:
             return
         self._first[node] = -1
         while (place := self._places[at]) >= 0:
-            self._columns[place >> 32].remove(place & 0xFFFFFFFF, revision)
+            column, entry = _column_and_entry(place)
+            self._columns[column].remove(entry, revision)
             at += 1
 
     def mask(self, where: Filter, nodes: int, revision: int) -> _Mask:
-        """Which of the nodes 0 .. `nodes` - 1 match as of `revision`; bool[nodes]."""
+        """Return a mask bool[nodes] of the nodes that match a filter at a revision."""
         if where.op == "$not":
             return ~self.mask(where.parts[0], nodes, revision)
         if where.op in ("$and", "$or"):
@@ -230,10 +236,10 @@ class Columns:
         return self._columns[number].mask(where, nodes, revision)
 
     def copy_for(self, mapping: npt.NDArray[np.integer[Any]], revision: int = NEWEST) -> Columns:
-        """The columns of a compacted index: what is alive at `revision`, from revision 0 on.
+        """Return the columns of a compacted index: the entries alive at a revision, born at 0.
 
-        Node i becomes `mapping[i]`, or is dropped where that is negative. With a revision whose
-        writes are done, any thread may call this.
+        Node i becomes `mapping[i]`; a negative number drops it. Any thread may call this, with a
+        revision that is completely written.
         """
         columns = {
             path: self._columns[number].kept(mapping, revision)
@@ -242,13 +248,13 @@ class Columns:
         return Columns._of({path: column for path, column in columns.items() if column.view.length})
 
     def save(self, path: Path) -> None:
-        """Writes all to one file: the size of a header, the header as JSON, four plain arrays."""
+        """Write one file: the size of a header, the header as JSON, four plain arrays."""
         columns = [(name, self._columns[number]) for name, number in self._numbers.items()]
         header = [(name, column.view.length, column.values.by_code[1:]) for name, column in columns]
         parts = [_NO_ENTRIES, *(column.view.entries() for _, column in columns)]
         joined = _Entries(*map(np.concatenate, zip(*parts, strict=True)))
         text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)  # the arrays stand aligned
+        text += b" " * (-len(text) % 8)  # aligns the arrays
         with path.open("wb") as file:
             file.write(_HEADER_SIZE.pack(len(text)) + text)
             for items, empty in zip(joined, _NO_ENTRIES, strict=True):
@@ -256,10 +262,14 @@ class Columns:
 
     @staticmethod
     def of_bytes(data: bytearray, nodes: int) -> Columns:
-        """Reads what `save` wrote, whose checksum fits.
+        """Return the columns that `save` wrote.
+
+        Args:
+            data: bytes of the file, with the right checksum.
+            nodes: number of nodes.
 
         Raises:
-            Corrupt: they are not columns of so many nodes.
+            Corrupt: the bytes are not columns of so many nodes.
         """
         try:
             (size,) = _HEADER_SIZE.unpack_from(data)
@@ -280,7 +290,7 @@ class Columns:
         start = 0
         for name, length, values in header:
             entries = joined.at(slice(start, start + length))
-            # Codes stand for values, NO_VALUE among them.
+            # There is one code more than values, that of NO_VALUE.
             for items, limit in ((entries.nodes, nodes), (entries.codes, len(values) + 1)):
                 if length < 0 or (items < 0).any() or (items >= limit).any():
                     raise Corrupt("metadata columns are damaged: a number is out of its range")
@@ -298,21 +308,33 @@ class Columns:
             entries = column.view.entries()
             alive = np.flatnonzero(entries.alive(NEWEST))
             nodes.append(entries.nodes[alive])
-            places.append(number << 32 | alive)
+            places.append(_place(number, alive))
         if nodes:
             joined = np.concatenate(nodes)
             order = np.argsort(joined, kind="stable")
             present, starts = np.unique(joined[order], return_index=True)
             first = np.full(joined.max(initial=-1) + 1, -1)
-            first[present] = starts + np.arange(len(present))  # each run before has got its -1
+            first[present] = starts + np.arange(len(present))  # a -1 ends each run before
             ends = np.append(starts[1:], len(joined))
             out._first = array("q", first.tobytes())
             out._places = array("q", np.insert(np.concatenate(places)[order], ends, -1).tobytes())
         return out
 
 
+_Entry = TypeVar("_Entry", int, npt.NDArray[np.intp])
+
+
+def _place(column: int, entry: _Entry) -> _Entry:
+    """Return the number of an entry, or of an array of entries, among all columns."""
+    return column << 32 | entry
+
+
+def _column_and_entry(place: int) -> tuple[int, int]:
+    return place >> 32, place & 0xFFFFFFFF
+
+
 def _value(listed: Any) -> Value:
-    """A value as JSON has it; a boxed bool is a list there."""
+    """Return a value from its JSON form, in which a boxed bool is a list."""
     match listed:
         case [bool(boxed)]:
             return (boxed,)
@@ -322,5 +344,5 @@ def _value(listed: Any) -> Value:
 
 
 def _doubled(items: _Array, fill: object) -> _Array:
-    """A copy with room for as many items again."""
+    """Return a copy with twice the room."""
     return np.concatenate([items, np.full(max(4, len(items)), fill, items.dtype)])

@@ -1,7 +1,7 @@
-"""The terms of a text, as the inverted index knows them, and their 64-bit hashes.
+"""The terms of a text in the inverted index, and their 64-bit hashes.
 
-English words are stemmed and stop words left out; Chinese, kana and hangul become single characters
-and bigrams; identifiers, paths and file names stand whole and in parts.
+English words are stemmed, and stop words are left out. Chinese, kana and hangul become single
+characters and bigrams. Identifiers, paths and file names are kept whole and in parts.
 """
 
 from __future__ import annotations
@@ -23,139 +23,49 @@ from vikingd.domain.changes import IndexedText
 from vikingd.domain.text import CJK_CHARS, normalized
 
 VERSION: int = 3
-"""To be raised whenever a text gets other terms than before: an index holds for one version."""
+"""The version of the terms. Increase it with every change of a term: an index has one version."""
 
 HEADING = 3
-"""How often a term of a text's heading counts."""
+"""The number of times that a term of a text's heading counts."""
 
-_TITLE = 0x9E3779B97F4A7C15  # what tells a word of a title from the same word elsewhere
+_TITLE = 0x9E3779B97F4A7C15  # distinguishes a word in a title from the same word elsewhere
 
 MAX_TERM = 64
-"""Longer ones are no terms: nobody asks for them, and encoded data would flood the vocabulary."""
+"""Characters of a term at most. Encoded data would flood the vocabulary with longer ones."""
 
-_MAX_CAMEL_PARTS = 12  # what falls into more is a hash or encoded data
+_MAX_CAMEL_PARTS = 12  # a name with more parts is a hash or encoded data
 _CACHED = 1 << 16
-_QUERIES, _SHORT_QUERY = 1 << 10, 256  # so many queries of so many characters are remembered
+_QUERIES, _SHORT_QUERY = 1 << 10, 256  # queries that are cached, and characters of each
 
-# Lucene's list, with what an apostrophe leaves behind (it's, don't, we'll), without "no" and "not":
-# a memory of what someone does not like says so.
-# Questions are made of these as much as of what they ask for. Negations are no stop words.
-_STOP_WORDS = frozenset(
-    (
-        "a",
-        "am",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "being",
-        "but",
-        "by",
-        "can",
-        "could",
-        "d",
-        "did",
-        "do",
-        "does",
-        "doing",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "having",
-        "he",
-        "her",
-        "hers",
-        "him",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "ll",
-        "m",
-        "may",
-        "me",
-        "might",
-        "mine",
-        "must",
-        "my",
-        "of",
-        "on",
-        "or",
-        "our",
-        "ours",
-        "re",
-        "s",
-        "shall",
-        "she",
-        "should",
-        "so",
-        "such",
-        "t",
-        "than",
-        "that",
-        "the",
-        "their",
-        "theirs",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "to",
-        "too",
-        "us",
-        "ve",
-        "very",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "whom",
-        "whose",
-        "why",
-        "will",
-        "with",
-        "would",
-        "you",
-        "your",
-        "yours",
-    )
-)
-# Particles say nothing alone; their bigrams stay, for 目的 and 了解 are words.
+# Lucene's list, the words that questions are made of, and the parts of it's, don't and we'll.
+# Negations are not stop words: "does not like" has another meaning.
+_STOP_WORDS_LISTED = """
+a am an and are as at be been being but by can could d did do does doing for from had has have
+having he her hers him his how i if in into is it its ll m may me might mine must my of on or our
+ours re s shall she should so such t than that the their theirs them then there these they this
+those to too us ve very was we were what when where which who whom whose why will with would you
+your yours
+"""
+_STOP_WORDS = frozenset(_STOP_WORDS_LISTED.split())
+# Particles alone have no meaning. Their bigrams stay, because 目的 and 了解 are words.
 _STOP_CHARACTERS = frozenset("的了吗呢吧啊呀嘛・ー")
 
 
 def _compound(word: str) -> str:
-    """Pattern: words joined into a path, a dotted name or a file name; C++, C#, F#."""
+    """Return a pattern of words joined into a path, a dotted name or a file name; C++, C#, F#."""
     joint = r"(?::(?://|:|\\)?|[-./@\\])"
-    # No group is possessive: Python 3.11.2 keeps what a failed repetition of one has read.
+    # No group is possessive: Python 3.11.2 keeps the text that a failed repetition has read.
     return rf"[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_])|{word}++(?:{joint}{word}++)*"
 
 
 _ASCII_PIECE = re.compile(_compound("[A-Za-z0-9_]"))
-# The lookahead takes two CJK characters where only one is consumed: so bigrams overlap.
+# The lookahead takes two CJK characters, and one is consumed. So bigrams overlap.
 _COMPOUND = _compound(rf"[^\W{CJK_CHARS}]")
 _PIECE = re.compile(rf"(?=([{CJK_CHARS}]{{1,2}}|{_COMPOUND}))(?:[{CJK_CHARS}]|\1)")
 _CJK = re.compile(f"[{CJK_CHARS}]")
 
-# From the outside in: a path, its names, their words. The last one divides camelCase, PascalCase,
-# HTTPServer and sha256, but not the plural of an acronym (URLs).
+# From the outside in: a path, its names, their words. The last pattern divides camelCase,
+# PascalCase, HTTPServer and sha256, but not the plural of an acronym (URLs).
 _SEPARATORS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -169,7 +79,7 @@ _SEPARATORS = tuple(
 )
 _CAMEL = len(_SEPARATORS) - 1
 
-# What makes an identifier of a piece, besides two slashes around a name. Not among it: a hyphen
+# The signs of an identifier, besides two slashes around a name. These are no signs: a hyphen
 # (well-known, covid-19), a digit before letters only (2nd, 10am), one slash (and/or), dots between
 # single letters (e.g.).
 _IDENTIFIER = re.compile(
@@ -183,7 +93,7 @@ _TWO_SLASHES = re.compile(r"[/\\].*[/\\]")
 
 
 class _Stemming(threading.local):
-    """A stemmer works in one buffer, so each thread has its own: no query waits for a writer."""
+    """A stemmer for each thread. It works in one buffer, and no query must wait for a writer."""
 
     def __init__(self) -> None:
         self.word: Callable[[str], str] = Stemmer.Stemmer("english", 0).stemWord
@@ -194,11 +104,13 @@ _stem = _Stemming()
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """The terms of a query.
+    """The terms of a query, each once.
 
-    `terms`, `hashes` (uint64, ascending) and `weights` (float32, how often each was said) go
-    together. `identifiers` are the hashes of the identifiers that the query consists of, () when
-    there is any other word in it.
+    Attributes:
+        terms: the terms.
+        hashes: their hashes, ascending.
+        weights: the number of times that the query has each term.
+        identifiers: hashes of the identifiers, if the query has no other words; else ().
     """
 
     terms: tuple[str, ...]
@@ -208,22 +120,22 @@ class QueryTerms:
 
 
 def terms(text: str) -> list[str]:
-    """The terms of a text in their order, with repeats."""
+    """Return the terms of a text in order, with repeats."""
     return list(chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(normalized(text)))))
 
 
 @lru_cache(maxsize=_CACHED)
 def term_hash(term: str) -> int:
-    """A term's hash, the same in every process: in [1, 2**64 - 2], the ends being reserved."""
+    """Return the hash of a term in [1, 2**64 - 2], the same in all processes."""
     digest = blake2b(term.encode(errors="surrogatepass"), digest_size=8).digest()
     return min(max(int.from_bytes(digest, "little"), 1), 2**64 - 2)
 
 
 def parts(text: str, name: str = "", heading: str = "") -> tuple[str, ...]:
-    """What counts of a text and the name of its file, normalised, each as often as it counts.
+    """Return the normalised parts of a text that count, each as often as it counts.
 
-    A name of digits only is an ordinal and says nothing. The `heading`, which stands in the text
-    too, counts HEADING times in all: it says what all of the text is about.
+    The heading counts HEADING times: it is part of the text, and repeated here. It names the topic
+    of the whole text. A file name of digits only is an ordinal and does not count.
     """
     found: tuple[str, ...] = (normalized(text),)
     if heading:
@@ -232,45 +144,45 @@ def parts(text: str, name: str = "", heading: str = "") -> tuple[str, ...]:
 
 
 def is_spaced(text: str) -> bool:
-    """Whether the pieces between its blanks are words; Chinese, say, has none between them."""
+    """Return True if blanks separate the words of a text; Chinese, for example, has no blanks."""
     return text.isascii() or not _CJK.search(text)
 
 
 def hashes(text: str) -> bytes:
-    """The hashes of all terms of a normalised text, 8 bytes each."""
+    """Return the hashes of all terms of a normalised text, 8 bytes each."""
     return b"".join(map(_PIECE_HASHES.__getitem__, _pieces(text)))
 
 
 def heading_of(text: IndexedText, abstract: str) -> str:
-    """The title and the headings that stand before a passage, or before its context's abstract."""
+    """Return the title and headings before a passage, or before the abstract of its context."""
     shown = text.passage if text.ordinal else abstract
     return text.text[: -len(shown)] if shown and text.text.endswith(shown) else ""
 
 
 def title_keys(title: str) -> tuple[int, ...]:
-    """The keys of a title's terms as such, each once: `as_titles` of their hashes."""
+    """Return the keys of a title's terms, each once; see `as_titles`."""
     found = np.frombuffer(hashes(normalized(title)), "<u8")
     return tuple(as_titles(np.unique(found)).tolist())
 
 
 def as_titles(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The keys under which terms stand in the index as those of a title."""
+    """Return the keys of terms as words of a title, from their hashes."""
     return hashes ^ np.uint64(_TITLE)
 
 
 def encode(
     text: str, name: str = "", heading: str = ""
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], int]:
-    """What the index keeps of a text, the name of its file and its heading, see `parts`.
+    """Return the terms of a text, the name of its file and its heading, see `parts`.
 
     Returns:
-        The hashes of its terms, each once, ascending; how often each occurs, at most 65,535; how
-        many terms there are, repeats included.
+        The hashes of the terms, each once, ascending; the frequency of each, at most 65,535; the
+        number of terms, with repeats.
     """
     found = bytearray().join(map(hashes, parts(text, name, heading)))
     ordered = np.frombuffer(found, "<u8")
     ordered.sort()
-    # np.unique does the same in twice the time.
+    # np.unique takes twice the time.
     edges = np.ones(len(ordered) + 1, np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=edges[1:-1])
     starts = edges.nonzero()[0]
@@ -279,10 +191,7 @@ def encode(
 
 
 def query_terms(text: str) -> QueryTerms:
-    """The terms of a query, and whether it consists of identifiers only.
-
-    Those of a short text are remembered: nobody writes to their arrays.
-    """
+    """Return the terms of a query. Those of a short query are cached: do not write to them."""
     return _remembered_terms(text) if len(text) <= _SHORT_QUERY else _query_terms(text)
 
 
@@ -304,7 +213,7 @@ _remembered_terms = lru_cache(maxsize=_QUERIES)(_query_terms)
 
 
 def _pieces(text: str) -> list[str]:
-    """What stands between spaces and punctuation; a CJK character together with its next."""
+    """Return the pieces between spaces and punctuation; a CJK character with the next one."""
     pattern = _ASCII_PIECE if text.isascii() else _PIECE
     return pattern.findall(text)
 
@@ -313,7 +222,7 @@ _Value = TypeVar("_Value")
 
 
 class _Memo(dict[str, _Value]):
-    """What a function makes of a piece or a word, remembered; emptied when full."""
+    """A cache of a function of a piece or a word; it is emptied when full."""
 
     def __init__(self, function: Callable[[str], _Value]) -> None:
         super().__init__()
@@ -349,10 +258,10 @@ _PIECE_HASHES = _Memo(_piece_hashes)
 
 
 def _collect(segment: str, level: int, out: list[str]) -> None:
-    """Appends the terms of a segment: itself, then those of its parts, from a level inwards."""
+    """Append the terms of a segment: itself, then those of its parts, from a level inwards."""
     parts = [segment]
     if segment.isascii() and segment.isalpha() and segment[1:].islower():
-        level = len(_SEPARATORS)  # a plain word, which none of them divides
+        level = len(_SEPARATORS)  # no separator divides a plain word
     while parts == [segment] and level < len(_SEPARATORS):
         if level == _CAMEL and len(segment) > MAX_TERM:
             return
@@ -362,8 +271,8 @@ def _collect(segment: str, level: int, out: list[str]) -> None:
         return
     if len(segment) <= MAX_TERM:
         term = segment.casefold()
-        # Letters alone are stemmed however they are written, so that jsonresponse finds
-        # JSONResponse. What has digits or signs in it is kept as it is.
+        # Letters are stemmed in any case, so that jsonresponse finds JSONResponse. A term with
+        # digits or signs is kept as it is.
         if not term.isalpha():
             out.append(term)
         elif term not in _STOP_WORDS:
@@ -372,14 +281,14 @@ def _collect(segment: str, level: int, out: list[str]) -> None:
     if parts == [segment] or (is_camel and len(parts) > _MAX_CAMEL_PARTS):
         return
     for part in parts:
-        if len(part) > 1 or not is_camel:  # the E of E4102 says nothing
+        if len(part) > 1 or not is_camel:  # the E of E4102 has no meaning
             _collect(part, level, out)
 
 
 def _identifiers(text: str) -> tuple[int, ...]:
-    """The hashes of the whole identifiers when there is nothing else in the query, else ().
+    """Return the hashes of the identifiers, if the query has no other words; else ().
 
-    Several words in capitals alone are someone shouting.
+    Several words in capitals only are no identifiers: the user is shouting.
     """
     found: list[str] = []
     shouted = True

@@ -1,4 +1,4 @@
-"""A generation's tail, as it outgrows the room it was given."""
+"""A tail that outgrows its room."""
 
 from __future__ import annotations
 
@@ -10,42 +10,50 @@ import pytest
 from viking_kernels.arrays import DIRECTORIES, FILES, I64, SCRIPTS, TEXTS, U64
 
 from vikingd.domain.changes import IndexedText, Remove, Upsert
-from vikingd.index import commit as commits
-from vikingd.index import postings
-from vikingd.index.base import Manifest, Stored, empty, load, save
-from vikingd.index.columns import Columns
-from vikingd.index.compact import compacted
-from vikingd.index.generation import Generation
-from vikingd.index.vocabulary import Vocabulary
+from vikingd.index.compaction import compacted
+from vikingd.index.lexicon import postings
+from vikingd.index.lexicon.vocabulary import Vocabulary
+from vikingd.index.metadata.columns import Columns
+from vikingd.index.segment.arrays import GROWING, empty
+from vikingd.index.segment.disk import Base, load, save
+from vikingd.index.segment.manifest import Manifest
+from vikingd.index.tail import terms
+from vikingd.index.tail.tail import Tail
 
 ROOT = "viking://resources"
 
 
 def upsert(number: int, uri: str, *, is_directory: bool = False, texts: int = 0) -> Upsert:
-    """A context with so many texts."""
+    """Return a context with some texts."""
     made = tuple(
         IndexedText(number * 100 + i, i + 1, 1, f"word{number}", b"", False) for i in range(texts)
     )
     return Upsert(number, uri, is_directory, "", "", {}, made)
 
 
+def tail_of(base: Base, room: int) -> Tail:
+    """Return a tail behind a base."""
+    return Tail(base, np.zeros((SCRIPTS, 4), np.float32), room, Vocabulary())
+
+
+def empty_tail(room: int) -> Tail:
+    """Return a tail behind the root alone."""
+    return tail_of(Base(empty(4), Columns(), Columns(), Manifest(0, 0, 4, "none")), room)
+
+
 def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
-    """Directories, files and texts outgrow their room at different times; none is lost."""
-    manifest = Manifest(0, 0, 4, "none")
-    stored = Stored(empty(4), Columns(), Columns(), manifest, None)
-    generation = Generation(
-        stored, np.zeros((SCRIPTS, 4), np.float32), room=2, vocabulary=Vocabulary()
-    )
+    """No row is lost when directories, files and texts outgrow their room at different times."""
+    tail = empty_tail(room=2)
     directories = [f"{ROOT}/{i}" for i in range(3000)]
     made = [upsert(i, uri, is_directory=True) for i, uri in enumerate([ROOT, *directories], 1)]
-    generation.apply(made, 1)
+    tail.apply(made, 1)
     # Room for as many files came with them; the next commit needs more of texts alone.
-    generation.apply([upsert(4000, f"{directories[0]}/long.md", texts=1500)], 2)
+    tail.apply([upsert(4000, f"{directories[0]}/long.md", texts=1500)], 2)
     files = [f"{directories[i % 7]}/{i}.md" for i in range(5000)]
     for first in range(0, len(files), 500):
         some = enumerate(files[first : first + 500], 5000 + first)
-        generation.apply([upsert(i, uri, texts=1) for i, uri in some], 3 + first)
-    snapshot = generation.snapshot
+        tail.apply([upsert(i, uri, texts=1) for i, uri in some], 3 + first)
+    snapshot = tail.snapshot
     counts = snapshot.counts(0)
     assert counts[DIRECTORIES] == 1 + 1 + len(directories)
     assert counts[FILES] == 1 + len(files)
@@ -56,31 +64,28 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
 
 @pytest.mark.parametrize("kept", [600, 40])
 def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: int) -> None:
-    """Nothing of it is copied until its room is used up; snapshots show what they showed."""
-    stored = Stored(empty(4), Columns(), Columns(), Manifest(0, 0, 4, "none"), None)
-    first = Generation(stored, np.zeros((SCRIPTS, 4), np.float32), room=2, vocabulary=Vocabulary())
+    """Nothing is copied until the room is used up, and old snapshots stay the same."""
+    first = empty_tail(room=2)
     made = [upsert(i, f"{ROOT}/{i}", texts=2) for i in range(2, 700)]
     first.apply([upsert(1, ROOT, is_directory=True), *made], 1)
     base, dirs, files = compacted(first.snapshot)
-    path = save(tmp_path, Stored(base, dirs, files, Manifest(1, 1, 4, "none"), None), kept)
+    path = save(tmp_path, Base(base, dirs, files, Manifest(1, 1, 4, "none")), kept)
     loaded = load(tmp_path)
     assert loaded is not None
-    stored = loaded[0]
-    generation = Generation(
-        stored, np.zeros((SCRIPTS, 4), np.float32), room=kept, vocabulary=Vocabulary()
-    )
+    growing = loaded[0].growing
+    assert growing is not None
+    tail = tail_of(loaded[0], room=kept)
     on_disk = np.memmap(path / "text_id.bin", np.int64, "r")
     assert len(on_disk) == len(base.text_id) + kept
-    for name, column in stored.columns.items():
-        assert np.shares_memory(generation.columns[name], column)
-    before, shown = generation.snapshot, []
+    for name in GROWING:
+        assert np.shares_memory(getattr(tail.parts.rows.arrays, name), getattr(growing, name))
+    before, shown = tail.snapshot, []
     for commit in range(2, 12):
         uri = f"{ROOT}/{commit}"  # one of the base, which ends, and new ones
         new = [upsert(commit * 1000 + i, f"{uri}-{i}", texts=1) for i in range(10)]
-        shown.append((generation.apply([Remove(uri), *new], commit), 698 + 9 * (commit - 1)))
-    assert np.shares_memory(generation.columns["text_id"], stored.columns["text_id"]) == (
-        kept == 600
-    )
+        shown.append((tail.apply([Remove(uri), *new], commit), 698 + 9 * (commit - 1)))
+    shares = np.shares_memory(tail.parts.rows.arrays.text_id, growing.text_id)
+    assert shares == (kept == 600)
     assert (on_disk[len(base.text_id) :] == 0).all()  # in memory only
     for snapshot, count in [(before, 698), *shown]:
         assert snapshot.counts(0)[FILES] == count
@@ -92,13 +97,10 @@ def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: i
 
 
 def test_a_directory_made_anew_within_a_commit_takes_what_follows() -> None:
-    """What is put after a removal stands in the new row of its directory, not in the dead one."""
-    stored = Stored(empty(4), Columns(), Columns(), Manifest(0, 0, 4, "none"), None)
-    generation = Generation(
-        stored, np.zeros((SCRIPTS, 4), np.float32), room=8, vocabulary=Vocabulary()
-    )
+    """A context that is put after a removal belongs to the new row of its directory."""
+    tail = empty_tail(room=8)
     top, inside = f"{ROOT}/a", f"{ROOT}/a/b"
-    generation.apply(
+    tail.apply(
         [
             upsert(1, ROOT, is_directory=True),
             upsert(2, top, is_directory=True),
@@ -109,7 +111,7 @@ def test_a_directory_made_anew_within_a_commit_takes_what_follows() -> None:
         ],
         1,
     )
-    snapshot = generation.snapshot
+    snapshot = tail.snapshot
     row = snapshot.find(top)
     assert row is not None
     assert snapshot.counts(row)[[FILES, TEXTS]].tolist() == [1, 2]
@@ -128,7 +130,7 @@ SAID = [
 
 
 def said(number: int, texts: list[str]) -> Upsert:
-    """A file with a title that says these texts."""
+    """Return a file with a title and these texts."""
     made = tuple(
         IndexedText(number * 100 + i, i, 1, text, b"", False, "heading" if i else "")
         for i, text in enumerate(texts)
@@ -137,7 +139,7 @@ def said(number: int, texts: list[str]) -> Upsert:
 
 
 def test_the_words_of_a_large_commit_are_posted_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many parts, each text's words are there once, under its own row."""
+    """Each text's words are posted once, under its own row, in any number of parts."""
     parts: list[list[int]] = []
     hashes = Vocabulary.hashes
 
@@ -148,19 +150,16 @@ def test_the_words_of_a_large_commit_are_posted_in_parts(monkeypatch: pytest.Mon
     monkeypatch.setattr(Vocabulary, "hashes", counted)
 
     def shown(limit: int) -> list[object]:
-        """All that is known of words after each of three commits, the last of one text."""
-        monkeypatch.setattr(commits, "_MANY_CHARACTERS", limit)
-        stored = Stored(empty(4), Columns(), Columns(), Manifest(0, 0, 4, "none"), None)
-        generation = Generation(
-            stored, np.zeros((SCRIPTS, 4), np.float32), room=8, vocabulary=Vocabulary()
-        )
-        generation.apply([upsert(1, ROOT, is_directory=True)], 1)
+        """Return counts, lengths and postings after each of three commits."""
+        monkeypatch.setattr(terms, "_MANY_CHARACTERS", limit)
+        tail = empty_tail(room=8)
+        tail.apply([upsert(1, ROOT, is_directory=True)], 1)
         parts.clear()
         found: list[object] = []
         for revision, texts in enumerate((SAID, SAID[::-1], [["tea"]]), 2):
             files = [said(100 * revision + i, some) for i, some in enumerate(texts)]
             parts.append([])
-            snapshot = generation.apply(files, revision)
+            snapshot = tail.apply(files, revision)
             found.append(snapshot.counts(0).tolist())
             found.append(snapshot.tree.texts.length.tolist())
             found += [array.tolist() for array in postings.as_one(snapshot.tail_postings)]

@@ -1,9 +1,8 @@
-"""The files of a base: raw arrays and others, each with its size and checksum in the manifest.
+"""The files of a base: raw arrays and others, each with size and checksum in the manifest.
 
-What is small is checked when a base is opened, what is large by `Files.check`, in the background:
-a start need not wait for gigabytes. No large array is an index into another one unless its bounds
-are checked when it is opened, so that meanwhile damage may change a score or a passage and lead no
-kernel outside.
+Small files are checked when a base is opened. `Files.check` checks large ones in the background, so
+a start does not wait for gigabytes. Until then, damage may change a score or a passage. It cannot
+lead a kernel outside of an array: indexes into other arrays are checked at once.
 """
 
 from __future__ import annotations
@@ -20,31 +19,18 @@ import numpy.typing as npt
 from vikingd.domain.errors import Corrupt
 
 _LARGE = 16 << 20
-_LATER = frozenset(
-    (
-        "raw",
-        "codes",
-        "int4_codes",
-        "posting_text",
-        "posting_tf",
-        "text_shown",
-        "dir_abstracts",
-        "file_abstracts",
-        "mean",
-        "mean_sum",
-        "mean_code",
-    )
-)
-"""What may be checked in the background: values, and rows whose bounds are checked at once."""
-
 _CHUNK = 1 << 20
 _MAPPED = 4096  # smaller files are read
 
 
 class ArrayRecord(NamedTuple):
-    """An array on disk: `shape[0]` rows, and room for more behind them that nothing is written to.
+    """An array on disk.
 
-    `crc32` is of the rows.
+    Attributes:
+        dtype: as numpy writes it.
+        shape: shape of the rows.
+        room: unused rows behind them, in the file.
+        crc32: checksum of the rows.
     """
 
     dtype: str
@@ -54,7 +40,7 @@ class ArrayRecord(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Bytes of the rows, and of the file."""
+        """The bytes of the rows, and of the file."""
         row = np.dtype(self.dtype).itemsize
         for length in self.shape[1:]:
             row *= length
@@ -62,14 +48,14 @@ class ArrayRecord(NamedTuple):
 
 
 class FileRecord(NamedTuple):
-    """Another file."""
+    """Size and checksum of a file that is not an array."""
 
     size: int
     crc32: int
 
 
 def write_array(folder: Path, name: str, array: npt.NDArray[Any], room: int = 0) -> ArrayRecord:
-    """Writes an array with room for more rows, which takes no blocks of the disk."""
+    """Write an array with room for more rows, which takes no blocks of the disk."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     record = ArrayRecord(array.dtype.str, array.shape, room, zlib.crc32(data))
     with _path(folder, name).open("wb") as file:
@@ -79,17 +65,17 @@ def write_array(folder: Path, name: str, array: npt.NDArray[Any], room: int = 0)
 
 
 def record_of(path: Path) -> FileRecord:
-    """The record of a file as it is on disk."""
+    """Return the record of a file on disk."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         return FileRecord(size, _checksum(file.fileno(), size))
 
 
 def read_checked(path: Path, record: FileRecord) -> bytearray:
-    """The bytes of a file.
+    """Return the bytes of a file.
 
     Raises:
-        Corrupt: they are not those that were written.
+        Corrupt: size or checksum differ from the record.
     """
     data = bytearray(path.read_bytes())
     if (len(data), zlib.crc32(data)) != record:
@@ -98,31 +84,36 @@ def read_checked(path: Path, record: FileRecord) -> bytearray:
 
 
 class Files:
-    """The files of a base that is in use, which are held open until they are let go."""
+    """The files of a base in use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._sizes: list[tuple[str, mmap.mmap, int]] = []
         self._unchecked: list[tuple[str, int, ArrayRecord]] = []
 
-    def array(self, name: str, record: ArrayRecord) -> npt.NDArray[Any]:
-        """Maps an array with the room behind it, copied where it is written to.
+    def array(self, name: str, record: ArrayRecord, checked_late: bool) -> npt.NDArray[Any]:
+        """Map an array with the room behind it. A write copies the page.
+
+        Args:
+            name: name of the array.
+            record: its record in the manifest.
+            checked_late: leave the checksum of a large array to `check`.
 
         Raises:
-            Corrupt: it is damaged, as far as it is checked now.
+            Corrupt: the array is damaged.
         """
         rows, size = record.sizes
         handle = os.open(_path(self._folder, name), os.O_RDONLY)
         try:
             if os.fstat(handle).st_size != size:
-                raise Corrupt(f"{self._named(name)} has not the size it was written with")
+                raise Corrupt(f"{self._named(name)} has another size than it was written with")
             data: mmap.mmap | bytearray
             if size > _MAPPED:
                 data = mmap.mmap(handle, size, access=mmap.ACCESS_COPY)
                 self._sizes.append((name, data, size))
             else:
                 data = bytearray(os.pread(handle, size, 0))
-            if name in _LATER and rows > _LARGE:
+            if checked_late and rows > _LARGE:
                 self._unchecked.append((name, os.dup(handle), record))
             elif zlib.crc32(memoryview(data)[:rows]) != record.crc32:
                 raise Corrupt(f"{self._named(name)} has another checksum than it was written with")
@@ -132,13 +123,13 @@ class Files:
         return array.reshape(record.shape[0] + record.room, *record.shape[1:])
 
     def watch(self, path: Path) -> None:
-        """Lets `shortened` look at another file too, which somebody else maps."""
+        """Make `shortened` look at a file that another library maps."""
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
         self._sizes.append((path.name, data, data.size()))
 
     def check(self) -> str:
-        """Reads what is not checked yet; says what is damaged, "" for nothing."""
+        """Check the remaining files; return the damage, or ""."""
         problem = ""
         while self._unchecked:
             name, handle, record = self._unchecked.pop()
@@ -152,13 +143,13 @@ class Files:
         return problem
 
     def shortened(self) -> str:
-        """Says which file has lost pages that are mapped; "" for none.
+        """Return which file was truncated below its mapped pages, or "".
 
-        To touch such a page ends the process.
+        An access to a lost page ends the process.
         """
         return next(
             (
-                f"{self._named(name)} was truncated while it is in use"
+                f"{self._named(name)} was truncated while in use"
                 for name, data, size in self._sizes
                 if data.size() < size
             ),
@@ -166,7 +157,7 @@ class Files:
         )
 
     def close(self) -> None:
-        """Lets go of what is not checked yet."""
+        """Close the files that are not checked yet."""
         while self._unchecked:
             os.close(self._unchecked.pop()[1])
 
@@ -179,7 +170,7 @@ def _path(folder: Path, name: str) -> Path:
 
 
 def _checksum(handle: int, size: int) -> int:
-    """Of the first `size` bytes of a file, or of as many as it has."""
+    """Return the checksum of the first `size` bytes of a file; -1 for a shorter file."""
     buffer, checksum, at = bytearray(min(size, _CHUNK)), 0, 0
     view = memoryview(buffer)
     while at < size:

@@ -1,4 +1,4 @@
-"""The words that texts had so far, each with the hashes of its terms."""
+"""The known words of texts, each with the hashes of its terms."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy.typing as npt
 from viking_kernels import words as kernels
 from viking_kernels.arrays import I64, U64
 
-from vikingd.index import tokens
-from vikingd.index.rows import grown
+from vikingd.index.growth import grown
+from vikingd.index.lexicon import tokens
 
 _KEPT_WORDS = 1 << 18
 _KEPT_BYTES = 1 << 23
 
 
 class Vocabulary:
-    """Makes the terms of texts in bulk: a word that was seen before is only looked up.
+    """The terms of texts, made in bulk. A known word is only looked up.
 
-    Those who ask wait for each other; they are the writer and a compaction, never a reader.
+    Callers wait for each other. They are the writer and a compaction, never a reader.
     """
 
     def __init__(self) -> None:
@@ -40,10 +40,12 @@ class Vocabulary:
         )
 
     def hashes(self, texts: Sequence[Sequence[str]]) -> tuple[U64, I64]:
-        """The hashes of the terms of texts, each given as its `tokens.parts`.
+        """Return the hashes of the terms of texts, and their number in each text.
 
-        Returns:
-            (All of them, text by text, a text's in no order; how many each text has.)
+        The hashes are ordered by text; those of one text have no order.
+
+        Args:
+            texts: the `tokens.parts` of each text.
         """
         joined = ["\n".join(parts) for parts in texts]
         spaced = np.array([tokens.is_spaced(text) for text in joined], np.bool_)
@@ -78,7 +80,7 @@ class Vocabulary:
             return kernels.terms_of(found, counts, self._words)
 
     def _learn(self, new: Sequence[bytes]) -> None:
-        """Adds words that are not known yet."""
+        """Add new words."""
         first, count = self._count, self._count + len(new)
         words = self._words
         bytes_at, letters = _appended(words.bytes_at, words.bytes, first, new)
@@ -97,7 +99,7 @@ class Vocabulary:
 def _appended(
     bounds: I64, values: npt.NDArray[Any], count: int, new: Sequence[bytes]
 ) -> tuple[I64, npt.NDArray[Any]]:
-    """`values` with so many more behind the first `count`, and where each begins."""
+    """Return offsets and values with new items behind the first `count` items."""
     start = bounds[count]
     ends = start + np.cumsum([len(one) // values.itemsize for one in new])
     bounds = _with_room(bounds, count + len(new) + 1)

@@ -1,4 +1,4 @@
-"""The postings of a tail: what is new is merged into what is larger step by step."""
+"""The postings of a tail in three levels. New ones are merged into larger levels step by step."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from viking_kernels.postings import Postings, merged, no_postings
 
 Levels: TypeAlias = tuple[Postings, Postings, Postings]
-"""The largest and oldest first; the rows of their texts rise from one to the next."""
+"""The largest and oldest level first; the rows of texts ascend from each level to the next."""
 
 EMPTY: Levels = (no_postings(), no_postings(), no_postings())
 
-_SMALL, _MIDDLE = 1 << 12, 1 << 16  # postings that a level has at most
+_SMALL, _MIDDLE = 1 << 12, 1 << 16  # postings in a level at most
 
 
 def added(levels: Levels, new: Postings) -> Levels:
-    """The levels with the postings of texts behind all others.
+    """Return the levels with the postings of new texts, whose rows are behind all others.
 
-    So a commit of one text moves few postings, and a question looks at three places.
+    A commit of one text moves few postings, and a query reads three levels.
     """
     large, middle, small = levels
     small = merged(small, new)
@@ -31,13 +31,13 @@ def added(levels: Levels, new: Postings) -> Levels:
 
 
 def as_one(levels: Levels) -> Postings:
-    """All levels in one."""
+    """Return all levels merged into one."""
     large, middle, small = levels
     return merged(large, merged(middle, small))
 
 
 def of_titles(titles: Sequence[tuple[int, int, int]]) -> Postings:
-    """The postings of (key, row of the text, number of the title's terms), rows rising."""
+    """Return postings of (key, row of the text, number of the title's terms), rows ascending."""
     keys = np.array([key for key, _, _ in titles], np.uint64)
     order = np.argsort(keys, kind="stable")
     packed = np.array([row << 16 | count for _, row, count in titles], np.uint64)

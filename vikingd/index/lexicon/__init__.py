@@ -1,0 +1,1 @@
+"""The lexicon: the terms of texts, their hashes and their postings."""

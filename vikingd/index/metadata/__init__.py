@@ -1,0 +1,1 @@
+"""The metadata of nodes in columns, and the filters that read them."""

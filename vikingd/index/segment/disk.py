@@ -1,0 +1,220 @@
+"""The bases on disk: each is a directory of plain arrays, memory-mapped.
+
+The store can make every base again. A base is written once, into a directory of its own. `CURRENT`
+names it when it is complete. Nothing changes it afterwards: pages are mapped copy-on-write.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vikingd.domain.errors import Corrupt
+from vikingd.index import ivf
+from vikingd.index.metadata.columns import Columns
+from vikingd.index.segment import checks, manifest
+from vikingd.index.segment.arrays import FIELDS, GROWING, GrowingArrays, Segment, growing_of
+from vikingd.index.segment.files import FileRecord, Files, read_checked, record_of, write_array
+from vikingd.index.segment.manifest import Listing, Manifest
+from vikingd.system.sealed_files import replace_durably, sync
+
+_CURRENT = "CURRENT"
+_DIRECTORY_METADATA, _FILE_METADATA = "dir_columns", "file_columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A base segment with all that belongs to it.
+
+    Attributes:
+        segment: the arrays.
+        dir_columns: metadata of the directories.
+        file_columns: metadata of the files.
+        manifest: the origin.
+        inverted_file: FAISS's; None for a small base.
+        growing: the growing arrays as they are mapped, with room; None for a base in memory.
+        files: the files that are mapped.
+    """
+
+    segment: Segment
+    dir_columns: Columns
+    file_columns: Columns
+    manifest: Manifest
+    inverted_file: Any = None
+    growing: GrowingArrays | None = None
+    files: Files | None = None
+
+
+def save(root: Path, base: Base, room: int) -> Path:
+    """Write a base below `root`, and make it the current one when all of it is on disk.
+
+    The growing arrays get room for more rows, which takes no blocks of the disk.
+    """
+    target = _folder(root, base.manifest.generation)
+    scratch = root / f"{target.name}.tmp"
+    shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        _write(scratch, base, room)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)  # a full disk needs the room
+        raise
+    shutil.rmtree(target, ignore_errors=True)
+    scratch.rename(target)
+    replace_durably(root / _CURRENT, target.name)
+    return target
+
+
+def _write(folder: Path, base: Base, room: int) -> None:
+    folder.mkdir(parents=True)
+    growing = growing_of(base.segment)
+    arrays = {
+        name: write_array(folder, name, getattr(base.segment, name))
+        for name in FIELDS
+        if name not in GROWING
+    }
+    arrays |= {name: write_array(folder, name, getattr(growing, name), room) for name in GROWING}
+    base.dir_columns.save(folder / _DIRECTORY_METADATA)
+    base.file_columns.save(folder / _FILE_METADATA)
+    names = [_DIRECTORY_METADATA, _FILE_METADATA]
+    if base.inverted_file is not None:
+        names.append(ivf.save(base.inverted_file, folder))
+    others = {name: record_of(folder / name) for name in names}
+    (folder / manifest.FILE).write_text(manifest.written(Listing(base.manifest, arrays, others)))
+    for path in [p for p in folder.rglob("*") if p.is_file()] + [folder]:
+        sync(path)
+
+
+def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> tuple[Base, int] | None:
+    """Map the current base, and return it with the bytes of disk it takes; None without one.
+
+    Nothing is read from its directory later: the writer of a reader may delete it at any moment.
+    Large files are not checked yet, see `Files.check`.
+
+    Args:
+        root: directory of the bases.
+        why_not: returns the reason why a base is not usable; "" for a usable base.
+
+    Raises:
+        Corrupt: the base is not usable, has another format, or a file is missing or damaged.
+    """
+    path = _current(root)
+    if path is None:
+        return None
+    files = Files(path)
+    try:
+        text = (path / manifest.FILE).read_text()
+        listing = manifest.read(path.name, text)
+        if problem := why_not(listing.manifest):
+            raise Corrupt(problem)
+        base = _mapped(path, listing, files)
+        # Blocks are counted, because the room in files takes none.
+        size = sum(p.stat().st_blocks * 512 for p in path.rglob("*") if p.is_file())
+        # The writer of a reader may replace this base while it is read.
+        if (path / manifest.FILE).read_text() != text:
+            raise Corrupt(f"{path.name} was replaced while it was read")
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError) as error:
+        files.close()
+        raise Corrupt(f"the base {path.name} can't be read: {error}") from error
+    except BaseException:
+        files.close()
+        raise
+    return base, size
+
+
+def _mapped(path: Path, listing: Listing, files: Files) -> Base:
+    """Return the base in a directory, with its arrays mapped and checked."""
+    records = listing.arrays
+    with ThreadPoolExecutor(1) as beside:
+        inverted = beside.submit(_inverted_file, path, listing.files, files)
+        growing = {
+            name: files.array(name, records[name], field.shape.checked_late)
+            for name, field in GROWING.items()
+        }
+        arrays = {
+            name: growing[name][: records[name].shape[0]]
+            if name in growing
+            else files.array(name, records[name], field.shape.checked_late)
+            for name, field in FIELDS.items()
+        }
+        segment, room = Segment(**arrays), GrowingArrays(**growing)
+        checks.check(segment, room, listing.manifest.dimension)
+        sizes = segment.sizes
+        return Base(
+            segment,
+            _columns(path / _DIRECTORY_METADATA, listing.files, sizes.directories),
+            _columns(path / _FILE_METADATA, listing.files, sizes.files),
+            listing.manifest,
+            inverted.result(),
+            room,
+            files,
+        )
+
+
+def _columns(path: Path, records: Mapping[str, FileRecord], nodes: int) -> Columns:
+    return Columns.of_bytes(read_checked(path, records[path.name]), nodes)
+
+
+def _inverted_file(path: Path, records: Mapping[str, FileRecord], files: Files) -> Any:
+    """Return FAISS's inverted file; None for a base without one."""
+    if ivf.FILE not in records:
+        return None
+    # FAISS does not check the bytes that it reads.
+    if record_of(path / ivf.FILE) != records[ivf.FILE]:
+        raise Corrupt(f"{path.name}/{ivf.FILE} is damaged")
+    inverted = ivf.load(path)
+    files.watch(path / ivf.FILE)
+    return inverted
+
+
+def _current(root: Path) -> Path | None:
+    try:
+        # Bytes that are not UTF-8 become the name of a directory that does not exist.
+        name = (root / _CURRENT).read_text(errors="replace").strip()
+    except FileNotFoundError:
+        if any(root.glob("base-*")):
+            raise Corrupt(f"{_CURRENT} is missing") from None
+        return None
+    if not re.fullmatch(r"base-\d+", name):
+        raise Corrupt(f"{_CURRENT} does not name a base")
+    return root / name
+
+
+def manifest_of(root: Path) -> Manifest | None:
+    """Return the manifest of the current base; None if there is none, or it is damaged."""
+    try:
+        path = _current(root)
+        if path is None:
+            return None
+        return manifest.read(path.name, (path / manifest.FILE).read_text()).manifest
+    except (Corrupt, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def condemn(root: Path, generation: int, reason: str) -> None:
+    """Take a damaged base out of use for good; the next start reports the reason."""
+    replace_durably(_folder(root, generation) / manifest.FILE, manifest.condemned(reason))
+
+
+def _folder(root: Path, generation: int) -> Path:
+    return root / f"base-{generation:08d}"
+
+
+def stamp(root: Path) -> tuple[int, int] | None:
+    """Return a value that changes when another base becomes current; None without a base."""
+    try:
+        status = (root / _CURRENT).stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def remove_others(root: Path, keep: Path) -> None:
+    """Delete all bases but one; the pages that are still mapped stay readable."""
+    for path in root.glob("base-*"):
+        if path != keep:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""The tail: the mutable segment. It takes commits and returns snapshots."""

@@ -1,0 +1,165 @@
+"""The counts and centroids of each directory's subtree, kept up to date by commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from viking_kernels import changes as kernels
+from viking_kernels.arrays import F32, I32, I64, Numbers
+
+from vikingd.index.growth import grown
+from vikingd.index.segment.arrays import GrowingArrays, Segment
+from vikingd.index.snapshot import Snapshot
+from vikingd.index.tail.reused import ReusedRows
+
+
+@dataclass(slots=True)
+class Delta:
+    """The items that a commit adds (sign 1) and ends (sign -1)."""
+
+    nodes: list[tuple[int, int, int]] = field(default_factory=list)  # directory, sign, column
+    texts: list[tuple[int, int]] = field(default_factory=list)  # row, sign
+    vectors: list[tuple[int, int]] = field(default_factory=list)  # row, sign
+
+
+class SubtreeStats:
+    """The numbers of all directories.
+
+    Row d of the base has slot d; these slots are mapped and never change. A commit gives each
+    directory that it touches a new slot behind them, so a published slot stays as it is. The means
+    are kept in the same way.
+    """
+
+    def __init__(self, base: Segment) -> None:
+        self._base = base
+        self._base_means = len(base.mean_count)
+        self._dimension = int(base.raw.shape[1])
+        self._slot: I32 = np.arange(base.sizes.directories, dtype=np.int32)
+        self.slots = ReusedRows(base.sizes.directories)
+        self._counts, self._mean_slot = base.counts, base.mean_slot
+        self.means = ReusedRows(self._base_means)
+        self._mean_count = base.mean_count
+        self._tail_sum: I64 = np.zeros((0, self._dimension), np.int64)
+        self._tail_mean: F32 = np.zeros((0, self._dimension), np.float32)
+
+    def apply(self, delta: Delta, arrays: GrowingArrays, directories: int, raw: F32) -> None:
+        """Count a commit in the directories that it touches and in all above them.
+
+        Args:
+            delta: the items that come and go.
+            arrays: the growing arrays, with the commit's rows.
+            directories: number of directory rows in use.
+            raw: [vectors, dim] the vectors of `delta.vectors`.
+        """
+        text_rows = np.array([row for row, _ in delta.texts], np.int64)
+        text_signs = np.array([sign for _, sign in delta.texts], np.int8)
+        text_dirs = arrays.text_dir[text_rows]
+        node_dirs = np.array([directory for directory, _, _ in delta.nodes], np.int32)
+        vector_rows = np.array([row for row, _ in delta.vectors], np.int64)
+        vector_dirs = arrays.text_dir[vector_rows]
+        parents = arrays.dir_parent[:directories]
+        affected = np.concatenate([text_dirs, node_dirs, vector_dirs]).astype(np.int32)
+        if not len(affected):
+            return
+        self._renew_slots(kernels.touched_directories(parents, affected), directories)
+        above = kernels.Above(parents, self._slot)
+        kernels.count_nodes(above, self._counts, np.array(delta.nodes, np.int32).reshape(-1, 3))
+        texts = np.column_stack(
+            [
+                text_dirs,
+                text_signs,
+                arrays.text_script[text_rows],
+                arrays.text_length[text_rows],
+                arrays.text_file[text_rows] >= 0,
+            ]
+        ).astype(np.int32)
+        kernels.count_texts(above, self._counts, texts)
+        if len(vector_rows):
+            signs = np.array([sign for _, sign in delta.vectors])
+            scripts = arrays.text_script[vector_rows]
+            vectors = np.column_stack([vector_dirs, signs, scripts]).astype(np.int32)
+            self._sum_vectors(above, vectors, raw)
+
+    def _renew_slots(self, touched: I32, directories: int) -> None:
+        """Give each touched directory a new slot with a copy of its numbers."""
+        there = self.slots.end
+        fresh = self.slots.take(len(touched))
+        if self.slots.end > len(self._counts):
+            room = self.slots.end * 5 // 4 + 256
+            self._counts = grown(self._counts[:there], room)
+            self._mean_slot = grown(self._mean_slot[:there], room)
+        old = np.full(len(touched), -1, np.int32)
+        known = touched < len(self._slot)
+        old[known] = self._slot[touched[known]]
+        slot = np.full(directories, -1, np.int32)
+        slot[: len(self._slot)] = self._slot
+        slot[touched] = fresh
+        self._counts[fresh[known]] = self._counts[old[known]]
+        self._mean_slot[fresh[known]] = self._mean_slot[old[known]]
+        self._counts[fresh[~known]] = 0
+        self._mean_slot[fresh[~known]] = -1
+        self._slot = slot
+        self.slots.replace(old)
+
+    def _sum_vectors(self, above: kernels.Above, vectors: I32, raw: F32) -> None:
+        """Add vectors to the sums above them; `vectors` is [n, 3]: directory, sign, script."""
+        directories, scripts = vectors[:, 0], vectors[:, 2]
+        fresh = []
+        for script in np.unique(scripts):
+            touched = kernels.touched_directories(above.parent, directories[scripts == script])
+            fresh.append(self._renew_means(self._slot[touched], int(script)))
+        base = self._base_means
+        kernels.add_vectors(
+            above,
+            self._mean_slot,
+            base,
+            self._tail_sum,
+            self._mean_count[base:],
+            vectors,
+            raw,
+        )
+        new = np.concatenate(fresh)
+        mean = np.empty((len(new), self._dimension), np.float32)
+        kernels.means(self._tail_sum[new - base], self._mean_count[new], mean)
+        self._tail_mean[new - base] = mean
+
+    def _renew_means(self, slots: I32, script: int) -> I32:
+        """Give each slot a new row with a copy of its sum of a script; return the new rows."""
+        base, there = self._base_means, self.means.end
+        fresh = self.means.take(len(slots))
+        if self.means.end > len(self._mean_count):
+            room = self.means.end * 5 // 4 + 64
+            self._mean_count = grown(self._mean_count[:there], room)
+            self._tail_sum = grown(self._tail_sum[: there - base], room - base)
+            self._tail_mean = grown(self._tail_mean[: there - base], room - base)
+        old = self._mean_slot[slots, script]
+        self._mean_count[fresh] = np.where(old >= 0, self._mean_count[np.maximum(old, 0)], 0)
+        sums = np.zeros((len(slots), self._dimension), np.int64)
+        of_base, of_tail = (old >= 0) & (old < base), old >= base
+        sums[of_base] = self._base.mean_sum[old[of_base]]
+        sums[of_tail] = self._tail_sum[old[of_tail] - base]
+        self._tail_sum[fresh - base] = sums
+        self._mean_slot[slots, script] = fresh
+        self.means.replace(old)
+        return fresh
+
+    def views(self) -> Numbers:
+        """Return views of the numbers in use."""
+        base = self._base
+        return Numbers(
+            self._slot,
+            self._counts[: self.slots.end],
+            self._mean_slot[: self.slots.end],
+            self._mean_count[: self.means.end],
+            base.mean,
+            base.mean_code,
+            base.mean_scale,
+            base.mean_square,
+            self._tail_mean[: self.means.end - self._base_means],
+        )
+
+    def published(self, before: Snapshot) -> None:
+        """Free the replaced numbers once `before` and all older snapshots are gone."""
+        self.slots.published(before)
+        self.means.published(before)
