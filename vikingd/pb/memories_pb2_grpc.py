@@ -5,7 +5,7 @@ import warnings
 
 from vikingd.pb import memories_pb2 as viking_dot_retrieval_dot_v1_dot_memories__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in viking/retrieval/v1/memories_pb2_grpc.py depends on'
+        + f' but the generated code in viking/retrieval/v1/memories_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class MemoriesStub:
+class MemoriesStub(object):
     """What an agent remembers.
     """
 
@@ -57,7 +57,7 @@ class MemoriesStub:
                 _registered_method=True)
 
 
-class MemoriesServicer:
+class MemoriesServicer(object):
     """What an agent remembers.
     """
 
@@ -120,7 +120,7 @@ def add_MemoriesServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Memories:
+class Memories(object):
     """What an agent remembers.
     """
 
