@@ -436,7 +436,7 @@ def test_16_no_score_is_nan_or_infinite(client: MessageClient) -> None:
                 assert all(0 < score <= 1 for score in scores(reply).values())
     for mode in (Mode.VECTOR, Mode.KEYWORD, Mode.HYBRID):
         near = vector(0, 0, 1e37)
-        found = client.retrieve("tea", vector=near, mode=mode, debug=True, diversity=0.5)
+        found = client.retrieve("tea", vector=near, mode=mode, trace=True, diversity=0.5)
         assert all(map(math.isfinite, numbers(found)))
     for bad in (math.nan, math.inf):
         assert refused(client.find, vector=vector(1, bad, 0))[1] == "vector"

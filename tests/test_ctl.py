@@ -67,7 +67,7 @@ def parts(**changed: float) -> dict[str, float]:
         "dense": 0.38,
         "lexical": 0.48,
         "denseWeight": 0.5,
-        "own": 0.43,
+        "nodeScore": 0.43,
         "smoothed": 0.43,
         "parent": 0.33,
         "parentWeight": 0.19,
@@ -210,11 +210,11 @@ def test_a_score_is_shown_as_the_formula_that_makes_it() -> None:
     score = ParseDict(parts(), ScoreParts())
     assert trace.formula(score) == (
         "0.411 = 0.81·smoothed 0.430 + 0.19·parent 0.330; "
-        "own 0.430 = 0.50·dense 0.380 + 0.50·lexical 0.480"
+        "node 0.430 = 0.50·dense 0.380 + 0.50·lexical 0.480"
     )
     titled = ParseDict(parts(title=0.04, final=0.451), ScoreParts())
     assert trace.formula(titled).startswith(
-        "0.451 = 0.81·smoothed 0.430 + 0.19·parent 0.330 + title 0.040; own"
+        "0.451 = 0.81·smoothed 0.430 + 0.19·parent 0.330 + title 0.040; node"
     )
 
 
@@ -710,7 +710,7 @@ def test_a_prompt_is_on_stdout_and_its_sources_beside_it(client: MessageClient, 
 def test_passages_are_shown_with_what_the_answer_came_to(client: MessageClient, ctl: Ctl) -> None:
     """Items and scores, or why there are none."""
     client.put([Draft("viking://resources/p/tea.md", content="Green tea")])
-    code, out, _ = ctl("retrieve", "tea", "--debug", "--weights", "0", "2")
+    code, out, _ = ctl("retrieve", "tea", "--trace", "--weights", "0", "2")
     assert code == 0
     assert "viking://resources/p/tea.md #1" in out
     assert "1 item" in out

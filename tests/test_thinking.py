@@ -196,7 +196,7 @@ def test_what_has_no_abstract_is_not_sent_and_keeps_its_score(house: House) -> N
     assert all(all(call) for call in house.documents())
     blank = next(m for m in matches(reply) if m.uri == f"{TOP}/kitchen/blank.md")
     assert not blank.parts.HasField("rerank")
-    assert blank.score == pytest.approx(blank.parts.own, abs=1e-3) != pytest.approx(0.1)
+    assert blank.score == pytest.approx(blank.parts.node_score, abs=1e-3) != pytest.approx(0.1)
     assert sum(one.without_abstract for one in reply.rerank.rounds) >= 2  # it, and viking://
 
 

@@ -144,7 +144,7 @@ def corpus() -> dict[str, list[Message]]:
         diversity=0.3,
         boosts=[retrieval_pb2.Boost(uri_prefix=URIS[2], where=where, factor=2)],
         optional_clauses=["lang"],
-        debug=True,
+        trace=True,
         rrf=retrieval_pb2.Rrf(k=60, vector_weight=1),
     )
     session = retrieval_pb2.SearchSession(

@@ -27,7 +27,7 @@ from vikingd.domain.model import Gathered, Stage
 from vikingd.domain.query import (
     Boost,
     Include,
-    ItemDebug,
+    ItemTrace,
     Mode,
     Outcome,
     RetrievedItem,
@@ -206,11 +206,11 @@ class Strategy(Bound):
             self._ready.clear()
         started = perf_counter()
         room, gathered, items = Room(self.most_bytes), None, tuple[RetrievedItem, ...]()
-        if gather is not None and self.query.include == _TEXT and not self.query.debug:
+        if gather is not None and self.query.include == _TEXT and not self.query.trace:
             named = [(one.row, one.score) for one in chosen]
             gathered = gather(self.snapshot, named, self.most_bytes)
         if gathered is None:
-            named_sides = ("vector", "keyword") if self.query.debug else ()
+            named_sides = ("vector", "keyword") if self.query.trace else ()
             places = [_places(sides.get(name)) for name in named_sides]
             items = self._items(chosen, found, places, room)
         outcome = Outcome.FOUND
@@ -335,7 +335,7 @@ class Strategy(Bound):
         """
         rows, scores = found.rows.tolist(), found.scores
         query = self.query
-        all_count = query.debug or query.mode is Mode.HYBRID
+        all_count = query.trace or query.mode is Mode.HYBRID
         places = np.arange(len(rows))
         start = 0
         for end in [*(np.flatnonzero(scores[1:] != scores[:-1]) + 1).tolist(), len(rows)]:
@@ -440,13 +440,13 @@ class Strategy(Bound):
         if Include.VECTOR in include:
             vector = self._vector(one.row)
             item.vector = b"" if vector is None else vector.astype("<f4").tobytes()
-        if self.query.debug:
+        if self.query.trace:
             (vector_rank, dense), (keyword_rank, lexical) = (
                 side.get(one.row, (None, 0.0)) for side in places
             )
             if found.parts is not None:
                 dense, lexical = found.parts[one.at].tolist()
-            item.debug = ItemDebug(
+            item.trace = ItemTrace(
                 vector_rank, keyword_rank, dense, lexical, found.scores.item(one.at), one.boost
             )
         return item

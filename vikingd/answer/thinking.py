@@ -182,7 +182,7 @@ class Walk:
         node = self._nodes[row]
         return replace(
             plain,
-            smoothed=plain.own,
+            smoothed=plain.node_score,
             parent=node.parent,
             parent_weight=node.weight,
             title=0.0,

@@ -203,7 +203,7 @@ def retrieve(
     boosts: Iterable[Boost] = (),
     optional_clauses: Iterable[str] = (),
     degrade: bool = False,
-    debug: bool = False,
+    trace: bool = False,
     min_revision: int = 0,
     page_token: str = "",
 ) -> retrieval_pb2.RetrieveRequest:
@@ -225,7 +225,7 @@ def retrieve(
         boosts: multiply the scores of some items.
         optional_clauses: keys of `where` to search without, once, when nothing is found.
         degrade: answer by words alone when the embedder fails.
-        debug: say how each score came about.
+        trace: say how each score came about.
         min_revision: answer from this revision or a later one.
         page_token: of a listing by `where` alone, `next_page_token` of the page before.
     """
@@ -251,7 +251,7 @@ def retrieve(
         ],
         optional_clauses=optional_clauses,
         degrade=degrade,
-        debug=debug,
+        trace=trace,
         min_revision=min_revision,
         page_token=page_token,
     )

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from vikingd.domain.model import ContextType, FindTrace, Relation, RerankStatus, ScoreParts
 from vikingd.domain.query import (
-    ItemDebug,
+    ItemTrace,
     Outcome,
     QueryPlan,
     RecallPath,
@@ -188,7 +188,7 @@ class RetrievedItem:
     """A passage that was retrieved; passage 0 is its context's abstract.
 
     `score` is on the scale of the mode. `metadata` and `vector` (little-endian float32) are there
-    when `include` asks for them, `debug` with `debug`.
+    when `include` asks for them, `trace` with `trace`.
     """
 
     uri: str
@@ -200,7 +200,7 @@ class RetrievedItem:
     score: float
     metadata: dict[str, Any] = field(default_factory=dict)
     vector: bytes = b""
-    debug: ItemDebug | None = None
+    trace: ItemTrace | None = None
 
 
 @dataclass(frozen=True, slots=True)

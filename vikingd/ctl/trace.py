@@ -34,12 +34,12 @@ def formula(parts: ScoreParts) -> str:
     if parts.HasField("rerank"):
         return (
             f"{_n(parts.final)} = {1 - b:.2f}·rerank {_n(parts.rerank)} "
-            f"+ {b:.2f}·parent {_n(parts.parent)}; by meaning and words {_n(parts.own)}"
+            f"+ {b:.2f}·parent {_n(parts.parent)}; by meaning and words {_n(parts.node_score)}"
         )
     title = f" + title {_n(parts.title)}" if parts.title >= _VISIBLE else ""
     return (
         f"{_n(parts.final)} = {1 - b:.2f}·smoothed {_n(parts.smoothed)} "
-        f"+ {b:.2f}·parent {_n(parts.parent)}{title}; own {_n(parts.own)} = "
+        f"+ {b:.2f}·parent {_n(parts.parent)}{title}; node {_n(parts.node_score)} = "
         f"{w:.2f}·dense {_n(parts.dense)} + {1 - w:.2f}·lexical {_n(parts.lexical)}"
     )
 
@@ -128,10 +128,10 @@ def _add_walk(tree: Tree, trace: FindTrace) -> None:
         f"{trace.rescored:,} of them again in fp32"
     )
     tree.add(_query(trace))
-    if trace.lexical_lift > 1:
+    if trace.lexical_rescale > 1:
         tree.add(
             f"words: few of the query's are in any text, so their scores are raised by "
-            f"{trace.lexical_lift:.2f}"
+            f"{trace.lexical_rescale:.2f}"
         )
     for mean in trace.means:
         prior = ", mixed with the model's prior" if mean.with_prior else ""
@@ -152,7 +152,7 @@ def reason(match: MatchedContext, *, identifiers: bool = False) -> str:
 
 
 def _clauses(parts: ScoreParts, uri: str, *, identifiers: bool) -> Iterator[str]:
-    w, b, own = parts.dense_weight, parts.parent_weight, _n(parts.own)
+    w, b, own = parts.dense_weight, parts.parent_weight, _n(parts.node_score)
     if identifiers and w == 0:
         yield f"The query names an identifier, so words alone count, which makes {own}"
     elif w == 1:
@@ -168,8 +168,8 @@ def _clauses(parts: ScoreParts, uri: str, *, identifiers: bool) -> Iterator[str]
             f"Its meaning is close to the query's ({_n(parts.dense)}) and it has the query's "
             f"words ({_n(parts.lexical)}), which makes {own}"
         )
-    if abs(parts.smoothed - parts.own) >= _VISIBLE:
-        moved = "raise" if parts.smoothed > parts.own else "lower"
+    if abs(parts.smoothed - parts.node_score) >= _VISIBLE:
+        moved = "raise" if parts.smoothed > parts.node_score else "lower"
         yield f"its neighbours {moved} that to {_n(parts.smoothed)}"
     untitled = (1 - b) * parts.smoothed + b * parts.parent
     if abs(untitled - parts.smoothed) >= _VISIBLE:

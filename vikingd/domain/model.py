@@ -203,7 +203,7 @@ class ScoreParts:
     dense: float
     lexical: float
     dense_weight: float
-    own: float
+    node_score: float
     smoothed: float
     parent: float
     parent_weight: float
@@ -280,7 +280,7 @@ class FindTrace:
     rounds: int
     stop_reason: str
     identifiers: bool
-    lexical_lift: float
+    lexical_rescale: float
 
 
 @dataclass(frozen=True, slots=True)

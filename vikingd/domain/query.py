@@ -188,7 +188,7 @@ class RetrieveQuery:
     boosts: tuple[Boost, ...] = ()
     optional_clauses: tuple[str, ...] = ()
     degrade: bool = False
-    debug: bool = False
+    trace: bool = False
     min_revision: int = 0
     after: str = ""  # of a listing: the last URI of the page before
     listing: bool = False  # neither text nor vector: all that `where` lets through
@@ -204,7 +204,7 @@ class RetrieveQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemDebug:
+class ItemTrace:
     """How an item's score came about."""
 
     vector_rank: int | None
@@ -227,7 +227,7 @@ class RetrievedItem:
     end: int
     score: float
     vector: bytes = b""
-    debug: ItemDebug | None = None
+    trace: ItemTrace | None = None
 
 
 @dataclass(slots=True)  # a frozen one takes four times as long to make

@@ -516,8 +516,9 @@ Global___MatchedContext: _TypeAlias = MatchedContext  # noqa: Y015
 @_typing.final
 class ScoreParts(_message.Message):
     """How a score came about: final = (1 - b) * smoothed + b * parent + title, at most 1, where smoothed
-    is own with a share of the neighbours', and own = w * dense + (1 - w) * lexical of the best text.
-    Where the reranker has decided: final = (1 - b) * (rerank, or own where that is unset) + b * parent.
+    is node_score with a share of the neighbours', and node_score = w * dense + (1 - w) * lexical of the
+    best text.
+    Where the reranker has decided: final = (1 - b) * (rerank, or node_score where that is unset) + b * parent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -525,7 +526,7 @@ class ScoreParts(_message.Message):
     DENSE_FIELD_NUMBER: _builtins.int
     LEXICAL_FIELD_NUMBER: _builtins.int
     DENSE_WEIGHT_FIELD_NUMBER: _builtins.int
-    OWN_FIELD_NUMBER: _builtins.int
+    NODE_SCORE_FIELD_NUMBER: _builtins.int
     SMOOTHED_FIELD_NUMBER: _builtins.int
     PARENT_FIELD_NUMBER: _builtins.int
     PARENT_WEIGHT_FIELD_NUMBER: _builtins.int
@@ -539,8 +540,8 @@ class ScoreParts(_message.Message):
     scope has less than .2, raised by one factor so that it has that.
     """
     dense_weight: _builtins.float
-    """The weight of dense in own."""
-    own: _builtins.float
+    """The weight of dense in node_score."""
+    node_score: _builtins.float
     """Score of the node by itself."""
     smoothed: _builtins.float
     """The same with its neighbours' share."""
@@ -564,7 +565,7 @@ class ScoreParts(_message.Message):
         dense: _builtins.float = ...,
         lexical: _builtins.float = ...,
         dense_weight: _builtins.float = ...,
-        own: _builtins.float = ...,
+        node_score: _builtins.float = ...,
         smoothed: _builtins.float = ...,
         parent: _builtins.float = ...,
         parent_weight: _builtins.float = ...,
@@ -574,7 +575,7 @@ class ScoreParts(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "dense", b"dense", "dense_weight", b"dense_weight", "final", b"final", "lexical", b"lexical", "own", b"own", "parent", b"parent", "parent_weight", b"parent_weight", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "dense", b"dense", "dense_weight", b"dense_weight", "final", b"final", "lexical", b"lexical", "node_score", b"node_score", "parent", b"parent", "parent_weight", b"parent_weight", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__rerank: _TypeAlias = _typing.Literal["rerank"]  # noqa: Y015
     _WhichOneofArgType__rerank: _TypeAlias = _typing.Literal["_rerank", b"_rerank"]  # noqa: Y015
@@ -679,7 +680,7 @@ class FindTrace(_message.Message):
     ROUNDS_FIELD_NUMBER: _builtins.int
     STOP_REASON_FIELD_NUMBER: _builtins.int
     IDENTIFIERS_FIELD_NUMBER: _builtins.int
-    LEXICAL_LIFT_FIELD_NUMBER: _builtins.int
+    LEXICAL_RESCALE_FIELD_NUMBER: _builtins.int
     method: Global___Method.ValueType
     """The method that was used."""
     scope_directories: _builtins.int
@@ -708,9 +709,9 @@ class FindTrace(_message.Message):
     """Why it stopped."""
     identifiers: _builtins.bool
     """True when the query was taken for identifiers and text alone counts."""
-    lexical_lift: _builtins.float
-    """What the scores of texts by words were multiplied by, so that the best of the scope has at
-    least .2; 1: it has.
+    lexical_rescale: _builtins.float
+    """Lexical scores were multiplied by this factor, so that the best of the scope has at least the
+    score floor .2. 1: it had that.
     """
     @_builtins.property
     def terms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -744,11 +745,11 @@ class FindTrace(_message.Message):
         rounds: _builtins.int = ...,
         stop_reason: _builtins.str = ...,
         identifiers: _builtins.bool = ...,
-        lexical_lift: _builtins.float = ...,
+        lexical_rescale: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_lift", b"lexical_lift", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1481,7 +1482,7 @@ class RetrieveRequest(_message.Message):
     BOOSTS_FIELD_NUMBER: _builtins.int
     OPTIONAL_CLAUSES_FIELD_NUMBER: _builtins.int
     DEGRADE_FIELD_NUMBER: _builtins.int
-    DEBUG_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     query: _builtins.str
@@ -1508,7 +1509,7 @@ class RetrieveRequest(_message.Message):
     """
     degrade: _builtins.bool
     """Answer by the other side alone where the embedder fails; else that is an error."""
-    debug: _builtins.bool
+    trace: _builtins.bool
     """Say how each score came about."""
     min_revision: _builtins.int
     """As in GetRequest."""
@@ -1563,13 +1564,13 @@ class RetrieveRequest(_message.Message):
         boosts: _abc.Iterable[Global___Boost] | None = ...,
         optional_clauses: _abc.Iterable[_builtins.str] | None = ...,
         degrade: _builtins.bool = ...,
-        debug: _builtins.bool = ...,
+        trace: _builtins.bool = ...,
         min_revision: _builtins.int = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold", "fusion", b"fusion", "rrf", b"rrf", "score_threshold", b"score_threshold", "weighted", b"weighted", "where", b"where"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold", "boosts", b"boosts", "context_types", b"context_types", "debug", b"debug", "degrade", b"degrade", "diversity", b"diversity", "fusion", b"fusion", "group_by_context", b"group_by_context", "include", b"include", "min_revision", b"min_revision", "mode", b"mode", "optional_clauses", b"optional_clauses", "page_token", b"page_token", "query", b"query", "rrf", b"rrf", "score_threshold", b"score_threshold", "target_uri", b"target_uri", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold", "boosts", b"boosts", "context_types", b"context_types", "degrade", b"degrade", "diversity", b"diversity", "fusion", b"fusion", "group_by_context", b"group_by_context", "include", b"include", "min_revision", b"min_revision", "mode", b"mode", "optional_clauses", b"optional_clauses", "page_token", b"page_token", "query", b"query", "rrf", b"rrf", "score_threshold", b"score_threshold", "target_uri", b"target_uri", "top_k", b"top_k", "trace", b"trace", "vector", b"vector", "weighted", b"weighted", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__score_threshold: _TypeAlias = _typing.Literal["score_threshold"]  # noqa: Y015
     _WhichOneofArgType__score_threshold: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold"]  # noqa: Y015
@@ -1583,7 +1584,7 @@ class RetrieveRequest(_message.Message):
 Global___RetrieveRequest: _TypeAlias = RetrieveRequest  # noqa: Y015
 
 @_typing.final
-class ItemDebug(_message.Message):
+class ItemTrace(_message.Message):
     """How an item's score came about."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1629,7 +1630,7 @@ class ItemDebug(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__vector_rank) -> _WhichOneofReturnType__vector_rank | None: ...
 
-Global___ItemDebug: _TypeAlias = ItemDebug  # noqa: Y015
+Global___ItemTrace: _TypeAlias = ItemTrace  # noqa: Y015
 
 @_typing.final
 class RetrievedItem(_message.Message):
@@ -1646,7 +1647,7 @@ class RetrievedItem(_message.Message):
     SCORE_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
-    DEBUG_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """Its context."""
     passage: _builtins.int
@@ -1668,8 +1669,8 @@ class RetrievedItem(_message.Message):
         """Only when asked for."""
 
     @_builtins.property
-    def debug(self) -> Global___ItemDebug:
-        """Only with debug."""
+    def trace(self) -> Global___ItemTrace:
+        """Only with `trace`."""
 
     def __init__(
         self,
@@ -1683,11 +1684,11 @@ class RetrievedItem(_message.Message):
         score: _builtins.float = ...,
         metadata: _struct_pb2.Struct | None = ...,
         vector: _builtins.bytes = ...,
-        debug: Global___ItemDebug | None = ...,
+        trace: Global___ItemTrace | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["debug", b"debug", "metadata", b"metadata"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["debug", b"debug", "end", b"end", "metadata", b"metadata", "passage", b"passage", "score", b"score", "section", b"section", "start", b"start", "text", b"text", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "metadata", b"metadata", "passage", b"passage", "score", b"score", "section", b"section", "start", b"start", "text", b"text", "trace", b"trace", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

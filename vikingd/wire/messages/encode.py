@@ -295,7 +295,7 @@ def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
         dense=parts.dense,
         lexical=parts.lexical,
         dense_weight=parts.dense_weight,
-        own=parts.own,
+        node_score=parts.node_score,
         smoothed=parts.smoothed,
         parent=parts.parent,
         parent_weight=parts.parent_weight,
@@ -323,7 +323,7 @@ def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
         rounds=trace.rounds,
         stop_reason=trace.stop_reason,
         identifiers=trace.identifiers,
-        lexical_lift=trace.lexical_lift,
+        lexical_rescale=trace.lexical_rescale,
     )
     for mean in trace.means:
         message.means.add(

@@ -72,7 +72,7 @@ def query_of(
         boosts=_boosts(request.boosts),
         optional_clauses=_optional(request.optional_clauses, where or {}),
         degrade=request.degrade,
-        debug=request.debug,
+        trace=request.trace,
         min_revision=request.min_revision,
         after=_after(request.page_token, target),
         listing=listing,
@@ -150,16 +150,16 @@ def _add(reply: retrieval_pb2.RetrieveResponse, item: RetrievedItem) -> None:
         score=item.score,
         vector=item.vector,
     )
-    if item.debug is not None:
-        debug = item.debug
-        message.debug.CopyFrom(
-            retrieval_pb2.ItemDebug(
-                vector_rank=debug.vector_rank,
-                keyword_rank=debug.keyword_rank,
-                dense=debug.dense,
-                lexical=debug.lexical,
-                fused=debug.fused,
-                boost=debug.boost,
+    if item.trace is not None:
+        trace = item.trace
+        message.trace.CopyFrom(
+            retrieval_pb2.ItemTrace(
+                vector_rank=trace.vector_rank,
+                keyword_rank=trace.keyword_rank,
+                dense=trace.dense,
+                lexical=trace.lexical,
+                fused=trace.fused,
+                boost=trace.boost,
             )
         )
 
