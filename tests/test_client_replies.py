@@ -218,4 +218,4 @@ def test_times_are_in_utc_to_the_microsecond() -> None:
     message.time.seconds, message.time.nanos = -2, 500_000_999
     found = replies.context(message)
     assert found.time == datetime(1969, 12, 31, 23, 59, 58, 500_000, UTC)
-    assert found.updated_at is None
+    assert found.update_time is None

@@ -242,7 +242,7 @@ def counted(client: MessageClient, uri: str = NOTES) -> list[tuple[str, int, int
             p.memory.reinforcement,
             p.memory.access_count,
             p.memory.time.ToMicroseconds(),
-            p.memory.created_at.ToMicroseconds(),
+            p.memory.create_time.ToMicroseconds(),
         )
         for p in context.passages
     ]

@@ -490,7 +490,7 @@ def test_context_is_sent_whole() -> None:
     )
     assert message.context_type == contexts_pb2.CONTEXT_TYPE_SKILL
     assert message.time.ToMicroseconds() == -1
-    assert message.created_at.ToMicroseconds() == 2
+    assert message.create_time.ToMicroseconds() == 2
     assert (message.reinforcement, message.access_count, message.revision) == (4, 5, 6)
     assert (message.overview, message.content, message.content_hash) == ("O", "C", b"h" * 32)
     assert message.metadata == to_struct({"n": 1, "l": ["x"]})
@@ -558,7 +558,7 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
         ("dense", 0.1),
         ("lexical", 0.2),
         ("dense_weight", 0.3),
-        ("own", 0.4),
+        ("node_score", 0.4),
         ("smoothed", 0.5),
         ("parent", 0.6),
         ("parent_weight", 0.7),

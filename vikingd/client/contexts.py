@@ -17,7 +17,7 @@ class MemoryState:
     reinforcement: int
     access_count: int
     time: datetime | None
-    created_at: datetime | None
+    create_time: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Context:
         metadata: as written; whole numbers are ints.
         passages: how the content is cut.
         time: when what it tells happened.
-        created_at: first write.
-        updated_at: last write that changed something.
+        create_time: first write.
+        update_time: last write that changed something.
         reinforcement: how often its memories were reinforced, all together.
         access_count: how often its memories were recalled, all together.
         content_hash: SHA-256 over what was written: equal means an equal put changes nothing.
@@ -67,8 +67,8 @@ class Context:
     metadata: dict[str, Any]
     passages: tuple[ContextPassage, ...]
     time: datetime | None
-    created_at: datetime | None
-    updated_at: datetime | None
+    create_time: datetime | None
+    update_time: datetime | None
     reinforcement: int
     access_count: int
     content_hash: bytes

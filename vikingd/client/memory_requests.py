@@ -21,7 +21,7 @@ def recall(
     vector: Vector | None = None,
     project: str = "",
     with_global: bool = False,
-    max_tokens: int | None = None,
+    max_tokens: int = 0,
     tokenizer: str = "",
     top_k: int = 0,
     without: Iterable[RecallPath] = (),
@@ -42,7 +42,7 @@ def recall(
         vector: its embedding; None lets the daemon embed the query.
         project: the memories of this project; "" is those of no project.
         with_global: beside a project's, those of no project too.
-        max_tokens: the budget; None leaves it to the daemon's configuration.
+        max_tokens: the budget; 0 leaves it to the daemon's configuration.
         tokenizer: who counts: a bundled one or a name of the daemon's configuration; "" is
             o200k_base.
         top_k: at most so many memories; 0 leaves it to the daemon's configuration.
@@ -167,4 +167,4 @@ def forget(
 
 
 def _scope(project: str, with_global: bool) -> memories_pb2.MemoryScope:
-    return memories_pb2.MemoryScope(project=project, **{"global": with_global or not project})
+    return memories_pb2.MemoryScope(project=project, with_global=with_global or not project)

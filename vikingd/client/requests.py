@@ -64,7 +64,7 @@ def _memory_state(entry: Entry) -> contexts_pb2.MemoryState:
         reinforcement=entry.reinforcement,
         access_count=entry.access_count,
         time=None if entry.time is None else timestamp(entry.time),
-        created_at=None if entry.created_at is None else timestamp(entry.created_at),
+        create_time=None if entry.created_at is None else timestamp(entry.created_at),
     )
 
 

@@ -66,7 +66,7 @@ class EmbedderStats:
     backlog: int
     embedded: int
     last_error: str
-    retry_at: datetime | None
+    retry_time: datetime | None
     query_cache_hits: int
     query_cache_misses: int
     query_seconds: Distribution
@@ -106,7 +106,7 @@ class Stats:
     """The daemon in numbers."""
 
     version: str
-    started_at: datetime | None
+    start_time: datetime | None
     revision: int
     directories: int
     files: int

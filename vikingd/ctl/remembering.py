@@ -64,8 +64,8 @@ def recall(
     project: Project = "",
     with_global: WithGlobal = False,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="The budget; else the daemon's default.")
-    ] = None,
+        int, typer.Option(min=0, help="The budget; 0: the daemon's default.")
+    ] = 0,
     tokenizer: Annotated[
         str,
         typer.Option(

@@ -145,7 +145,7 @@ def children_table(contexts: Iterable[Context]) -> Table:
         if context.is_directory:
             name.append("/")
         abstract = Text(snippet(context.abstract), "dim", no_wrap=True, overflow="ellipsis")
-        table.add_row(name, Text(local_time(context.updated_at), "dim"), abstract)
+        table.add_row(name, Text(local_time(context.update_time), "dim"), abstract)
     return table
 
 
@@ -156,8 +156,8 @@ def context_details(context: Context) -> Group:
         "type": " ".join(filter(None, (type_name(context.context_type), kind))),
         "title": context.title,
         "time": local_time(context.time),
-        "created": local_time(context.created_at),
-        "updated": f"{local_time(context.updated_at)} (revision {context.revision})",
+        "created": local_time(context.create_time),
+        "updated": f"{local_time(context.update_time)} (revision {context.revision})",
         "used": f"reinforced {context.reinforcement} times, read {context.access_count} times",
         "content": f"{len(context.content)} characters in {len(context.passages)} passages "
         "(--content prints it)"
@@ -185,7 +185,7 @@ def stats_table(stats: StatsResponse) -> Table:
     asked = embedder.query_cache_hits + embedder.query_cache_misses
     left = time_left(embedder.backlog_characters, embedder.characters_per_second)
     rows = {
-        "daemon": f"vikingd {stats.version}, since {local_time(stats.started_at)}"
+        "daemon": f"vikingd {stats.version}, since {local_time(stats.start_time)}"
         + (", a reader" if stats.reader else ""),
         "store": f"{stats.store_path} ({size(stats.store_bytes)})",
         "refusing": f"writes: {stats.problem}" if stats.problem else "",
@@ -202,8 +202,8 @@ def stats_table(stats: StatsResponse) -> Table:
         "stalled": embedder.stalled,
         "failing": embedder.last_error
         + (
-            f"; next attempt {local_time(embedder.retry_at)}"
-            if embedder.HasField("retry_at")
+            f"; next attempt {local_time(embedder.retry_time)}"
+            if embedder.HasField("retry_time")
             else ""
         ),
         "index": f"generation {index.generation}, {index.base_texts:,} texts in the base "

@@ -242,7 +242,7 @@ class EmbedderStats(_message.Message):
     BACKLOG_FIELD_NUMBER: _builtins.int
     EMBEDDED_FIELD_NUMBER: _builtins.int
     LAST_ERROR_FIELD_NUMBER: _builtins.int
-    RETRY_AT_FIELD_NUMBER: _builtins.int
+    RETRY_TIME_FIELD_NUMBER: _builtins.int
     QUERY_CACHE_HITS_FIELD_NUMBER: _builtins.int
     QUERY_CACHE_MISSES_FIELD_NUMBER: _builtins.int
     QUERY_SECONDS_FIELD_NUMBER: _builtins.int
@@ -277,7 +277,7 @@ class EmbedderStats(_message.Message):
     reused: _builtins.int
     """Texts, of those embedded, that took the vector of an equal text."""
     @_builtins.property
-    def retry_at(self) -> _timestamp_pb2.Timestamp:
+    def retry_time(self) -> _timestamp_pb2.Timestamp:
         """When it will be tried again. Unset: it is not waiting."""
 
     @_builtins.property
@@ -293,7 +293,7 @@ class EmbedderStats(_message.Message):
         backlog: _builtins.int = ...,
         embedded: _builtins.int = ...,
         last_error: _builtins.str = ...,
-        retry_at: _timestamp_pb2.Timestamp | None = ...,
+        retry_time: _timestamp_pb2.Timestamp | None = ...,
         query_cache_hits: _builtins.int = ...,
         query_cache_misses: _builtins.int = ...,
         query_seconds: Global___Distribution | None = ...,
@@ -302,9 +302,9 @@ class EmbedderStats(_message.Message):
         stalled: _builtins.str = ...,
         reused: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["query_seconds", b"query_seconds", "retry_at", b"retry_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["query_seconds", b"query_seconds", "retry_time", b"retry_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "backlog_characters", b"backlog_characters", "characters_per_second", b"characters_per_second", "dimension", b"dimension", "embedded", b"embedded", "last_error", b"last_error", "model", b"model", "provider", b"provider", "query_cache_hits", b"query_cache_hits", "query_cache_misses", b"query_cache_misses", "query_seconds", b"query_seconds", "retry_at", b"retry_at", "reused", b"reused", "stalled", b"stalled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "backlog_characters", b"backlog_characters", "characters_per_second", b"characters_per_second", "dimension", b"dimension", "embedded", b"embedded", "last_error", b"last_error", "model", b"model", "provider", b"provider", "query_cache_hits", b"query_cache_hits", "query_cache_misses", b"query_cache_misses", "query_seconds", b"query_seconds", "retry_time", b"retry_time", "reused", b"reused", "stalled", b"stalled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -505,7 +505,7 @@ class StatsResponse(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     VERSION_FIELD_NUMBER: _builtins.int
-    STARTED_AT_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     DIRECTORIES_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
@@ -547,7 +547,7 @@ class StatsResponse(_message.Message):
     problem: _builtins.str
     """Why writes are refused: the database is damaged, or the disk is full. Empty: they are not."""
     @_builtins.property
-    def started_at(self) -> _timestamp_pb2.Timestamp:
+    def start_time(self) -> _timestamp_pb2.Timestamp:
         """When it started."""
 
     @_builtins.property
@@ -586,7 +586,7 @@ class StatsResponse(_message.Message):
         self,
         *,
         version: _builtins.str = ...,
-        started_at: _timestamp_pb2.Timestamp | None = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
         revision: _builtins.int = ...,
         directories: _builtins.int = ...,
         files: _builtins.int = ...,
@@ -606,9 +606,9 @@ class StatsResponse(_message.Message):
         problem: _builtins.str = ...,
         queues: _abc.Iterable[Global___QueueStats] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "index", b"index", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "index", b"index", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "calls", b"calls", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "models", b"models", "plans", b"plans", "problem", b"problem", "queues", b"queues", "reader", b"reader", "relations", b"relations", "reranks", b"reranks", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "calls", b"calls", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "models", b"models", "plans", b"plans", "problem", b"problem", "queues", b"queues", "reader", b"reader", "relations", b"relations", "reranks", b"reranks", "revision", b"revision", "start_time", b"start_time", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

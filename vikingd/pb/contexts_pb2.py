@@ -27,7 +27,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"viking/retrieval/v1/contexts.proto\x12\x13viking.retrieval.v1\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"x\n\x07Passage\x12\x0f\n\x07section\x18\x01 \x01(\t\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\x12\x0e\n\x06vector\x18\x04 \x01(\x0c\x12\x30\n\x06memory\x18\x05 \x01(\x0b\x32 .viking.retrieval.v1.MemoryState\"\xa0\x01\n\x0bMemoryState\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x15\n\rreinforcement\x18\x02 \x01(\x04\x12\x14\n\x0c\x61\x63\x63\x65ss_count\x18\x03 \x01(\x04\x12(\n\x04time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\ncreated_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xf1\x02\n\x0c\x43ontextInput\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x14\n\x0cis_directory\x18\x02 \x01(\x08\x12\x10\n\x08\x61\x62stract\x18\x03 \x01(\t\x12\x10\n\x08overview\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\t\x12\r\n\x05title\x18\x06 \x01(\t\x12)\n\x08metadata\x18\x07 \x01(\x0b\x32\x17.google.protobuf.Struct\x12.\n\x08passages\x18\x08 \x03(\x0b\x32\x1c.viking.retrieval.v1.Passage\x12\x0e\n\x06vector\x18\t \x01(\x0c\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_mask\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x1e\n\x11\x65xpected_revision\x18\x0c \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"\x94\x04\n\x07\x43ontext\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x36\n\x0c\x63ontext_type\x18\x02 \x01(\x0e\x32 .viking.retrieval.v1.ContextType\x12\x14\n\x0cis_directory\x18\x03 \x01(\x08\x12\x10\n\x08\x61\x62stract\x18\x04 \x01(\t\x12\x10\n\x08overview\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x06 \x01(\t\x12\r\n\x05title\x18\x07 \x01(\t\x12)\n\x08metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12.\n\x08passages\x18\t \x03(\x0b\x32\x1c.viking.retrieval.v1.Passage\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\ncreated_at\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rreinforcement\x18\r \x01(\x04\x12\x14\n\x0c\x61\x63\x63\x65ss_count\x18\x0e \x01(\x04\x12\x14\n\x0c\x63ontent_hash\x18\x0f \x01(\x0c\x12\x10\n\x08revision\x18\x10 \x01(\x04\x12\x30\n\trelations\x18\x11 \x03(\x0b\x32\x1d.viking.retrieval.v1.Relation\"9\n\x08Relation\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x10\n\x08\x61\x62stract\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"[\n\nPutRequest\x12\x33\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32!.viking.retrieval.v1.ContextInput\x12\x18\n\x10wait_for_vectors\x18\x02 \x01(\x08\"R\n\x0bPutResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x31\n\x08outcomes\x18\x02 \x03(\x0e\x32\x1f.viking.retrieval.v1.PutOutcome\"j\n\rDeleteRequest\x12\x0c\n\x04uris\x18\x01 \x03(\t\x12\x15\n\rallow_missing\x18\x02 \x01(\x08\x12\x1e\n\x11\x65xpected_revision\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"3\n\x0e\x44\x65leteResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0f\n\x07\x64\x65leted\x18\x02 \x01(\x04\"p\n\x0bMoveRequest\x12\x12\n\nsource_uri\x18\x01 \x01(\t\x12\x17\n\x0f\x64\x65stination_uri\x18\x02 \x01(\t\x12\x1e\n\x11\x65xpected_revision\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"/\n\x0cMoveResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\r\n\x05moved\x18\x02 \x01(\x04\"/\n\nGetRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x14\n\x0cmin_revision\x18\x02 \x01(\x04\"<\n\x0bGetResponse\x12-\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1c.viking.retrieval.v1.Context\"W\n\x0bListRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x14\n\x0cmin_revision\x18\x04 \x01(\x04\"W\n\x0cListResponse\x12.\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x1c.viking.retrieval.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"f\n\x0bTreeRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\r\n\x05\x64\x65pth\x18\x02 \x01(\r\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x14\n\x0cmin_revision\x18\x05 \x01(\x04\"W\n\x0cTreeResponse\x12.\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x1c.viking.retrieval.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"=\n\x0bLinkRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tother_uri\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\" \n\x0cLinkResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"/\n\rUnlinkRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tother_uri\x18\x02 \x01(\t\"\"\n\x0eUnlinkResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04*w\n\x0b\x43ontextType\x12\x1c\n\x18\x43ONTEXT_TYPE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43ONTEXT_TYPE_MEMORY\x10\x01\x12\x19\n\x15\x43ONTEXT_TYPE_RESOURCE\x10\x02\x12\x16\n\x12\x43ONTEXT_TYPE_SKILL\x10\x03*v\n\nPutOutcome\x12\x1b\n\x17PUT_OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n\x13PUT_OUTCOME_CREATED\x10\x01\x12\x17\n\x13PUT_OUTCOME_UPDATED\x10\x02\x12\x19\n\x15PUT_OUTCOME_UNCHANGED\x10\x03\x32\xf8\x04\n\x08\x43ontexts\x12H\n\x03Put\x12\x1f.viking.retrieval.v1.PutRequest\x1a .viking.retrieval.v1.PutResponse\x12Q\n\x06\x44\x65lete\x12\".viking.retrieval.v1.DeleteRequest\x1a#.viking.retrieval.v1.DeleteResponse\x12K\n\x04Move\x12 .viking.retrieval.v1.MoveRequest\x1a!.viking.retrieval.v1.MoveResponse\x12H\n\x03Get\x12\x1f.viking.retrieval.v1.GetRequest\x1a .viking.retrieval.v1.GetResponse\x12K\n\x04List\x12 .viking.retrieval.v1.ListRequest\x1a!.viking.retrieval.v1.ListResponse\x12K\n\x04Tree\x12 .viking.retrieval.v1.TreeRequest\x1a!.viking.retrieval.v1.TreeResponse\x12K\n\x04Link\x12 .viking.retrieval.v1.LinkRequest\x1a!.viking.retrieval.v1.LinkResponse\x12Q\n\x06Unlink\x12\".viking.retrieval.v1.UnlinkRequest\x1a#.viking.retrieval.v1.UnlinkResponseBN\n\x13viking.retrieval.v1P\x01Z\x1fviking/retrieval/v1;retrievalv1\xaa\x02\x13Viking.Retrieval.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"viking/retrieval/v1/contexts.proto\x12\x13viking.retrieval.v1\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"x\n\x07Passage\x12\x0f\n\x07section\x18\x01 \x01(\t\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\x12\x0e\n\x06vector\x18\x04 \x01(\x0c\x12\x30\n\x06memory\x18\x05 \x01(\x0b\x32 .viking.retrieval.v1.MemoryState\"\xa1\x01\n\x0bMemoryState\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x15\n\rreinforcement\x18\x02 \x01(\x04\x12\x14\n\x0c\x61\x63\x63\x65ss_count\x18\x03 \x01(\x04\x12(\n\x04time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xf1\x02\n\x0c\x43ontextInput\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x14\n\x0cis_directory\x18\x02 \x01(\x08\x12\x10\n\x08\x61\x62stract\x18\x03 \x01(\t\x12\x10\n\x08overview\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\t\x12\r\n\x05title\x18\x06 \x01(\t\x12)\n\x08metadata\x18\x07 \x01(\x0b\x32\x17.google.protobuf.Struct\x12.\n\x08passages\x18\x08 \x03(\x0b\x32\x1c.viking.retrieval.v1.Passage\x12\x0e\n\x06vector\x18\t \x01(\x0c\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_mask\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x1e\n\x11\x65xpected_revision\x18\x0c \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"\x96\x04\n\x07\x43ontext\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x36\n\x0c\x63ontext_type\x18\x02 \x01(\x0e\x32 .viking.retrieval.v1.ContextType\x12\x14\n\x0cis_directory\x18\x03 \x01(\x08\x12\x10\n\x08\x61\x62stract\x18\x04 \x01(\t\x12\x10\n\x08overview\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x06 \x01(\t\x12\r\n\x05title\x18\x07 \x01(\t\x12)\n\x08metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12.\n\x08passages\x18\t \x03(\x0b\x32\x1c.viking.retrieval.v1.Passage\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rreinforcement\x18\r \x01(\x04\x12\x14\n\x0c\x61\x63\x63\x65ss_count\x18\x0e \x01(\x04\x12\x14\n\x0c\x63ontent_hash\x18\x0f \x01(\x0c\x12\x10\n\x08revision\x18\x10 \x01(\x04\x12\x30\n\trelations\x18\x11 \x03(\x0b\x32\x1d.viking.retrieval.v1.Relation\"9\n\x08Relation\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x10\n\x08\x61\x62stract\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"[\n\nPutRequest\x12\x33\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32!.viking.retrieval.v1.ContextInput\x12\x18\n\x10wait_for_vectors\x18\x02 \x01(\x08\"R\n\x0bPutResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x31\n\x08outcomes\x18\x02 \x03(\x0e\x32\x1f.viking.retrieval.v1.PutOutcome\"j\n\rDeleteRequest\x12\x0c\n\x04uris\x18\x01 \x03(\t\x12\x15\n\rallow_missing\x18\x02 \x01(\x08\x12\x1e\n\x11\x65xpected_revision\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"3\n\x0e\x44\x65leteResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0f\n\x07\x64\x65leted\x18\x02 \x01(\x04\"p\n\x0bMoveRequest\x12\x12\n\nsource_uri\x18\x01 \x01(\t\x12\x17\n\x0f\x64\x65stination_uri\x18\x02 \x01(\t\x12\x1e\n\x11\x65xpected_revision\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"/\n\x0cMoveResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\r\n\x05moved\x18\x02 \x01(\x04\"/\n\nGetRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x14\n\x0cmin_revision\x18\x02 \x01(\x04\"<\n\x0bGetResponse\x12-\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1c.viking.retrieval.v1.Context\"W\n\x0bListRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x14\n\x0cmin_revision\x18\x04 \x01(\x04\"W\n\x0cListResponse\x12.\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x1c.viking.retrieval.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"f\n\x0bTreeRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\r\n\x05\x64\x65pth\x18\x02 \x01(\r\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x14\n\x0cmin_revision\x18\x05 \x01(\x04\"W\n\x0cTreeResponse\x12.\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x1c.viking.retrieval.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"=\n\x0bLinkRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tother_uri\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\" \n\x0cLinkResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"/\n\rUnlinkRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tother_uri\x18\x02 \x01(\t\"\"\n\x0eUnlinkResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04*w\n\x0b\x43ontextType\x12\x1c\n\x18\x43ONTEXT_TYPE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43ONTEXT_TYPE_MEMORY\x10\x01\x12\x19\n\x15\x43ONTEXT_TYPE_RESOURCE\x10\x02\x12\x16\n\x12\x43ONTEXT_TYPE_SKILL\x10\x03*v\n\nPutOutcome\x12\x1b\n\x17PUT_OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n\x13PUT_OUTCOME_CREATED\x10\x01\x12\x17\n\x13PUT_OUTCOME_UPDATED\x10\x02\x12\x19\n\x15PUT_OUTCOME_UNCHANGED\x10\x03\x32\xf8\x04\n\x08\x43ontexts\x12H\n\x03Put\x12\x1f.viking.retrieval.v1.PutRequest\x1a .viking.retrieval.v1.PutResponse\x12Q\n\x06\x44\x65lete\x12\".viking.retrieval.v1.DeleteRequest\x1a#.viking.retrieval.v1.DeleteResponse\x12K\n\x04Move\x12 .viking.retrieval.v1.MoveRequest\x1a!.viking.retrieval.v1.MoveResponse\x12H\n\x03Get\x12\x1f.viking.retrieval.v1.GetRequest\x1a .viking.retrieval.v1.GetResponse\x12K\n\x04List\x12 .viking.retrieval.v1.ListRequest\x1a!.viking.retrieval.v1.ListResponse\x12K\n\x04Tree\x12 .viking.retrieval.v1.TreeRequest\x1a!.viking.retrieval.v1.TreeResponse\x12K\n\x04Link\x12 .viking.retrieval.v1.LinkRequest\x1a!.viking.retrieval.v1.LinkResponse\x12Q\n\x06Unlink\x12\".viking.retrieval.v1.UnlinkRequest\x1a#.viking.retrieval.v1.UnlinkResponseBN\n\x13viking.retrieval.v1P\x01Z\x1fviking/retrieval/v1;retrievalv1\xaa\x02\x13Viking.Retrieval.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,52 +35,52 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'viking.retrieval.v1.context
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\023viking.retrieval.v1P\001Z\037viking/retrieval/v1;retrievalv1\252\002\023Viking.Retrieval.V1'
-  _globals['_CONTEXTTYPE']._serialized_start=2572
-  _globals['_CONTEXTTYPE']._serialized_end=2691
-  _globals['_PUTOUTCOME']._serialized_start=2693
-  _globals['_PUTOUTCOME']._serialized_end=2811
+  _globals['_CONTEXTTYPE']._serialized_start=2575
+  _globals['_CONTEXTTYPE']._serialized_end=2694
+  _globals['_PUTOUTCOME']._serialized_start=2696
+  _globals['_PUTOUTCOME']._serialized_end=2814
   _globals['_PASSAGE']._serialized_start=156
   _globals['_PASSAGE']._serialized_end=276
   _globals['_MEMORYSTATE']._serialized_start=279
-  _globals['_MEMORYSTATE']._serialized_end=439
-  _globals['_CONTEXTINPUT']._serialized_start=442
-  _globals['_CONTEXTINPUT']._serialized_end=811
-  _globals['_CONTEXT']._serialized_start=814
-  _globals['_CONTEXT']._serialized_end=1346
-  _globals['_RELATION']._serialized_start=1348
-  _globals['_RELATION']._serialized_end=1405
-  _globals['_PUTREQUEST']._serialized_start=1407
-  _globals['_PUTREQUEST']._serialized_end=1498
-  _globals['_PUTRESPONSE']._serialized_start=1500
-  _globals['_PUTRESPONSE']._serialized_end=1582
-  _globals['_DELETEREQUEST']._serialized_start=1584
-  _globals['_DELETEREQUEST']._serialized_end=1690
-  _globals['_DELETERESPONSE']._serialized_start=1692
-  _globals['_DELETERESPONSE']._serialized_end=1743
-  _globals['_MOVEREQUEST']._serialized_start=1745
-  _globals['_MOVEREQUEST']._serialized_end=1857
-  _globals['_MOVERESPONSE']._serialized_start=1859
-  _globals['_MOVERESPONSE']._serialized_end=1906
-  _globals['_GETREQUEST']._serialized_start=1908
-  _globals['_GETREQUEST']._serialized_end=1955
-  _globals['_GETRESPONSE']._serialized_start=1957
-  _globals['_GETRESPONSE']._serialized_end=2017
-  _globals['_LISTREQUEST']._serialized_start=2019
-  _globals['_LISTREQUEST']._serialized_end=2106
-  _globals['_LISTRESPONSE']._serialized_start=2108
-  _globals['_LISTRESPONSE']._serialized_end=2195
-  _globals['_TREEREQUEST']._serialized_start=2197
-  _globals['_TREEREQUEST']._serialized_end=2299
-  _globals['_TREERESPONSE']._serialized_start=2301
-  _globals['_TREERESPONSE']._serialized_end=2388
-  _globals['_LINKREQUEST']._serialized_start=2390
-  _globals['_LINKREQUEST']._serialized_end=2451
-  _globals['_LINKRESPONSE']._serialized_start=2453
-  _globals['_LINKRESPONSE']._serialized_end=2485
-  _globals['_UNLINKREQUEST']._serialized_start=2487
-  _globals['_UNLINKREQUEST']._serialized_end=2534
-  _globals['_UNLINKRESPONSE']._serialized_start=2536
-  _globals['_UNLINKRESPONSE']._serialized_end=2570
-  _globals['_CONTEXTS']._serialized_start=2814
-  _globals['_CONTEXTS']._serialized_end=3446
+  _globals['_MEMORYSTATE']._serialized_end=440
+  _globals['_CONTEXTINPUT']._serialized_start=443
+  _globals['_CONTEXTINPUT']._serialized_end=812
+  _globals['_CONTEXT']._serialized_start=815
+  _globals['_CONTEXT']._serialized_end=1349
+  _globals['_RELATION']._serialized_start=1351
+  _globals['_RELATION']._serialized_end=1408
+  _globals['_PUTREQUEST']._serialized_start=1410
+  _globals['_PUTREQUEST']._serialized_end=1501
+  _globals['_PUTRESPONSE']._serialized_start=1503
+  _globals['_PUTRESPONSE']._serialized_end=1585
+  _globals['_DELETEREQUEST']._serialized_start=1587
+  _globals['_DELETEREQUEST']._serialized_end=1693
+  _globals['_DELETERESPONSE']._serialized_start=1695
+  _globals['_DELETERESPONSE']._serialized_end=1746
+  _globals['_MOVEREQUEST']._serialized_start=1748
+  _globals['_MOVEREQUEST']._serialized_end=1860
+  _globals['_MOVERESPONSE']._serialized_start=1862
+  _globals['_MOVERESPONSE']._serialized_end=1909
+  _globals['_GETREQUEST']._serialized_start=1911
+  _globals['_GETREQUEST']._serialized_end=1958
+  _globals['_GETRESPONSE']._serialized_start=1960
+  _globals['_GETRESPONSE']._serialized_end=2020
+  _globals['_LISTREQUEST']._serialized_start=2022
+  _globals['_LISTREQUEST']._serialized_end=2109
+  _globals['_LISTRESPONSE']._serialized_start=2111
+  _globals['_LISTRESPONSE']._serialized_end=2198
+  _globals['_TREEREQUEST']._serialized_start=2200
+  _globals['_TREEREQUEST']._serialized_end=2302
+  _globals['_TREERESPONSE']._serialized_start=2304
+  _globals['_TREERESPONSE']._serialized_end=2391
+  _globals['_LINKREQUEST']._serialized_start=2393
+  _globals['_LINKREQUEST']._serialized_end=2454
+  _globals['_LINKRESPONSE']._serialized_start=2456
+  _globals['_LINKRESPONSE']._serialized_end=2488
+  _globals['_UNLINKREQUEST']._serialized_start=2490
+  _globals['_UNLINKREQUEST']._serialized_end=2537
+  _globals['_UNLINKRESPONSE']._serialized_start=2539
+  _globals['_UNLINKRESPONSE']._serialized_end=2573
+  _globals['_CONTEXTS']._serialized_start=2817
+  _globals['_CONTEXTS']._serialized_end=3449
 # @@protoc_insertion_point(module_scope)

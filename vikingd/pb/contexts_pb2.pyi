@@ -138,7 +138,7 @@ class MemoryState(_message.Message):
     REINFORCEMENT_FIELD_NUMBER: _builtins.int
     ACCESS_COUNT_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
-    CREATED_AT_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Its name, never given to another; it stays while the text does, or while Remember replaces
     the text. Not used in a Put.
@@ -156,7 +156,7 @@ class MemoryState(_message.Message):
         """
 
     @_builtins.property
-    def created_at(self) -> _timestamp_pb2.Timestamp:
+    def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was written first. Unset in a Put: what it was; of a new one now."""
 
     def __init__(
@@ -166,11 +166,11 @@ class MemoryState(_message.Message):
         reinforcement: _builtins.int = ...,
         access_count: _builtins.int = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
-        created_at: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "time", b"time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_count", b"access_count", "created_at", b"created_at", "id", b"id", "reinforcement", b"reinforcement", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_count", b"access_count", "create_time", b"create_time", "id", b"id", "reinforcement", b"reinforcement", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -293,8 +293,8 @@ class Context(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     PASSAGES_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
-    CREATED_AT_FIELD_NUMBER: _builtins.int
-    UPDATED_AT_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    UPDATE_TIME_FIELD_NUMBER: _builtins.int
     REINFORCEMENT_FIELD_NUMBER: _builtins.int
     ACCESS_COUNT_FIELD_NUMBER: _builtins.int
     CONTENT_HASH_FIELD_NUMBER: _builtins.int
@@ -339,11 +339,11 @@ class Context(_message.Message):
         """When what it tells happened."""
 
     @_builtins.property
-    def created_at(self) -> _timestamp_pb2.Timestamp:
+    def create_time(self) -> _timestamp_pb2.Timestamp:
         """First write."""
 
     @_builtins.property
-    def updated_at(self) -> _timestamp_pb2.Timestamp:
+    def update_time(self) -> _timestamp_pb2.Timestamp:
         """Last write that changed one of the fields of ContextInput. Move and Reembed leave it."""
 
     @_builtins.property
@@ -363,17 +363,17 @@ class Context(_message.Message):
         metadata: _struct_pb2.Struct | None = ...,
         passages: _abc.Iterable[Global___Passage] | None = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
-        created_at: _timestamp_pb2.Timestamp | None = ...,
-        updated_at: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        update_time: _timestamp_pb2.Timestamp | None = ...,
         reinforcement: _builtins.int = ...,
         access_count: _builtins.int = ...,
         content_hash: _builtins.bytes = ...,
         revision: _builtins.int = ...,
         relations: _abc.Iterable[Global___Relation] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "metadata", b"metadata", "time", b"time", "updated_at", b"updated_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "metadata", b"metadata", "time", b"time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "access_count", b"access_count", "content", b"content", "content_hash", b"content_hash", "context_type", b"context_type", "created_at", b"created_at", "is_directory", b"is_directory", "metadata", b"metadata", "overview", b"overview", "passages", b"passages", "reinforcement", b"reinforcement", "relations", b"relations", "revision", b"revision", "time", b"time", "title", b"title", "updated_at", b"updated_at", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "access_count", b"access_count", "content", b"content", "content_hash", b"content_hash", "context_type", b"context_type", "create_time", b"create_time", "is_directory", b"is_directory", "metadata", b"metadata", "overview", b"overview", "passages", b"passages", "reinforcement", b"reinforcement", "relations", b"relations", "revision", b"revision", "time", b"time", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from vikingd.pb import retrieval_pb2 as viking_dot_retrieval_dot_v1_dot_retrieval__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"viking/retrieval/v1/memories.proto\x12\x13viking.retrieval.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#viking/retrieval/v1/retrieval.proto\".\n\x0bMemoryScope\x12\x0e\n\x06global\x18\x01 \x01(\x08\x12\x0f\n\x07project\x18\x02 \x01(\t\"[\n\x0fSalienceWeights\x12\x10\n\x08semantic\x18\x01 \x01(\x01\x12\x15\n\rreinforcement\x18\x02 \x01(\x01\x12\x0f\n\x07recency\x18\x03 \x01(\x01\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x04 \x01(\x01\"\xb7\x04\n\rRecallRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x0e\n\x06vector\x18\x02 \x01(\x0c\x12/\n\x05scope\x18\x03 \x01(\x0b\x32 .viking.retrieval.v1.MemoryScope\x12\x17\n\nmax_tokens\x18\x04 \x01(\x05H\x01\x88\x01\x01\x12\x11\n\ttokenizer\x18\x05 \x01(\t\x12\r\n\x05top_k\x18\x06 \x01(\r\x12\x30\n\x07without\x18\x07 \x03(\x0e\x32\x1f.viking.retrieval.v1.RecallPath\x12\'\n\x03rrf\x18\x08 \x01(\x0b\x32\x18.viking.retrieval.v1.RrfH\x00\x12\x34\n\x08weighted\x18\t \x01(\x0b\x32 .viking.retrieval.v1.WeightedSumH\x00\x12\x0f\n\x07profile\x18\n \x01(\t\x12\x35\n\x07weights\x18\x0b \x01(\x0b\x32$.viking.retrieval.v1.SalienceWeights\x12\x1b\n\x0ehalf_life_days\x18\x0c \x01(\x01H\x02\x88\x01\x01\x12\'\n\x03now\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\ttime_zone\x18\x0e \x01(\t\x12\x15\n\rskip_oversize\x18\x0f \x01(\x08\x12\x10\n\x08no_touch\x18\x10 \x01(\x08\x12\x14\n\x0cmin_revision\x18\x11 \x01(\x04\x42\x08\n\x06\x66usionB\r\n\x0b_max_tokensB\x11\n\x0f_half_life_days\"Y\n\rSalienceParts\x12\x10\n\x08semantic\x18\x01 \x01(\x01\x12\x15\n\rreinforcement\x18\x02 \x01(\x01\x12\x0f\n\x07recency\x18\x03 \x01(\x01\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x04 \x01(\x01\"\x99\x02\n\x06Memory\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12\r\n\x05score\x18\x04 \x01(\x01\x12\x13\n\x0bmemory_type\x18\x05 \x01(\t\x12\x0f\n\x07section\x18\x06 \x01(\t\x12\x15\n\rreinforcement\x18\x07 \x01(\x04\x12\x13\n\x0btoken_count\x18\x08 \x01(\r\x12\x31\n\x05parts\x18\t \x01(\x0b\x32\".viking.retrieval.v1.SalienceParts\x12\x11\n\ttruncated\x18\n \x01(\x08\x12\x14\n\x0c\x61\x63\x63\x65ss_count\x18\x0b \x01(\x04\x12(\n\x04time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xad\x02\n\x0eRecallResponse\x12,\n\x07results\x18\x01 \x03(\x0b\x32\x1b.viking.retrieval.v1.Memory\x12\x14\n\x0ctotal_tokens\x18\x02 \x01(\r\x12\x18\n\x10\x62udget_remaining\x18\x03 \x01(\r\x12-\n\x04path\x18\x04 \x01(\x0e\x32\x1f.viking.retrieval.v1.RecallPath\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x13\n\x0b\x61pproximate\x18\x06 \x01(\x08\x12\x12\n\ncandidates\x18\x07 \x01(\r\x12\x10\n\x08revision\x18\x08 \x01(\x04\x12\x31\n\x07timings\x18\t \x03(\x0b\x32 .viking.retrieval.v1.StageTiming\x12\x10\n\x08\x64\x65graded\x18\n \x03(\t\"\xe3\x01\n\x0fRememberRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x13\n\x0bmemory_type\x18\x02 \x01(\t\x12\x0f\n\x07section\x18\x03 \x01(\t\x12/\n\x05scope\x18\x04 \x01(\x0b\x32 .viking.retrieval.v1.MemoryScope\x12\x0b\n\x03uri\x18\x05 \x01(\t\x12(\n\x04time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\ttime_zone\x18\x07 \x01(\t\x12\r\n\x05\x65xact\x18\x08 \x01(\x08\x12\x12\n\nrequest_id\x18\t \x01(\t\"\xbe\x01\n\x10RememberResponse\x12\x35\n\x07outcome\x18\x01 \x01(\x0e\x32$.viking.retrieval.v1.RememberOutcome\x12\n\n\x02id\x18\x02 \x01(\x04\x12\x0b\n\x03uri\x18\x03 \x01(\t\x12\x15\n\rreinforcement\x18\x04 \x01(\x04\x12\x0b\n\x03met\x18\x05 \x01(\t\x12\x12\n\nsimilarity\x18\x06 \x01(\x01\x12\x10\n\x08revision\x18\x07 \x01(\x04\x12\x10\n\x08\x64\x65graded\x18\x08 \x03(\t\"?\n\x10ReinforceRequest\x12\x0b\n\x03ids\x18\x01 \x03(\x04\x12\n\n\x02\x62y\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"=\n\x11ReinforceResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x16\n\x0ereinforcements\x18\x02 \x03(\x04\"\xe7\x01\n\rForgetRequest\x12\x0b\n\x03ids\x18\x01 \x03(\x04\x12/\n\x05scope\x18\x02 \x01(\x0b\x32 .viking.retrieval.v1.MemoryScope\x12.\n\nolder_than\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1b\n\x0e\x62\x65low_salience\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\x12\'\n\x03now\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x11\n\x0f_below_salience\"d\n\x0e\x46orgetResponse\x12.\n\tforgotten\x18\x01 \x03(\x0b\x32\x1b.viking.retrieval.v1.Memory\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x10\n\x08left_out\x18\x03 \x01(\x04*q\n\nRecallPath\x12\x1b\n\x17RECALL_PATH_UNSPECIFIED\x10\x00\x12\x14\n\x10RECALL_PATH_FAST\x10\x01\x12\x18\n\x14RECALL_PATH_TIMELINE\x10\x02\x12\x16\n\x12RECALL_PATH_HYBRID\x10\x03*p\n\x0fRememberOutcome\x12 \n\x1cREMEMBER_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n\x16REMEMBER_OUTCOME_ADDED\x10\x01\x12\x1f\n\x1bREMEMBER_OUTCOME_REINFORCED\x10\x02\x32\xe5\x02\n\x08Memories\x12Q\n\x06Recall\x12\".viking.retrieval.v1.RecallRequest\x1a#.viking.retrieval.v1.RecallResponse\x12W\n\x08Remember\x12$.viking.retrieval.v1.RememberRequest\x1a%.viking.retrieval.v1.RememberResponse\x12Z\n\tReinforce\x12%.viking.retrieval.v1.ReinforceRequest\x1a&.viking.retrieval.v1.ReinforceResponse\x12Q\n\x06\x46orget\x12\".viking.retrieval.v1.ForgetRequest\x1a#.viking.retrieval.v1.ForgetResponseBN\n\x13viking.retrieval.v1P\x01Z\x1fviking/retrieval/v1;retrievalv1\xaa\x02\x13Viking.Retrieval.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"viking/retrieval/v1/memories.proto\x12\x13viking.retrieval.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#viking/retrieval/v1/retrieval.proto\"3\n\x0bMemoryScope\x12\x13\n\x0bwith_global\x18\x01 \x01(\x08\x12\x0f\n\x07project\x18\x02 \x01(\t\"[\n\x0fSalienceWeights\x12\x10\n\x08semantic\x18\x01 \x01(\x01\x12\x15\n\rreinforcement\x18\x02 \x01(\x01\x12\x0f\n\x07recency\x18\x03 \x01(\x01\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x04 \x01(\x01\"\xa3\x04\n\rRecallRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x0e\n\x06vector\x18\x02 \x01(\x0c\x12/\n\x05scope\x18\x03 \x01(\x0b\x32 .viking.retrieval.v1.MemoryScope\x12\x12\n\nmax_tokens\x18\x04 \x01(\r\x12\x11\n\ttokenizer\x18\x05 \x01(\t\x12\r\n\x05top_k\x18\x06 \x01(\r\x12\x30\n\x07without\x18\x07 \x03(\x0e\x32\x1f.viking.retrieval.v1.RecallPath\x12\'\n\x03rrf\x18\x08 \x01(\x0b\x32\x18.viking.retrieval.v1.RrfH\x00\x12\x34\n\x08weighted\x18\t \x01(\x0b\x32 .viking.retrieval.v1.WeightedSumH\x00\x12\x0f\n\x07profile\x18\n \x01(\t\x12\x35\n\x07weights\x18\x0b \x01(\x0b\x32$.viking.retrieval.v1.SalienceWeights\x12\x1b\n\x0ehalf_life_days\x18\x0c \x01(\x01H\x01\x88\x01\x01\x12\'\n\x03now\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\ttime_zone\x18\x0e \x01(\t\x12\x15\n\rskip_oversize\x18\x0f \x01(\x08\x12\x10\n\x08no_touch\x18\x10 \x01(\x08\x12\x14\n\x0cmin_revision\x18\x11 \x01(\x04\x42\x08\n\x06\x66usionB\x11\n\x0f_half_life_days\"Y\n\rSalienceParts\x12\x10\n\x08semantic\x18\x01 \x01(\x01\x12\x15\n\rreinforcement\x18\x02 \x01(\x01\x12\x0f\n\x07recency\x18\x03 \x01(\x01\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x04 \x01(\x01\"\x99\x02\n\x06Memory\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12\r\n\x05score\x18\x04 \x01(\x01\x12\x13\n\x0bmemory_type\x18\x05 \x01(\t\x12\x0f\n\x07section\x18\x06 \x01(\t\x12\x15\n\rreinforcement\x18\x07 \x01(\x04\x12\x13\n\x0btoken_count\x18\x08 \x01(\r\x12\x31\n\x05parts\x18\t \x01(\x0b\x32\".viking.retrieval.v1.SalienceParts\x12\x11\n\ttruncated\x18\n \x01(\x08\x12\x14\n\x0c\x61\x63\x63\x65ss_count\x18\x0b \x01(\x04\x12(\n\x04time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xad\x02\n\x0eRecallResponse\x12,\n\x07results\x18\x01 \x03(\x0b\x32\x1b.viking.retrieval.v1.Memory\x12\x14\n\x0ctotal_tokens\x18\x02 \x01(\r\x12\x18\n\x10\x62udget_remaining\x18\x03 \x01(\r\x12-\n\x04path\x18\x04 \x01(\x0e\x32\x1f.viking.retrieval.v1.RecallPath\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x13\n\x0b\x61pproximate\x18\x06 \x01(\x08\x12\x12\n\ncandidates\x18\x07 \x01(\r\x12\x10\n\x08revision\x18\x08 \x01(\x04\x12\x31\n\x07timings\x18\t \x03(\x0b\x32 .viking.retrieval.v1.StageTiming\x12\x10\n\x08\x64\x65graded\x18\n \x03(\t\"\xe3\x01\n\x0fRememberRequest\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x13\n\x0bmemory_type\x18\x02 \x01(\t\x12\x0f\n\x07section\x18\x03 \x01(\t\x12/\n\x05scope\x18\x04 \x01(\x0b\x32 .viking.retrieval.v1.MemoryScope\x12\x0b\n\x03uri\x18\x05 \x01(\t\x12(\n\x04time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\ttime_zone\x18\x07 \x01(\t\x12\r\n\x05\x65xact\x18\x08 \x01(\x08\x12\x12\n\nrequest_id\x18\t \x01(\t\"\xbe\x01\n\x10RememberResponse\x12\x35\n\x07outcome\x18\x01 \x01(\x0e\x32$.viking.retrieval.v1.RememberOutcome\x12\n\n\x02id\x18\x02 \x01(\x04\x12\x0b\n\x03uri\x18\x03 \x01(\t\x12\x15\n\rreinforcement\x18\x04 \x01(\x04\x12\x0b\n\x03met\x18\x05 \x01(\t\x12\x12\n\nsimilarity\x18\x06 \x01(\x01\x12\x10\n\x08revision\x18\x07 \x01(\x04\x12\x10\n\x08\x64\x65graded\x18\x08 \x03(\t\"?\n\x10ReinforceRequest\x12\x0b\n\x03ids\x18\x01 \x03(\x04\x12\n\n\x02\x62y\x18\x02 \x01(\r\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"=\n\x11ReinforceResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x16\n\x0ereinforcements\x18\x02 \x03(\x04\"\xe7\x01\n\rForgetRequest\x12\x0b\n\x03ids\x18\x01 \x03(\x04\x12/\n\x05scope\x18\x02 \x01(\x0b\x32 .viking.retrieval.v1.MemoryScope\x12.\n\nolder_than\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1b\n\x0e\x62\x65low_salience\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\x12\'\n\x03now\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x11\n\x0f_below_salience\"d\n\x0e\x46orgetResponse\x12.\n\tforgotten\x18\x01 \x03(\x0b\x32\x1b.viking.retrieval.v1.Memory\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x10\n\x08left_out\x18\x03 \x01(\x04*q\n\nRecallPath\x12\x1b\n\x17RECALL_PATH_UNSPECIFIED\x10\x00\x12\x14\n\x10RECALL_PATH_FAST\x10\x01\x12\x18\n\x14RECALL_PATH_TIMELINE\x10\x02\x12\x16\n\x12RECALL_PATH_HYBRID\x10\x03*p\n\x0fRememberOutcome\x12 \n\x1cREMEMBER_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n\x16REMEMBER_OUTCOME_ADDED\x10\x01\x12\x1f\n\x1bREMEMBER_OUTCOME_REINFORCED\x10\x02\x32\xe5\x02\n\x08Memories\x12Q\n\x06Recall\x12\".viking.retrieval.v1.RecallRequest\x1a#.viking.retrieval.v1.RecallResponse\x12W\n\x08Remember\x12$.viking.retrieval.v1.RememberRequest\x1a%.viking.retrieval.v1.RememberResponse\x12Z\n\tReinforce\x12%.viking.retrieval.v1.ReinforceRequest\x1a&.viking.retrieval.v1.ReinforceResponse\x12Q\n\x06\x46orget\x12\".viking.retrieval.v1.ForgetRequest\x1a#.viking.retrieval.v1.ForgetResponseBN\n\x13viking.retrieval.v1P\x01Z\x1fviking/retrieval/v1;retrievalv1\xaa\x02\x13Viking.Retrieval.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,34 +34,34 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'viking.retrieval.v1.memorie
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\023viking.retrieval.v1P\001Z\037viking/retrieval/v1;retrievalv1\252\002\023Viking.Retrieval.V1'
-  _globals['_RECALLPATH']._serialized_start=2406
-  _globals['_RECALLPATH']._serialized_end=2519
-  _globals['_REMEMBEROUTCOME']._serialized_start=2521
-  _globals['_REMEMBEROUTCOME']._serialized_end=2633
+  _globals['_RECALLPATH']._serialized_start=2391
+  _globals['_RECALLPATH']._serialized_end=2504
+  _globals['_REMEMBEROUTCOME']._serialized_start=2506
+  _globals['_REMEMBEROUTCOME']._serialized_end=2618
   _globals['_MEMORYSCOPE']._serialized_start=129
-  _globals['_MEMORYSCOPE']._serialized_end=175
-  _globals['_SALIENCEWEIGHTS']._serialized_start=177
-  _globals['_SALIENCEWEIGHTS']._serialized_end=268
-  _globals['_RECALLREQUEST']._serialized_start=271
-  _globals['_RECALLREQUEST']._serialized_end=838
-  _globals['_SALIENCEPARTS']._serialized_start=840
-  _globals['_SALIENCEPARTS']._serialized_end=929
-  _globals['_MEMORY']._serialized_start=932
-  _globals['_MEMORY']._serialized_end=1213
-  _globals['_RECALLRESPONSE']._serialized_start=1216
-  _globals['_RECALLRESPONSE']._serialized_end=1517
-  _globals['_REMEMBERREQUEST']._serialized_start=1520
-  _globals['_REMEMBERREQUEST']._serialized_end=1747
-  _globals['_REMEMBERRESPONSE']._serialized_start=1750
-  _globals['_REMEMBERRESPONSE']._serialized_end=1940
-  _globals['_REINFORCEREQUEST']._serialized_start=1942
-  _globals['_REINFORCEREQUEST']._serialized_end=2005
-  _globals['_REINFORCERESPONSE']._serialized_start=2007
-  _globals['_REINFORCERESPONSE']._serialized_end=2068
-  _globals['_FORGETREQUEST']._serialized_start=2071
-  _globals['_FORGETREQUEST']._serialized_end=2302
-  _globals['_FORGETRESPONSE']._serialized_start=2304
-  _globals['_FORGETRESPONSE']._serialized_end=2404
-  _globals['_MEMORIES']._serialized_start=2636
-  _globals['_MEMORIES']._serialized_end=2993
+  _globals['_MEMORYSCOPE']._serialized_end=180
+  _globals['_SALIENCEWEIGHTS']._serialized_start=182
+  _globals['_SALIENCEWEIGHTS']._serialized_end=273
+  _globals['_RECALLREQUEST']._serialized_start=276
+  _globals['_RECALLREQUEST']._serialized_end=823
+  _globals['_SALIENCEPARTS']._serialized_start=825
+  _globals['_SALIENCEPARTS']._serialized_end=914
+  _globals['_MEMORY']._serialized_start=917
+  _globals['_MEMORY']._serialized_end=1198
+  _globals['_RECALLRESPONSE']._serialized_start=1201
+  _globals['_RECALLRESPONSE']._serialized_end=1502
+  _globals['_REMEMBERREQUEST']._serialized_start=1505
+  _globals['_REMEMBERREQUEST']._serialized_end=1732
+  _globals['_REMEMBERRESPONSE']._serialized_start=1735
+  _globals['_REMEMBERRESPONSE']._serialized_end=1925
+  _globals['_REINFORCEREQUEST']._serialized_start=1927
+  _globals['_REINFORCEREQUEST']._serialized_end=1990
+  _globals['_REINFORCERESPONSE']._serialized_start=1992
+  _globals['_REINFORCERESPONSE']._serialized_end=2053
+  _globals['_FORGETREQUEST']._serialized_start=2056
+  _globals['_FORGETREQUEST']._serialized_end=2287
+  _globals['_FORGETRESPONSE']._serialized_start=2289
+  _globals['_FORGETRESPONSE']._serialized_end=2389
+  _globals['_MEMORIES']._serialized_start=2621
+  _globals['_MEMORIES']._serialized_end=2978
 # @@protoc_insertion_point(module_scope)

@@ -75,22 +75,25 @@ Global___RememberOutcome: _TypeAlias = RememberOutcome  # noqa: Y015
 
 @_typing.final
 class MemoryScope(_message.Message):
-    """Whose memories. Neither field set: the global ones."""
+    """The owner of memories. Neither field is set: the memories of no project."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    GLOBAL_FIELD_NUMBER: _builtins.int
+    WITH_GLOBAL_FIELD_NUMBER: _builtins.int
     PROJECT_FIELD_NUMBER: _builtins.int
+    with_global: _builtins.bool
+    """Those of no project too: below viking://user/memories and viking://agent/memories."""
     project: _builtins.str
     """Those of one project, below viking://projects/NAME/memories. Empty: of none."""
     def __init__(
         self,
         *,
+        with_global: _builtins.bool = ...,
         project: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["global", b"global", "project", b"project"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["project", b"project", "with_global", b"with_global"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -165,7 +168,7 @@ class RecallRequest(_message.Message):
     vector: _builtins.bytes
     """Its embedding, as in FindRequest. Empty: the daemon embeds the query where it has to search."""
     max_tokens: _builtins.int
-    """The budget, 1 to 1,000,000. Unset: the daemon's default, see its configuration."""
+    """The budget, at most 1,000,000. 0: the daemon's default, see its configuration."""
     tokenizer: _builtins.str
     """Who counts, as in BuildContextRequest."""
     top_k: _builtins.int
@@ -220,7 +223,7 @@ class RecallRequest(_message.Message):
         query: _builtins.str = ...,
         vector: _builtins.bytes = ...,
         scope: Global___MemoryScope | None = ...,
-        max_tokens: _builtins.int | None = ...,
+        max_tokens: _builtins.int = ...,
         tokenizer: _builtins.str = ...,
         top_k: _builtins.int = ...,
         without: _abc.Iterable[Global___RecallPath.ValueType] | None = ...,
@@ -235,20 +238,16 @@ class RecallRequest(_message.Message):
         no_touch: _builtins.bool = ...,
         min_revision: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "_max_tokens", b"_max_tokens", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "now", b"now", "rrf", b"rrf", "scope", b"scope", "weighted", b"weighted", "weights", b"weights"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "now", b"now", "rrf", b"rrf", "scope", b"scope", "weighted", b"weighted", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "_max_tokens", b"_max_tokens", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__half_life_days: _TypeAlias = _typing.Literal["half_life_days"]  # noqa: Y015
     _WhichOneofArgType__half_life_days: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days"]  # noqa: Y015
-    _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
-    _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
     _WhichOneofReturnType_fusion: _TypeAlias = _typing.Literal["rrf", "weighted"]  # noqa: Y015
     _WhichOneofArgType_fusion: _TypeAlias = _typing.Literal["fusion", b"fusion"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__half_life_days) -> _WhichOneofReturnType__half_life_days | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_tokens) -> _WhichOneofReturnType__max_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fusion) -> _WhichOneofReturnType_fusion | None: ...
 

@@ -333,8 +333,8 @@ def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:
         state.reinforcement,
         state.access_count,
         microseconds(state.time, f"{field}.time") if state.HasField("time") else None,
-        microseconds(state.created_at, f"{field}.created_at")
-        if state.HasField("created_at")
+        microseconds(state.create_time, f"{field}.create_time")
+        if state.HasField("create_time")
         else None,
     )
 

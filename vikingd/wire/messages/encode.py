@@ -131,8 +131,8 @@ def context(found: Context) -> contexts_pb2.Context:
         content=found.content,
         title=found.title,
         time=timestamp(found.time),
-        created_at=timestamp(found.created_at),
-        updated_at=timestamp(found.updated_at),
+        create_time=timestamp(found.created_at),
+        update_time=timestamp(found.updated_at),
         reinforcement=found.reinforcement,
         access_count=found.access_count,
         content_hash=found.content_hash,
@@ -149,7 +149,7 @@ def context(found: Context) -> contexts_pb2.Context:
                     reinforcement=entry.reinforcement,
                     access_count=entry.access_count,
                     time=timestamp(entry.time or 0),
-                    created_at=timestamp(entry.created_at or 0),
+                    create_time=timestamp(entry.created_at or 0),
                 )
             )
     for relation in found.relations:
@@ -196,7 +196,7 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
     embedder, index = stats.embedder, stats.index
     response = admin_pb2.StatsResponse(
         version=version,
-        started_at=timestamp(stats.started_at),
+        start_time=timestamp(stats.started_at),
         revision=stats.revision,
         directories=stats.directories,
         files=stats.files,
@@ -214,7 +214,7 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             backlog=embedder.backlog,
             embedded=embedder.embedded,
             last_error=embedder.last_error,
-            retry_at=None if embedder.retry_at is None else timestamp(embedder.retry_at),
+            retry_time=None if embedder.retry_at is None else timestamp(embedder.retry_at),
             query_cache_hits=embedder.query_cache_hits,
             query_cache_misses=embedder.query_cache_misses,
             query_seconds=_distribution(metrics.query_embedding()),

@@ -68,9 +68,9 @@ def recall_query(
     text = decode.query_text(request.query)
     if not text:
         raise InvalidField("query", "is empty")
-    max_tokens = request.max_tokens if request.HasField("max_tokens") else defaults.max_tokens
-    if not 1 <= max_tokens <= MAX_TOKENS:
-        raise InvalidField("max_tokens", f"is {max_tokens}, 1 to {MAX_TOKENS:,} are allowed")
+    max_tokens = request.max_tokens or defaults.max_tokens
+    if max_tokens > MAX_TOKENS:
+        raise InvalidField("max_tokens", f"is {max_tokens}, at most {MAX_TOKENS:,} is allowed")
     if request.top_k > MAX_TOP_K:
         raise InvalidField("top_k", f"is {request.top_k}, at most {MAX_TOP_K} is allowed")
     query = RecallQuery(
@@ -239,7 +239,7 @@ def scope_of(scope: memories_pb2.MemoryScope) -> MemoryScope:
         raise InvalidField("scope.project", f"{scope.project!r} is no name: it has a slash")
     if scope.project:
         uris.parse(project_root(scope.project), "scope.project")
-    with_global = getattr(scope, "global") or not scope.project
+    with_global = scope.with_global or not scope.project
     return MemoryScope(with_global, scope.project)
 
 
