@@ -9,6 +9,7 @@ import pytest
 
 from vikingd.client import (
     CitationStyle,
+    Client,
     ClientError,
     ContextOrder,
     Draft,
@@ -128,17 +129,16 @@ def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
-        ({}, "items"),
-        ({"query": "x", "uris": [TOP]}, "find"),
+        ({}, "source"),
         ({"query": "x", "tokenizer": "words"}, "tokenizer"),
         ({"query": "x", "tokenizer": "hf:/dev/zero"}, "tokenizer"),
         ({"query": "x", "tokenizer": "tiktoken:gpt2"}, "tokenizer"),
         ({"query": "x", "max_tokens": 5, "reserve_tokens": 5}, "reserve_tokens"),
         ({"query": "x", "separator": "-" * 65}, "separator"),
-        ({"uris": ["nowhere"]}, "uris[0]"),
-        ({"items": [(f"{TOP}/../x", 0, 1.0)]}, "items[0].uri"),
-        ({"items": [(TOP, 0, float("nan"))]}, "items[0].score"),
-        ({"uris": [TOP] * 1001}, "uris"),
+        ({"uris": ["nowhere"]}, "uris.uris[0]"),
+        ({"items": [(f"{TOP}/../x", 0, 1.0)]}, "items.items[0].uri"),
+        ({"items": [(TOP, 0, float("nan"))]}, "items.items[0].score"),
+        ({"uris": [TOP] * 1001}, "uris.uris"),
         ({"find": find_request("")}, "find.query"),
         ({"retrieve": retrieve_request("x", mode=Mode.VECTOR)}, "retrieve.vector"),
     ],
@@ -150,6 +150,30 @@ def test_a_bad_request_names_its_field(
     with pytest.raises(ClientError) as caught:
         filled.build_context(**request_)
     assert [violation.field for violation in caught.value.field_violations] == [field]
+
+
+def test_a_context_has_one_source(filled: MessageClient) -> None:
+    """The client names both that are given."""
+    with pytest.raises(ValueError, match="query and uris are given"):
+        filled.build_context("x", uris=[TOP])
+
+
+def test_the_results_of_a_find_are_items_of_a_context(filled: MessageClient) -> None:
+    """The text is that of a context from the same find."""
+    with Client(filled.address) as typed:
+        _check_items(typed)
+
+
+def _check_items(typed: Client) -> None:
+    found = typed.find("steep the tea", limit=30)
+    assert found.contexts[0].passages[0].ordinal
+    assert [match.uri for match in found.contexts] == [match.uri for match in found]
+    text = typed.build_context("steep the tea", max_tokens=500).text
+    assert typed.build_context(items=found, max_tokens=500).text == text
+    retrieved = typed.retrieve("tea", mode=Mode.KEYWORD, top_k=2)
+    request = retrieve_request("tea", mode=Mode.KEYWORD, limit=2)
+    text = typed.build_context(retrieve=request, max_tokens=500).text
+    assert typed.build_context(items=retrieved, max_tokens=500).text == text
 
 
 def test_sources_are_bounded_before_they_are_read(filled: MessageClient) -> None:

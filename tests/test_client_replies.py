@@ -21,7 +21,9 @@ from vikingd.client import (
     PutOutcome,
     RecallPath,
     RerankStatus,
+    memory_requests,
     replies,
+    requests,
 )
 from vikingd.client.methods import Method, Methods
 from vikingd.domain.model import Levels
@@ -219,3 +221,12 @@ def test_times_are_in_utc_to_the_microsecond() -> None:
     found = replies.context(message)
     assert found.time == datetime(1969, 12, 31, 23, 59, 58, 500_000, UTC)
     assert found.update_time is None
+
+
+def test_limit_and_top_k_are_one_argument() -> None:
+    """Every call takes either name; two different values are an error that names both."""
+    for build in (requests.find, requests.search, requests.retrieve, memory_requests.recall):
+        request: Any = build("tea", limit=7)
+        assert request == build("tea", top_k=7) == build("tea", limit=7, top_k=7)
+        with pytest.raises(ValueError, match="limit is 7 and top_k is 8"):
+            build("tea", limit=7, top_k=8)

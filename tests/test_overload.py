@@ -179,7 +179,9 @@ REPLIES = {
     "Retrieve metadata": retrieval_pb2.RetrieveRequest(
         query="word", target_uri=TREE, top_k=1000, include=[1, 2]
     ),
-    "BuildContext": retrieval_pb2.BuildContextRequest(uris=[f"{LONG}/0.txt"], max_tokens=4_000_000),
+    "BuildContext": retrieval_pb2.BuildContextRequest(
+        uris={"uris": [f"{LONG}/0.txt"]}, max_tokens=4_000_000
+    ),
     "Recall": memories_pb2.RecallRequest(
         query="entry tea", top_k=500, max_tokens=1_000_000, without=[1, 2]
     ),

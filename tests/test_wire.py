@@ -507,7 +507,7 @@ def match(uri: str, kind: ContextType, score: float = 0.5) -> Match:
         "abstract",
         score,
         (Relation("viking://resources/r", "ra", "why"),),
-        (MatchedPassage("A > B", "text", 3, 7, 0.25),),
+        (MatchedPassage(2, "A > B", "text", 3, 7, 0.25),),
         ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
     )
 

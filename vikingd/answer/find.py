@@ -395,13 +395,13 @@ def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> t
                 ScoreParts(*parts.tolist()) if search.query.trace else None,
             )
         )
-    passage_of = snapshot.contents.passage
+    passage_of, ordinals = snapshot.contents.passage, snapshot.text_ordinal
     for match, one in zip(matches, scored.chosen, strict=False):
         if one.passages:
             pace.step()
             match.passages = tuple(
                 [
-                    MatchedPassage(*passage_of(text, room), own)
+                    MatchedPassage(ordinals.item(text), *passage_of(text, room), own)
                     for text, own in one.passages
                     if room.left
                 ]

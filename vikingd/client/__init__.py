@@ -55,6 +55,7 @@ from vikingd.client.errors import (
     Unsendable,
 )
 from vikingd.client.importing import Failure, ImportSummary
+from vikingd.client.items import ContextItem, context_items
 from vikingd.client.requests import context_input
 from vikingd.client.requests import find as find_request
 from vikingd.client.requests import retrieve as retrieve_request
@@ -148,6 +149,7 @@ __all__ = [
     "Client",
     "ClientError",
     "Context",
+    "ContextItem",
     "ContextOrder",
     "ContextPassage",
     "ContextType",
@@ -237,6 +239,7 @@ __all__ = [
     "VerifyReport",
     "WeightedSum",
     "context_input",
+    "context_items",
     "find_request",
     "retrieve_request",
     "vector_bytes",

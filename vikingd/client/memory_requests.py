@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from vikingd.client.values import moment, set_fusion, vector_bytes
+from vikingd.client.values import count_of, moment, set_fusion, vector_bytes
 from vikingd.domain.query import RecallPath, Rrf, WeightedSum
 from vikingd.pb import memories_pb2
 
@@ -23,7 +23,8 @@ def recall(
     with_global: bool = False,
     max_tokens: int = 0,
     tokenizer: str = "",
-    top_k: int = 0,
+    top_k: int | None = None,
+    limit: int | None = None,
     without: Iterable[RecallPath] = (),
     fusion: Rrf | WeightedSum | None = None,
     profile: str = "",
@@ -45,7 +46,8 @@ def recall(
         max_tokens: the budget; 0 leaves it to the daemon's configuration.
         tokenizer: who counts: a bundled one or a name of the daemon's configuration; "" is
             o200k_base.
-        top_k: at most so many memories; 0 leaves it to the daemon's configuration.
+        top_k: at most so many memories; None leaves it to the daemon's configuration.
+        limit: the same as `top_k`; give one of them.
         without: paths not to take.
         fusion: how meaning and words are fused; None is WeightedSum(0.5, 0.5).
         profile: weights by name, "salience" or "relevance"; "" is the daemon's configuration.
@@ -63,7 +65,7 @@ def recall(
         scope=_scope(project, with_global),
         max_tokens=max_tokens,
         tokenizer=tokenizer,
-        top_k=top_k,
+        top_k=count_of(limit, top_k),
         without=[memories_pb2.RecallPath.ValueType(path) for path in without],
         profile=profile,
         half_life_days=half_life_days,

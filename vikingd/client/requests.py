@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from vikingd.client.errors import sendable
+from vikingd.client.items import ContextItem, Hit, context_items
 from vikingd.client.session import Session
-from vikingd.client.values import set_fusion, struct, timestamp, vector_bytes
-from vikingd.domain.model import DEFAULT_LIMIT, ContextType, Draft, Entry, Levels, Method
+from vikingd.client.values import count_of, set_fusion, struct, timestamp, vector_bytes
+from vikingd.domain.model import ContextType, Draft, Entry, Levels, Method
 from vikingd.domain.query import (
     Boost,
     CitationStyle,
@@ -76,7 +77,8 @@ def find(
     target_uri: str = "",
     context_types: Iterable[ContextType] = (),
     levels: Levels = Levels.FILES,
-    limit: int = DEFAULT_LIMIT,
+    limit: int | None = None,
+    top_k: int | None = None,
     score_threshold: float | None = None,
     where: Mapping[str, Any] | None = None,
     alpha: float | None = None,
@@ -94,7 +96,8 @@ def find(
         target_uri: search in this directory only; "" is the whole tree.
         context_types: return these only; none given means all.
         levels: return files, directories or both.
-        limit: at most so many results.
+        limit: at most so many results; None is 10.
+        top_k: the same as `limit`; give one of them.
         score_threshold: return only what scores more than this, in [0, 1].
         where: filter over metadata, such as {"year": {"$gte": 2024}}.
         alpha: weight of a context's own score against its parent's; None finds it per query.
@@ -110,7 +113,7 @@ def find(
         target_uri=target_uri,
         context_types=[contexts_pb2.ContextType.ValueType(kind) for kind in context_types],
         levels=retrieval_pb2.Levels.ValueType(levels),
-        limit=limit,
+        limit=count_of(limit, top_k),
         score_threshold=score_threshold,
         where=None if where is None else struct(where),
         alpha=alpha,
@@ -134,7 +137,8 @@ def search(
     target_uri: str = "",
     context_types: Iterable[ContextType] = (),
     levels: Levels = Levels.FILES,
-    limit: int = DEFAULT_LIMIT,
+    limit: int | None = None,
+    top_k: int | None = None,
     score_threshold: float | None = None,
     where: Mapping[str, Any] | None = None,
     alpha: float | None = None,
@@ -150,7 +154,8 @@ def search(
         target_uri: search in this directory only; "" is the whole tree.
         context_types: return these only; what is planned for others is not searched.
         levels: return files, directories or both.
-        limit: at most so many results in all.
+        limit: at most so many results in all; None is 10.
+        top_k: the same as `limit`; give one of them.
         score_threshold: return only what scores more than this, in [0, 1].
         where: filter over metadata, such as {"year": {"$gte": 2024}}.
         alpha: weight of a context's own score against its parent's; None finds it per query.
@@ -164,7 +169,7 @@ def search(
         target_uri=target_uri,
         context_types=[contexts_pb2.ContextType.ValueType(kind) for kind in context_types],
         levels=retrieval_pb2.Levels.ValueType(levels),
-        limit=limit,
+        limit=count_of(limit, top_k),
         score_threshold=score_threshold,
         where=None if where is None else struct(where),
         alpha=alpha,
@@ -193,7 +198,8 @@ def retrieve(
     target_uri: str = "",
     context_types: Iterable[ContextType] = (),
     where: Mapping[str, Any] | None = None,
-    top_k: int = 0,
+    top_k: int | None = None,
+    limit: int | None = None,
     score_threshold: float | None = None,
     mode: Mode = Mode.HYBRID,
     fusion: Rrf | WeightedSum | None = None,
@@ -215,7 +221,8 @@ def retrieve(
         target_uri: search in this directory only; "" is the whole tree.
         context_types: return these only; none given means all.
         where: filter over metadata, such as {"year": {"$gte": 2024}}.
-        top_k: at most so many items; 0 leaves it to the daemon's configuration.
+        top_k: at most so many items; None leaves it to the daemon's configuration.
+        limit: the same as `top_k`; give one of them.
         score_threshold: return only what scores more, on the scale of the mode.
         mode: which side of the index answers.
         fusion: how Mode.HYBRID fuses; None is Rrf().
@@ -235,7 +242,7 @@ def retrieve(
         target_uri=target_uri,
         context_types=[contexts_pb2.ContextType.ValueType(kind) for kind in context_types],
         where=None if where is None else struct(where),
-        top_k=top_k,
+        top_k=count_of(limit, top_k),
         score_threshold=score_threshold,
         mode=retrieval_pb2.Mode.ValueType(mode),
         include=[retrieval_pb2.Include.ValueType(one) for one in include],
@@ -262,7 +269,7 @@ def retrieve(
 def build_context(
     query: str = "",
     *,
-    items: Iterable[tuple[str, int, float]] = (),
+    items: Iterable[Hit] = (),
     uris: Iterable[str] = (),
     find: retrieval_pb2.FindRequest | None = None,
     retrieve: retrieval_pb2.RetrieveRequest | None = None,
@@ -278,7 +285,7 @@ def build_context(
 
     Args:
         query: the question, for a find over the whole tree; or one of the next four.
-        items: (uri, passage, score) as an earlier call returned them; passage 0 is the whole.
+        items: results of an earlier call, such as a FindResult, or ContextItems.
         uris: whole contexts, best first.
         find: made by `find_request`.
         retrieve: made by `retrieve_request`.
@@ -291,15 +298,16 @@ def build_context(
         order: by score or by place in the tree.
         full_text_only: no abstracts and overviews in the place of what does not fit.
     """
-    if query and find is None:
-        find = _find_request(query)
+    found = [item for hit in items for item in context_items(hit)]
+    named = list(uris)
+    sources = {"query": query, "items": found, "uris": named, "find": find, "retrieve": retrieve}
+    given = [name for name, source in sources.items() if source]
+    if len(given) > 1:
+        raise ValueError(f"a context has one source, and {' and '.join(given)} are given")
     return retrieval_pb2.BuildContextRequest(
-        items=[
-            retrieval_pb2.ContextItem(uri=uri, passage=passage, score=score)
-            for uri, passage, score in items
-        ],
-        uris=uris,
-        find=find,
+        items=_items(found) if found else None,
+        uris=retrieval_pb2.ContextUris(uris=named) if named else None,
+        find=_find_request(query) if query else find,
         retrieve=retrieve,
         max_tokens=max_tokens,
         reserve_tokens=reserve_tokens,
@@ -311,7 +319,16 @@ def build_context(
     )
 
 
-_find_request = find  # which `build_context` has a parameter of the name of
+_find_request = find  # `build_context` has a parameter of that name
+
+
+def _items(items: Iterable[ContextItem]) -> retrieval_pb2.ContextItems:
+    return retrieval_pb2.ContextItems(
+        items=[
+            retrieval_pb2.ContextItem(uri=uri, passage=passage, score=score)
+            for uri, passage, score in items
+        ]
+    )
 
 
 def put(

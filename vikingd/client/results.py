@@ -28,8 +28,12 @@ Timings: TypeAlias = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class MatchedPassage:
-    """A passage that made its file match, as it stands in the content: code points [start, end)."""
+    """A passage that made its file match: code points [start, end) of the content.
 
+    `ordinal` is its number in the context, from 1; a ContextItem names it by that.
+    """
+
+    ordinal: int
     section: str
     text: str
     start: int
@@ -88,7 +92,7 @@ class Rerank:
 
 
 class _ByType:
-    """Matches in three lists, each by falling score; together they are iterated over so too."""
+    """Matches in three lists, each by falling score; iterating joins them in one order."""
 
     __slots__ = ()
     memories: tuple[MatchedContext, ...]
@@ -102,6 +106,11 @@ class _ByType:
     def __len__(self) -> int:
         return self.total
 
+    @property
+    def contexts(self) -> tuple[MatchedContext, ...]:
+        """The matches of all types, by falling score, ties by URI."""
+        return tuple(self)
+
 
 def _best_first(match: MatchedContext) -> tuple[float, str]:
     return -match.score, match.uri
@@ -109,7 +118,7 @@ def _best_first(match: MatchedContext) -> tuple[float, str]:
 
 @dataclass(frozen=True, slots=True)
 class FindResult(_ByType):
-    """Results by type, each by falling score, ties by URI; iterate over it for all in one order.
+    """Results by type, each by falling score, ties by URI; `contexts` has all in one order.
 
     Attributes:
         memories: of type MEMORY.

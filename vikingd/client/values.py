@@ -47,6 +47,18 @@ def vector_bytes(vector: Vector) -> bytes:
     return packed.tobytes()
 
 
+def count_of(limit: int | None, top_k: int | None) -> int:
+    """Return the number of results that is asked for; 0 leaves it to the daemon.
+
+    Raises:
+        ValueError: both names are given and differ.
+    """
+    if limit is not None and top_k is not None and limit != top_k:
+        raise ValueError(f"limit is {limit} and top_k is {top_k}; they are one argument, give one")
+    given = top_k if limit is None else limit
+    return given or 0
+
+
 def moment(time: datetime | None) -> timestamp_pb2.Timestamp | None:
     """A time; one without a zone is that of this machine's."""
     if time is None:

@@ -216,6 +216,7 @@ class ScoreParts:
 class MatchedPassage:
     """A passage that made its file match, as it stands in the content: code points [start, end)."""
 
+    ordinal: int
     section: str
     text: str
     start: int

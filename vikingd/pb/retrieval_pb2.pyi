@@ -419,11 +419,14 @@ class MatchedPassage(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    ORDINAL_FIELD_NUMBER: _builtins.int
     SECTION_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
+    ordinal: _builtins.int
+    """Its number in the context, from 1, as RetrievedItem.passage and ContextItem.passage."""
     section: _builtins.str
     """Headings joined by " > "."""
     text: _builtins.str
@@ -437,6 +440,7 @@ class MatchedPassage(_message.Message):
     def __init__(
         self,
         *,
+        ordinal: _builtins.int = ...,
         section: _builtins.str = ...,
         text: _builtins.str = ...,
         start: _builtins.int = ...,
@@ -445,7 +449,7 @@ class MatchedPassage(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "score", b"score", "section", b"section", "start", b"start", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "ordinal", b"ordinal", "score", b"score", "section", b"section", "start", b"start", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1779,6 +1783,54 @@ class ContextItem(_message.Message):
 Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
 
 @_typing.final
+class ContextItems(_message.Message):
+    """Items to build a context from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
+        """At most 1,000, at least one."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___ContextItem] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextItems: _TypeAlias = ContextItems  # noqa: Y015
+
+@_typing.final
+class ContextUris(_message.Message):
+    """Whole contexts to build a context from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URIS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Best first; at most 1,000, at least one."""
+
+    def __init__(
+        self,
+        *,
+        uris: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["uris", b"uris"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextUris: _TypeAlias = ContextUris  # noqa: Y015
+
+@_typing.final
 class BuildContextRequest(_message.Message):
     """Results, URIs or a query into the text of a prompt, within a budget of tokens. TOO_LARGE: the texts of
     the sources have more bytes than four replies may have; nothing larger is read.
@@ -1816,12 +1868,12 @@ class BuildContextRequest(_message.Message):
     full_text_only: _builtins.bool
     """Whole passages only. False: abstracts and overviews stand for what does not fit in full."""
     @_builtins.property
-    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
-        """Exactly one of items, uris, find and retrieve says what it is built from. Items: at most 1,000."""
+    def items(self) -> Global___ContextItems:
+        """Passages or contexts by name."""
 
     @_builtins.property
-    def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Contexts as a whole, best first, at most 1,000."""
+    def uris(self) -> Global___ContextUris:
+        """Whole contexts by name."""
 
     @_builtins.property
     def find(self) -> Global___FindRequest:
@@ -1834,8 +1886,8 @@ class BuildContextRequest(_message.Message):
     def __init__(
         self,
         *,
-        items: _abc.Iterable[Global___ContextItem] | None = ...,
-        uris: _abc.Iterable[_builtins.str] | None = ...,
+        items: Global___ContextItems | None = ...,
+        uris: Global___ContextUris | None = ...,
         find: Global___FindRequest | None = ...,
         retrieve: Global___RetrieveRequest | None = ...,
         max_tokens: _builtins.int = ...,
@@ -1846,18 +1898,22 @@ class BuildContextRequest(_message.Message):
         order: Global___ContextOrder.ValueType = ...,
         full_text_only: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "find", b"find", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "find", b"find", "items", b"items", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "uris", b"uris"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reserve_tokens: _TypeAlias = _typing.Literal["reserve_tokens"]  # noqa: Y015
     _WhichOneofArgType__reserve_tokens: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens"]  # noqa: Y015
     _WhichOneofReturnType__separator: _TypeAlias = _typing.Literal["separator"]  # noqa: Y015
     _WhichOneofArgType__separator: _TypeAlias = _typing.Literal["_separator", b"_separator"]  # noqa: Y015
+    _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["items", "uris", "find", "retrieve"]  # noqa: Y015
+    _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_tokens) -> _WhichOneofReturnType__reserve_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__separator) -> _WhichOneofReturnType__separator | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_source) -> _WhichOneofReturnType_source | None: ...
 
 Global___BuildContextRequest: _TypeAlias = BuildContextRequest  # noqa: Y015
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import TypeVar
 
 from vikingd.answer.context import ItemRef
@@ -17,49 +17,50 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.model import Stage
 from vikingd.domain.reply_budget import MESSAGE, Room, size_of
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.limits import MAX_SEPARATOR
+from vikingd.wire.limits import MAX_ITEMS, MAX_SEPARATOR
+from vikingd.wire.messages.decode import check_any
 from vikingd.wire.messages.encode import add_timings
 
 _T = TypeVar("_T")
-_SOURCES = ("items", "uris", "find", "retrieve")
 _CITATIONS = {0: Citation.NUMBERED, 1: Citation.NONE, 2: Citation.NUMBERED, 3: Citation.URI}
 _ORDERS = {0: Order.SCORE, 1: Order.SCORE, 2: Order.TREE}
 
 
 def source_of(request: retrieval_pb2.BuildContextRequest) -> str:
-    """The one field that says what the context is built from."""
-    there = (
-        bool(request.items),
-        bool(request.uris),
-        request.HasField("find"),
-        request.HasField("retrieve"),
-    )
-    given = [name for name, is_there in zip(_SOURCES, there, strict=True) if is_there]
-    if len(given) != 1:
-        raise InvalidField(
-            given[1] if given else "items",
-            f"one of {', '.join(_SOURCES)} is needed, and {len(given)} are given",
-        )
-    return given[0]
+    """Return the name of the field that is the source of the context."""
+    source = request.WhichOneof("source")
+    if source is None:
+        raise InvalidField("source", "is missing; set one of items, uris, find and retrieve")
+    return source
 
 
 def items_of(request: retrieval_pb2.BuildContextRequest) -> list[ItemRef]:
-    """The items, or the URIs as items that rank in their order."""
-    named = [_item(item, f"items[{i}]") for i, item in enumerate(request.items)]
-    return named or _in_order(request.uris)
+    """Return the items, or the URIs as items that rank in their order."""
+    if request.HasField("uris"):
+        named = request.uris.uris
+        _check_count(named, "uris.uris")
+        return [
+            ItemRef(uris.parse(uri, f"uris.uris[{i}]"), 0, float(len(named) - i))
+            for i, uri in enumerate(named)
+        ]
+    items = request.items.items
+    _check_count(items, "items.items")
+    return [_item(item, f"items.items[{i}]") for i, item in enumerate(items)]
+
+
+def _check_count(entries: Sized, field: str) -> None:
+    """Check the number of entries: parts of a message that come one by one are joined."""
+    check_any(entries, field)
+    if len(entries) > MAX_ITEMS:
+        raise InvalidField(
+            field, f"has {len(entries):,} entries, at most {MAX_ITEMS:,} are allowed"
+        )
 
 
 def _item(item: retrieval_pb2.ContextItem, field: str) -> ItemRef:
     if math.isnan(item.score):
         raise InvalidField(f"{field}.score", "is no number, which has no order")
     return ItemRef(uris.parse(item.uri, f"{field}.uri"), item.passage, item.score)
-
-
-def _in_order(named: Sequence[str]) -> list[ItemRef]:
-    return [
-        ItemRef(uris.parse(uri, f"uris[{i}]"), 0, float(len(named) - i))
-        for i, uri in enumerate(named)
-    ]
 
 
 def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_bytes: int) -> Plan:

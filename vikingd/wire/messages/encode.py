@@ -77,6 +77,7 @@ def add_matches(
             )
         for passage in match.passages:
             matched.passages.add(
+                ordinal=passage.ordinal,
                 section=passage.section,
                 text=passage.text,
                 start=passage.start,

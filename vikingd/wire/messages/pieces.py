@@ -177,7 +177,10 @@ def _context(snapshot: Snapshot, row: int) -> _Context:
 def _passage(snapshot: Snapshot, row: int) -> _Passage:
     room = Room(UNBOUNDED)
     section, text, start, end = snapshot.contents.passage(row, room)
-    data = MatchedPassage(section=section, text=text, start=start, end=end).SerializeToString()
+    ordinal = snapshot.text_ordinal.item(row)
+    data = MatchedPassage(
+        ordinal=ordinal, section=section, text=text, start=start, end=end
+    ).SerializeToString()
     size = len(data) + len(_OWN) + _DOUBLE_BYTES
     return _Passage(room.most - room.left, _PASSAGES + _varint(size) + data + _OWN)
 
