@@ -13,6 +13,7 @@ from vikingd.client import (
     ClientError,
     ContextOrder,
     Draft,
+    DropReason,
     Mode,
     Passage,
     find_request,
@@ -77,7 +78,7 @@ def test_a_retrieval_becomes_a_text_with_its_degradation(filled: MessageClient) 
     )
     assert checked(reply, 200) == ["coffee.md"]
     assert reply.text.startswith(f"[{TOP}/coffee.md]")
-    assert "words alone" in reply.degraded[0]
+    assert "words alone" in reply.degraded[0].detail
     assert [timing.stage for timing in reply.timings][-1] == "build"
 
 
@@ -116,14 +117,14 @@ def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
     reply = filled.build_context(items=items, max_tokens=100)
     assert checked(reply, 100) == ["coffee.md"]
     assert [(d.uri, d.reason) for d in reply.dropped] == [
-        (f"{TOP}/black.md", "gone"),
-        (f"{TOP}/green.md", "gone"),
-        (f"{TOP}/coffee.md", "duplicate"),
-        (f"{TOP}/green.md", "gone"),
+        (f"{TOP}/black.md", DropReason.GONE),
+        (f"{TOP}/green.md", DropReason.GONE),
+        (f"{TOP}/coffee.md", DropReason.DUPLICATE),
+        (f"{TOP}/green.md", DropReason.GONE),
     ]
     assert reply.from_items == 1
     gone = filled.build_context(uris=[f"{TOP}/black.md"], max_tokens=100)
-    assert (gone.text, gone.used_tokens, gone.dropped[0].reason) == ("", 0, "gone")
+    assert (gone.text, gone.used_tokens, gone.dropped[0].reason) == ("", 0, DropReason.GONE)
 
 
 @pytest.mark.parametrize(

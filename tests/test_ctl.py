@@ -118,7 +118,7 @@ def answer() -> FindResponse:
                 {"stage": "embed", "duration": "0.002s"},
                 {"stage": "score", "duration": "0.0005s"},
             ],
-            "degraded": ["the embedder is down: no route"],
+            "degraded": [{"reason": 1, "detail": "the embedder is down: no route"}],
             "trace": {
                 "method": 2,
                 "scopeFiles": 1000,
@@ -126,7 +126,7 @@ def answer() -> FindResponse:
                 "gate": 0.6,
                 "opened": 5,
                 "rounds": 2,
-                "stopReason": "nothing better is in sight",
+                "stopReason": "STOP_REASON_OUT_OF_REACH",
                 "terms": ["status", "code"],
                 "queryScript": "latin",
                 "means": [{"script": "latin", "vectors": 600, "uri": "viking://"}],
@@ -232,7 +232,7 @@ def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
         "5 opened in 2 rounds",
         LONG_URI,
         "0.81·smoothed 0.430",
-        "stopped: nothing better is in sight",
+        "stopped: no directory left can hold anything better",
         "embed 2.00 ms · score 0.50 ms",
     ):
         assert said in text

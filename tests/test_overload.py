@@ -194,7 +194,7 @@ def test_replies_keep_within_their_bytes_and_say_what_they_lack(stubs: Stubs, na
     reply = sent(stubs, name.split()[0], REPLIES[name])
     assert reply.ByteSize() <= MOST
     replies = getattr(reply, "responses", [reply])
-    assert any("limits.max_reply_bytes" in note for one in replies for note in one.degraded)
+    assert any("limits.max_reply_bytes" in note.detail for one in replies for note in one.degraded)
 
 
 def sent(stubs: Stubs, rpc: str, request: Message) -> Any:

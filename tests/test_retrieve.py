@@ -349,7 +349,7 @@ def test_without_an_embedder_words_answer_and_the_reply_says_so(filled: MessageC
     """For a query without a vector."""
     found = filled.retrieve("tea")
     assert names(found) == ["B", "D", "A"]
-    assert "no embedder" in found.degraded[0]
+    assert "no embedder" in found.degraded[0].detail
     assert not filled.retrieve("tea", vector=vector(1, 0, 0)).degraded
     assert not filled.retrieve("tea", mode=Mode.KEYWORD).degraded
 

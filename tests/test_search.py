@@ -233,7 +233,7 @@ def test_a_failed_model_leaves_the_plan_to_rules_and_says_so(daemon: Daemon, fau
     daemon.model.answer = lambda _: fault
     reply = daemon.search("my green tea")
     assert reply.query_plan.source == PLAN_SOURCE_RULES
-    assert reply.query_plan.reason in reply.degraded
+    assert reply.query_plan.reason in [one.detail for one in reply.degraded]
     assert scored(reply)
 
 
@@ -278,7 +278,7 @@ def test_a_reranker_that_fails_for_one_query_fails_for_all(daemon: Daemon) -> No
     assert reply.rerank.reason
     assert {r.rerank.status for r in reply.query_results} == {RERANK_STATUS_FAILED}
     assert len(reply.degraded) == 1
-    assert reply.rerank.reason in reply.degraded[0]
+    assert reply.rerank.reason in reply.degraded[0].detail
     daemon.model.answer = planned(("resource", "tea leaves"), ("skill", "create an RFC"))
     quick = daemon.search("tea and an RFC", mode=SearchMode.QUICK)
     assert quick.rerank.status == RERANK_STATUS_OFF

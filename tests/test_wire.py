@@ -35,6 +35,7 @@ from grpc_status import rpc_status
 from patience import eventually
 
 from vikingd.domain import errors
+from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.errors import InvalidField, VikingError
 from vikingd.domain.model import (
     Context,
@@ -49,6 +50,7 @@ from vikingd.domain.model import (
     Relation,
     ScoreParts,
     Stage,
+    StopReason,
     TracedDirectory,
     TracedMean,
     seconds_of,
@@ -526,7 +528,7 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
         9,
         Method.EXACT,
         (Stage("plan", 0, 0.0005), Stage("score", 1, 2.25)),
-        ("no embedder",),
+        (Degradation(DegradationReason.EMBEDDER, "no embedder"),),
     )
     data, total, top_score = encode.find_response(result, Stage("embed", 0, 0.002))
     reply = retrieval_pb2.FindResponse.FromString(data)
@@ -534,7 +536,7 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
     assert [m.uri for m in reply.resources] == ["viking://resources/b", "viking://resources/a"]
     assert (len(reply.memories), len(reply.skills), reply.total) == (1, 1, 4)
     assert reply.revision == 9
-    assert list(reply.degraded) == ["no embedder"]
+    assert [(one.reason, one.detail) for one in reply.degraded] == [(1, "no embedder")]
     assert [(t.stage, t.duration.ToMicroseconds()) for t in reply.timings] == [
         ("embed", 2000),
         ("plan", 500),
@@ -592,7 +594,7 @@ def test_trace_is_sent_whole() -> None:
         (TracedDirectory("viking://resources", parts, 1, True, 8),),
         9,
         10,
-        "done",
+        StopReason.OUT_OF_REACH,
         True,
         1.5,
     )
@@ -966,7 +968,7 @@ def test_failing_embedder_leaves_text_and_says_so(channel: grpc.Channel) -> None
     finally:
         Endpoint.answering.set()
     assert slow.resources[0].uri == uri
-    assert "did not answer in time" in slow.degraded[0]
+    assert "did not answer in time" in slow.degraded[0].detail
     Endpoint.down.set()
     try:
         eventually(lambda: bool(find(f"narwhals {time.monotonic()}").degraded))
@@ -982,8 +984,8 @@ def test_failing_embedder_leaves_text_and_says_so(channel: grpc.Channel) -> None
     assert down.resources[0].uri == uri
     assert refused == (grpc.StatusCode.UNAVAILABLE, "EMBEDDER_FAILED")
     assert by_words.items[0].uri == uri
-    assert by_words.degraded[0].endswith("answered by words alone")
-    assert "the embedder failed" in down.degraded[0]
+    assert by_words.degraded[0].detail.endswith("answered by words alone")
+    assert "the embedder failed" in down.degraded[0].detail
     assert whole == health_pb2.HealthCheckResponse.SERVING
     eventually(lambda: not find(f"narwhals {time.monotonic()}").degraded)
 

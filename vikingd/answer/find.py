@@ -29,6 +29,7 @@ from vikingd.answer.query_scope import LIGHT_LIMIT, Bound, keep_scratch, take_sc
 from vikingd.answer.relations import Relations, relations
 from vikingd.answer.trace import FINAL, OWN, Chosen, Scored, directory_parts, explain
 from vikingd.domain import pace
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.model import (
     ABSTRACT,
     MAX_PASSAGES_SHOWN,
@@ -72,7 +73,7 @@ class Gather(Protocol):
 
 
 def find(
-    engine: Engine, query: FindQuery, vector: F32 | None, degraded: tuple[str, ...] = ()
+    engine: Engine, query: FindQuery, vector: F32 | None, degraded: Degraded = ()
 ) -> FindResult:
     """Answers a query on the newest snapshot; see Search."""
     return Search(engine, query, vector, degraded).answer()
@@ -101,7 +102,7 @@ class Search(Bound):
         engine: Engine,
         query: FindQuery,
         vector: F32 | None,
-        degraded: tuple[str, ...] = (),
+        degraded: Degraded = (),
         snapshot: Snapshot | None = None,
     ) -> None:
         self._started = perf_counter()

@@ -18,10 +18,11 @@ from viking_kernels.fusion import rrf
 from vikingd.answer.strategies import Ranked, Strategy, key_of, shown
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import RevisionNotReached
 from vikingd.domain.model import Entry, Stage
 from vikingd.domain.query import RecallPath, RetrieveQuery, Rrf
-from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of
+from vikingd.domain.reply_budget import MESSAGE, UNBOUNDED, Room, size_of, too_large
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, RecallQuery, RecallResult, Salience, SalienceParts
@@ -81,7 +82,7 @@ class Recall:
         """Whether meaning counts: identifiers are found by what they are."""
         return bool(self._strategies) and all(s.by_meaning for s in self._strategies)
 
-    def answer(self, vector: F32 | None, degraded: tuple[str, ...] = ()) -> RecallResult:
+    def answer(self, vector: F32 | None, degraded: Degraded = ()) -> RecallResult:
         """The memories that matter most, within the budget."""
         started, query = perf_counter(), self._query
         found = self._candidates(vector)
@@ -92,7 +93,8 @@ class Recall:
             found = self._candidates(vector)
         rows, known, semantic, changed = found
         if changed:
-            degraded += (f"{changed:,} memories were being rewritten and are left out: ask again",)
+            detail = f"{changed:,} memories were being rewritten and are left out: ask again"
+            degraded += (Degradation(DegradationReason.CONCURRENT_WRITE, detail),)
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             semantic, known_of(known), weights_of(query.salience), query.now
@@ -145,8 +147,10 @@ class Recall:
                 *degraded,
                 *(
                     (
-                        "the reply has no room for more memories; ask for less, or let the "
-                        "operator raise limits.max_reply_bytes",
+                        too_large(
+                            "the reply has no room for more memories; ask for less, or let the "
+                            "operator raise limits.max_reply_bytes"
+                        ),
                     )
                     if room.left_out
                     else ()

@@ -22,6 +22,7 @@ from viking_kernels.scope import tail_directories
 from vikingd.answer.query_scope import LIGHT_LIMIT, Bound, keep_scratch, take_scratch
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.model import Gathered, Stage
 from vikingd.domain.query import (
@@ -167,7 +168,7 @@ class Strategy(Bound):
         return (self._by_both(vector, (fusion.vector_weight, fusion.keyword_weight), depth),)
 
     def answer(
-        self, vector: F32 | None, degraded: tuple[str, ...] = (), gather: GatherItems | None = None
+        self, vector: F32 | None, degraded: Degraded = (), gather: GatherItems | None = None
     ) -> RetrieveResult:
         """The items, or why there are none.
 
@@ -194,7 +195,7 @@ class Strategy(Bound):
         return other
 
     def _search(
-        self, vector: F32 | None, degraded: tuple[str, ...], gather: GatherItems | None
+        self, vector: F32 | None, degraded: Degraded, gather: GatherItems | None
     ) -> RetrieveResult:
         depth = self._depth
         while True:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from vikingd.answer.find import Search
 from vikingd.answer.query_scope import keep_scratch, take_scratch
 from vikingd.answer.scores import Row, Scores
+from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.model import (
     MAX_THINKING_LIMIT,
     FindResult,
@@ -28,6 +29,7 @@ from vikingd.domain.model import (
     RerankStatus,
     ScoreParts,
     Stage,
+    StopReason,
     TracedDirectory,
 )
 from vikingd.domain.reply_budget import Room
@@ -45,10 +47,6 @@ MAX_DOCUMENTS = MAX_THINKING_LIMIT
 """Contexts scored in one round: all of QUICK's results have room in one, and most servers take as
 many documents in one request. There is one start point more where each of 100 results stands in a
 directory of its own."""
-
-_EXHAUSTED = "every directory that the walk came to was opened"
-_LIMIT = f"{MAX_ROUNDS} rounds, which are the most"
-_OUT_OF_REACH = "nothing below the directories left could be better"
 
 
 @dataclass(slots=True)
@@ -102,7 +100,7 @@ class Walk:
         self._opened: dict[Row, int] = {}  # directory to round
         self._rounds: list[RerankRound] = []
         self._stages: list[Stage] = []
-        self._stopped = ""
+        self._stopped: StopReason | None = None
         self._starts = frozenset(self._start_points())
         # A parent has a lower number than its child.
         self._now: _Round | None = self._round(0, sorted(self._starts), 0, 0)
@@ -141,10 +139,11 @@ class Walk:
 
     def failed(self, reason: str, model: str) -> FindResult:
         """QUICK's answer, which says why it is that."""
+        detail = f"{reason}: scored by meaning and words"
         return replace(
             self.plain,
             stages=(*self.plain.stages, *self._stages),
-            degraded=(*self.plain.degraded, f"{reason}: scored by meaning and words"),
+            degraded=(*self.plain.degraded, Degradation(DegradationReason.RERANKER, detail)),
             rerank=Rerank(RerankStatus.FAILED, reason, model, tuple(self._rounds)),
         )
 
@@ -246,19 +245,19 @@ class Walk:
         self._stopped = stopped
         return None
 
-    def _reason_to_stop(self, number: int) -> str:
+    def _reason_to_stop(self, number: int) -> StopReason | None:
         if not self._queue:
-            return _EXHAUSTED
+            return StopReason.EXHAUSTED
         if number > MAX_ROUNDS:
-            return _LIMIT
+            return StopReason.ROUND_LIMIT
         limit, weight = self._search.query.limit, self._scores.greatest_weight
         finals = [node.final for row, node in self._nodes.items() if self._is_wanted(row)]
         best = max(self._nodes[row].final for row in self._queue)
         # What is opened in the last round is so many levels below what waits now.
         reach = 1.0 - weight ** (MAX_ROUNDS + 1 - number) * (1.0 - best)
         if len(finals) >= limit and sorted(finals)[-limit] > reach:
-            return _OUT_OF_REACH
-        return ""
+            return StopReason.OUT_OF_REACH
+        return None
 
     def _trace(self, plain: FindTrace) -> FindTrace:
         files = self._snapshot.files_by_directory()
@@ -277,5 +276,5 @@ class Walk:
             directories=directories,
             opened=len(directories),
             rounds=max(self._opened.values(), default=0),
-            stop_reason=self._stopped,
+            stop_reason=self._stopped or plain.stop_reason,
         )

@@ -16,6 +16,7 @@ from vikingd.domain.model import (
     FindTrace,
     Method,
     ScoreParts,
+    StopReason,
     TracedDirectory,
     TracedMean,
 )
@@ -24,10 +25,10 @@ from vikingd.index.snapshot import Mean, Snapshot
 
 MAX_TRACED = 512
 _STOPPED = {
-    walk.CONVERGED: "the best results did not change for three rounds",
-    walk.EXHAUSTED: "every directory was opened",
-    walk.LIMIT: "the most directories allowed were opened",
-    walk.OUT_OF_REACH: "no directory left could hold anything better",
+    walk.CONVERGED: StopReason.CONVERGED,
+    walk.EXHAUSTED: StopReason.EXHAUSTED,
+    walk.LIMIT: StopReason.DIRECTORY_LIMIT,
+    walk.OUT_OF_REACH: StopReason.OUT_OF_REACH,
 }
 
 OWN, FINAL = 3, 8
@@ -126,7 +127,7 @@ def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
         tuple(directories),
         len(found.opened),
         found.rounds,
-        _STOPPED[found.stop] if walked else "every file of the scope was scored",
+        _STOPPED[found.stop] if walked else StopReason.SCOPE_SCORED,
         scored.identifiers,
         found.lift,
     )

@@ -97,6 +97,7 @@ from vikingd.client.status import (
 )
 from vikingd.client.sync import Client
 from vikingd.client.values import vector_bytes
+from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.model import (
     ContextType,
     Draft,
@@ -109,6 +110,7 @@ from vikingd.domain.model import (
     Relation,
     RerankStatus,
     ScoreParts,
+    StopReason,
     TracedDirectory,
     TracedMean,
 )
@@ -116,6 +118,7 @@ from vikingd.domain.query import (
     Boost,
     CitationStyle,
     ContextOrder,
+    DropReason,
     Include,
     ItemTrace,
     Mode,
@@ -155,10 +158,13 @@ __all__ = [
     "ContextType",
     "Corrupt",
     "DeadlinePassed",
+    "Degradation",
+    "DegradationReason",
     "DeleteResult",
     "DiskFull",
     "Distribution",
     "Draft",
+    "DropReason",
     "DroppedPiece",
     "EmbedderFailed",
     "EmbedderRefused",
@@ -223,6 +229,7 @@ __all__ = [
     "SessionMessage",
     "StageStats",
     "Stats",
+    "StopReason",
     "Stopping",
     "StoreDamaged",
     "StoreFailed",

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.model import ContextType, FindTrace, Relation, RerankStatus, ScoreParts
 from vikingd.domain.query import (
+    DropReason,
     ItemTrace,
     Outcome,
     QueryPlan,
@@ -127,7 +129,7 @@ class FindResult(_ByType):
         total: how many there are in the three together, which is its length.
         revision: that was searched.
         timings: seconds by stage.
-        degraded: what the answer had to do without, for people; empty: nothing.
+        degraded: what the answer had to do without.
         trace: why the answer is what it is; only when asked for.
         rerank: what the reranker did; only in SearchMode.THINKING.
     """
@@ -138,7 +140,7 @@ class FindResult(_ByType):
     total: int
     revision: int
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     trace: FindTrace | None = None
     rerank: Rerank | None = None
 
@@ -158,7 +160,7 @@ class QueryResult:
     query: TypedQuery
     hits: tuple[QueryHit, ...]
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     rerank: Rerank | None = None
     trace: FindTrace | None = None
 
@@ -176,7 +178,7 @@ class SearchResult(_ByType):
         total: how many there are in the three together, which is its length.
         revision: that was searched.
         timings: seconds by stage.
-        degraded: what the answer had to do without, for people; empty: nothing.
+        degraded: what the answer had to do without.
         rerank: the reranker, for all queries together; its rounds stand in query_results.
     """
 
@@ -188,7 +190,7 @@ class SearchResult(_ByType):
     total: int
     revision: int
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     rerank: Rerank | None = None
 
 
@@ -222,7 +224,7 @@ class RetrieveResult:
         relaxed_clauses: the clauses of `where` that were dropped.
         revision: that was searched.
         timings: seconds by stage.
-        degraded: what the answer had to do without, for people; empty: nothing.
+        degraded: what the answer had to do without.
         next_page_token: of a listing, where the next page begins; "" on the last one.
     """
 
@@ -231,7 +233,7 @@ class RetrieveResult:
     relaxed_clauses: tuple[str, ...]
     revision: int
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     next_page_token: str = ""
 
     def __iter__(self) -> Iterator[RetrievedItem]:
@@ -258,11 +260,11 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class DroppedPiece:
-    """What is not in a built context; `reason` is "duplicate", "empty", "budget" or "gone"."""
+    """A piece that is not in a built context, and why."""
 
     uri: str
     section: str
-    reason: str
+    reason: DropReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +281,7 @@ class BuiltContext:
         from_items: how many pieces stand in the text, themselves or by a summary.
         revision: that was read.
         timings: seconds by stage.
-        degraded: what the answer had to do without, for people; empty: nothing.
+        degraded: what the answer had to do without.
     """
 
     text: str
@@ -291,7 +293,7 @@ class BuiltContext:
     from_items: int
     revision: int
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +343,7 @@ class RecallResult:
         candidates: how many memories the search weighed.
         revision: that was searched.
         timings: seconds by stage.
-        degraded: what the answer had to do without, for people; empty: nothing.
+        degraded: what the answer had to do without.
     """
 
     results: tuple[Memory, ...]
@@ -353,7 +355,7 @@ class RecallResult:
     candidates: int
     revision: int
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.results)
@@ -374,7 +376,7 @@ class RememberResult:
         met: the wording that it met, or that comes near; "" is none.
         similarity: how near that is: 1 equal wordings, else the cosine.
         revision: from which on it is seen.
-        degraded: what had to be done without, for people; empty: nothing.
+        degraded: what the call had to do without.
     """
 
     outcome: RememberOutcome
@@ -384,7 +386,7 @@ class RememberResult:
     met: str
     similarity: float
     revision: int
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
 
 @dataclass(frozen=True, slots=True)

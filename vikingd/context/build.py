@@ -34,11 +34,11 @@ from vikingd.context.parts import (
     Parts,
     Piece,
     Place,
-    Reason,
 )
 from vikingd.context.tokenizers import DEFAULT, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.query import DropReason
 from vikingd.domain.reply_budget import UNBOUNDED, size_of
 from vikingd.domain.text import approximate_tokens
 
@@ -79,13 +79,13 @@ class Plan:
 class Dropped:
     """A piece of which neither itself nor a summary of its source stands in the context.
 
-    It says what a better one says (duplicate), has no text (empty), it or one before it did not fit
-    (budget), or there is no such thing (gone).
+    It says what a better one says (DUPLICATE), has no text (EMPTY), it or one before it did not fit
+    (BUDGET), or there is no such thing (GONE).
     """
 
     uri: str
     section: str
-    reason: Reason
+    reason: DropReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +351,7 @@ def _dropped(parts: Parts, shown: _Shown) -> Iterator[Dropped]:
     full = {part.rank for part in shown.full}
     for rank, piece in enumerate(parts.pieces):
         if piece.gone:
-            yield Dropped(piece.uri, piece.section, "gone")
+            yield Dropped(piece.uri, piece.section, DropReason.GONE)
         elif rank not in full and piece.uri not in shown.summaries:
-            yield Dropped(piece.uri, piece.section, parts.left_out.get(rank, "budget"))
+            reason = parts.left_out.get(rank, DropReason.BUDGET)
+            yield Dropped(piece.uri, piece.section, reason)

@@ -19,6 +19,7 @@ from vikingd.pb.admin_pb2 import AnswerStats, CallStats, Distribution, StatsResp
 from vikingd.pb.contexts_pb2 import Context, ContextType
 from vikingd.pb.retrieval_pb2 import (
     RERANK_STATUS_OFF,
+    Degradation,
     FindResponse,
     MatchedContext,
     SearchResponse,
@@ -92,9 +93,9 @@ def find_footer(reply: FindResponse | SearchResponse) -> Text:
     return footer.append_text(degraded_lines(reply.degraded))
 
 
-def degraded_lines(degraded: Iterable[str]) -> Text:
+def degraded_lines(degraded: Iterable[Degradation]) -> Text:
     """What an answer had to do without, a line each."""
-    return Text("".join(f"\ndegraded: {lack}" for lack in degraded), "yellow")
+    return Text("".join(f"\ndegraded: {one.detail}" for one in degraded), "yellow")
 
 
 def timings_line(timings: Iterable[StageTiming]) -> Text:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from rich.text import Text
 from rich.tree import Tree
 
 from vikingd.ctl.render import add_by_uri, by_score, timings_line, type_name
 from vikingd.domain import uri as uris
+from vikingd.domain.model import StopReason
 from vikingd.pb.retrieval_pb2 import (
     FindResponse,
     FindTrace,
@@ -24,6 +26,14 @@ from vikingd.pb.retrieval_pb2 import (
     TypedQuery,
 )
 
+_STOPPED = {
+    StopReason.SCOPE_SCORED: "every file of the scope was scored",
+    StopReason.CONVERGED: "the best results did not change for three rounds",
+    StopReason.EXHAUSTED: "every directory that the walk reached was opened",
+    StopReason.DIRECTORY_LIMIT: "the most directories allowed were opened",
+    StopReason.ROUND_LIMIT: "the most rounds allowed were made",
+    StopReason.OUT_OF_REACH: "no directory left can hold anything better",
+}
 _DIRECTORIES_SHOWN = 40
 _VISIBLE = 5e-4  # differences below it vanish in three digits
 
@@ -143,7 +153,7 @@ def _add_walk(tree: Tree, trace: FindTrace) -> None:
     if trace.directories:
         _add_directories(tree, trace)
     if trace.stop_reason:
-        tree.add(f"stopped: {trace.stop_reason}")
+        tree.add(f"stopped: {_stopped(trace.stop_reason)}")
 
 
 def reason(match: MatchedContext, *, identifiers: bool = False) -> str:
@@ -183,6 +193,12 @@ def _clauses(parts: ScoreParts, uri: str, *, identifiers: bool) -> Iterator[str]
 
 def _n(score: float) -> str:
     return f"{score:.3f}"
+
+
+def _stopped(reason: int) -> str:
+    with suppress(ValueError):
+        return _STOPPED[StopReason(reason)]
+    return str(reason)  # of a newer daemon
 
 
 def _method(trace: FindTrace) -> str:

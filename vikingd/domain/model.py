@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from vikingd.domain.degradation import Degraded
+
 MAX_RELATIONS = 5
 MAX_PASSAGES_SHOWN = 3
 MAX_LIMIT = 1000
@@ -53,6 +55,17 @@ class Method(IntEnum):
     EXHAUSTIVE = 1
     BEST_FIRST = 2
     EXACT = 3
+
+
+class StopReason(IntEnum):
+    """Why a search stopped."""
+
+    SCOPE_SCORED = 1
+    CONVERGED = 2
+    EXHAUSTED = 3
+    DIRECTORY_LIMIT = 4
+    ROUND_LIMIT = 5
+    OUT_OF_REACH = 6
 
 
 class RerankStatus(IntEnum):
@@ -279,7 +292,7 @@ class FindTrace:
     directories: tuple[TracedDirectory, ...]
     opened: int
     rounds: int
-    stop_reason: str
+    stop_reason: StopReason
     identifiers: bool
     lexical_rescale: float
 
@@ -345,7 +358,7 @@ class FindResult:
     revision: int
     method: Method
     stages: tuple[Stage, ...]
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     trace: FindTrace | None = None
     rerank: Rerank | None = None
     left_out: int = 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.model import ContextType, FindQuery, FindResult, Gathered, Match, Rerank, Stage
 
 DEFAULT_TOP_K = 30
@@ -60,6 +61,15 @@ class ContextOrder(IntEnum):
 
     SCORE = 1
     TREE = 2
+
+
+class DropReason(IntEnum):
+    """Why a piece is not in a built context."""
+
+    DUPLICATE = 1
+    EMPTY = 2
+    BUDGET = 3
+    GONE = 4
 
 
 class RecallPath(IntEnum):
@@ -141,7 +151,7 @@ class SearchResult:
     revision: int
     rerank: Rerank
     stages: tuple[Stage, ...]
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +253,7 @@ class RetrieveResult:
     relaxed_clauses: tuple[str, ...]
     revision: int
     stages: tuple[Stage, ...]
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     next_after: str = ""
     is_cut: bool = False  # for lack of room
     gathered: Gathered | None = None

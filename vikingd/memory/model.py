@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vikingd.domain import uri as uris
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import NotFound
 from vikingd.domain.model import Entry, Prepared, Stage
 from vikingd.domain.query import RecallPath, Rrf, WeightedSum
@@ -141,7 +142,7 @@ class RecallResult:
     revision: int
     candidates: int
     stages: tuple[Stage, ...]
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
     @property
     def total_tokens(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vikingd.domain import uri as uris
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.model import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
@@ -37,14 +38,14 @@ class Outcome:
     """What remembering came to.
 
     `met` is the wording that it met, or of what was added the nearest one that might mean the same;
-    "" for none. `notes` say what it had to do without.
+    "" for none. `degraded` says what it had to do without.
     """
 
     did: Remembered
     entry: Entry
     met: str = ""
     similarity: float = 0.0
-    notes: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
 
 class Remembering:
@@ -93,8 +94,8 @@ class Remembering:
             return Rewritten()
         if met is None:
             entry = Entry(new_id(), time=self.time, created_at=self.now)
-            notes = self._not_compared(file.entries if file else ())
-            self.outcome = Outcome(Remembered.ADDED, entry, *near, notes)
+            degraded = self._not_compared(file.entries if file else ())
+            self.outcome = Outcome(Remembered.ADDED, entry, *near, degraded)
             return Rewritten(self._with_entry(*self._written(file, None), entry))
         old = met.entry
         said_before = self.time if old.time is None else old.time
@@ -106,19 +107,21 @@ class Remembering:
         try:
             return Rewritten(self._with_entry(*self._written(file, met), entry))
         except InvalidField:
-            notes = ("the older wording stays in the file: it is no entry of a list",)
-            self.outcome = Outcome(Remembered.REINFORCED, entry, *near, notes)
+            detail = "the older wording stays in the file: it is no entry of a list"
+            kept = Degradation(DegradationReason.WORDING_KEPT, detail)
+            self.outcome = Outcome(Remembered.REINFORCED, entry, *near, (kept,))
             return Rewritten(counters=(entry,))
 
-    def _not_compared(self, stored: Sequence[StoredEntry]) -> tuple[str, ...]:
+    def _not_compared(self, stored: Sequence[StoredEntry]) -> Degraded:
         """What to say of entries whose meaning is not known yet."""
         waiting = sum(1 for one in stored if one.ordinal and not one.vector)
         if not waiting or not len(self._vector):
             return ()
-        return (
+        detail = (
             f"of {waiting:,} entries of the file, which have no vector yet, the wordings alone "
-            "were compared",
+            "were compared"
         )
+        return (Degradation(DegradationReason.VECTORS_PENDING, detail),)
 
     def _met(self, stored: Sequence[StoredEntry]) -> tuple[StoredEntry | None, tuple[str, float]]:
         """The entry that says the same, and the wording and the cosine of the nearest one."""

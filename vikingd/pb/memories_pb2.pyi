@@ -396,7 +396,7 @@ class RecallResponse(_message.Message):
         """What each stage took, in order."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
         """As in FindResponse."""
 
     def __init__(
@@ -411,7 +411,7 @@ class RecallResponse(_message.Message):
         candidates: _builtins.int = ...,
         revision: _builtins.int = ...,
         timings: _abc.Iterable[_retrieval_pb2.StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[_retrieval_pb2.Degradation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -517,7 +517,7 @@ class RememberResponse(_message.Message):
     revision: _builtins.int
     """The revision from which on it is seen."""
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
         """What had to be done without, such as the comparison by meaning."""
 
     def __init__(
@@ -530,7 +530,7 @@ class RememberResponse(_message.Message):
         met: _builtins.str = ...,
         similarity: _builtins.float = ...,
         revision: _builtins.int = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[_retrieval_pb2.Degradation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -116,6 +116,46 @@ is scored. Where there is no reranker, or it fails, the answer is QUICK's and `r
 """
 Global___SearchMode: _TypeAlias = SearchMode  # noqa: Y015
 
+class _StopReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StopReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STOP_REASON_UNSPECIFIED: _StopReason.ValueType  # 0
+    """Unknown."""
+    STOP_REASON_SCOPE_SCORED: _StopReason.ValueType  # 1
+    """No walk: every file of the scope was scored."""
+    STOP_REASON_CONVERGED: _StopReason.ValueType  # 2
+    """The best results did not change for three rounds."""
+    STOP_REASON_EXHAUSTED: _StopReason.ValueType  # 3
+    """Every directory that the walk reached was opened."""
+    STOP_REASON_DIRECTORY_LIMIT: _StopReason.ValueType  # 4
+    """The most directories allowed were opened."""
+    STOP_REASON_ROUND_LIMIT: _StopReason.ValueType  # 5
+    """The most rounds allowed were made."""
+    STOP_REASON_OUT_OF_REACH: _StopReason.ValueType  # 6
+    """No directory left can hold anything better."""
+
+class StopReason(_StopReason, metaclass=_StopReasonEnumTypeWrapper):
+    """Why a search stopped."""
+
+STOP_REASON_UNSPECIFIED: StopReason.ValueType  # 0
+"""Unknown."""
+STOP_REASON_SCOPE_SCORED: StopReason.ValueType  # 1
+"""No walk: every file of the scope was scored."""
+STOP_REASON_CONVERGED: StopReason.ValueType  # 2
+"""The best results did not change for three rounds."""
+STOP_REASON_EXHAUSTED: StopReason.ValueType  # 3
+"""Every directory that the walk reached was opened."""
+STOP_REASON_DIRECTORY_LIMIT: StopReason.ValueType  # 4
+"""The most directories allowed were opened."""
+STOP_REASON_ROUND_LIMIT: StopReason.ValueType  # 5
+"""The most rounds allowed were made."""
+STOP_REASON_OUT_OF_REACH: StopReason.ValueType  # 6
+"""No directory left can hold anything better."""
+Global___StopReason: _TypeAlias = StopReason  # noqa: Y015
+
 class _RerankStatus:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -147,6 +187,58 @@ RERANK_STATUS_OFF: RerankStatus.ValueType  # 3
 or nothing that could be read has an abstract.
 """
 Global___RerankStatus: _TypeAlias = RerankStatus  # noqa: Y015
+
+class _DegradationReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DegradationReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DEGRADATION_REASON_UNSPECIFIED: _DegradationReason.ValueType  # 0
+    """Never sent."""
+    DEGRADATION_REASON_EMBEDDER: _DegradationReason.ValueType  # 1
+    """There is no vector of the text: the embedder fails, is too slow, or is not configured."""
+    DEGRADATION_REASON_RERANKER: _DegradationReason.ValueType  # 2
+    """The reranker failed: the scores are by meaning and words."""
+    DEGRADATION_REASON_PLANNER: _DegradationReason.ValueType  # 3
+    """The planner failed: rules made the plan."""
+    DEGRADATION_REASON_REPLY_TOO_LARGE: _DegradationReason.ValueType  # 4
+    """The reply has no room for more. The detail says what was cut."""
+    DEGRADATION_REASON_CONCURRENT_WRITE: _DegradationReason.ValueType  # 5
+    """Memories that were rewritten during the search are left out."""
+    DEGRADATION_REASON_READER: _DegradationReason.ValueType  # 6
+    """The process is a reader: accesses are not counted."""
+    DEGRADATION_REASON_NOT_CALIBRATED: _DegradationReason.ValueType  # 7
+    """No cosine is known for the model from which on two texts say the same: wordings were compared."""
+    DEGRADATION_REASON_VECTORS_PENDING: _DegradationReason.ValueType  # 8
+    """Some entries have no vector yet: their wordings were compared."""
+    DEGRADATION_REASON_WORDING_KEPT: _DegradationReason.ValueType  # 9
+    """The older wording stays in the file, because it is no entry of a list."""
+
+class DegradationReason(_DegradationReason, metaclass=_DegradationReasonEnumTypeWrapper):
+    """The cause of a degraded answer."""
+
+DEGRADATION_REASON_UNSPECIFIED: DegradationReason.ValueType  # 0
+"""Never sent."""
+DEGRADATION_REASON_EMBEDDER: DegradationReason.ValueType  # 1
+"""There is no vector of the text: the embedder fails, is too slow, or is not configured."""
+DEGRADATION_REASON_RERANKER: DegradationReason.ValueType  # 2
+"""The reranker failed: the scores are by meaning and words."""
+DEGRADATION_REASON_PLANNER: DegradationReason.ValueType  # 3
+"""The planner failed: rules made the plan."""
+DEGRADATION_REASON_REPLY_TOO_LARGE: DegradationReason.ValueType  # 4
+"""The reply has no room for more. The detail says what was cut."""
+DEGRADATION_REASON_CONCURRENT_WRITE: DegradationReason.ValueType  # 5
+"""Memories that were rewritten during the search are left out."""
+DEGRADATION_REASON_READER: DegradationReason.ValueType  # 6
+"""The process is a reader: accesses are not counted."""
+DEGRADATION_REASON_NOT_CALIBRATED: DegradationReason.ValueType  # 7
+"""No cosine is known for the model from which on two texts say the same: wordings were compared."""
+DEGRADATION_REASON_VECTORS_PENDING: DegradationReason.ValueType  # 8
+"""Some entries have no vector yet: their wordings were compared."""
+DEGRADATION_REASON_WORDING_KEPT: DegradationReason.ValueType  # 9
+"""The older wording stays in the file, because it is no entry of a list."""
+Global___DegradationReason: _TypeAlias = DegradationReason  # noqa: Y015
 
 class _PlanSource:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -314,6 +406,38 @@ CONTEXT_ORDER_SCORE: ContextOrder.ValueType  # 1
 CONTEXT_ORDER_TREE: ContextOrder.ValueType  # 2
 """By URI, then by place in the file."""
 Global___ContextOrder: _TypeAlias = ContextOrder  # noqa: Y015
+
+class _DropReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DropReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DropReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DROP_REASON_UNSPECIFIED: _DropReason.ValueType  # 0
+    """Never sent."""
+    DROP_REASON_DUPLICATE: _DropReason.ValueType  # 1
+    """A better piece says the same."""
+    DROP_REASON_EMPTY: _DropReason.ValueType  # 2
+    """It has no text."""
+    DROP_REASON_BUDGET: _DropReason.ValueType  # 3
+    """It, or one before it, did not fit into the budget."""
+    DROP_REASON_GONE: _DropReason.ValueType  # 4
+    """There is no such context or passage."""
+
+class DropReason(_DropReason, metaclass=_DropReasonEnumTypeWrapper):
+    """Why a piece is not in a built context."""
+
+DROP_REASON_UNSPECIFIED: DropReason.ValueType  # 0
+"""Never sent."""
+DROP_REASON_DUPLICATE: DropReason.ValueType  # 1
+"""A better piece says the same."""
+DROP_REASON_EMPTY: DropReason.ValueType  # 2
+"""It has no text."""
+DROP_REASON_BUDGET: DropReason.ValueType  # 3
+"""It, or one before it, did not fit into the budget."""
+DROP_REASON_GONE: DropReason.ValueType  # 4
+"""There is no such context or passage."""
+Global___DropReason: _TypeAlias = DropReason  # noqa: Y015
 
 @_typing.final
 class FindRequest(_message.Message):
@@ -709,7 +833,7 @@ class FindTrace(_message.Message):
     """Directories opened in all."""
     rounds: _builtins.int
     """Rounds of the walk. 0: no walk."""
-    stop_reason: _builtins.str
+    stop_reason: Global___StopReason.ValueType
     """Why it stopped."""
     identifiers: _builtins.bool
     """True when the query was taken for identifiers and text alone counts."""
@@ -747,7 +871,7 @@ class FindTrace(_message.Message):
         directories: _abc.Iterable[Global___TracedDirectory] | None = ...,
         opened: _builtins.int = ...,
         rounds: _builtins.int = ...,
-        stop_reason: _builtins.str = ...,
+        stop_reason: Global___StopReason.ValueType = ...,
         identifiers: _builtins.bool = ...,
         lexical_rescale: _builtins.float = ...,
     ) -> None: ...
@@ -844,6 +968,32 @@ class Rerank(_message.Message):
 Global___Rerank: _TypeAlias = Rerank  # noqa: Y015
 
 @_typing.final
+class Degradation(_message.Message):
+    """One thing that an answer had to do without."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    reason: Global___DegradationReason.ValueType
+    """The cause."""
+    detail: _builtins.str
+    """An explanation for people and logs, such as "the embedder is down: ..."."""
+    def __init__(
+        self,
+        *,
+        reason: Global___DegradationReason.ValueType = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Degradation: _TypeAlias = Degradation  # noqa: Y015
+
+@_typing.final
 class StageTiming(_message.Message):
     """What a stage took."""
 
@@ -907,10 +1057,8 @@ class FindResponse(_message.Message):
         """What each stage took, in order."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What the answer had to do without, for people and logs: "the embedder is down: ...". Empty:
-        nothing.
-        """
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
+        """What the answer had to do without. Empty: nothing."""
 
     @_builtins.property
     def trace(self) -> Global___FindTrace:
@@ -929,7 +1077,7 @@ class FindResponse(_message.Message):
         total: _builtins.int = ...,
         revision: _builtins.int = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[Global___Degradation] | None = ...,
         trace: Global___FindTrace | None = ...,
         rerank: Global___Rerank | None = ...,
     ) -> None: ...
@@ -1211,7 +1359,7 @@ class QueryResult(_message.Message):
         """What each stage took."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
         """As in FindResponse."""
 
     @_builtins.property
@@ -1228,7 +1376,7 @@ class QueryResult(_message.Message):
         query: Global___TypedQuery | None = ...,
         hits: _abc.Iterable[Global___QueryHit] | None = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[Global___Degradation] | None = ...,
         rerank: Global___Rerank | None = ...,
         trace: Global___FindTrace | None = ...,
     ) -> None: ...
@@ -1285,8 +1433,8 @@ class SearchResponse(_message.Message):
         """What each stage took, in order: intent is the plan, queries all of them side by side."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What the answer had to do without, for people and logs. Empty: nothing."""
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
+        """What the answer had to do without. Empty: nothing."""
 
     @_builtins.property
     def rerank(self) -> Global___Rerank:
@@ -1303,7 +1451,7 @@ class SearchResponse(_message.Message):
         total: _builtins.int = ...,
         revision: _builtins.int = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[Global___Degradation] | None = ...,
         rerank: Global___Rerank | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["query_plan", b"query_plan", "rerank", b"rerank"]  # noqa: Y015
@@ -1730,7 +1878,7 @@ class RetrieveResponse(_message.Message):
         """What each stage took, in order."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
         """As in FindResponse."""
 
     def __init__(
@@ -1741,7 +1889,7 @@ class RetrieveResponse(_message.Message):
         relaxed_clauses: _abc.Iterable[_builtins.str] | None = ...,
         revision: _builtins.int = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[Global___Degradation] | None = ...,
         next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -1972,16 +2120,14 @@ class DroppedPiece(_message.Message):
     """Its context."""
     section: _builtins.str
     """Headings joined by " > "."""
-    reason: _builtins.str
-    """"duplicate": a better one says the same; "empty": it has no text; "budget": it, or one before
-    it, did not fit; "gone": there is no such context or passage.
-    """
+    reason: Global___DropReason.ValueType
+    """Why it is not in the context."""
     def __init__(
         self,
         *,
         uri: _builtins.str = ...,
         section: _builtins.str = ...,
-        reason: _builtins.str = ...,
+        reason: Global___DropReason.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -2032,7 +2178,7 @@ class BuildContextResponse(_message.Message):
         """What each stage took, in order."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
         """As in FindResponse."""
 
     def __init__(
@@ -2047,7 +2193,7 @@ class BuildContextResponse(_message.Message):
         from_items: _builtins.int = ...,
         revision: _builtins.int = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[Global___Degradation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused, EmbedderTimedOut
 from vikingd.engine import Engine
 from vikingd.wire.calls import Deadline, Threads, on
@@ -17,7 +18,7 @@ SHORT = 200
 _SHARE = 0.7  # of the time left: what the embedder may take before words alone answer
 
 _T = TypeVar("_T")
-Embedded = tuple[Vector | None, tuple[str, ...]]
+Embedded = tuple[Vector | None, Degraded]
 
 
 async def vector_or_note(
@@ -30,7 +31,12 @@ async def vector_or_note(
     try:
         return await vector_of(engine, threads, text, deadline), ()
     except EmbedderFailed as error:
-        return None, (f"{error}: answered by text alone",)
+        return None, (embedder_failed(error, "answered by text alone"),)
+
+
+def embedder_failed(error: EmbedderFailed, instead: str) -> Degradation:
+    """Return what to say of a text without a vector."""
+    return Degradation(DegradationReason.EMBEDDER, f"{error}: {instead}")
 
 
 async def vector_of(

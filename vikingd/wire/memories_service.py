@@ -11,6 +11,7 @@ from vikingd.answer.direct_recall import Known, nothing
 from vikingd.answer.forget import chosen, forgetting
 from vikingd.answer.recall import Recall
 from vikingd.config import Settings
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.model import Committed, Stage
 from vikingd.domain.query import RecallPath
@@ -30,14 +31,16 @@ from vikingd.wire.calls import (
     revision_reached,
     work_on,
 )
-from vikingd.wire.embedding import in_share, vector_or_note
+from vikingd.wire.embedding import embedder_failed, in_share, vector_or_note
 from vikingd.wire.messages import memories as recall
 from vikingd.wire.observer import Observer
 from vikingd.wire.queues import Runner
 
 _PART = 64  # files of memories that one transaction rewrites, so that others have their turn
 
-_READER = "accesses are not counted: this process is a reader"
+_READER = Degradation(
+    DegradationReason.READER, "accesses are not counted: this process is a reader"
+)
 
 
 class Memories(memories_pb2_grpc.MemoriesServicer):
@@ -82,7 +85,7 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         else:
             search = await run.here(Recall, engine, query, known)
             search.most_bytes = self._most_bytes
-            degraded: tuple[str, ...] = ()
+            degraded: Degraded = ()
             if vector is None and search.needs_vector:
                 vector, degraded = await vector_or_note(engine, threads, query.text, deadline)
             embed = Stage("embed", started, time.perf_counter())
@@ -113,7 +116,7 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         deadline = Deadline(context)
         remembered = recall.remembering(request, self._engine, self._routes)
         self._engine.check_writable()
-        degraded: tuple[str, ...] = ()
+        degraded: Degraded = ()
 
         def reply(done: Committed) -> memories_pb2.RememberResponse | None:
             if remembered.outcome is None:
@@ -139,19 +142,18 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
             if (answer := reply(done)) is not None:
                 return answer
 
-    async def _compare_by_meaning(
-        self, remembered: Remembering, deadline: Deadline
-    ) -> tuple[str, ...]:
+    async def _compare_by_meaning(self, remembered: Remembering, deadline: Deadline) -> Degraded:
         """Embeds what is remembered, unless an entry has its wording; what is done without."""
         engine, threads = self._engine, self._threads
         bar = self._bar()
         if engine.query_embedder is None:
             return ()
         if bar is None:
-            return (
+            detail = (
                 f"from which cosine on texts say the same is not known of the model {engine.model} "
-                "(recall.same_meaning sets it): wordings alone were compared",
+                "(recall.same_meaning sets it): wordings alone were compared"
             )
+            return (Degradation(DegradationReason.NOT_CALIBRATED, detail),)
         file = await on(threads.store, deadline, engine.store.memory_file, remembered.uri)
         text = await on(threads.preparing_small, deadline, remembered.indexed_text, file)
         if text is None:
@@ -159,7 +161,7 @@ class Memories(memories_pb2_grpc.MemoriesServicer):
         try:
             vector = await in_share(threads, deadline, engine.embed_document, text)
         except EmbedderFailed as error:
-            return (f"{error}: wordings alone were compared",)
+            return (embedder_failed(error, "wordings alone were compared"),)
         if vector is not None:
             remembered.compare_by_meaning(text, vector, bar)
         return ()

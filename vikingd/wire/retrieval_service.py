@@ -20,6 +20,7 @@ from vikingd.answer.strategies import GatherItems, Strategy
 from vikingd.config import Settings
 from vikingd.context.parts import Piece
 from vikingd.domain import pace
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.model import FindResult, Stage
 from vikingd.domain.query import (
@@ -36,7 +37,7 @@ from vikingd.engine import Engine
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.wire import weigh
 from vikingd.wire.calls import CallContext, Deadline, Threads, as_sent, revision_reached
-from vikingd.wire.embedding import vector_of, vector_or_note
+from vikingd.wire.embedding import embedder_failed, vector_of, vector_or_note
 from vikingd.wire.messages import context as wire_context
 from vikingd.wire.messages import decode, encode, retrieve
 from vikingd.wire.messages import search as wire_search
@@ -101,7 +102,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         """(the find on a snapshot, the stage that made the query's vector)."""
         query, vector = await run.here(decode.find_query, request, self._engine.dimension)
         await revision_reached(self._engine, query.min_revision, deadline)
-        degraded: tuple[str, ...] = ()
+        degraded: Degraded = ()
         started = time.perf_counter()
         if vector is None:
             vector, degraded = await vector_or_note(
@@ -303,7 +304,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
         engine, most_bytes = self._engine, SOURCES * self._most_bytes
         now = time.perf_counter()
         embed, stages = Stage("embed", now, now), tuple[Stage, ...]()
-        degraded: tuple[str, ...] = ()
+        degraded: Degraded = ()
         revision = engine.snapshot.revision
         pieces: list[Piece] | None = None
         try:
@@ -342,7 +343,7 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
 
     async def _meaning(
         self, strategy: Strategy, vector: decode.Vector | None, deadline: Deadline, run: Runner
-    ) -> tuple[decode.Vector | None, tuple[str, ...], Stage]:
+    ) -> tuple[decode.Vector | None, Degraded, Stage]:
         """(the query's vector, what is done without, its stage); looks by it, if it is long.
 
         Raises:
@@ -350,18 +351,19 @@ class Retrieval(retrieval_pb2_grpc.RetrievalServicer):
             EmbedderFailed: it did, and the query may not be answered by words alone.
         """
         query, started = strategy.query, time.perf_counter()
-        degraded: tuple[str, ...] = ()
+        degraded: Degraded = ()
         if vector is None and strategy.by_meaning:
             try:
                 vector = await vector_of(self._engine, self._threads, query.text, deadline)
             except EmbedderFailed as error:
                 if not query.degrade:
                     raise
-                degraded = (f"{error}: answered by words alone",)
+                degraded = (embedder_failed(error, "answered by words alone"),)
             if vector is None and not degraded:
                 if query.mode is Mode.VECTOR and not query.degrade:
                     raise InvalidField("vector", "is needed: the daemon has no embedder")
-                degraded = ("no embedder is configured: answered by words alone",)
+                detail = "no embedder is configured: answered by words alone"
+                degraded = (Degradation(DegradationReason.EMBEDDER, detail),)
         embed = Stage("embed", started, time.perf_counter())
         if strategy.has_two_sides and not strategy.is_light and vector is not None:
             await run.away(strategy.meaning, vector)

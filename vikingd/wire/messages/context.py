@@ -13,16 +13,18 @@ from vikingd.context.assemble import Citation, Order
 from vikingd.context.build import BuiltContext, Plan
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.degradation import Degradation, Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.model import Stage
-from vikingd.domain.reply_budget import MESSAGE, Room, size_of
+from vikingd.domain.reply_budget import MESSAGE, Room, size_of, too_large
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.limits import MAX_ITEMS, MAX_SEPARATOR
+from vikingd.wire.messages import encode
 from vikingd.wire.messages.decode import check_any
-from vikingd.wire.messages.encode import add_timings
 
 _T = TypeVar("_T")
 _CITATIONS = {0: Citation.NUMBERED, 1: Citation.NONE, 2: Citation.NUMBERED, 3: Citation.URI}
+_DROPPED = retrieval_pb2.DropReason.ValueType
 _ORDERS = {0: Order.SCORE, 1: Order.SCORE, 2: Order.TREE}
 
 
@@ -98,10 +100,11 @@ def response_of(
     built: BuiltContext,
     revision: int,
     stages: Sequence[Stage],
-    degraded: Sequence[str],
+    degraded: Degraded,
     most_bytes: int,
 ) -> retrieval_pb2.BuildContextResponse:
     """The reply, with as many of the dropped pieces as it has room for."""
+    cut: list[Degradation] = []
     reply = retrieval_pb2.BuildContextResponse(
         text=built.text,
         used_tokens=built.used_tokens,
@@ -109,7 +112,6 @@ def response_of(
         approximate=built.approximate,
         from_items=built.from_items,
         revision=revision,
-        degraded=degraded,
     )
     for cited in built.citations:
         reply.citations.add(
@@ -121,17 +123,21 @@ def response_of(
             end=cited.end,
         )
     if built.is_cut:
-        reply.degraded.append(
-            "the reply has no room for a longer context; let the operator raise "
-            "limits.max_reply_bytes"
+        cut.append(
+            too_large(
+                "the reply has no room for a longer context; let the operator raise "
+                "limits.max_reply_bytes"
+            )
         )
+    reply.degraded.extend(encode.degraded(degraded))
     room = Room(max(0, most_bytes - reply.ByteSize()))
     for i, piece in enumerate(built.dropped):
         pace.step()
         if not room.take(MESSAGE + size_of(piece.uri) + size_of(piece.section)):
             left_out = len(built.dropped) - i
-            reply.degraded.append(f"the reply has no room to name {left_out:,} dropped pieces")
+            cut.append(too_large(f"the reply has no room to name {left_out:,} dropped pieces"))
             break
-        reply.dropped.add(uri=piece.uri, section=piece.section, reason=piece.reason)
-    add_timings(reply.timings, stages)
+        reply.dropped.add(uri=piece.uri, section=piece.section, reason=_DROPPED(piece.reason))
+    reply.degraded.extend(encode.degraded(cut))
+    encode.add_timings(reply.timings, stages)
     return reply

@@ -10,6 +10,7 @@ from google.protobuf import duration_pb2, timestamp_pb2
 
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.degradation import Degradation
 from vikingd.domain.model import (
     Context,
     ContextType,
@@ -36,7 +37,7 @@ def find_response(result: FindResult, embed: Stage) -> Gathered:
     """The whole reply, its results in three buckets; `embed` made the query's vector before."""
     reply = retrieval_pb2.FindResponse(
         revision=result.revision,
-        degraded=(*result.degraded, *cut_notes(result.left_out, result.shortened)),
+        degraded=degraded((*result.degraded, *cut_notes(result.left_out, result.shortened))),
     )
     gathered = result.gathered or Gathered(b"", *add_matches(reply, result.matches))
     reply.total = gathered.total
@@ -46,6 +47,17 @@ def find_response(result: FindResult, embed: Stage) -> Gathered:
     if result.rerank is not None:
         reply.rerank.CopyFrom(rerank(result.rerank))
     return gathered._replace(data=gathered.data + reply.SerializeToString())
+
+
+def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
+    """Return what an answer had to do without, as messages."""
+    return [
+        retrieval_pb2.Degradation(
+            reason=one.reason,  # type: ignore[arg-type]  # same numbers
+            detail=one.detail,
+        )
+        for one in given
+    ]
 
 
 def add_matches(
@@ -322,7 +334,7 @@ def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
         sample_files=trace.sample_files,
         opened=trace.opened,
         rounds=trace.rounds,
-        stop_reason=trace.stop_reason,
+        stop_reason=trace.stop_reason,  # type: ignore[arg-type]  # same numbers
         identifiers=trace.identifiers,
         lexical_rescale=trace.lexical_rescale,
     )

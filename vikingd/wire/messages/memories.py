@@ -19,6 +19,7 @@ from vikingd.config import Recall as Defaults
 from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.model import Committed, ContextType, Once, Stage
 from vikingd.domain.query import RecallPath, Rrf, WeightedSum
@@ -42,6 +43,7 @@ from vikingd.pb import memories_pb2
 from vikingd.wire.limits import MAX_IDS
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import add_timings, timestamp
+from vikingd.wire.messages.encode import degraded as encode_degraded
 from vikingd.wire.messages.retrieve import fusion_of
 
 MAX_TOKENS = 1_000_000
@@ -103,7 +105,7 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
         approximate=result.approximate,
         candidates=result.candidates,
         revision=result.revision,
-        degraded=result.degraded,
+        degraded=encode_degraded(result.degraded),
     )
     add_timings(reply.timings, stages)
     return reply
@@ -132,7 +134,7 @@ def remembering(
 
 
 def remember_response(
-    remembered: Remembering, outcome: Outcome, revision: int, degraded: Sequence[str]
+    remembered: Remembering, outcome: Outcome, revision: int, degraded: Degraded
 ) -> memories_pb2.RememberResponse:
     """The reply."""
     return memories_pb2.RememberResponse(
@@ -143,7 +145,7 @@ def remember_response(
         met=outcome.met,
         similarity=outcome.similarity,
         revision=revision,
-        degraded=[*degraded, *outcome.notes],
+        degraded=encode_degraded((*degraded, *outcome.degraded)),
     )
 
 

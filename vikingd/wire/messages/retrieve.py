@@ -25,10 +25,10 @@ from vikingd.domain.query import (
     Rrf,
     WeightedSum,
 )
-from vikingd.domain.reply_budget import UNBOUNDED, Room
+from vikingd.domain.reply_budget import UNBOUNDED, Room, too_large
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import add_timings
+from vikingd.wire.messages.encode import add_timings, degraded
 
 _AT_ONCE = 16  # contexts whose metadata are read
 _TEXT = frozenset((Include.TEXT,))
@@ -99,7 +99,7 @@ def response_of(
         outcome=retrieval_pb2.Outcome.ValueType(result.outcome),
         relaxed_clauses=result.relaxed_clauses,
         revision=result.revision,
-        degraded=result.degraded,
+        degraded=degraded(result.degraded),
     )
     for item in result.items:
         pace.step()
@@ -108,10 +108,11 @@ def response_of(
         room = Room(max(0, most_bytes - reply.ByteSize()))
         _add_metadata(reply, metadata_of, room)
         if room.left_out:
-            reply.degraded.append(
+            cut = too_large(
                 f"the reply has no room for the metadata of {room.left_out:,} items; ask for less, "
                 "or let the operator raise limits.max_reply_bytes"
             )
+            reply.degraded.extend(degraded([cut]))
     if result.next_after:
         reply.next_page_token = base64.urlsafe_b64encode(result.next_after.encode()).decode()
     add_timings(reply.timings, (embed, *result.stages))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from vikingd.answer.find import Search
 from vikingd.answer.search import find_of, merged, planned_for, rerank_of
+from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.model import FindResult, Stage
 from vikingd.domain.query import (
@@ -112,7 +113,8 @@ async def search(
     revision = found[0].revision if found else engine.snapshot.revision
     degraded = dict.fromkeys(note for result in found for note in result.degraded)
     if plan.model and plan.source is PlanSource.RULES:
-        degraded = {plan.reason: None, **degraded}
+        failed = Degradation(DegradationReason.PLANNER, plan.reason)
+        degraded = {failed: None, **degraded}
     return SearchResult(plan, found, matches, revision, rerank_of(found), stages, tuple(degraded))
 
 
@@ -167,7 +169,7 @@ def response_of(result: SearchResult) -> retrieval_pb2.SearchResponse:
             model=plan.model,
         ),
         revision=result.revision,
-        degraded=result.degraded,
+        degraded=encode.degraded(result.degraded),
         rerank=encode.rerank(result.rerank),
     )
     reply.total, _ = encode.add_matches(reply, result.matches)
@@ -180,7 +182,7 @@ def response_of(result: SearchResult) -> retrieval_pb2.SearchResponse:
                 for match in found.matches
                 if match.context_type
             ],
-            degraded=found.degraded,
+            degraded=encode.degraded(found.degraded),
             trace=encode.find_trace(found.trace) if found.trace else None,
         )
         encode.add_timings(added.timings, found.stages)
