@@ -28,10 +28,6 @@ from vikingd.client.errors import sendable
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.aio import AsyncClient
-    from vikingd.client.messages import AsyncMessageClient, MessageClient
-    from vikingd.client.sync import Client
-
     Rpc: TypeAlias = Callable[[Stubs], grpc.UnaryUnaryMultiCallable["Request", "Reply"]]
 
 P = ParamSpec("P")
@@ -137,16 +133,16 @@ class Method(_Described[P], Generic[P, Request, Reply, Result]):
     @overload
     def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: Client, owner: type[Methods]) -> Callable[P, Result]: ...
+    def __get__(self, client: BlockingResults, owner: type[Methods]) -> Callable[P, Result]: ...
     @overload
     def __get__(
-        self, client: AsyncClient, owner: type[Methods]
+        self, client: AwaitedResults, owner: type[Methods]
     ) -> Callable[P, Coroutine[Any, Any, Result]]: ...
     @overload
-    def __get__(self, client: MessageClient, owner: type[Methods]) -> Callable[P, Reply]: ...
+    def __get__(self, client: BlockingMessages, owner: type[Methods]) -> Callable[P, Reply]: ...
     @overload
     def __get__(
-        self, client: AsyncMessageClient, owner: type[Methods]
+        self, client: AwaitedMessages, owner: type[Methods]
     ) -> Callable[P, Coroutine[Any, Any, Reply]]: ...
     def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
         return self._of(client, owner)
@@ -169,18 +165,20 @@ class Pages(_Described[P], Generic[P, Request, Reply]):
     @overload
     def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: Client, owner: type[Methods]) -> Callable[P, Iterator[Context]]: ...
+    def __get__(
+        self, client: BlockingResults, owner: type[Methods]
+    ) -> Callable[P, Iterator[Context]]: ...
     @overload
     def __get__(
-        self, client: AsyncClient, owner: type[Methods]
+        self, client: AwaitedResults, owner: type[Methods]
     ) -> Callable[P, AsyncIterator[Context]]: ...
     @overload
     def __get__(
-        self, client: MessageClient, owner: type[Methods]
+        self, client: BlockingMessages, owner: type[Methods]
     ) -> Callable[P, Iterator[contexts_pb2.Context]]: ...
     @overload
     def __get__(
-        self, client: AsyncMessageClient, owner: type[Methods]
+        self, client: AwaitedMessages, owner: type[Methods]
     ) -> Callable[P, AsyncIterator[contexts_pb2.Context]]: ...
     def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
         return self._of(client, owner)
@@ -207,18 +205,20 @@ class Stream(_Described[P], Generic[P, Request, Reply, Result]):
     @overload
     def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: Client, owner: type[Methods]) -> Callable[P, Iterator[Result]]: ...
+    def __get__(
+        self, client: BlockingResults, owner: type[Methods]
+    ) -> Callable[P, Iterator[Result]]: ...
     @overload
     def __get__(
-        self, client: AsyncClient, owner: type[Methods]
+        self, client: AwaitedResults, owner: type[Methods]
     ) -> Callable[P, AsyncIterator[Result]]: ...
     @overload
     def __get__(
-        self, client: MessageClient, owner: type[Methods]
+        self, client: BlockingMessages, owner: type[Methods]
     ) -> Callable[P, Iterator[Reply]]: ...
     @overload
     def __get__(
-        self, client: AsyncMessageClient, owner: type[Methods]
+        self, client: AwaitedMessages, owner: type[Methods]
     ) -> Callable[P, AsyncIterator[Reply]]: ...
     def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
         return self._of(client, owner)
@@ -321,6 +321,22 @@ class Methods(ABC):
     )
     reembed = Method(requests.reembed, lambda to: to.admin.Reembed, replies.reembed, retried=False)
     backup = Stream(requests.backup, lambda to: to.admin.Backup, replies.backup)
+
+
+class BlockingResults(Methods):
+    """A client whose methods return results."""
+
+
+class AwaitedResults(Methods):
+    """A client whose methods are awaited and return results."""
+
+
+class BlockingMessages(Methods):
+    """A client whose methods return messages."""
+
+
+class AwaitedMessages(Methods):
+    """A client whose methods are awaited and return messages."""
 
 
 def _retried() -> Iterator[str]:

@@ -188,7 +188,6 @@ _CONVERSIONS: dict[Any, Read] = {
     **dict.fromkeys((bool, int, float, str, bytes), _as_it_is),
     datetime: _time,
     timedelta: lambda message: message.ToTimedelta(),
-    dict[str, int]: dict,
     dict[str, float]: _timings,
     dict[str, Any]: _metadata,
 }

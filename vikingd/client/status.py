@@ -7,56 +7,6 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
-    """Values since the start, in buckets up to `bounds`, with one more above the last."""
-
-    count: int
-    sum: float
-    bounds: tuple[float, ...]
-    counts: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CallStats:
-    """The calls of one RPC since the start: by status code, and seconds that they took."""
-
-    rpc: str
-    codes: dict[str, int]
-    seconds: Distribution
-
-
-@dataclass(frozen=True, slots=True)
-class StageStats:
-    """Seconds that a stage of answers took since the start."""
-
-    stage: str
-    seconds: Distribution
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerStats:
-    """The answers of one RPC since the start."""
-
-    rpc: str
-    methods: dict[str, int]
-    empty: int
-    degraded: int
-    results: Distribution
-    top_score: Distribution
-    stages: tuple[StageStats, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelStats:
-    """The calls of a planner or a reranker since the start."""
-
-    role: str
-    name: str
-    outcomes: dict[str, int]
-    seconds: Distribution
-
-
-@dataclass(frozen=True, slots=True)
 class EmbedderStats:
     """How the embedder is; `backlog` texts wait for their vector."""
 
@@ -69,7 +19,6 @@ class EmbedderStats:
     retry_time: datetime | None
     query_cache_hits: int
     query_cache_misses: int
-    query_seconds: Distribution
     backlog_characters: int
     characters_per_second: float
     stalled: str
@@ -88,7 +37,6 @@ class IndexStats:
     compacting: bool
     bytes_on_disk: int
     problem: str
-    compaction_seconds: Distribution
     rebuilt: str
 
 
@@ -118,11 +66,6 @@ class Stats:
     index: IndexStats
     store_path: str
     reader: bool
-    calls: tuple[CallStats, ...]
-    answers: tuple[AnswerStats, ...]
-    plans: dict[str, int]
-    reranks: dict[str, int]
-    models: tuple[ModelStats, ...]
     problem: str
     queues: tuple[QueueStats, ...]
 

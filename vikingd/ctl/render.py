@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ from rich.tree import Tree
 
 from vikingd.ctl.progress import time_left
 from vikingd.domain import uri as uris
-from vikingd.pb.admin_pb2 import AnswerStats, CallStats, Distribution, StatsResponse, VerifyResponse
+from vikingd.pb.admin_pb2 import StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
 from vikingd.pb.retrieval_pb2 import (
     RERANK_STATUS_OFF,
@@ -198,8 +198,7 @@ def stats_table(stats: StatsResponse) -> Table:
         "embedder": f"{embedder.provider} {embedder.model}, "
         f"{embedder.dimension or 'not yet known'} dimensions",
         "embedded": f"{embedder.embedded:,} texts; {embedder.query_cache_hits:,} of {asked:,} "
-        "queries from the cache"
-        + (f", the others {took(embedder.query_seconds)}" if embedder.query_seconds.count else ""),
+        "queries from the cache",
         "stalled": embedder.stalled,
         "failing": embedder.last_error
         + (
@@ -211,9 +210,6 @@ def stats_table(stats: StatsResponse) -> Table:
         f"(revision {index.base_revision:,}, {size(index.bytes_on_disk)}), "
         f"{index.tail_texts:,} in the tail, {index.dead_texts:,} dead"
         + (", compacting" if index.compacting else ""),
-        "compactions": f"{index.compaction_seconds.count:,}, {took(index.compaction_seconds)}"
-        if index.compaction_seconds.count
-        else "",
         "rebuilt": index.rebuilt,
         "problem": index.problem,
         "queues": ", ".join(
@@ -221,60 +217,8 @@ def stats_table(stats: StatsResponse) -> Table:
             for queue in stats.queues
             if queue.waiting or queue.refused
         ),
-        "calls": "\n".join(map(_calls_line, stats.calls)),
-        "answers": "\n".join(line for answers in stats.answers for line in _answer_lines(answers)),
-        "plans": _counts(stats.plans),
-        "reranks": _counts(stats.reranks),
-        "models": "\n".join(
-            f"{model.role} {model.name} {_counts(model.outcomes)}, {took(model.seconds)}"
-            for model in stats.models
-        ),
     }
     return fields(rows)
-
-
-def _calls_line(calls: CallStats) -> str:
-    faults = [f"{n:,} {code}" for code, n in sorted(calls.codes.items()) if code != "OK"]
-    return (
-        f"{calls.rpc} {calls.seconds.count:,}"
-        + (f" ({', '.join(faults)})" if faults else "")
-        + f", {took(calls.seconds)}"
-    )
-
-
-def _answer_lines(answers: AnswerStats) -> Iterator[str]:
-    count, top_score = answers.results.count, answers.top_score
-    yield (
-        f"{answers.rpc} {count:,} ({_counts(answers.methods)}), {answers.empty:,} empty, "
-        f"{answers.degraded:,} degraded, {mean(answers.results):.1f} results each"
-        + (f", top score {mean(top_score):.3f}" if top_score.count else "")
-    )
-    stages = (f"{s.stage} {duration(mean(s.seconds))}" for s in answers.stages)
-    yield f"  {' · '.join(stages)}"
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
-
-
-def mean(values: Distribution) -> float:
-    """The mean value; 0 where there is none."""
-    return values.sum / max(values.count, 1)
-
-
-def took(seconds: Distribution) -> str:
-    """The mean, and the bound that nearly all keep within."""
-    most, seen = 0.99 * seconds.count, 0
-    for bound, count in zip(seconds.bounds, seconds.counts, strict=False):  # the last has no bound
-        seen += count
-        if seen >= most:
-            return f"{duration(mean(seconds))} on average, 99% within {duration(bound)}"
-    return f"{duration(mean(seconds))} on average, more than 1% over {duration(seconds.bounds[-1])}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the unit that suits them."""
-    return f"{round(seconds * 1e3, 2):g} ms" if seconds < 1 else f"{round(seconds, 1):g} s"
 
 
 def verify_lines(report: VerifyResponse) -> Text:

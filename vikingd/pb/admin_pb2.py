@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fviking/retrieval/v1/admin.proto\x12\x13viking.retrieval.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0e\n\x0cStatsRequest\"J\n\x0c\x44istribution\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\x12\x0b\n\x03sum\x18\x02 \x01(\x01\x12\x0e\n\x06\x62ounds\x18\x03 \x03(\x01\x12\x0e\n\x06\x63ounts\x18\x04 \x03(\x04\"\xb4\x01\n\tCallStats\x12\x0b\n\x03rpc\x18\x01 \x01(\t\x12\x38\n\x05\x63odes\x18\x02 \x03(\x0b\x32).viking.retrieval.v1.CallStats.CodesEntry\x12\x32\n\x07seconds\x18\x03 \x01(\x0b\x32!.viking.retrieval.v1.Distribution\x1a,\n\nCodesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"O\n\nStageStats\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x32\n\x07seconds\x18\x02 \x01(\x0b\x32!.viking.retrieval.v1.Distribution\"\xc6\x02\n\x0b\x41nswerStats\x12\x0b\n\x03rpc\x18\x01 \x01(\t\x12>\n\x07methods\x18\x02 \x03(\x0b\x32-.viking.retrieval.v1.AnswerStats.MethodsEntry\x12\r\n\x05\x65mpty\x18\x03 \x01(\x04\x12\x10\n\x08\x64\x65graded\x18\x04 \x01(\x04\x12\x32\n\x07results\x18\x05 \x01(\x0b\x32!.viking.retrieval.v1.Distribution\x12\x34\n\ttop_score\x18\x06 \x01(\x0b\x32!.viking.retrieval.v1.Distribution\x12/\n\x06stages\x18\x07 \x03(\x0b\x32\x1f.viking.retrieval.v1.StageStats\x1a.\n\x0cMethodsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xf6\x02\n\rEmbedderStats\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\r\x12\x0f\n\x07\x62\x61\x63klog\x18\x04 \x01(\x04\x12\x10\n\x08\x65mbedded\x18\x05 \x01(\x04\x12\x12\n\nlast_error\x18\x06 \x01(\t\x12.\n\nretry_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10query_cache_hits\x18\x08 \x01(\x04\x12\x1a\n\x12query_cache_misses\x18\t \x01(\x04\x12\x38\n\rquery_seconds\x18\n \x01(\x0b\x32!.viking.retrieval.v1.Distribution\x12\x1a\n\x12\x62\x61\x63klog_characters\x18\x0b \x01(\x04\x12\x1d\n\x15\x63haracters_per_second\x18\x0c \x01(\x01\x12\x0f\n\x07stalled\x18\r \x01(\t\x12\x0e\n\x06reused\x18\x0e \x01(\x04\"\xff\x01\n\nIndexStats\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x15\n\rbase_revision\x18\x02 \x01(\x04\x12\x12\n\nbase_texts\x18\x03 \x01(\x04\x12\x12\n\ntail_texts\x18\x04 \x01(\x04\x12\x12\n\ndead_texts\x18\x05 \x01(\x04\x12\x12\n\ncompacting\x18\x06 \x01(\x08\x12\x15\n\rbytes_on_disk\x18\x07 \x01(\x04\x12\x0f\n\x07problem\x18\x08 \x01(\t\x12=\n\x12\x63ompaction_seconds\x18\t \x01(\x0b\x32!.viking.retrieval.v1.Distribution\x12\x0f\n\x07rebuilt\x18\n \x01(\t\"\xce\x01\n\nModelStats\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12?\n\x08outcomes\x18\x03 \x03(\x0b\x32-.viking.retrieval.v1.ModelStats.OutcomesEntry\x12\x32\n\x07seconds\x18\x04 \x01(\x0b\x32!.viking.retrieval.v1.Distribution\x1a/\n\rOutcomesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"=\n\nQueueStats\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x0f\n\x07waiting\x18\x02 \x01(\x04\x12\x0f\n\x07refused\x18\x03 \x01(\x04\"\x8b\x06\n\rStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08revision\x18\x03 \x01(\x04\x12\x13\n\x0b\x64irectories\x18\x04 \x01(\x04\x12\r\n\x05\x66iles\x18\x05 \x01(\x04\x12\r\n\x05texts\x18\x06 \x01(\x04\x12\x0f\n\x07vectors\x18\x07 \x01(\x04\x12\x11\n\trelations\x18\x08 \x01(\x04\x12\x13\n\x0bstore_bytes\x18\t \x01(\x04\x12\x34\n\x08\x65mbedder\x18\n \x01(\x0b\x32\".viking.retrieval.v1.EmbedderStats\x12.\n\x05index\x18\x0b \x01(\x0b\x32\x1f.viking.retrieval.v1.IndexStats\x12\x12\n\nstore_path\x18\x0c \x01(\t\x12\x0e\n\x06reader\x18\r \x01(\x08\x12-\n\x05\x63\x61lls\x18\x0e \x03(\x0b\x32\x1e.viking.retrieval.v1.CallStats\x12\x31\n\x07\x61nswers\x18\x0f \x03(\x0b\x32 .viking.retrieval.v1.AnswerStats\x12<\n\x05plans\x18\x10 \x03(\x0b\x32-.viking.retrieval.v1.StatsResponse.PlansEntry\x12@\n\x07reranks\x18\x11 \x03(\x0b\x32/.viking.retrieval.v1.StatsResponse.ReranksEntry\x12/\n\x06models\x18\x12 \x03(\x0b\x32\x1f.viking.retrieval.v1.ModelStats\x12\x0f\n\x07problem\x18\x13 \x01(\t\x12/\n\x06queues\x18\x14 \x03(\x0b\x32\x1f.viking.retrieval.v1.QueueStats\x1a,\n\nPlansEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x1a.\n\x0cReranksEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\x0f\n\rVerifyRequest\"r\n\x0eVerifyResponse\x12\n\n\x02ok\x18\x01 \x01(\x08\x12\x10\n\x08\x63ontexts\x18\x02 \x01(\x04\x12\r\n\x05texts\x18\x03 \x01(\x04\x12\x0f\n\x07vectors\x18\x04 \x01(\x04\x12\x10\n\x08problems\x18\x05 \x03(\t\x12\x10\n\x08revision\x18\x06 \x01(\x04\"\x11\n\x0fOptimizeRequest\"=\n\x10OptimizeResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x15\n\rbase_revision\x18\x02 \x01(\x04\"$\n\x0eReembedRequest\x12\x12\n\ntarget_uri\x18\x01 \x01(\t\"2\n\x0fReembedResponse\x12\r\n\x05texts\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\"\x0f\n\rBackupRequest\">\n\x0e\x42\x61\x63kupResponse\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x32\xae\x03\n\x05\x41\x64min\x12N\n\x05Stats\x12!.viking.retrieval.v1.StatsRequest\x1a\".viking.retrieval.v1.StatsResponse\x12Q\n\x06Verify\x12\".viking.retrieval.v1.VerifyRequest\x1a#.viking.retrieval.v1.VerifyResponse\x12W\n\x08Optimize\x12$.viking.retrieval.v1.OptimizeRequest\x1a%.viking.retrieval.v1.OptimizeResponse\x12T\n\x07Reembed\x12#.viking.retrieval.v1.ReembedRequest\x1a$.viking.retrieval.v1.ReembedResponse\x12S\n\x06\x42\x61\x63kup\x12\".viking.retrieval.v1.BackupRequest\x1a#.viking.retrieval.v1.BackupResponse0\x01\x42N\n\x13viking.retrieval.v1P\x01Z\x1fviking/retrieval/v1;retrievalv1\xaa\x02\x13Viking.Retrieval.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fviking/retrieval/v1/admin.proto\x12\x13viking.retrieval.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0e\n\x0cStatsRequest\"\xbc\x02\n\rEmbedderStats\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x11\n\tdimension\x18\x03 \x01(\r\x12\x0f\n\x07\x62\x61\x63klog\x18\x04 \x01(\x04\x12\x10\n\x08\x65mbedded\x18\x05 \x01(\x04\x12\x12\n\nlast_error\x18\x06 \x01(\t\x12.\n\nretry_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10query_cache_hits\x18\x08 \x01(\x04\x12\x1a\n\x12query_cache_misses\x18\t \x01(\x04\x12\x1a\n\x12\x62\x61\x63klog_characters\x18\n \x01(\x04\x12\x1d\n\x15\x63haracters_per_second\x18\x0b \x01(\x01\x12\x0f\n\x07stalled\x18\x0c \x01(\t\x12\x0e\n\x06reused\x18\r \x01(\x04\"\xc0\x01\n\nIndexStats\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x15\n\rbase_revision\x18\x02 \x01(\x04\x12\x12\n\nbase_texts\x18\x03 \x01(\x04\x12\x12\n\ntail_texts\x18\x04 \x01(\x04\x12\x12\n\ndead_texts\x18\x05 \x01(\x04\x12\x12\n\ncompacting\x18\x06 \x01(\x08\x12\x15\n\rbytes_on_disk\x18\x07 \x01(\x04\x12\x0f\n\x07problem\x18\x08 \x01(\t\x12\x0f\n\x07rebuilt\x18\t \x01(\t\"=\n\nQueueStats\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x0f\n\x07waiting\x18\x02 \x01(\x04\x12\x0f\n\x07refused\x18\x03 \x01(\x04\"\x9a\x03\n\rStatsResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12.\n\nstart_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08revision\x18\x03 \x01(\x04\x12\x13\n\x0b\x64irectories\x18\x04 \x01(\x04\x12\r\n\x05\x66iles\x18\x05 \x01(\x04\x12\r\n\x05texts\x18\x06 \x01(\x04\x12\x0f\n\x07vectors\x18\x07 \x01(\x04\x12\x11\n\trelations\x18\x08 \x01(\x04\x12\x13\n\x0bstore_bytes\x18\t \x01(\x04\x12\x34\n\x08\x65mbedder\x18\n \x01(\x0b\x32\".viking.retrieval.v1.EmbedderStats\x12.\n\x05index\x18\x0b \x01(\x0b\x32\x1f.viking.retrieval.v1.IndexStats\x12\x12\n\nstore_path\x18\x0c \x01(\t\x12\x0e\n\x06reader\x18\r \x01(\x08\x12\x0f\n\x07problem\x18\x0e \x01(\t\x12/\n\x06queues\x18\x0f \x03(\x0b\x32\x1f.viking.retrieval.v1.QueueStats\"\x0f\n\rVerifyRequest\"r\n\x0eVerifyResponse\x12\n\n\x02ok\x18\x01 \x01(\x08\x12\x10\n\x08\x63ontexts\x18\x02 \x01(\x04\x12\r\n\x05texts\x18\x03 \x01(\x04\x12\x0f\n\x07vectors\x18\x04 \x01(\x04\x12\x10\n\x08problems\x18\x05 \x03(\t\x12\x10\n\x08revision\x18\x06 \x01(\x04\"\x11\n\x0fOptimizeRequest\"=\n\x10OptimizeResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x15\n\rbase_revision\x18\x02 \x01(\x04\"$\n\x0eReembedRequest\x12\x12\n\ntarget_uri\x18\x01 \x01(\t\"2\n\x0fReembedResponse\x12\r\n\x05texts\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\"\x0f\n\rBackupRequest\">\n\x0e\x42\x61\x63kupResponse\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\x32\xae\x03\n\x05\x41\x64min\x12N\n\x05Stats\x12!.viking.retrieval.v1.StatsRequest\x1a\".viking.retrieval.v1.StatsResponse\x12Q\n\x06Verify\x12\".viking.retrieval.v1.VerifyRequest\x1a#.viking.retrieval.v1.VerifyResponse\x12W\n\x08Optimize\x12$.viking.retrieval.v1.OptimizeRequest\x1a%.viking.retrieval.v1.OptimizeResponse\x12T\n\x07Reembed\x12#.viking.retrieval.v1.ReembedRequest\x1a$.viking.retrieval.v1.ReembedResponse\x12S\n\x06\x42\x61\x63kup\x12\".viking.retrieval.v1.BackupRequest\x1a#.viking.retrieval.v1.BackupResponse0\x01\x42N\n\x13viking.retrieval.v1P\x01Z\x1fviking/retrieval/v1;retrievalv1\xaa\x02\x13Viking.Retrieval.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,62 +33,32 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'viking.retrieval.v1.admin_p
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\023viking.retrieval.v1P\001Z\037viking/retrieval/v1;retrievalv1\252\002\023Viking.Retrieval.V1'
-  _globals['_CALLSTATS_CODESENTRY']._loaded_options = None
-  _globals['_CALLSTATS_CODESENTRY']._serialized_options = b'8\001'
-  _globals['_ANSWERSTATS_METHODSENTRY']._loaded_options = None
-  _globals['_ANSWERSTATS_METHODSENTRY']._serialized_options = b'8\001'
-  _globals['_MODELSTATS_OUTCOMESENTRY']._loaded_options = None
-  _globals['_MODELSTATS_OUTCOMESENTRY']._serialized_options = b'8\001'
-  _globals['_STATSRESPONSE_PLANSENTRY']._loaded_options = None
-  _globals['_STATSRESPONSE_PLANSENTRY']._serialized_options = b'8\001'
-  _globals['_STATSRESPONSE_RERANKSENTRY']._loaded_options = None
-  _globals['_STATSRESPONSE_RERANKSENTRY']._serialized_options = b'8\001'
   _globals['_STATSREQUEST']._serialized_start=89
   _globals['_STATSREQUEST']._serialized_end=103
-  _globals['_DISTRIBUTION']._serialized_start=105
-  _globals['_DISTRIBUTION']._serialized_end=179
-  _globals['_CALLSTATS']._serialized_start=182
-  _globals['_CALLSTATS']._serialized_end=362
-  _globals['_CALLSTATS_CODESENTRY']._serialized_start=318
-  _globals['_CALLSTATS_CODESENTRY']._serialized_end=362
-  _globals['_STAGESTATS']._serialized_start=364
-  _globals['_STAGESTATS']._serialized_end=443
-  _globals['_ANSWERSTATS']._serialized_start=446
-  _globals['_ANSWERSTATS']._serialized_end=772
-  _globals['_ANSWERSTATS_METHODSENTRY']._serialized_start=726
-  _globals['_ANSWERSTATS_METHODSENTRY']._serialized_end=772
-  _globals['_EMBEDDERSTATS']._serialized_start=775
-  _globals['_EMBEDDERSTATS']._serialized_end=1149
-  _globals['_INDEXSTATS']._serialized_start=1152
-  _globals['_INDEXSTATS']._serialized_end=1407
-  _globals['_MODELSTATS']._serialized_start=1410
-  _globals['_MODELSTATS']._serialized_end=1616
-  _globals['_MODELSTATS_OUTCOMESENTRY']._serialized_start=1569
-  _globals['_MODELSTATS_OUTCOMESENTRY']._serialized_end=1616
-  _globals['_QUEUESTATS']._serialized_start=1618
-  _globals['_QUEUESTATS']._serialized_end=1679
-  _globals['_STATSRESPONSE']._serialized_start=1682
-  _globals['_STATSRESPONSE']._serialized_end=2461
-  _globals['_STATSRESPONSE_PLANSENTRY']._serialized_start=2369
-  _globals['_STATSRESPONSE_PLANSENTRY']._serialized_end=2413
-  _globals['_STATSRESPONSE_RERANKSENTRY']._serialized_start=2415
-  _globals['_STATSRESPONSE_RERANKSENTRY']._serialized_end=2461
-  _globals['_VERIFYREQUEST']._serialized_start=2463
-  _globals['_VERIFYREQUEST']._serialized_end=2478
-  _globals['_VERIFYRESPONSE']._serialized_start=2480
-  _globals['_VERIFYRESPONSE']._serialized_end=2594
-  _globals['_OPTIMIZEREQUEST']._serialized_start=2596
-  _globals['_OPTIMIZEREQUEST']._serialized_end=2613
-  _globals['_OPTIMIZERESPONSE']._serialized_start=2615
-  _globals['_OPTIMIZERESPONSE']._serialized_end=2676
-  _globals['_REEMBEDREQUEST']._serialized_start=2678
-  _globals['_REEMBEDREQUEST']._serialized_end=2714
-  _globals['_REEMBEDRESPONSE']._serialized_start=2716
-  _globals['_REEMBEDRESPONSE']._serialized_end=2766
-  _globals['_BACKUPREQUEST']._serialized_start=2768
-  _globals['_BACKUPREQUEST']._serialized_end=2783
-  _globals['_BACKUPRESPONSE']._serialized_start=2785
-  _globals['_BACKUPRESPONSE']._serialized_end=2847
-  _globals['_ADMIN']._serialized_start=2850
-  _globals['_ADMIN']._serialized_end=3280
+  _globals['_EMBEDDERSTATS']._serialized_start=106
+  _globals['_EMBEDDERSTATS']._serialized_end=422
+  _globals['_INDEXSTATS']._serialized_start=425
+  _globals['_INDEXSTATS']._serialized_end=617
+  _globals['_QUEUESTATS']._serialized_start=619
+  _globals['_QUEUESTATS']._serialized_end=680
+  _globals['_STATSRESPONSE']._serialized_start=683
+  _globals['_STATSRESPONSE']._serialized_end=1093
+  _globals['_VERIFYREQUEST']._serialized_start=1095
+  _globals['_VERIFYREQUEST']._serialized_end=1110
+  _globals['_VERIFYRESPONSE']._serialized_start=1112
+  _globals['_VERIFYRESPONSE']._serialized_end=1226
+  _globals['_OPTIMIZEREQUEST']._serialized_start=1228
+  _globals['_OPTIMIZEREQUEST']._serialized_end=1245
+  _globals['_OPTIMIZERESPONSE']._serialized_start=1247
+  _globals['_OPTIMIZERESPONSE']._serialized_end=1308
+  _globals['_REEMBEDREQUEST']._serialized_start=1310
+  _globals['_REEMBEDREQUEST']._serialized_end=1346
+  _globals['_REEMBEDRESPONSE']._serialized_start=1348
+  _globals['_REEMBEDRESPONSE']._serialized_end=1398
+  _globals['_BACKUPREQUEST']._serialized_start=1400
+  _globals['_BACKUPREQUEST']._serialized_end=1415
+  _globals['_BACKUPRESPONSE']._serialized_start=1417
+  _globals['_BACKUPRESPONSE']._serialized_end=1479
+  _globals['_ADMIN']._serialized_start=1482
+  _globals['_ADMIN']._serialized_end=1912
 # @@protoc_insertion_point(module_scope)

@@ -131,7 +131,7 @@ class ContextsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Unlink(self, request, context):
-        """Takes a link back.
+        """Removes a link.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

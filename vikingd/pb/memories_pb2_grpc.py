@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class MemoriesStub(object):
-    """What an agent remembers.
+    """The memories of an agent.
     """
 
     def __init__(self, channel):
@@ -58,7 +58,7 @@ class MemoriesStub(object):
 
 
 class MemoriesServicer(object):
-    """What an agent remembers.
+    """The memories of an agent.
     """
 
     def Recall(self, request, context):
@@ -121,7 +121,7 @@ def add_MemoriesServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Memories(object):
-    """What an agent remembers.
+    """The memories of an agent.
     """
 
     @staticmethod

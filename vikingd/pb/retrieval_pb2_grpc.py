@@ -83,8 +83,8 @@ class RetrievalServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Search(self, request, context):
-        """What a task needs to know, given what was said before it: a plan of typed queries, their
-        results in one.
+        """The contexts that a task needs, given the conversation before it: a plan of typed queries, and their
+        results in one list.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -28,7 +28,7 @@ from vikingd.domain.reply_budget import Room, cut_notes
 from vikingd.engine import EngineStats, VerifyReport
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
-from vikingd.telemetry.metrics import Distribution, Metrics
+from vikingd.telemetry.metrics import Metrics
 
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
@@ -230,7 +230,6 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             retry_time=None if embedder.retry_at is None else timestamp(embedder.retry_at),
             query_cache_hits=embedder.query_cache_hits,
             query_cache_misses=embedder.query_cache_misses,
-            query_seconds=_distribution(metrics.query_embedding()),
             backlog_characters=embedder.backlog_cost,
             characters_per_second=embedder.rate,
             stalled=embedder.stalled,
@@ -246,34 +245,8 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             bytes_on_disk=index.bytes_on_disk,
             problem=index.problem,
             rebuilt=index.rebuilt,
-            compaction_seconds=_distribution(metrics.compaction()),
         ),
     )
-    for rpc, calls in metrics.calls().items():
-        response.calls.add(rpc=rpc, codes=calls.codes, seconds=_distribution(calls.seconds))
-    for rpc, answers in metrics.answers().items():
-        stages = [
-            admin_pb2.StageStats(stage=stage, seconds=_distribution(seconds))
-            for stage, seconds in answers.stages.items()
-        ]
-        response.answers.add(
-            rpc=rpc,
-            methods=answers.methods,
-            empty=answers.empty,
-            degraded=answers.degraded,
-            results=_distribution(answers.results),
-            top_score=_distribution(answers.top_score),
-            stages=stages,
-        )
-    response.plans.update(metrics.plans())
-    response.reranks.update(metrics.reranks())
-    for (role, name), figures in metrics.models().items():
-        response.models.add(
-            role=role,
-            name=name,
-            outcomes=figures.outcomes,
-            seconds=_distribution(figures.seconds),
-        )
     for queue, (waiting, refused) in metrics.queues().items():
         response.queues.add(queue=queue, waiting=waiting, refused=refused)
     return response
@@ -295,12 +268,6 @@ def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
     """A time of the domain."""
     seconds, rest = divmod(microseconds, 1_000_000)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
-
-
-def _distribution(values: Distribution) -> admin_pb2.Distribution:
-    return admin_pb2.Distribution(
-        count=sum(values.counts), sum=values.total, bounds=values.bounds, counts=values.counts
-    )
 
 
 def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
