@@ -37,14 +37,14 @@ class _Connected(Methods):
             self._connect(options(RETRIED if retries else None), options(() if retries else None))
 
     def with_timeout(self, timeout: float | None) -> Self:
-        """The same connection with another deadline for each call."""
+        """Return the same connection with another deadline for each call."""
         other = copy.copy(self)
         other.timeout = timeout
         return other
 
     @property
     def _deadline(self) -> float | None:
-        """The timeout as gRPC takes it: where it cannot count so far, it would not wait at all."""
+        """Return the timeout for gRPC; None for one that gRPC cannot count."""
         return None if self.timeout is None or self.timeout > _LONGEST else self.timeout
 
     @abstractmethod

@@ -11,7 +11,7 @@ from vikingd.pb import contexts_pb2
 
 
 def context_of(message: contexts_pb2.Context) -> Context:
-    """A context as Get returns it."""
+    """Return a context of the domain."""
     return Context(
         message.uri,
         message.is_directory,
@@ -41,7 +41,7 @@ def context_of(message: contexts_pb2.Context) -> Context:
 
 
 def entry_of(message: contexts_pb2.MemoryState) -> Entry:
-    """What is known of a memory."""
+    """Return the state of a memory."""
     return Entry(
         message.id,
         message.reinforcement,
@@ -52,5 +52,5 @@ def entry_of(message: contexts_pb2.MemoryState) -> Entry:
 
 
 def micros(time: Timestamp) -> int:
-    """A time in microseconds since the epoch."""
+    """Return a time in microseconds since the epoch."""
     return time.seconds * 1_000_000 + time.nanos // 1000

@@ -54,7 +54,7 @@ def import_path(
 
 
 def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]]:
-    """What is to be imported from `path` as `uri`, and the URI below which it all lies.
+    """Return the URI at the top of the import, and the items below it.
 
     Raises:
         InvalidField: naming `uri`, `path` or `delete`.
@@ -78,7 +78,7 @@ def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]
 
 
 def _read_lines(path: Path, top: str) -> Iterator[Item]:
-    """JSON lines; one that cannot be read may stand for anything below the top."""
+    """Read JSON lines; an unreadable line can stand for any context below the top."""
     for item in read_jsonl(path):
         lost = isinstance(item, Unreadable) and not item.uri
         yield replace(item, uri=top) if lost else item

@@ -174,7 +174,7 @@ class Importer:
                 raise
 
     def _changed(self, items: Iterable[Item]) -> Iterator[ContextInput]:
-        """What must be sent; the rest is dealt with here."""
+        """Return the drafts that must be sent; count the others."""
         for item in items:
             self._check_cancelled()
             if isinstance(item, Linked):
@@ -195,7 +195,7 @@ class Importer:
             self._advance(1)
 
     def _with_news(self, draft: Draft) -> Draft:
-        """The draft of what stands already, with those memories only that say more than the store.
+        """Return the draft of a known file with only those memories that know more than the store.
 
         What was counted since an export stays counted, and nothing is sent for what is known.
         """
@@ -244,7 +244,7 @@ class Importer:
         return False
 
     def _makes_way(self, draft: Draft) -> bool:
-        """Whether no file stands where a directory has to be, nor the other way round."""
+        """Return whether files and directories do not collide."""
         for uri in (*uris.ancestors(draft.uri), draft.uri):
             present = self._present.get(uri)
             if present and present.is_directory != (uri != draft.uri or draft.is_directory):
@@ -257,7 +257,7 @@ class Importer:
         return True
 
     def _gone(self) -> list[str]:
-        """What is not among the items, without what lies below another such.
+        """Return the contexts that are not among the items, without those below another one.
 
         What could not be read is not gone.
         """
@@ -288,7 +288,7 @@ class Importer:
                 del self._present[uri]
 
     def _link(self) -> None:
-        """Makes the links whose ends both are among the drafts."""
+        """Make the links between two of the drafts."""
         for link in self._links:
             if self.summary.dry_run or not {link.uri, link.other} <= self._seen:
                 continue
@@ -303,7 +303,7 @@ class Importer:
                 self.summary.revision = max(self.summary.revision, reply.revision)
 
     def _put(self, contexts: list[ContextInput]) -> _Sent:
-        """Sends a batch; what the daemon finds fault with is left out, the others go in.
+        """Send a batch without the contexts that the daemon refuses.
 
         A batch that is too much for one request is sent in two.
         """
@@ -354,7 +354,7 @@ class Importer:
 
 
 def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
-    """Lists of at most MAX_COUNT contexts, of at most MAX_BYTES where there are several."""
+    """Yield lists of at most MAX_COUNT contexts; two or more have at most MAX_BYTES."""
     batch: list[ContextInput] = []
     size = 0
     for context in contexts:
@@ -369,19 +369,19 @@ def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
 
 
 def _fault(draft: Draft) -> str:
-    """Why the front matter of a Markdown file is text; "" where it is not, or there is none."""
+    """Return why the front matter of a Markdown file counts as text; "" if it does not."""
     return fault(draft.content) if kind_of(uris.name(draft.uri)) is Kind.MARKDOWN else ""
 
 
 def _is_too_much(error: ClientError) -> bool:
-    """Whether each part of a batch may be taken by itself."""
+    """Return whether the parts of a batch may be accepted one by one."""
     if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return not error.reason  # gRPC refused the size of the message
     return any(violation.field == "contexts" for violation in error.field_violations)
 
 
 def _together(*parts: _Sent) -> _Sent:
-    """What became of a batch that was sent in parts."""
+    """Return the outcome of a batch that was sent in parts."""
     replies = [part.reply for part in parts if part.reply]
     return _Sent(
         PutResponse(
@@ -397,7 +397,7 @@ def _together(*parts: _Sent) -> _Sent:
 
 
 def _faulty(error: ClientError) -> int | None:
-    """Which context of a batch the daemon finds fault with."""
+    """Return the context of a batch that the daemon refuses."""
     for violation in error.field_violations:
         if found := _FAULTY.match(violation.field):
             return int(found[1])
@@ -405,7 +405,7 @@ def _faulty(error: ClientError) -> int | None:
 
 
 def _more(given: Entry, known: Entry) -> Entry:
-    """What is known of a memory from both: counters only rise, and it was first when it was."""
+    """Merge two states of a memory: the higher counters and the earlier creation."""
     times = [time for time in (given.time, known.time) if time is not None]
     created = [time for time in (given.created_at, known.created_at) if time is not None]
     return Entry(

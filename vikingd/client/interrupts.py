@@ -11,7 +11,7 @@ from typing import Any
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Lets Ctrl-C come after the block: amid a pool's locks it would leave one taken for ever.
+    """Hold Ctrl-C back until the block ends: amid a pool's locks it would leave one taken.
 
     Python gives it to the main thread alone, where a handler of Python's is set; elsewhere there is
     nothing to hold back.

@@ -36,7 +36,7 @@ def recall(
     no_touch: bool = False,
     min_revision: int = 0,
 ) -> memories_pb2.RecallRequest:
-    """The memories that matter now, within a budget of tokens.
+    """Recall the memories that matter now, within a budget of tokens.
 
     Args:
         query: the question.
@@ -124,7 +124,7 @@ def remember(
 def reinforce(
     *ids: int, by: int = 1, request_id: str | None = None
 ) -> memories_pb2.ReinforceRequest:
-    """Says that memories proved true or useful, by their ids.
+    """Reinforce memories that proved true or useful, by their ids.
 
     Args:
         ids: of the memories.

@@ -73,11 +73,11 @@ class _Described(ABC, Generic[P]):
         self.name = name
 
     def is_repeatable(self, request: Any) -> bool:
-        """Whether this request may be sent again; it is asked for methods that are `retried`."""
+        """Return whether this request of a `retried` method may be sent again."""
         return self.retried.holds(request) if isinstance(self.retried, If) else True
 
     def conversion(self, owner: type[Methods]) -> Callable[[Any], Any]:
-        """What a class makes of a reply."""
+        """Return the function that converts a reply for a class of clients."""
         return self.convert if owner._converts else _as_it_is
 
     def _of(self, client: Methods | None, owner: type[Methods]) -> Any:
@@ -90,10 +90,10 @@ class _Described(ABC, Generic[P]):
 
     @abstractmethod
     def _made_for(self, owner: type[Methods]) -> FunctionType:
-        """The function that is the method of a class."""
+        """Return the function that is the method of a class."""
 
     def _documented(self, function: FunctionType, owner: type[Methods], returns: str) -> None:
-        """Gives a function name and documentation and, after self, the parameters of `build`."""
+        """Set name, documentation and signature of a function, from those of `build`."""
         signature = inspect.signature(self.build)
         itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
         function.__name__ = self.name
@@ -244,17 +244,17 @@ class Methods(ABC):
     @classmethod
     @abstractmethod
     def _call(cls, method: Method[..., Any, Any, Any]) -> FunctionType:
-        """The function that sends a request of one kind."""
+        """Return the function that sends a request of one kind."""
 
     @classmethod
     @abstractmethod
     def _pages(cls, method: Pages[..., Any, Any]) -> FunctionType:
-        """The generator that reads a listing."""
+        """Return the generator that reads a listing."""
 
     @classmethod
     @abstractmethod
     def _stream(cls, method: Stream[..., Any, Any, Any]) -> FunctionType:
-        """The generator that reads a stream."""
+        """Return the generator that reads a stream."""
 
     find = Method(requests.find, lambda to: to.retrieval.Find, replies.find, retried=True)
     batch_find = Method(

@@ -32,7 +32,7 @@ _SENT_MESSAGES = 20  # more than count, and no long session makes a request too 
 
 
 def context_input(draft: Draft) -> contexts_pb2.ContextInput:
-    """A draft as Put takes it."""
+    """Return a draft as a message of Put."""
     return contexts_pb2.ContextInput(
         uri=draft.uri,
         is_directory=draft.is_directory,
@@ -88,7 +88,7 @@ def find(
     max_directories: int = 0,
     mode: SearchMode = SearchMode.QUICK,
 ) -> retrieval_pb2.FindRequest:
-    """The contexts that matter for a query.
+    """Find the contexts that matter for a query.
 
     Args:
         query: the question; "" when the vector alone counts.
@@ -126,7 +126,7 @@ def find(
 
 
 def batch_find(requests: Iterable[retrieval_pb2.FindRequest]) -> retrieval_pb2.BatchFindRequest:
-    """Many queries in one call, each made by `find_request` and answered by itself."""
+    """Find for many queries in one call, each made by `find_request`."""
     return retrieval_pb2.BatchFindRequest(requests=requests)
 
 
@@ -146,7 +146,7 @@ def search(
     trace: bool = False,
     min_revision: int = 0,
 ) -> retrieval_pb2.SearchRequest:
-    """What a task needs to know, given what was said before it: a plan of queries, all answered.
+    """Search for a task, given the conversation before it: plan queries and answer all.
 
     Args:
         query: what is to be done.
@@ -180,7 +180,7 @@ def search(
 
 
 def _session(session: Session | SearchSession) -> retrieval_pb2.SearchSession:
-    """A session, of which the last messages are sent."""
+    """Return a session with its last messages."""
     return retrieval_pb2.SearchSession(
         summary=session.summary,
         messages=[
@@ -213,7 +213,7 @@ def retrieve(
     min_revision: int = 0,
     page_token: str = "",
 ) -> retrieval_pb2.RetrieveRequest:
-    """The passages that a strategy finds.
+    """Retrieve passages by a strategy.
 
     Args:
         query: the question; "" when the vector alone counts, or `where` alone with Mode.KEYWORD.
@@ -281,7 +281,7 @@ def build_context(
     order: ContextOrder = ContextOrder.SCORE,
     full_text_only: bool = False,
 ) -> retrieval_pb2.BuildContextRequest:
-    """The text for a prompt, of what was found, within a budget of tokens.
+    """Build the text for a prompt from results, within a budget of tokens.
 
     Args:
         query: the question, for a find over the whole tree; or one of the next four.
@@ -334,7 +334,7 @@ def _items(items: Iterable[ContextItem]) -> retrieval_pb2.ContextItems:
 def put(
     contexts: Iterable[Draft | contexts_pb2.ContextInput], *, wait_for_vectors: bool = False
 ) -> contexts_pb2.PutRequest:
-    """Writes contexts, new or anew, whole or some of their fields; all or nothing.
+    """Write contexts, new or existing, whole or some of their fields; all or nothing.
 
     Args:
         contexts: 1 to 1,000, each URI once; `update_mask` names the fields to write, and
@@ -350,7 +350,7 @@ def put(
 def delete(
     *uris: str, allow_missing: bool = False, expected_revision: int | None = None
 ) -> contexts_pb2.DeleteRequest:
-    """Removes contexts with all below them.
+    """Remove contexts with all below them.
 
     Args:
         uris: what to remove.
@@ -365,7 +365,7 @@ def delete(
 def move(
     source: str, destination: str, *, expected_revision: int | None = None
 ) -> contexts_pb2.MoveRequest:
-    """Moves or renames a context with all below it.
+    """Move or rename a context with all below it.
 
     Args:
         source: what to move.
@@ -378,52 +378,52 @@ def move(
 
 
 def get(uri: str, *, min_revision: int = 0) -> contexts_pb2.GetRequest:
-    """Reads one context whole: content, passages and relations too."""
+    """Read one whole context, with content, passages and relations."""
     return contexts_pb2.GetRequest(uri=uri, min_revision=min_revision)
 
 
 def list_(uri: str = "", *, min_revision: int = 0) -> contexts_pb2.ListRequest:
-    """The direct children of a directory: files before directories, each by name."""
+    """List the direct children of a directory: files before directories, each by name."""
     return contexts_pb2.ListRequest(uri=uri, min_revision=min_revision)
 
 
 def tree(uri: str = "", *, depth: int = 0, min_revision: int = 0) -> contexts_pb2.TreeRequest:
-    """A subtree by URI, its top first; `depth` levels below the top, 0 for all."""
+    """List a subtree by URI, its top first; `depth` levels below the top, 0 for all."""
     return contexts_pb2.TreeRequest(uri=uri, depth=depth, min_revision=min_revision)
 
 
 def link(uri: str, other: str, reason: str = "") -> contexts_pb2.LinkRequest:
-    """Says that two contexts belong together; linking again replaces the reason."""
+    """Link two contexts; linking again replaces the reason."""
     return contexts_pb2.LinkRequest(uri=uri, other_uri=other, reason=reason)
 
 
 def unlink(uri: str, other: str) -> contexts_pb2.UnlinkRequest:
-    """Takes a link back."""
+    """Remove a link."""
     return contexts_pb2.UnlinkRequest(uri=uri, other_uri=other)
 
 
 def stats() -> admin_pb2.StatsRequest:
-    """The daemon in numbers."""
+    """Return the state of the daemon."""
     return admin_pb2.StatsRequest()
 
 
 def verify() -> admin_pb2.VerifyRequest:
-    """Compares the index with the store, all of it."""
+    """Compare the whole index with the store."""
     return admin_pb2.VerifyRequest()
 
 
 def optimize() -> admin_pb2.OptimizeRequest:
-    """Compacts the index now."""
+    """Compact the index now."""
     return admin_pb2.OptimizeRequest()
 
 
 def reembed(target_uri: str = "") -> admin_pb2.ReembedRequest:
-    """Drops the vectors below `target_uri`, or all, so that the present model makes them anew."""
+    """Drop the vectors below `target_uri`, or all, so that the present model makes new ones."""
     return admin_pb2.ReembedRequest(target_uri=target_uri)
 
 
 def backup() -> admin_pb2.BackupRequest:
-    """Copies the store while everything goes on, and yields the bytes of the file in pieces.
+    """Copy the store while the daemon serves, and yield the bytes of the file in pieces.
 
     They are whole when as many have come as the first piece says.
     """

@@ -51,11 +51,11 @@ class Session:
 
     @property
     def messages(self) -> tuple[SessionMessage, ...]:
-        """In the order in which they were said."""
+        """Return the messages in their order."""
         return tuple(self._messages)
 
     def add(self, role: str, content: str) -> None:
-        """Adds what was said now.
+        """Add a message.
 
         Args:
             role: one of ROLES.

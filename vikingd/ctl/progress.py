@@ -42,7 +42,7 @@ class Meter:
         self._began = self._said = time.monotonic()
 
     def advance(self, count: int) -> None:
-        """Says that so much more is done."""
+        """Add to the work that is done."""
         self.update(self.done + count)
 
     def update(
@@ -53,7 +53,7 @@ class Meter:
         share: float | None = None,
         left: float | None = None,
     ) -> None:
-        """Says how much is done, of how much.
+        """Set the work that is done and the total.
 
         Args:
             done: pieces that are done.
@@ -81,7 +81,7 @@ class Meter:
 
 @contextmanager
 def meter(session: Session, what: str, total: int) -> Iterator[Meter]:
-    """A meter that is shown as long as the context lasts; not at all with --json."""
+    """Show a meter during the context; no meter with --json."""
     if session.as_json or not session.err.is_terminal:
         yield Meter(session, what, total, None)
         return
@@ -96,7 +96,7 @@ def time_left(characters: int, characters_per_second: float) -> float | None:
 
 
 def wait_for_vectors(session: Session) -> None:
-    """Shows the embedder's backlog until it is empty; says so when the embedder fails instead.
+    """Show the embedder's backlog until it is empty or the embedder fails.
 
     Long texts take longer than short ones: the bar and the time left tell of characters.
     """

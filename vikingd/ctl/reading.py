@@ -72,7 +72,7 @@ Threshold = Annotated[
 
 
 def types_of(kinds: Kinds) -> list[ContextType]:
-    """As the client takes them."""
+    """Return the types in the form of the client."""
     return [ContextType[kind.name] for kind in kinds or ()]
 
 

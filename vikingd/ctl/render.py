@@ -33,7 +33,7 @@ TYPE_STYLES = {"memory": "magenta", "resource": "cyan", "skill": "green"}
 
 
 def snippet(text: str, length: int = _SNIPPET) -> str:
-    """The beginning of a text on one line, without control characters."""
+    """Return the beginning of a text on one line, without control characters."""
     line = _BLANK.sub(" ", text[: 4 * length]).strip()
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
@@ -44,18 +44,18 @@ def type_name(value: ContextType.ValueType) -> str:
 
 
 def by_score(reply: FindResponse | SearchResponse) -> list[MatchedContext]:
-    """The three buckets as one list: by falling score, ties by URI."""
+    """Return the three buckets as one list, by falling score, ties by URI."""
     matches = [*reply.memories, *reply.resources, *reply.skills]
     return sorted(matches, key=lambda match: (-match.score, match.uri))
 
 
 def milliseconds(timing: StageTiming) -> float:
-    """What a stage took."""
+    """Return the duration of a stage in milliseconds."""
     return timing.duration.seconds * 1e3 + timing.duration.nanos / 1e6
 
 
 def find_table(reply: FindResponse | SearchResponse) -> Table:
-    """Rank, score, type and URI of each result, below the URI what matched."""
+    """Return a table with rank, score, type, URI and matching text of each result."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("score", no_wrap=True)
@@ -84,7 +84,7 @@ def _matched(match: MatchedContext) -> Text:
 
 
 def find_footer(reply: FindResponse | SearchResponse) -> Text:
-    """How many results, from which revision, how long it took; what the answer did without."""
+    """Return the count of results, the revision, the duration and the degradations."""
     took = sum(map(milliseconds, reply.timings))
     results = f"{reply.total} result{'' if reply.total == 1 else 's'}"
     footer = Text(f"{results} · revision {reply.revision} · {took:.1f} ms", "dim")
@@ -94,12 +94,12 @@ def find_footer(reply: FindResponse | SearchResponse) -> Text:
 
 
 def degraded_lines(degraded: Iterable[Degradation]) -> Text:
-    """What an answer had to do without, a line each."""
+    """Return a line for each degradation."""
     return Text("".join(f"\ndegraded: {one.detail}" for one in degraded), "yellow")
 
 
 def timings_line(timings: Iterable[StageTiming]) -> Text:
-    """What each stage took."""
+    """Return a line with the duration of each stage."""
     stages = " · ".join(f"{t.stage} {milliseconds(t):.2f} ms" for t in timings)
     return Text(stages, "dim")
 
@@ -122,7 +122,7 @@ def add_by_uri(tree: Tree, nodes: Mapping[str, Text], top: str = "") -> None:
 
 
 def context_tree(top: str, contexts: Iterable[Context]) -> Tree:
-    """A subtree with the abstracts."""
+    """Return a subtree with the abstracts."""
     nodes = {context.uri: _tree_text(context) for context in contexts}
     tree = Tree(Text(top, "bold").append_text(nodes.pop(top, Text())), guide_style="dim")
     add_by_uri(tree, nodes, top)
@@ -136,7 +136,7 @@ def _tree_text(context: Context) -> Text:
 
 
 def children_table(contexts: Iterable[Context]) -> Table:
-    """The children of a directory: name, last change and abstract."""
+    """Return a table of children: name, last change and abstract."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column("name", no_wrap=True)
     table.add_column("updated", no_wrap=True)
@@ -151,7 +151,7 @@ def children_table(contexts: Iterable[Context]) -> Table:
 
 
 def context_details(context: Context) -> Group:
-    """One context: its fields, its texts but the content, its passages and links."""
+    """Return the fields of one context, its texts without the content, and its links."""
     kind = "directory" if context.is_directory else "file"
     rows = {
         "type": " ".join(filter(None, (type_name(context.context_type), kind))),
@@ -181,7 +181,7 @@ def context_details(context: Context) -> Group:
 
 
 def stats_table(stats: StatsResponse) -> Table:
-    """The daemon in numbers."""
+    """Return the state of the daemon."""
     embedder, index = stats.embedder, stats.index
     asked = embedder.query_cache_hits + embedder.query_cache_misses
     left = time_left(embedder.backlog_characters, embedder.characters_per_second)
@@ -222,7 +222,7 @@ def stats_table(stats: StatsResponse) -> Table:
 
 
 def verify_lines(report: VerifyResponse) -> Text:
-    """Whether index and store agree, and where not."""
+    """Return the differences between index and store as text."""
     compared = (
         f"{report.contexts:,} contexts, {report.texts:,} texts, {report.vectors:,} vectors "
         f"at revision {report.revision}"
@@ -236,7 +236,7 @@ def verify_lines(report: VerifyResponse) -> Text:
 
 
 def fields(rows: Mapping[str, str]) -> Table:
-    """Names and values below each other; rows without a value are left out."""
+    """Return a table of names and values; rows without a value are left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -247,7 +247,7 @@ def fields(rows: Mapping[str, str]) -> Table:
 
 
 def local_time(stamp: Timestamp) -> str:
-    """A time as people of this place read it, to the second."""
+    """Return a time in the local zone, to the second."""
     at = datetime.fromtimestamp(stamp.seconds, UTC)
     with suppress(OverflowError):  # on the first and the last day of all times
         at = at.astimezone()
@@ -255,7 +255,7 @@ def local_time(stamp: Timestamp) -> str:
 
 
 def size(count: float) -> str:
-    """A number of bytes in the unit that suits it."""
+    """Return a number of bytes with a fitting unit."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"

@@ -39,7 +39,7 @@ _VISIBLE = 5e-4  # differences below it vanish in three digits
 
 
 def formula(parts: ScoreParts) -> str:
-    """How a score came about, in the form of the formula that makes it."""
+    """Return a score as its formula."""
     b, w = parts.parent_weight, parts.dense_weight
     if parts.HasField("rerank"):
         return (
@@ -55,7 +55,7 @@ def formula(parts: ScoreParts) -> str:
 
 
 def trace_tree(reply: FindResponse, target: str = "") -> Tree:
-    """The way of one Find from its scope to its results."""
+    """Return the trace of a Find as a tree, from its scope to its results."""
     title = f"{_method(reply.trace)} over {target or uris.ROOT}"
     tree = Tree(Text(title, "bold"), guide_style="dim")
     _add_walk(tree, reply.trace)
@@ -69,7 +69,7 @@ def trace_tree(reply: FindResponse, target: str = "") -> Tree:
 
 
 def search_tree(query: str, reply: SearchResponse) -> Tree:
-    """The way of one Search: the plan, the walk of each query and its reranking, the merge."""
+    """Return the trace of a Search as a tree: plan, walk and reranking of each query, merge."""
     tree = Tree(Text(query, "bold", overflow="fold"), guide_style="dim")
     add_plan(tree, reply.query_plan)
     for result in reply.query_results:
@@ -95,7 +95,7 @@ def search_tree(query: str, reply: SearchResponse) -> Tree:
 
 
 def add_plan(tree: Tree, plan: QueryPlan) -> None:
-    """What is looked for, and who said so."""
+    """Add the plan and its source."""
     source = PlanSource.Name(plan.source).removeprefix("PLAN_SOURCE_").lower()
     by = f"plan by {plan.model or source}" if source == "model" else f"plan: {source}"
     node = tree.add(Text(f"{by}; {plan.reason}" if plan.reason else by, overflow="fold"))
@@ -107,7 +107,7 @@ def add_plan(tree: Tree, plan: QueryPlan) -> None:
 
 
 def add_rerank(tree: Tree, rerank: Rerank) -> None:
-    """What the reranker did, call by call."""
+    """Add the calls of the reranker."""
     status = RerankStatus.Name(rerank.status).removeprefix("RERANK_STATUS_").lower()
     about = "; ".join(filter(None, (f"rerank: {status}", rerank.model, rerank.reason)))
     node = tree.add(Text(about, "yellow" if status == "failed" else "", overflow="fold"))
@@ -126,12 +126,12 @@ def add_rerank(tree: Tree, rerank: Rerank) -> None:
 
 
 def typed(query: TypedQuery) -> str:
-    """A query of a plan with the type that it looks for."""
+    """Return a query of a plan with its type."""
     return f"{type_name(query.context_type) or 'everything'}: {query.query}"
 
 
 def _add_walk(tree: Tree, trace: FindTrace) -> None:
-    """The scope, the query, the means, the gate and the directories, and why it stopped."""
+    """Add scope, query, means, gate, directories and stop reason."""
     tree.add(
         f"scope: {trace.scope_directories:,} directories, {trace.scope_files:,} files, "
         f"{trace.scope_texts:,} texts; {trace.scored_texts:,} scored, "
@@ -157,7 +157,7 @@ def _add_walk(tree: Tree, trace: FindTrace) -> None:
 
 
 def reason(match: MatchedContext, *, identifiers: bool = False) -> str:
-    """Why a traced result scores as it does, in one sentence."""
+    """Return one sentence that explains the score of a traced result."""
     return ", ".join(_clauses(match.parts, match.uri, identifiers=identifiers)) + "."
 
 

@@ -66,7 +66,7 @@ def _item(item: retrieval_pb2.ContextItem, field: str) -> ItemRef:
 
 
 def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_bytes: int) -> Plan:
-    """How it is to be built; `build` checks the rest."""
+    """Return the plan of the context; `build` checks the rest."""
     separator = request.separator if request.HasField("separator") else "\n\n"
     if len(separator) > MAX_SEPARATOR:
         raise InvalidField("separator", f"is longer than {MAX_SEPARATOR} characters")
@@ -103,7 +103,7 @@ def response_of(
     degraded: Degraded,
     most_bytes: int,
 ) -> retrieval_pb2.BuildContextResponse:
-    """The reply, with as many of the dropped pieces as it has room for."""
+    """Return the reply, with as many dropped pieces as it has room for."""
     cut: list[Degradation] = []
     reply = retrieval_pb2.BuildContextResponse(
         text=built.text,

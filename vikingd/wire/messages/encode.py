@@ -34,7 +34,7 @@ PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 
 def find_response(result: FindResult, embed: Stage) -> Gathered:
-    """The whole reply, its results in three buckets; `embed` made the query's vector before."""
+    """Return the whole reply, with its results in three buckets; `embed` is the first stage."""
     reply = retrieval_pb2.FindResponse(
         revision=result.revision,
         degraded=degraded((*result.degraded, *cut_notes(result.left_out, result.shortened))),
@@ -63,7 +63,7 @@ def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
 def add_matches(
     reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse, matches: Iterable[Match]
 ) -> tuple[int, float]:
-    """Fills the three buckets; (how many there are, the best score)."""
+    """Fill the three buckets; return (count of results, best score)."""
     buckets = {
         ContextType.MEMORY: reply.memories,
         ContextType.RESOURCE: reply.resources,
@@ -102,7 +102,7 @@ def add_matches(
 
 
 def rerank(done: Rerank) -> retrieval_pb2.Rerank:
-    """What the reranker did."""
+    """Return the work of the reranker as a message."""
     message = retrieval_pb2.Rerank(
         status=done.status,  # type: ignore[arg-type]  # same numbers
         reason=done.reason,
@@ -124,7 +124,7 @@ def rerank(done: Rerank) -> retrieval_pb2.Rerank:
 
 
 def add_timings(to: Any, stages: Iterable[Stage]) -> None:
-    """Says what each stage took, in a field of StageTiming."""
+    """Add the duration of each stage to a field of StageTiming."""
     for stage, seconds in seconds_of(stages).items():
         _set_duration(to.add(stage=stage).duration, seconds)
 
@@ -134,7 +134,7 @@ def _set_duration(duration: duration_pb2.Duration, seconds: float) -> None:
 
 
 def context(found: Context) -> contexts_pb2.Context:
-    """A context; what the store did not read stays empty."""
+    """Return a context as a message; fields that the store did not read stay empty."""
     message = contexts_pb2.Context(
         uri=found.uri,
         context_type=uris.context_type(found.uri),  # type: ignore[arg-type]  # same numbers
@@ -184,7 +184,7 @@ class Page:
         self._last = ""
 
     def add(self, one: Context) -> bool:
-        """Adds the next context; False where it begins the next page."""
+        """Add the next context; return False if it begins the next page."""
         pace.step()
         message = context(one)
         fits = self._room.take(message.ByteSize())
@@ -200,12 +200,12 @@ class Page:
 
 
 def put_outcomes(outcomes: Iterable[PutOutcome]) -> list[contexts_pb2.PutOutcome.ValueType]:
-    """What was done with each context; the numbers are the same."""
+    """Return the outcomes of a put; the numbers are the same."""
     return [contexts_pb2.PutOutcome.ValueType(outcome) for outcome in outcomes]
 
 
 def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_pb2.StatsResponse:
-    """The daemon in numbers."""
+    """Return the state of the daemon."""
     embedder, index = stats.embedder, stats.index
     response = admin_pb2.StatsResponse(
         version=version,
@@ -253,7 +253,7 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
 
 
 def verify_response(report: VerifyReport) -> admin_pb2.VerifyResponse:
-    """What was compared and what differs."""
+    """Return the report of a comparison as a message."""
     return admin_pb2.VerifyResponse(
         ok=report.ok,
         contexts=report.contexts,
@@ -265,7 +265,7 @@ def verify_response(report: VerifyReport) -> admin_pb2.VerifyResponse:
 
 
 def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
-    """A time of the domain."""
+    """Return a time of the domain as a message."""
     seconds, rest = divmod(microseconds, 1_000_000)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
 
@@ -286,7 +286,7 @@ def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
 
 
 def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
-    """Why the answer is what it is."""
+    """Return the trace of an answer as a message."""
     message = retrieval_pb2.FindTrace(
         method=trace.method,  # type: ignore[arg-type]  # same numbers
         scope_directories=trace.scope_directories,

@@ -73,7 +73,7 @@ class _Kept:
         self.size = 0
 
     def count(self, data: bytes) -> None:
-        """Takes note of a piece that is kept from now on."""
+        """Count a piece that is kept from now on."""
         self.size += len(data) + _OVERHEAD
         if self.size > MOST_KEPT:
             self.contexts.clear()
@@ -95,7 +95,7 @@ class Pieces:
     def matches(
         self, snapshot: Snapshot, chosen: Sequence[Chosen], most_bytes: int
     ) -> Gathered | None:
-        """The results of a find in their order; None where there is no room for the whole of all.
+        """Return the results of a find in their order; None if they do not all fit in full.
 
         Args:
             snapshot: has their rows.
@@ -135,7 +135,7 @@ class Pieces:
     def items(
         self, snapshot: Snapshot, chosen: Sequence[tuple[int, float]], most_bytes: int
     ) -> Gathered | None:
-        """The items of a retrieval likewise, each its text's row and its score."""
+        """Return the items of a retrieval likewise, each from its text's row and its score."""
         kept = self._of(snapshot)
         out: list[bytes] = []
         for row, score in chosen:
@@ -157,7 +157,7 @@ class Pieces:
 
 
 def batched(reply: bytes) -> bytes:
-    """A FindResponse as it stands in a BatchFindResponse."""
+    """Return a FindResponse as a field of a BatchFindResponse."""
     return _RESPONSES + _varint(len(reply)) + reply
 
 
@@ -200,12 +200,12 @@ def _item(snapshot: Snapshot, row: int) -> _Item:
 
 
 def _file(snapshot: Snapshot, row: int) -> int:
-    """The file of a text, as -1 - f."""
+    """Return the file of a text, as -1 - f."""
     return -1 - snapshot.tree.texts.file.item(row)
 
 
 def _varint(number: int) -> bytes:
-    """A number as protobuf has it: seven bits a byte, the lowest first."""
+    """Return a number as a varint: seven bits a byte, the lowest first."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -37,7 +37,7 @@ _TEXT = frozenset((Include.TEXT,))
 def query_of(
     request: retrieval_pb2.RetrieveRequest, dimension: int | None, defaults: Defaults
 ) -> tuple[RetrieveQuery, decode.Vector | None]:
-    """The query, and its vector as unit float32 where the request brings one.
+    """Return the query, and the unit float32 vector of the request, if it has one.
 
     Raises:
         InvalidField: naming the field as in the proto.
@@ -87,7 +87,7 @@ def response_of(
     metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] | None = None,
     most_bytes: int = UNBOUNDED,
 ) -> retrieval_pb2.RetrieveResponse:
-    """The reply.
+    """Return the reply.
 
     Args:
         result: of the retrieval.
@@ -124,7 +124,7 @@ def _add_metadata(
     metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]],
     room: Room,
 ) -> None:
-    """Adds the metadata of items, first to last, as long as there is room."""
+    """Add the metadata of items, first to last, as long as there is room."""
     for start in range(0, len(reply.items), _AT_ONCE):
         items = reply.items[start : start + _AT_ONCE]
         found = metadata_of(list(dict.fromkeys(item.uri for item in items))) if room.left else {}
@@ -183,7 +183,7 @@ def _threshold(request: retrieval_pb2.RetrieveRequest, defaults: Defaults) -> fl
 def fusion_of(
     request: retrieval_pb2.RetrieveRequest | memories_pb2.RecallRequest,
 ) -> Rrf | WeightedSum:
-    """How both sides are to be fused, by rank where nothing is said."""
+    """Return the fusion of both sides; by rank by default."""
     if request.HasField("weighted"):
         weighted = request.weighted
         both = WeightedSum(
