@@ -153,6 +153,12 @@ def test_a_bad_request_names_its_field(
     assert [violation.field for violation in caught.value.field_violations] == [field]
 
 
+def test_a_context_of_no_results_is_empty(filled: MessageClient) -> None:
+    """A find without a result needs no special case."""
+    for reply in (filled.build_context(items=[]), filled.build_context(uris=[])):
+        assert (reply.text, list(reply.dropped), reply.used_tokens) == ("", [], 0)
+
+
 def test_a_context_has_one_source(filled: MessageClient) -> None:
     """The client names both that are given."""
     with pytest.raises(ValueError, match="query and uris are given"):

@@ -44,16 +44,16 @@ def recall(
         project: the memories of this project; "" is those of no project.
         with_global: beside a project's, those of no project too.
         max_tokens: the budget; 0 leaves it to the daemon's configuration.
-        tokenizer: who counts: a bundled one or a name of the daemon's configuration; "" is
+        tokenizer: a bundled one or a name of the daemon's configuration; "" is
             o200k_base.
-        top_k: at most so many memories; None leaves it to the daemon's configuration.
+        top_k: return at most this many memories; None leaves it to the daemon's configuration.
         limit: the same as `top_k`; give one of them.
         without: paths not to take.
         fusion: how meaning and words are fused; None is WeightedSum(0.5, 0.5).
         profile: weights by name, "salience" or "relevance"; "" is the daemon's configuration.
         weights: of meaning, reinforcement, recency and access, in place of a profile; sum 1.
         half_life_days: after which recency has halved; None leaves it to the configuration.
-        now: what ages and words such as "yesterday" are counted from; None is the clock.
+        now: the reference time of ages and of words such as "yesterday"; None is the clock.
         time_zone: the caller's, such as "Europe/Berlin"; "" is UTC.
         skip_oversize: go on to smaller memories where one does not fit.
         no_touch: do not count what is returned as accessed.
@@ -155,8 +155,8 @@ def forget(
         with_global: beside a project's, those of no project too.
         older_than: those last said before.
         below_salience: those that matter less than this without a query, in (0, 1].
-        dry_run: only say what would go.
-        now: what ages are counted from; None is the clock.
+        dry_run: only return the memories that would be removed.
+        now: the reference time of ages; None is the clock.
     """
     return memories_pb2.ForgetRequest(
         ids=ids,

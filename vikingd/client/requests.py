@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from vikingd.client.errors import sendable
-from vikingd.client.items import ContextItem, Hit, context_items
+from vikingd.client.items import Hit, context_items
 from vikingd.client.session import Session
 from vikingd.client.values import count_of, set_fusion, struct, timestamp, vector_bytes
 from vikingd.domain.model import ContextType, Draft, Entry, Levels, Method
@@ -96,9 +96,9 @@ def find(
         target_uri: search in this directory only; "" is the whole tree.
         context_types: return these only; none given means all.
         levels: return files, directories or both.
-        limit: at most so many results; None is 10.
+        limit: return at most this many results; None is 10.
         top_k: the same as `limit`; give one of them.
-        score_threshold: return only what scores more than this, in [0, 1].
+        score_threshold: return only results that score more than this, in [0, 1].
         where: filter over metadata, such as {"year": {"$gte": 2024}}.
         alpha: weight of a context's own score against its parent's; None finds it per query.
         trace: explain the answer.
@@ -149,14 +149,14 @@ def search(
     """Search for a task, given the conversation before it: plan queries and answer all.
 
     Args:
-        query: what is to be done.
-        session: what was said before; without one the query is searched as it stands.
+        query: the task.
+        session: the conversation before; without one the query is searched as it is.
         target_uri: search in this directory only; "" is the whole tree.
         context_types: return these only; what is planned for others is not searched.
         levels: return files, directories or both.
-        limit: at most so many results in all; None is 10.
+        limit: return at most this many results in all; None is 10.
         top_k: the same as `limit`; give one of them.
-        score_threshold: return only what scores more than this, in [0, 1].
+        score_threshold: return only results that score more than this, in [0, 1].
         where: filter over metadata, such as {"year": {"$gte": 2024}}.
         alpha: weight of a context's own score against its parent's; None finds it per query.
         mode: SearchMode.THINKING gives a reranker the last word on the order.
@@ -221,9 +221,9 @@ def retrieve(
         target_uri: search in this directory only; "" is the whole tree.
         context_types: return these only; none given means all.
         where: filter over metadata, such as {"year": {"$gte": 2024}}.
-        top_k: at most so many items; None leaves it to the daemon's configuration.
+        top_k: return at most this many items; None leaves it to the daemon's configuration.
         limit: the same as `top_k`; give one of them.
-        score_threshold: return only what scores more, on the scale of the mode.
+        score_threshold: return only results that score more, on the scale of the mode.
         mode: which side of the index answers.
         fusion: how Mode.HYBRID fuses; None is Rrf().
         include: what items bring along; none given means the text.
@@ -232,7 +232,7 @@ def retrieve(
         boosts: multiply the scores of some items.
         optional_clauses: keys of `where` to search without, once, when nothing is found.
         degrade: answer by words alone when the embedder fails.
-        trace: say how each score came about.
+        trace: return the parts of each score.
         min_revision: answer from this revision or a later one.
         page_token: of a listing by `where` alone, `next_page_token` of the page before.
     """
@@ -269,8 +269,8 @@ def retrieve(
 def build_context(
     query: str = "",
     *,
-    items: Iterable[Hit] = (),
-    uris: Iterable[str] = (),
+    items: Iterable[Hit] | None = None,
+    uris: Iterable[str] | None = None,
     find: retrieval_pb2.FindRequest | None = None,
     retrieve: retrieval_pb2.RetrieveRequest | None = None,
     max_tokens: int = 0,
@@ -289,24 +289,28 @@ def build_context(
         uris: whole contexts, best first.
         find: made by `find_request`.
         retrieve: made by `retrieve_request`.
-        max_tokens: of the model's window; 0 leaves it to the daemon's configuration.
+        max_tokens: tokens of the model's window; 0 leaves it to the daemon's configuration.
         reserve_tokens: kept free of it; None leaves it to the daemon's configuration.
-        tokenizer: who counts: a bundled one or a name of the daemon's configuration; "" is
+        tokenizer: a bundled one or a name of the daemon's configuration; "" is
             o200k_base.
-        citation: what names the sources.
+        citation: the style of the markers.
         separator: between passages; None is an empty line.
         order: by score or by place in the tree.
         full_text_only: no abstracts and overviews in the place of what does not fit.
     """
-    found = [item for hit in items for item in context_items(hit)]
-    named = list(uris)
-    sources = {"query": query, "items": found, "uris": named, "find": find, "retrieve": retrieve}
-    given = [name for name, source in sources.items() if source]
+    sources = {
+        "query": query or None,
+        "items": items,
+        "uris": uris,
+        "find": find,
+        "retrieve": retrieve,
+    }
+    given = [name for name, source in sources.items() if source is not None]
     if len(given) > 1:
         raise ValueError(f"a context has one source, and {' and '.join(given)} are given")
     return retrieval_pb2.BuildContextRequest(
-        items=_items(found) if found else None,
-        uris=retrieval_pb2.ContextUris(uris=named) if named else None,
+        items=None if items is None else _items(items),
+        uris=None if uris is None else retrieval_pb2.ContextUris(uris=uris),
         find=_find_request(query) if query else find,
         retrieve=retrieve,
         max_tokens=max_tokens,
@@ -322,11 +326,12 @@ def build_context(
 _find_request = find  # `build_context` has a parameter of that name
 
 
-def _items(items: Iterable[ContextItem]) -> retrieval_pb2.ContextItems:
+def _items(hits: Iterable[Hit]) -> retrieval_pb2.ContextItems:
     return retrieval_pb2.ContextItems(
         items=[
             retrieval_pb2.ContextItem(uri=uri, passage=passage, score=score)
-            for uri, passage, score in items
+            for hit in hits
+            for uri, passage, score in context_items(hit)
         ]
     )
 

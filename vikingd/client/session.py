@@ -36,7 +36,7 @@ class Session:
         Args:
             summary: of what was said before.
             messages: in the order in which they were said.
-            keep: of the messages, so many of the last; None keeps all.
+            keep: keep this many of the last messages; None keeps all.
 
         Raises:
             ValueError: `keep` is below 1, or a message has no content or a role that there is not.

@@ -72,7 +72,7 @@ def retrieve(
     target: Target = "",
     where: Where = None,
     top_k: Annotated[
-        int, typer.Option(min=0, max=1000, help="At most so many; 0: the daemon's default.")
+        int, typer.Option(min=0, max=1000, help="Show at most this many; 0: the daemon's default.")
     ] = 0,
     threshold: Annotated[
         float | None, typer.Option(help="Only what scores more, on the scale of the mode.")
@@ -124,7 +124,7 @@ def context(
     tokenizer: Annotated[
         str,
         typer.Option(
-            help="Who counts: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
+            help="The tokenizer: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
             "daemon's configuration."
         ),
     ] = "",

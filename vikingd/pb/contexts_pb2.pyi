@@ -666,7 +666,7 @@ class ListRequest(_message.Message):
     uri: _builtins.str
     """The directory. Empty: viking://. A file is INVALID_ARGUMENT."""
     page_size: _builtins.int
-    """At most so many, up to 10,000. 0: 1,000."""
+    """Return at most this many, up to 10,000. 0: 1,000."""
     page_token: _builtins.str
     """next_page_token of the page before. Empty: from the beginning."""
     min_revision: _builtins.int
@@ -731,7 +731,7 @@ class TreeRequest(_message.Message):
     depth: _builtins.int
     """How many levels below the top. 0: all."""
     page_size: _builtins.int
-    """At most so many, up to 10,000. 0: 1,000."""
+    """Return at most this many, up to 10,000. 0: 1,000."""
     page_token: _builtins.str
     """next_page_token of the page before. Empty: from the beginning."""
     min_revision: _builtins.int

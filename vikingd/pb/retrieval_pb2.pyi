@@ -1646,7 +1646,7 @@ class RetrieveRequest(_message.Message):
     target_uri: _builtins.str
     """As in FindRequest."""
     top_k: _builtins.int
-    """At most so many items, up to 1,000. 0: the daemon's default, see its configuration."""
+    """Return at most this many items, up to 1,000. 0: the daemon's default, see its configuration."""
     score_threshold: _builtins.float
     """Return only what scores more than this, on the scale of the mode. Unset: the daemon's default."""
     mode: Global___Mode.ValueType
@@ -1939,7 +1939,7 @@ class ContextItems(_message.Message):
     ITEMS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
-        """At most 1,000, at least one."""
+        """At most 1,000. Empty: the context is empty."""
 
     def __init__(
         self,
@@ -1963,7 +1963,7 @@ class ContextUris(_message.Message):
     URIS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Best first; at most 1,000, at least one."""
+        """Best first; at most 1,000. Empty: the context is empty."""
 
     def __init__(
         self,

@@ -20,7 +20,6 @@ from vikingd.domain.reply_budget import MESSAGE, Room, size_of, too_large
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.limits import MAX_ITEMS, MAX_SEPARATOR
 from vikingd.wire.messages import encode
-from vikingd.wire.messages.decode import check_any
 
 _T = TypeVar("_T")
 _CITATIONS = {0: Citation.NUMBERED, 1: Citation.NONE, 2: Citation.NUMBERED, 3: Citation.URI}
@@ -52,7 +51,6 @@ def items_of(request: retrieval_pb2.BuildContextRequest) -> list[ItemRef]:
 
 def _check_count(entries: Sized, field: str) -> None:
     """Check the number of entries: parts of a message that come one by one are joined."""
-    check_any(entries, field)
     if len(entries) > MAX_ITEMS:
         raise InvalidField(
             field, f"has {len(entries):,} entries, at most {MAX_ITEMS:,} are allowed"
