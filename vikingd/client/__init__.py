@@ -12,7 +12,7 @@
             print(f"{match.score:.3f}", match.uri)
 
 Replies are dataclasses with the names of proto/viking/retrieval/v1; errors are ClientErrors, one
-class for each reason (`except NotFound`). Who wants protobuf messages takes the clients of
+class for each reason (`except NotFound`). For protobuf messages, take the clients of
 vikingd.client.messages, which have the same methods.
 """
 

@@ -1,4 +1,4 @@
-"""What the clients do alike, synchronous and asynchronous: connect, send, read page by page."""
+"""The connections of the clients: connect, send, read page by page."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Connected(Methods):
 
 
 class Connection(_Connected):
-    """What Client and MessageClient have in common."""
+    """The synchronous connection, with blocking calls."""
 
     def _connect(self, options: Sequence[Option], once: Sequence[Option]) -> None:
         self._channel = grpc.insecure_channel(self.address, options)
@@ -122,7 +122,7 @@ class Connection(_Connected):
 
 
 class AsyncConnection(_Connected):
-    """What AsyncClient and AsyncMessageClient have in common."""
+    """The asynchronous connection, with awaited calls."""
 
     def _connect(self, options: Sequence[Option], once: Sequence[Option]) -> None:
         self._channel = grpc.aio.insecure_channel(self.address, options)

@@ -1,4 +1,4 @@
-"""What the clients return of the tree and of writing to it; named as in contexts.proto."""
+"""The results of reading and writing the tree; named as in contexts.proto."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vikingd.domain.model import ContextType, PutOutcome, Relation
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """What is known of one memory; `time` is when it was said the last time."""
+    """The state of one memory; `time` is when it was last said."""
 
     id: int
     reinforcement: int
@@ -86,7 +86,7 @@ class PutResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """How many directories and files are gone from `revision` on."""
+    """The number of directories and files that are gone from `revision` on."""
 
     revision: int
     deleted: int
@@ -94,7 +94,7 @@ class DeleteResult:
 
 @dataclass(frozen=True, slots=True)
 class MoveResult:
-    """How many directories and files have new names from `revision` on."""
+    """The number of directories and files that have new names from `revision` on."""
 
     revision: int
     moved: int

@@ -1,4 +1,4 @@
-"""What a client raises, made from the status that the daemon sends.
+"""The errors of a client, made from the status that the daemon sends.
 
 There is one class for each of the daemon's reasons, named like it: NOT_FOUND is NotFound. All are
 ClientErrors, and a reason that is not known here is one as well. What can't be sent at all is

@@ -47,7 +47,7 @@ class Failure:
 
 @dataclass(slots=True)
 class ImportSummary:
-    """What an import did, or with `dry_run` would do.
+    """The summary of an import; with `dry_run`, of what it would do.
 
     Attributes:
         end: "done", "interrupted" or "failed".
@@ -83,7 +83,7 @@ class _Present:
 
 @dataclass(slots=True)
 class _Sent:
-    """What became of a batch."""
+    """The outcome of a batch."""
 
     reply: PutResponse | None = None
     contexts: list[ContextInput] = field(default_factory=list)

@@ -40,7 +40,7 @@ _ONCE = "Not sent again by itself when the daemon is unavailable."
 
 
 class If(NamedTuple):
-    """What makes a request one that is sent again, in words and as a predicate."""
+    """The condition for sending a request again, in words and as a predicate."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -237,7 +237,7 @@ _NAMED = If("with a request_id", lambda request: bool(request.request_id))
 
 
 class Methods(ABC):
-    """What can be asked of a daemon."""
+    """The methods of a client, one for each RPC."""
 
     _converts: ClassVar[bool]
 

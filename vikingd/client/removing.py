@@ -19,8 +19,8 @@ def delete_in_parts(
 ) -> Iterator[DeleteResponse]:
     """Delete contexts with all below them, and yield the reply of each call.
 
-    What is too large for one call goes in parts, children first: others see what is left meanwhile,
-    and so does whoever comes after an interruption.
+    A subtree that is too large for one call goes in parts, children first. Others see the rest,
+    and an interruption leaves it.
     """
     try:
         yield client.delete(*names, allow_missing=allow_missing)

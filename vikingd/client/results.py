@@ -1,4 +1,4 @@
-"""What the clients return. Attributes are named as the fields of the replies in the proto.
+"""The results of the clients. Attributes are named as the fields of the replies in the proto.
 
 Times are datetimes in UTC, durations of stages seconds.
 """
@@ -85,7 +85,7 @@ class RerankRound:
 
 @dataclass(frozen=True, slots=True)
 class Rerank:
-    """What the reranker did; `reason` says why it is not DONE, `model` is "" for none."""
+    """The work of the reranker; `reason` says why it is not DONE, `model` is "" for none."""
 
     status: RerankStatus
     reason: str
@@ -155,7 +155,7 @@ class QueryHit:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What one query of a plan found, before the merge."""
+    """The results of one query of a plan, before the merge."""
 
     query: TypedQuery
     hits: tuple[QueryHit, ...]
@@ -245,7 +245,7 @@ class RetrieveResult:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a passage stands in a built context: code points [start, end) of its text.
+    """The place of a passage in a built context: code points [start, end) of its text.
 
     `level` is 0 for an abstract, 1 for an overview, 2 for content.
     """
@@ -331,7 +331,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """What was recalled, best first, of the timeline the newest first; iterates over `results`.
+    """The recalled memories, best first; of the timeline, newest first. Iterates over `results`.
 
     Attributes:
         results: the memories.
@@ -366,7 +366,7 @@ class RecallResult:
 
 @dataclass(frozen=True, slots=True)
 class RememberResult:
-    """What a remember did.
+    """The outcome of a remember.
 
     Attributes:
         outcome: added, or reinforced where it was said before.
@@ -399,7 +399,7 @@ class ReinforceResult:
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """What is gone from `revision` on, or would be with `dry_run`, by URI and place.
+    """The memories that are gone from `revision` on, or would be with `dry_run`, by URI and place.
 
     `left_out` more are so too, for which the reply had no room.
     """

@@ -14,7 +14,7 @@ ROLES = ("user", "assistant", "system", "tool")
 
 
 class Session:
-    """What was said between a user and an agent.
+    """The conversation between a user and an agent.
 
         session = Session(summary="They plan a move to gRPC.")
         session.add("user", "Let us write that down properly.")
@@ -93,7 +93,7 @@ class Session:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `{"summary": ..., "messages": [{"role": ..., "content": ...}]}`.
 
-        Whoever reads the file meanwhile reads the one before.
+        A concurrent reader of the file reads the old one.
 
         Raises:
             OSError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""What the clients return of the daemon itself; named as in admin.proto, which has more to say."""
+"""The results about the daemon itself; named as in admin.proto, which explains each field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class EmbedderStats:
-    """How the embedder is; `backlog` texts wait for their vector."""
+    """The state of the embedder; `backlog` texts wait for their vector."""
 
     provider: str
     model: str
@@ -27,7 +27,7 @@ class EmbedderStats:
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """How the index is."""
+    """The state of the index."""
 
     generation: int
     base_revision: int
@@ -72,7 +72,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was compared between index and store, and what differs."""
+    """The numbers of a comparison between index and store, and the differences."""
 
     ok: bool
     contexts: int
@@ -101,7 +101,7 @@ class BackupPiece:
 
 @dataclass(frozen=True, slots=True)
 class ReembedResult:
-    """How many texts are without a vector from `revision` on."""
+    """The number of texts without a vector from `revision` on."""
 
     texts: int
     revision: int

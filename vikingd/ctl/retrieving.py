@@ -34,7 +34,7 @@ class ModeName(StrEnum):
 
 
 class StrategyName(StrEnum):
-    """What a context is built from."""
+    """The source of a context."""
 
     FIND = "find"
     VECTOR = "vector"

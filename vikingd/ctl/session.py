@@ -1,4 +1,4 @@
-"""What every command has: the connection, where output goes, how a failure ends the program."""
+"""The session of a command: the connection, the output, and the exit code of a failure."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
         raise typer.BadParameter(f"an argument can't be sent: {error}") from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:  # whoever read stdout has seen enough
+    except BrokenPipeError:  # the reader of stdout has ended
         raise
     except OSError as error:
         _tell(ClientError(_NOT_DONE, f"can't read or write: {error.strerror}", "IO"), "", as_json)

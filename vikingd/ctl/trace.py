@@ -1,4 +1,4 @@
-"""Why a Find or a Search answered as it did: a tree; the best result in a sentence."""
+"""The trace of a Find or a Search as a tree, and its best result in a sentence."""
 
 from __future__ import annotations
 

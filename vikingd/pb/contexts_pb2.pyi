@@ -90,7 +90,7 @@ class Passage(_message.Message):
     VECTOR_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     section: _builtins.str
-    """Where it stands in the file, headings joined by " > "; at most 1,024 bytes. Empty: no heading."""
+    """Its place in the file, headings joined by " > "; at most 1,024 bytes. Empty: no heading."""
     start: _builtins.int
     """First character of the passage in the content, in Unicode code points, from 0."""
     end: _builtins.int
@@ -546,7 +546,7 @@ class MoveRequest(_message.Message):
     DESTINATION_URI_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     source_uri: _builtins.str
-    """What to move: a directory with all below it, or a file. Not a root. A subtree of more than
+    """The subtree to move: a directory with all below it, or a file. Not a root. A subtree of more than
     20,000 contexts, passages and runs of 2,000 characters together is FAILED_PRECONDITION with the
     reason TOO_LARGE. Move its parts, one call after the other.
     """
@@ -729,7 +729,7 @@ class TreeRequest(_message.Message):
     uri: _builtins.str
     """Its top. Empty: viking://."""
     depth: _builtins.int
-    """How many levels below the top. 0: all."""
+    """The number of levels below the top. 0: all."""
     page_size: _builtins.int
     """Return at most this many, up to 10,000. 0: 1,000."""
     page_token: _builtins.str

@@ -82,9 +82,9 @@ class MemoryScope(_message.Message):
     WITH_GLOBAL_FIELD_NUMBER: _builtins.int
     PROJECT_FIELD_NUMBER: _builtins.int
     with_global: _builtins.bool
-    """Those of no project too: below viking://user/memories and viking://agent/memories."""
+    """Include the memories of no project: below viking://user/memories and viking://agent/memories."""
     project: _builtins.str
-    """Those of one project, below viking://projects/NAME/memories. Empty: of none."""
+    """The memories of one project, below viking://projects/NAME/memories. Empty: of none."""
     def __init__(
         self,
         *,
@@ -193,7 +193,7 @@ class RecallRequest(_message.Message):
     """As in GetRequest."""
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
-        """Where to look."""
+        """The scope to search."""
 
     @_builtins.property
     def without(self) -> _containers.RepeatedScalarFieldContainer[Global___RecallPath.ValueType]:
@@ -393,7 +393,7 @@ class RecallResponse(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.StageTiming]:
-        """What each stage took, in order."""
+        """The duration of each stage, in order."""
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
@@ -618,7 +618,7 @@ class ForgetRequest(_message.Message):
     DRY_RUN_FIELD_NUMBER: _builtins.int
     NOW_FIELD_NUMBER: _builtins.int
     below_salience: _builtins.float
-    """Those whose salience without a query is below this, in (0, 1]: reinforcement, recency and
+    """Memories whose salience without a query is below this, in (0, 1]: reinforcement, recency and
     access with their weights scaled to sum to 1, the maxima of the scope.
     """
     dry_run: _builtins.bool
@@ -671,7 +671,7 @@ class ForgetResponse(_message.Message):
     revision: _builtins.int
     """The revision from which on they are gone; with dry_run the present one."""
     left_out: _builtins.int
-    """How many more there are, for which the reply has no room; without dry_run they are gone too."""
+    """The number of further memories, which do not fit in the reply; without dry_run they are gone too."""
     @_builtins.property
     def forgotten(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
         """By URI and place; `score` is the salience without a query where that was asked for."""

@@ -489,7 +489,7 @@ class FindRequest(_message.Message):
     min_revision: _builtins.int
     """As in GetRequest."""
     method: Global___Method.ValueType
-    """How to search."""
+    """The method of the search."""
     max_directories: _builtins.int
     """BEST_FIRST: open at most this many directories, up to 65,536. 0: as many as recall needs."""
     mode: Global___SearchMode.ValueType
@@ -650,7 +650,7 @@ class ScoreParts(_message.Message):
     """The parts of a score: final = (1 - b) * smoothed + b * parent + title, at most 1, where smoothed
     is node_score with a share of the neighbours', and node_score = w * dense + (1 - w) * lexical of the
     best text.
-    Where the reranker has decided: final = (1 - b) * (rerank, or node_score where that is unset) + b * parent.
+    If the reranker has decided: final = (1 - b) * (rerank, or node_score where that is unset) + b * parent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1685,7 +1685,7 @@ class RetrieveRequest(_message.Message):
 
     @_builtins.property
     def include(self) -> _containers.RepeatedScalarFieldContainer[Global___Include.ValueType]:
-        """What items bring along, at most 100 values. Empty: the text."""
+        """The parts of items that are returned, at most 100 values. Empty: the text."""
 
     @_builtins.property
     def boosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Boost]:
