@@ -9,9 +9,11 @@ import pytest
 
 from vikingd.client import (
     CitationStyle,
+    Client,
     ClientError,
     ContextOrder,
     Draft,
+    DropReason,
     Mode,
     Passage,
     find_request,
@@ -76,7 +78,7 @@ def test_a_retrieval_becomes_a_text_with_its_degradation(filled: MessageClient) 
     )
     assert checked(reply, 200) == ["coffee.md"]
     assert reply.text.startswith(f"[{TOP}/coffee.md]")
-    assert "words alone" in reply.degraded[0]
+    assert "words alone" in reply.degraded[0].detail
     assert [timing.stage for timing in reply.timings][-1] == "build"
 
 
@@ -115,30 +117,29 @@ def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
     reply = filled.build_context(items=items, max_tokens=100)
     assert checked(reply, 100) == ["coffee.md"]
     assert [(d.uri, d.reason) for d in reply.dropped] == [
-        (f"{TOP}/black.md", "gone"),
-        (f"{TOP}/green.md", "gone"),
-        (f"{TOP}/coffee.md", "duplicate"),
-        (f"{TOP}/green.md", "gone"),
+        (f"{TOP}/black.md", DropReason.GONE),
+        (f"{TOP}/green.md", DropReason.GONE),
+        (f"{TOP}/coffee.md", DropReason.DUPLICATE),
+        (f"{TOP}/green.md", DropReason.GONE),
     ]
     assert reply.from_items == 1
     gone = filled.build_context(uris=[f"{TOP}/black.md"], max_tokens=100)
-    assert (gone.text, gone.used_tokens, gone.dropped[0].reason) == ("", 0, "gone")
+    assert (gone.text, gone.used_tokens, gone.dropped[0].reason) == ("", 0, DropReason.GONE)
 
 
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
-        ({}, "items"),
-        ({"query": "x", "uris": [TOP]}, "find"),
+        ({}, "source"),
         ({"query": "x", "tokenizer": "words"}, "tokenizer"),
         ({"query": "x", "tokenizer": "hf:/dev/zero"}, "tokenizer"),
         ({"query": "x", "tokenizer": "tiktoken:gpt2"}, "tokenizer"),
         ({"query": "x", "max_tokens": 5, "reserve_tokens": 5}, "reserve_tokens"),
         ({"query": "x", "separator": "-" * 65}, "separator"),
-        ({"uris": ["nowhere"]}, "uris[0]"),
-        ({"items": [(f"{TOP}/../x", 0, 1.0)]}, "items[0].uri"),
-        ({"items": [(TOP, 0, float("nan"))]}, "items[0].score"),
-        ({"uris": [TOP] * 1001}, "uris"),
+        ({"uris": ["nowhere"]}, "uris.uris[0]"),
+        ({"items": [(f"{TOP}/../x", 0, 1.0)]}, "items.items[0].uri"),
+        ({"items": [(TOP, 0, float("nan"))]}, "items.items[0].score"),
+        ({"uris": [TOP] * 1001}, "uris.uris"),
         ({"find": find_request("")}, "find.query"),
         ({"retrieve": retrieve_request("x", mode=Mode.VECTOR)}, "retrieve.vector"),
     ],
@@ -150,6 +151,36 @@ def test_a_bad_request_names_its_field(
     with pytest.raises(ClientError) as caught:
         filled.build_context(**request_)
     assert [violation.field for violation in caught.value.field_violations] == [field]
+
+
+def test_a_context_of_no_results_is_empty(filled: MessageClient) -> None:
+    """A find without a result needs no special case."""
+    for reply in (filled.build_context(items=[]), filled.build_context(uris=[])):
+        assert (reply.text, list(reply.dropped), reply.used_tokens) == ("", [], 0)
+
+
+def test_a_context_has_one_source(filled: MessageClient) -> None:
+    """The client names both that are given."""
+    with pytest.raises(ValueError, match="query and uris are given"):
+        filled.build_context("x", uris=[TOP])
+
+
+def test_the_results_of_a_find_are_items_of_a_context(filled: MessageClient) -> None:
+    """The text is that of a context from the same find."""
+    with Client(filled.address) as typed:
+        _check_items(typed)
+
+
+def _check_items(typed: Client) -> None:
+    found = typed.find("steep the tea", limit=30)
+    assert found.contexts[0].passages[0].ordinal
+    assert [match.uri for match in found.contexts] == [match.uri for match in found]
+    text = typed.build_context("steep the tea", max_tokens=500).text
+    assert typed.build_context(items=found, max_tokens=500).text == text
+    retrieved = typed.retrieve("tea", mode=Mode.KEYWORD, top_k=2)
+    request = retrieve_request("tea", mode=Mode.KEYWORD, limit=2)
+    text = typed.build_context(retrieve=request, max_tokens=500).text
+    assert typed.build_context(items=retrieved, max_tokens=500).text == text
 
 
 def test_sources_are_bounded_before_they_are_read(filled: MessageClient) -> None:

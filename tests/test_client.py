@@ -131,7 +131,7 @@ def test_a_draft_goes_over_the_wire_with_every_field() -> None:
     )
     memory = sent.passages[0].memory
     assert (memory.reinforcement, memory.access_count) == (2, 3)
-    assert (memory.time.seconds, memory.created_at.seconds) == (4, 5)
+    assert (memory.time.seconds, memory.create_time.seconds) == (4, 5)
     assert (sent.time.seconds, sent.time.nanos) == (-2, 500_000_000)
     assert MessageToDict(sent.metadata) == draft.metadata
     assert not context_input(Draft("viking://resources/a.md")).HasField("time")
@@ -245,8 +245,8 @@ def test_what_is_put_is_found_read_moved_linked_and_deleted(client: Client) -> N
     tea = client.get(TEA.uri)
     assert (tea.content, tea.metadata) == (TEA.content, TEA.metadata)
     assert isinstance(tea.metadata["year"], int)
-    assert tea.created_at is not None
-    assert abs(datetime.now(UTC) - tea.created_at) < timedelta(minutes=5)
+    assert tea.create_time is not None
+    assert abs(datetime.now(UTC) - tea.create_time) < timedelta(minutes=5)
     assert [c.uri for c in client.list("viking://resources/notes")] == [TEA.uri]
     assert [c.uri for c in client.tree("viking://resources", depth=1)] == [
         "viking://resources",

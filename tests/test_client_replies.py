@@ -15,13 +15,18 @@ from google.protobuf.message import Message
 
 from vikingd.client import (
     ContextType,
+    DegradationReason,
+    DropReason,
     MatchedContext,
     Outcome,
     PlanSource,
     PutOutcome,
     RecallPath,
     RerankStatus,
+    StopReason,
+    memory_requests,
     replies,
+    requests,
 )
 from vikingd.client.methods import Method, Methods
 from vikingd.domain.find import Levels
@@ -200,6 +205,9 @@ def test_enums_are_those_of_the_domain() -> None:
         (Levels, retrieval_pb2.Levels),
         (Outcome, retrieval_pb2.Outcome),
         (PlanSource, retrieval_pb2.PlanSource),
+        (DegradationReason, retrieval_pb2.DegradationReason),
+        (DropReason, retrieval_pb2.DropReason),
+        (StopReason, retrieval_pb2.StopReason),
         (RecallPath, memories_pb2.RecallPath),
         (RerankStatus, retrieval_pb2.RerankStatus),
     ],
@@ -218,4 +226,13 @@ def test_times_are_in_utc_to_the_microsecond() -> None:
     message.time.seconds, message.time.nanos = -2, 500_000_999
     found = replies.context(message)
     assert found.time == datetime(1969, 12, 31, 23, 59, 58, 500_000, UTC)
-    assert found.updated_at is None
+    assert found.update_time is None
+
+
+def test_limit_and_top_k_are_one_argument() -> None:
+    """Every call takes either name; two different values are an error that names both."""
+    for build in (requests.find, requests.search, requests.retrieve, memory_requests.recall):
+        request: Any = build("tea", limit=7)
+        assert request == build("tea", top_k=7) == build("tea", limit=7, top_k=7)
+        with pytest.raises(ValueError, match="limit is 7 and top_k is 8"):
+            build("tea", limit=7, top_k=8)

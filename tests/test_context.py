@@ -33,6 +33,7 @@ from vikingd.context.cut import LEFT_OUT
 from vikingd.context.parts import MIN_REPEATED, Piece
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.prompt import DropReason
 from vikingd.domain.text import approximate_tokens
 
 # Budget
@@ -104,8 +105,8 @@ def test_a_plan_that_leaves_no_room_is_refused(plan: Plan, field: str) -> None:
 def test_nothing_makes_an_empty_context() -> None:
     """Without pieces, without texts, and without room."""
     assert build([], Plan(10)) == BuiltContext("", (), 0, 10, False, (), 0)
-    assert build([piece(A, 1.0)], Plan(10)).dropped == (Dropped(A, "", "empty"),)
-    assert build([piece(A, 1.0, FOX)], Plan(1)).dropped == (Dropped(A, "", "budget"),)
+    assert build([piece(A, 1.0)], Plan(10)).dropped == (Dropped(A, "", DropReason.EMPTY),)
+    assert build([piece(A, 1.0, FOX)], Plan(1)).dropped == (Dropped(A, "", DropReason.BUDGET),)
 
 
 def test_a_budget_is_used_up() -> None:
@@ -189,7 +190,9 @@ def test_without_levels_passages_fill_the_budget_best_first() -> None:
     *whole, last = bodies(built)
     assert whole == [p.text for p in pieces[: len(whole)]]
     assert pieces[len(whole)].text.startswith(last.rstrip(LEFT_OUT))
-    assert built.dropped == tuple(Dropped(p.uri, "", "budget") for p in pieces[len(whole) + 1 :])
+    assert built.dropped == tuple(
+        Dropped(p.uri, "", DropReason.BUDGET) for p in pieces[len(whole) + 1 :]
+    )
 
 
 def test_a_context_without_a_passage_is_shown_by_the_most_that_is_at_hand() -> None:
@@ -323,7 +326,10 @@ def test_equal_texts_stand_once() -> None:
     ]
     built = plain(pieces)
     assert bodies(built) == ["Yes, do.", FOX]
-    assert built.dropped == (Dropped(B, "", "duplicate"), Dropped(A, "", "duplicate"))
+    assert built.dropped == (
+        Dropped(B, "", DropReason.DUPLICATE),
+        Dropped(A, "", DropReason.DUPLICATE),
+    )
     assert built.from_items == 2
 
 
@@ -340,7 +346,7 @@ def test_a_range_within_a_better_one_says_nothing_new() -> None:
     """Only its characters count, not its score."""
     built = plain([piece(A, 0.9, f"{FOX} {CAT}", 10), piece(A, 0.8, CAT[:-9], 11 + len(FOX))])
     assert bodies(built) == [f"{FOX} {CAT}"]
-    assert [d.reason for d in built.dropped] == ["duplicate"]
+    assert [d.reason for d in built.dropped] == [DropReason.DUPLICATE]
 
 
 @pytest.mark.parametrize(("first", "again"), [(FOX, OWL), (IMPORT, RUNS)])
@@ -358,7 +364,7 @@ def test_what_is_left_without_its_sentences_must_be_worth_a_place() -> None:
     """A few words between sentences that stand already are dropped with them."""
     assert approximate_tokens("See also:") < MIN_REPEATED
     pieces = [piece(A, 0.9, f"{FOX} {CAT}"), piece(B, 0.8, f"See also:\n\n{CAT}\n\n{FOX}")]
-    assert plain(pieces).dropped == (Dropped(B, "", "duplicate"),)
+    assert plain(pieces).dropped == (Dropped(B, "", DropReason.DUPLICATE),)
 
 
 def test_code_keeps_lines_that_stand_elsewhere() -> None:

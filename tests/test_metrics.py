@@ -1,158 +1,30 @@
-"""Metrics: what a daemon counts, over HTTP for Prometheus, in Stats and in `vikingctl stats`."""
+"""Metrics: the figures of a daemon, over HTTP for Prometheus."""
 
 from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
 import pytest
-from conftest import Ctl
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metrics_helpers import ROOT, Daemon, running, sample, samples
 from patience import eventually
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.utils import floatToGoString
+from wire_helpers import floats as vector
 
 from vikingd.client import ClientError, Draft, Method, find_request
-from vikingd.client.messages import MessageClient
-from vikingd.ctl import render
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
-from vikingd.pb.admin_pb2 import Distribution, StatsResponse
 from vikingd.telemetry.metrics import Metrics
 
-ROOT = "viking://resources/notes"
-Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
-
-class Daemon:
-    """A vikingd as a child process; `url` is that of its metrics, "" without any."""
-
-    def __init__(self, store: Path, said: Path, *options: str, **environment: str) -> None:
-        own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
-        self._said = said
-        with said.open("w") as err:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "vikingd.daemon.server",
-                    "serve",
-                    "--listen",
-                    "127.0.0.1:0",
-                    "--path",
-                    str(store),
-                    "--config",
-                    os.devnull,
-                    *options,
-                ],
-                stdout=subprocess.PIPE,
-                stderr=err,
-                text=True,
-                env=own | environment,
-            )
-        assert self.process.stdout is not None
-        self.address = self.process.stdout.readline().split()[-1]
-        (self.url, *_) = re.findall(r'event="serving metrics" url=(\S+)', self.stderr) or [""]
-        self.client = MessageClient(self.address)
-
-    @property
-    def stderr(self) -> str:
-        """What it has logged."""
-        return self._said.read_text()
-
-    def stop(self) -> int:
-        """Ends it by SIGTERM: its exit code."""
-        self.client.close()
-        self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=30)
-        return self.process.returncode
-
-
-@contextmanager
-def running(store: Path, *options: str, **environment: str) -> Iterator[Daemon]:
-    """A daemon with metrics on a free port, which must end well."""
-    said = store.with_name(f"{store.name}-{time.monotonic_ns()}.log")
-    daemon = Daemon(store, said, "--metrics-listen", "127.0.0.1:0", *options, **environment)
-    try:
-        yield daemon
-    finally:
-        assert daemon.stop() == 0
-        assert "event=stopped" in daemon.stderr  # in good order, not as a last resort
-        assert "Traceback" not in daemon.stderr
-
-
-def samples(url: str) -> Samples:
-    """What Prometheus reads."""
-    with urllib.request.urlopen(url, timeout=10) as reply:
-        families = text_string_to_metric_families(reply.read().decode())
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in families
-        for sample in family.samples
-    }
-
-
-def sample(url: str, name: str, **labels: str) -> float:
-    """One of them; 0 where it is not there."""
-    return samples(url).get((name, tuple(sorted(labels.items()))), 0)
-
-
-def as_samples(stats: StatsResponse) -> Samples:
-    """What Prometheus would read, made from Stats."""
-    out: Samples = {}
-
-    def add(name: str, value: float, **labels: str) -> None:
-        out[name, tuple(sorted(labels.items()))] = value
-
-    def spread(name: str, values: Distribution, **labels: str) -> None:
-        for index, bound in enumerate([*values.bounds, float("inf")]):
-            upto = sum(values.counts[: index + 1])
-            add(f"{name}_bucket", upto, le=floatToGoString(bound), **labels)
-        add(f"{name}_count", values.count, **labels)
-        add(f"{name}_sum", values.sum, **labels)
-
-    for calls in stats.calls:
-        for code, count in calls.codes.items():
-            add("vikingd_calls_total", count, rpc=calls.rpc, code=code)
-        spread("vikingd_call_seconds", calls.seconds, rpc=calls.rpc)
-    for answers in stats.answers:
-        rpc = answers.rpc
-        for method, count in answers.methods.items():
-            add("vikingd_answers_total", count, rpc=rpc, method=method)
-        add("vikingd_empty_answers_total", answers.empty, rpc=rpc)
-        add("vikingd_degraded_answers_total", answers.degraded, rpc=rpc)
-        spread("vikingd_results", answers.results, rpc=rpc)
-        spread("vikingd_top_score", answers.top_score, rpc=rpc)
-        for stage in answers.stages:
-            spread("vikingd_stage_seconds", stage.seconds, rpc=rpc, stage=stage.stage)
-    spread("vikingd_query_embedding_seconds", stats.embedder.query_seconds)
-    spread("vikingd_compaction_seconds", stats.index.compaction_seconds)
-    add("vikingd_backlog_texts", stats.embedder.backlog)
-    add("vikingd_query_cache_hits_total", stats.embedder.query_cache_hits)
-    add("vikingd_query_cache_misses_total", stats.embedder.query_cache_misses)
-    for queue in stats.queues:
-        add("vikingd_queue_calls", queue.waiting, queue=queue.queue)
-        add("vikingd_refused_calls_total", queue.refused, queue=queue.queue)
-    return out
-
-
-def vector(*numbers: float) -> bytes:
-    """A vector of the wire."""
-    return struct.pack(f"<{len(numbers)}f", *numbers)
-
-
-def test_counts_move_by_what_was_asked_and_stats_says_the_same(tmp_path: Path) -> None:
+def test_counts_move_by_what_was_asked(tmp_path: Path) -> None:
     """Each call, code, method, stage, result and score counts once, and nothing else does."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
         client = daemon.client
@@ -213,10 +85,6 @@ def test_counts_move_by_what_was_asked_and_stats_says_the_same(tmp_path: Path) -
             }
         )
         assert moved["vikingd_degraded_answers_total", "Find"] == 0
-        ours = {key: value for key, value in after.items() if key[0].startswith("vikingd_")}
-        assert as_samples(client.stats()) == ours
-        stages = client.stats().answers[1].stages
-        assert [s.stage for s in stages] == ["embed", "plan", "score", "reply"]
 
 
 def test_seconds_are_those_that_the_caller_is_told(tmp_path: Path) -> None:
@@ -228,10 +96,14 @@ def test_seconds_are_those_that_the_caller_is_told(tmp_path: Path) -> None:
             for timing in daemon.client.find("harbour").timings:
                 took = timing.duration.seconds + timing.duration.nanos / 1e9
                 told[timing.stage] = told.get(timing.stage, 0) + took
-        stats = daemon.client.stats()
-        (answers,) = stats.answers
-        assert {s.stage: s.seconds.sum for s in answers.stages} == pytest.approx(told, abs=1e-8)
-        (of_find,) = (calls.seconds.sum for calls in stats.calls if calls.rpc == "Find")
+        read = samples(daemon.url)
+        stages = {
+            dict(labels)["stage"]: value
+            for (name, labels), value in read.items()
+            if name == "vikingd_stage_seconds_sum"
+        }
+        assert stages == pytest.approx(told, abs=1e-8)
+        of_find = read["vikingd_call_seconds_sum", (("rpc", "Find"),)]
         assert sum(told.values()) < of_find < 30
 
 
@@ -309,13 +181,12 @@ def ports_of(process: int) -> set[int]:
     }
 
 
-def test_metrics_are_off_by_default_and_stats_counts_nevertheless(tmp_path: Path) -> None:
+def test_metrics_are_off_by_default(tmp_path: Path) -> None:
     """Without the setting the daemon listens for gRPC and for nothing else."""
     daemon = Daemon(tmp_path / "store", tmp_path / "log", "--provider", "none")
     try:
         assert ports_of(daemon.process.pid) == {int(daemon.address.rpartition(":")[2])}
         assert daemon.client.find("harbour").total == 0
-        assert [a.empty for a in daemon.client.stats().answers] == [1]
     finally:
         assert daemon.stop() == 0
 
@@ -331,8 +202,7 @@ def test_writer_and_reader_count_for_themselves(tmp_path: Path) -> None:
             daemon.client.find("harbour")
         for daemon, count in ((writer, 3), (reader, 2)):
             assert sample(daemon.url, "vikingd_calls_total", rpc="Find", code="OK") == count
-            (answers,) = daemon.client.stats().answers
-            assert answers.results.count == count
+            assert sample(daemon.url, "vikingd_results_count", rpc="Find") == count
 
 
 def test_two_in_one_process_share_nothing_and_give_their_ports_back() -> None:
@@ -377,34 +247,6 @@ def test_a_taken_port_ends_the_start_with_one_line(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == f"vikingd: cannot serve metrics on {address}: Address already in use\n"
     assert not (tmp_path / "store").exists()
-
-
-def test_vikingctl_shows_the_figures(ctl: Ctl) -> None:
-    """In words for people, whole in JSON."""
-    for query in ("harbour", "tea"):
-        ctl("find", query)
-    ctl("get", "viking://resources/nowhere.md")
-    _, out, _ = ctl("stats")
-    lines = [line.strip() for line in out.splitlines()]
-    assert any(re.match(r"calls +Find 2, [\d.]+ ms on average, 99% within", s) for s in lines)
-    assert any(re.match(r"Get 1 \(1 NOT_FOUND\), ", s) for s in lines)
-    said = r"answers +Find 2 \(2 EXHAUSTIVE\), 2 empty, 0 degraded, 0.0 results each"
-    assert any(re.fullmatch(said, s) for s in lines)
-    assert any(re.match(r"embed \S+ ms · plan \S+ ms · score \S+ ms · reply ", s) for s in lines)
-
-
-@pytest.mark.parametrize(
-    ("counts", "said"),
-    [
-        ([99, 1, 0], "20 ms on average, 99% within 50 ms"),
-        ([98, 2, 0], "20 ms on average, 99% within 1.5 s"),
-        ([98, 0, 2], "20 ms on average, more than 1% over 1.5 s"),
-    ],
-)
-def test_nearly_all_means_99_of_100(counts: list[int], said: str) -> None:
-    """The bound that is shown is the first one that 99% keep."""
-    values = Distribution(count=100, sum=2.0, bounds=[0.05, 1.5], counts=counts)
-    assert render.took(values) == said
 
 
 seconds = st.one_of(

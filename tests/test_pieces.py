@@ -213,7 +213,7 @@ def test_joined_items_are_the_plain_ones(world: World) -> None:
             mode=world.random.choice([Mode.KEYWORD, Mode.HYBRID]),
             group_by_context=world.random.random() < 0.3,
             diversity=world.random.choice([0.0, 0.3]),
-            debug=world.random.random() < 0.1,
+            trace=world.random.random() < 0.1,
         )
         for most in (UNBOUNDED, 0, 300, 600, 1200):
             plain, quick = retrieved(world, query, most, None), retrieved(world, query, most, made)

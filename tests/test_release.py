@@ -1,4 +1,4 @@
-"""The packages of a release: each dependency is pinned by its hashes."""
+"""The packages of a release: pinned dependencies, and the files of the wheel."""
 
 from __future__ import annotations
 
@@ -25,3 +25,12 @@ def test_every_dependency_of_the_daemon_is_pinned_by_hashes() -> None:
         needed = Requirement(line)
         name = re.sub(r"[._]", "-", needed.name.lower())
         assert needed.specifier.contains(pinned[name]), line
+
+
+def test_the_wheel_has_the_protos() -> None:
+    """A client in another language finds the .proto files in the installed package."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    [(source, target)] = build["targets"]["wheel"]["force-include"].items()
+    assert target == "vikingd/proto/viking"
+    names = {path.name for path in (ROOT / source / "retrieval" / "v1").iterdir()}
+    assert names == {"admin.proto", "contexts.proto", "memories.proto", "retrieval.proto"}

@@ -72,12 +72,12 @@ def test_the_three_modes_are_words_meaning_and_both_by_rank(filled: MessageClien
     by_words = filled.retrieve("tea", vector=near, mode=Mode.KEYWORD)
     assert names(by_meaning) == ["A", "B", "C"]
     assert names(by_words) == ["B", "D", "A"]
-    both = filled.retrieve("tea", vector=near, debug=True)
+    both = filled.retrieve("tea", vector=near, trace=True)
     assert names(both) == ["B", "A", "D", "C"]
     assert [item.score for item in both.items] == pytest.approx(
         [1 / 62 + 1 / 61, 1 / 61 + 1 / 63, 1 / 62, 1 / 63]
     )
-    first, *_, last = (item.debug for item in both.items)
+    first, *_, last = (item.trace for item in both.items)
     assert (first.vector_rank, first.keyword_rank) == (1, 0)
     assert (last.vector_rank, last.HasField("keyword_rank")) == (2, False)
     assert first.lexical == pytest.approx(by_words.items[0].score)
@@ -237,11 +237,11 @@ def test_boosts_multiply_scores_and_are_told(filled: MessageClient) -> None:
     """Below a URI, or where metadata match; several hold together."""
     boosts = [Boost(3, uri_prefix=f"{TOP}/D"), Boost(2, where={"year": 2024})]
     plain = {i.uri[-1]: i.score for i in filled.retrieve("tea", mode=Mode.KEYWORD).items}
-    found = filled.retrieve("tea", mode=Mode.KEYWORD, boosts=boosts, debug=True)
+    found = filled.retrieve("tea", mode=Mode.KEYWORD, boosts=boosts, trace=True)
     factors = {"A": 2, "B": 1, "D": 3}
-    assert {i.uri[-1]: i.debug.boost for i in found.items} == factors
+    assert {i.uri[-1]: i.trace.boost for i in found.items} == factors
     for item in found.items:
-        assert item.debug.fused == pytest.approx(plain[item.uri[-1]])
+        assert item.trace.fused == pytest.approx(plain[item.uri[-1]])
         assert item.score == pytest.approx(plain[item.uri[-1]] * factors[item.uri[-1]])
     assert [i.score for i in found.items] == sorted((i.score for i in found.items), reverse=True)
 
@@ -276,8 +276,8 @@ def test_boosts_bring_up_what_is_far_down(
         {"fusion": Rrf(5, 3, 2)},
         {"fusion": WeightedSum(0.5, 0.5)},
         {"mode": Mode.KEYWORD, "diversity": 0.5},
-        {"mode": Mode.KEYWORD, "debug": False},
-        {"mode": Mode.VECTOR, "debug": False},
+        {"mode": Mode.KEYWORD, "trace": False},
+        {"mode": Mode.VECTOR, "trace": False},
     ],
 )
 def test_ties_are_by_uri_however_many_there_are(
@@ -289,7 +289,7 @@ def test_ties_are_by_uri_however_many_there_are(
     for low in (150, 0):
         numbers = range(low, low + 150)
         client.put([Draft(f"{TOP}/{i:03}", content=f"tea {i:03}", vector=same) for i in numbers])
-    query = {"query": "tea", "top_k": 2, "debug": True, **more}
+    query = {"query": "tea", "top_k": 2, "trace": True, **more}
     if more.get("mode") is not Mode.KEYWORD:
         query["vector"] = same
     found = client.retrieve(**query)
@@ -349,7 +349,7 @@ def test_without_an_embedder_words_answer_and_the_reply_says_so(filled: MessageC
     """For a query without a vector."""
     found = filled.retrieve("tea")
     assert names(found) == ["B", "D", "A"]
-    assert "no embedder" in found.degraded[0]
+    assert "no embedder" in found.degraded[0].detail
     assert not filled.retrieve("tea", vector=vector(1, 0, 0)).degraded
     assert not filled.retrieve("tea", mode=Mode.KEYWORD).degraded
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
+from metrics_helpers import free_address, samples
 from scripted import Reply, Request, ScriptedServer
 
 from vikingd.client import (
@@ -73,7 +74,14 @@ def rated(request: Request) -> Reply:
 class Daemon:
     """A daemon with its models, which are well again before each test."""
 
-    def __init__(self, client: MessageClient, model: ScriptedServer, reranker: ScriptedServer):
+    def __init__(
+        self,
+        client: MessageClient,
+        model: ScriptedServer,
+        reranker: ScriptedServer,
+        metrics: str,
+    ) -> None:
+        self.metrics = metrics
         self.client, self.model, self.reranker = client, model, reranker
         self._asked = 0
 
@@ -106,7 +114,10 @@ def started() -> Iterator[Daemon]:
             patch.setenv("VIKINGD_PLANNER__BASE_URL", f"{model.url}/v1")
             patch.setenv("VIKINGD_PLANNER__MODEL", "m")
             patch.setenv("VIKINGD_RERANK__BACKENDS", json.dumps([backend, other]))
-            address = stack.enter_context(serving("--provider", "none", quiet=True))
+            metrics = free_address()
+            address = stack.enter_context(
+                serving("--provider", "none", "--metrics-listen", metrics, quiet=True)
+            )
         with MessageClient(address) as client:
             client.put(
                 [
@@ -119,7 +130,7 @@ def started() -> Iterator[Daemon]:
                     Draft(f"{MEMORIES}/paper.md", content="Writes an RFC document a week."),
                 ]
             )
-            yield Daemon(client, model, reranker)
+            yield Daemon(client, model, reranker, f"http://{metrics}/metrics")
 
 
 @pytest.fixture
@@ -233,7 +244,7 @@ def test_a_failed_model_leaves_the_plan_to_rules_and_says_so(daemon: Daemon, fau
     daemon.model.answer = lambda _: fault
     reply = daemon.search("my green tea")
     assert reply.query_plan.source == PLAN_SOURCE_RULES
-    assert reply.query_plan.reason in reply.degraded
+    assert reply.query_plan.reason in [one.detail for one in reply.degraded]
     assert scored(reply)
 
 
@@ -250,19 +261,23 @@ def test_without_a_mode_a_search_thinks_and_a_find_does_not(daemon: Daemon) -> N
 
 def test_plans_reranks_and_calls_of_models_are_counted(daemon: Daemon) -> None:
     """Those that failed too."""
-    before = daemon.client.stats()
+    before = samples(daemon.metrics)
     daemon.search("green tea")
     daemon.model.answer = lambda _: Reply(status=401)
     daemon.search("green tea")
-    after = daemon.client.stats()
+    after = samples(daemon.metrics)
+
+    def moved(sample: str, **labels: str) -> float:
+        key = sample, tuple(sorted(labels.items()))
+        return after.get(key, 0) - before.get(key, 0)
+
     for source in ("MODEL", "RULES"):
-        assert after.plans[source] == before.plans[source] + 1
-    assert after.reranks["DONE"] == before.reranks["DONE"] + 2
-    failed = {model.role: model.outcomes["FAILED"] for model in before.models}
-    planner, reranker = after.models
-    assert (planner.name, reranker.name) == ("m", "http/r")
-    assert planner.outcomes["FAILED"] == failed["planner"] + 1
-    assert reranker.outcomes["FAILED"] == failed["reranker"]
+        assert moved("vikingd_plans_total", source=source) == 1
+    assert moved("vikingd_reranks_total", status="DONE") == 2
+    failed = "vikingd_model_calls_total"
+    assert moved(failed, role="planner", name="m", outcome="FAILED") == 1
+    assert moved(failed, role="reranker", name="http/r", outcome="FAILED") == 0
+    assert moved(failed, role="reranker", name="http/r", outcome="DONE") > 0
 
 
 def test_a_reranker_that_fails_for_one_query_fails_for_all(daemon: Daemon) -> None:
@@ -278,7 +293,7 @@ def test_a_reranker_that_fails_for_one_query_fails_for_all(daemon: Daemon) -> No
     assert reply.rerank.reason
     assert {r.rerank.status for r in reply.query_results} == {RERANK_STATUS_FAILED}
     assert len(reply.degraded) == 1
-    assert reply.rerank.reason in reply.degraded[0]
+    assert reply.rerank.reason in reply.degraded[0].detail
     daemon.model.answer = planned(("resource", "tea leaves"), ("skill", "create an RFC"))
     quick = daemon.search("tea and an RFC", mode=SearchMode.QUICK)
     assert quick.rerank.status == RERANK_STATUS_OFF
@@ -452,7 +467,5 @@ def test_what_a_find_may_ask_for_holds_for_each_query(daemon: Daemon) -> None:
     weighed = daemon.search("tea", alpha=0.25, trace=True).resources
     assert {match.parts.parent_weight for match in weighed} == {0.75}
     with pytest.raises(ClientError) as refused:
-        Daemon(daemon.client.with_timeout(0.3), daemon.model, daemon.reranker).search(
-            "tea", min_revision=1 << 40
-        )
+        daemon.client.with_timeout(0.3).search("tea", min_revision=1 << 40)
     assert refused.value.reason == "REVISION_NOT_REACHED"

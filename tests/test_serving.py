@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from grpc._cython import cygrpc
-from test_metrics import running
+from metrics_helpers import running
 
 from vikingd.client import Client, Draft
 from vikingd.daemon import server, warm

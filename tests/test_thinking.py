@@ -27,6 +27,7 @@ from vikingd.client import (
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
 from vikingd.domain import uri as uris
+from vikingd.domain.find import StopReason
 from vikingd.pb.retrieval_pb2 import (
     RERANK_STATUS_DONE,
     RERANK_STATUS_FAILED,
@@ -196,7 +197,7 @@ def test_what_has_no_abstract_is_not_sent_and_keeps_its_score(house: House) -> N
     assert all(all(call) for call in house.documents())
     blank = next(m for m in matches(reply) if m.uri == f"{TOP}/kitchen/blank.md")
     assert not blank.parts.HasField("rerank")
-    assert blank.score == pytest.approx(blank.parts.own, abs=1e-3) != pytest.approx(0.1)
+    assert blank.score == pytest.approx(blank.parts.node_score, abs=1e-3) != pytest.approx(0.1)
     assert sum(one.without_abstract for one in reply.rerank.rounds) >= 2  # it, and viking://
 
 
@@ -274,7 +275,7 @@ def test_a_fault_in_any_round_gives_quicks_scores_and_says_so(
     assert reply.rerank.status == RERANK_STATUS_FAILED
     assert reply.rerank.reason
     assert len(reply.rerank.rounds) == call  # those before
-    assert any(reply.rerank.reason in note for note in reply.degraded)
+    assert any(reply.rerank.reason in note.detail for note in reply.degraded)
     assert scored(reply) == scored(house.client.find(query))
 
 
@@ -462,7 +463,7 @@ def test_the_walk_goes_on_while_something_deeper_could_be_better(house: House) -
     house.reranker.answer = told({"Stairs": 1, "Tea on the stairs.": 1}, 0.1)
     found = house.think("where is the tea", target_uri=top, alpha=0.5, limit=1, trace=True)
     assert scored(found) == {f"{top}/note.md": pytest.approx(1.0)}
-    assert found.trace.stop_reason == "nothing below the directories left could be better"
+    assert found.trace.stop_reason == StopReason.OUT_OF_REACH
     assert len(found.rerank.rounds) == 2
     house.client.delete(top)
 
@@ -537,7 +538,7 @@ def test_three_rounds_of_eight_directories_are_the_most(house: House) -> None:
     assert [one.opened for one in reply.rerank.rounds][2:] == [8, 8]
     assert [uri for uri in floors if uri in scored(reply)] == floors[:3]
     assert reply.trace.rounds == 3
-    assert reply.trace.stop_reason.startswith("3 rounds")
+    assert reply.trace.stop_reason == StopReason.ROUND_LIMIT
     house.client.delete(top)
 
 

@@ -18,10 +18,11 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from metrics_helpers import ROOT, running
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from patience import eventually
-from test_metrics import ROOT, running, vector
+from wire_helpers import floats as vector
 
 from vikingd import __version__
 from vikingd.client import Draft

@@ -80,7 +80,7 @@ def tokenizer_path(row: Row) -> Iterator[None]:
     """A tokenizer that is a FIFO which nobody writes."""
     fifo = row.directory / "fifo"
     os.mkfifo(fifo)
-    build = retrieval_pb2.BuildContextRequest(uris=[light.URI], tokenizer=f"hf:{fifo}")
+    build = retrieval_pb2.BuildContextRequest(uris={"uris": [light.URI]}, tokenizer=f"hf:{fifo}")
     yield
     row.call(f"{RETRIEVAL}/BuildContext", build.SerializeToString(), 30)
 

@@ -144,7 +144,7 @@ def corpus() -> dict[str, list[Message]]:
         diversity=0.3,
         boosts=[retrieval_pb2.Boost(uri_prefix=URIS[2], where=where, factor=2)],
         optional_clauses=["lang"],
-        debug=True,
+        trace=True,
         rrf=retrieval_pb2.Rrf(k=60, vector_weight=1),
     )
     session = retrieval_pb2.SearchSession(
@@ -170,7 +170,9 @@ def corpus() -> dict[str, list[Message]]:
         "Retrieve": [retrieve, requests.retrieve("harbour")],
         "BuildContext": [
             retrieval_pb2.BuildContextRequest(find=full, max_tokens=500, tokenizer="o200k_base"),
-            retrieval_pb2.BuildContextRequest(uris=URIS[:3], separator="--", citation=2, order=2),
+            retrieval_pb2.BuildContextRequest(
+                uris={"uris": URIS[:3]}, separator="--", citation=2, order=2
+            ),
             retrieval_pb2.BuildContextRequest(retrieve=retrieve, reserve_tokens=100),
         ],
         "Put": [

@@ -16,6 +16,7 @@ from vikingd.answer.finder import Finder
 from vikingd.answer.retriever import Retriever
 from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.parts import Piece
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import FindQuery, FindResult
 from vikingd.domain.reply_budget import ReplyBudget, cut_notes
@@ -59,7 +60,7 @@ class _Found(NamedTuple):
 
     pieces: list[Piece]
     stages: tuple[Stage, ...]
-    degraded: tuple[str, ...]
+    degraded: Degraded
     revision: int
 
 
@@ -86,7 +87,7 @@ class ContextBuilder:
         source: Source,
         plan: Plan,
         run: Runner,
-        reply: Callable[[BuiltContext, int, Sequence[Stage], Sequence[str]], _T],
+        reply: Callable[[BuiltContext, int, Sequence[Stage], Degraded], _T],
     ) -> _T:
         """Return the reply with a context.
 

@@ -29,6 +29,7 @@ from vikingd.answer.query_scope import LIGHT_LIMIT, QueryScope, keep_scratch, ta
 from vikingd.answer.relations import Relations, relations
 from vikingd.answer.trace import Hit, Scored, directory_parts, directory_scores, explain
 from vikingd.domain.contexts import ABSTRACT, PASSAGE
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import (
     MAX_PASSAGES_SHOWN,
     FindQuery,
@@ -60,7 +61,7 @@ OWN, FINAL = 3, 8
 
 
 def find(
-    engine: Engine, query: FindQuery, vector: F32 | None, degraded: tuple[str, ...] = ()
+    engine: Engine, query: FindQuery, vector: F32 | None, degraded: Degraded = ()
 ) -> FindResult:
     """Answer a query on the newest snapshot; see Find."""
     return Find(engine, query, vector, degraded).answer()
@@ -89,7 +90,7 @@ class Find(QueryScope):
         engine: Engine,
         query: FindQuery,
         vector: F32 | None,
-        degraded: tuple[str, ...] = (),
+        degraded: Degraded = (),
         snapshot: Snapshot | None = None,
     ) -> None:
         self._started = perf_counter()

@@ -16,6 +16,7 @@ from vikingd.answer.query_scope import LIGHT_BYTES
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import answer_finds
 from vikingd.domain import pace
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import FindQuery, FindResult
 from vikingd.domain.stages import Stage
@@ -142,7 +143,7 @@ class Finder:
     async def _bind(self, query: FindQuery, vector: F32 | None, run: Runner) -> tuple[Find, Stage]:
         """Return the find on the newest snapshot, and the stage that embedded its query."""
         await wait_for_revision(self._engine, query.min_revision, run)
-        degraded: tuple[str, ...] = ()
+        degraded: Degraded = ()
         started = perf_counter()
         if vector is None:
             vector, degraded = await self._vectors.embed_or_note(query.text, run)

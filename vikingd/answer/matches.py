@@ -45,13 +45,13 @@ def matches_of(
         budget.left = left
         kind = snapshot.type_of(row)
         matches.append(Match(uri, kind, row < 0, level, abstract, score, relations, (), parts))
-    passage_of = snapshot.contents.passage
+    passage_of, ordinals = snapshot.contents.passage, snapshot.text_ordinal
     for match, hit in zip(matches, chosen, strict=False):
         if hit.passages:
             pace.step()
             match.passages = tuple(
                 [
-                    MatchedPassage(*passage_of(text, budget), score)
+                    MatchedPassage(ordinals.item(text), *passage_of(text, budget), score)
                     for text, score in hit.passages
                     if budget.left
                 ]

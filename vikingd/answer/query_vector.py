@@ -9,6 +9,7 @@ from typing import TypeVar
 from viking_kernels.arrays import F32
 
 from vikingd.answer.deadline import Deadline, Threads
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused, EmbedderTimedOut
 from vikingd.engine import Engine
 
@@ -43,9 +44,7 @@ class QueryVectors:
             return vector
         return await embed_in_share(self._threads, deadline, embedder.embed, text)
 
-    async def embed_or_note(
-        self, text: str, deadline: Deadline
-    ) -> tuple[F32 | None, tuple[str, ...]]:
+    async def embed_or_note(self, text: str, deadline: Deadline) -> tuple[F32 | None, Degraded]:
         """Return the vector of a text, or None and a note for the reply about the failure.
 
         A daemon without an embedder needs no note.
@@ -53,7 +52,12 @@ class QueryVectors:
         try:
             return await self.embed(text, deadline), ()
         except EmbedderFailed as error:
-            return None, (f"{error}: answered by text alone",)
+            return None, (embedder_failed(error, "answered by text alone"),)
+
+
+def embedder_failed(error: EmbedderFailed, instead: str) -> Degradation:
+    """Return the note on a text that has no vector."""
+    return Degradation(DegradationReason.EMBEDDER, f"{error}: {instead}")
 
 
 async def embed_in_share(

@@ -23,9 +23,10 @@ from vikingd.answer.retrieve import Retrieval
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.contexts import Entry
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import RevisionNotReached
 from vikingd.domain.recall import RecallPath
-from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of, too_large
 from vikingd.domain.retrieve import RetrieveQuery, Rrf
 from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
@@ -40,7 +41,9 @@ _ATTEMPTS = 5  # at reading index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
 _COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
 _SHORT = 1000  # characters of such a memory, at most
-_READER = "accesses are not counted: this process is a reader"
+_READER = Degradation(
+    DegradationReason.READER, "accesses are not counted: this process is a reader"
+)
 
 
 class _Candidates(NamedTuple):
@@ -101,7 +104,7 @@ class Recaller:
         else:
             search = await run.here(MemorySearch, engine, query, known)
             search.most_bytes = self._most_bytes
-            degraded: tuple[str, ...] = ()
+            degraded: Degraded = ()
             if vector is None and search.needs_vector:
                 vector, degraded = await self._vectors.embed_or_note(query.text, run)
             embed = Stage("embed", started, perf_counter())
@@ -151,7 +154,7 @@ class MemorySearch:
         """True if a vector is needed. Identifiers are found by words alone."""
         return bool(self._retrievals) and all(one.by_meaning for one in self._retrievals)
 
-    def answer(self, vector: F32 | None, degraded: tuple[str, ...] = ()) -> RecallResult:
+    def answer(self, vector: F32 | None, degraded: Degraded = ()) -> RecallResult:
         """Return the memories of the highest salience, within the budget."""
         started, query = perf_counter(), self._query
         found = self._candidates(vector)
@@ -161,9 +164,8 @@ class MemorySearch:
             self._bind()
             found = self._candidates(vector)
         if found.changed:
-            degraded += (
-                f"{found.changed:,} memories were being rewritten and are left out: ask again",
-            )
+            detail = f"{found.changed:,} memories were being rewritten and are left out: ask again"
+            degraded += (Degradation(DegradationReason.CONCURRENT_WRITE, detail),)
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
@@ -172,8 +174,10 @@ class MemorySearch:
         memories, taken = self._taken(found, order.tolist(), scores, parts, budget)
         if budget.left_out:
             degraded += (
-                "the reply has no room for more memories; ask for less, or let the operator raise "
-                "limits.max_reply_bytes",
+                too_large(
+                    "the reply has no room for more memories; ask for less, or let the operator "
+                    "raise limits.max_reply_bytes"
+                ),
             )
         stages = (Stage("search", started, searched), Stage("rank", searched, perf_counter()))
         return RecallResult(

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.answer.futures import FutureBridge
-from vikingd.answer.query_vector import embed_in_share
+from vikingd.answer.query_vector import embed_in_share, embedder_failed
 from vikingd.domain.changes import Committed, Once
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.engine import Engine
 from vikingd.memory import same
@@ -32,7 +33,7 @@ class RememberCall:
     remembered: Remembering
     exact: bool
     names_file: bool
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
 
 class Rememberer:
@@ -89,20 +90,19 @@ class Rememberer:
             if (answer := reply(done)) is not None:
                 return answer
 
-    async def _compare_by_meaning(
-        self, remembered: Remembering, deadline: Deadline
-    ) -> tuple[str, ...]:
+    async def _compare_by_meaning(self, remembered: Remembering, deadline: Deadline) -> Degraded:
         """Embed a memory, unless an entry has its wording; return notes for the reply."""
         engine, threads = self._engine, self._threads
         if engine.embedding.query_embedder is None:
             return ()
         threshold = self._threshold()
         if threshold is None:
-            return (
+            detail = (
                 "from which cosine on texts say the same is not known of the model "
-                f"{engine.embedding.model} "
-                "(recall.same_meaning sets it): wordings alone were compared",
+                f"{engine.embedding.model} (recall.same_meaning sets it): "
+                "wordings alone were compared"
             )
+            return (Degradation(DegradationReason.NOT_CALIBRATED, detail),)
         file = await threads.read(deadline, engine.store.memory_file, remembered.uri)
         text = await threads.prepare(deadline, remembered.indexed_text, file)
         if text is None:
@@ -110,7 +110,7 @@ class Rememberer:
         try:
             vector = await embed_in_share(threads, deadline, engine.embedding.embed_document, text)
         except EmbedderFailed as error:
-            return (f"{error}: wordings alone were compared",)
+            return (embedder_failed(error, "wordings alone were compared"),)
         if vector is not None:
             remembered.compare_by_meaning(text, vector, threshold)
         return ()

@@ -21,13 +21,14 @@ from vikingd.answer.query_scope import LIGHT_LIMIT, QueryScope
 from vikingd.answer.ranking import DEEPER, MOST_DEPTH, Ranking
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import Gathered
 from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.retrieve import (
     Boost,
     Include,
-    ItemDebug,
+    ItemTrace,
     Mode,
     Outcome,
     RetrievedItem,
@@ -79,7 +80,7 @@ class Retrieval(QueryScope):
         self._engine = engine
         self.query = query
         self.most_bytes = UNBOUNDED
-        self._ranking = Ranking(self, orders_ties=query.debug or query.mode is Mode.HYBRID)
+        self._ranking = Ranking(self, orders_ties=query.trace or query.mode is Mode.HYBRID)
         self._depth = max(LEAST_DEPTH, 2 * query.top_k)
         self._ready: dict[str, RankedList] = {}
         self._stages = [Stage("plan", started, perf_counter())]
@@ -134,7 +135,7 @@ class Retrieval(QueryScope):
         return (self._ranking.by_both(vector, weights, depth),)
 
     def answer(
-        self, vector: F32 | None, degraded: tuple[str, ...] = (), gather: GatherItems | None = None
+        self, vector: F32 | None, degraded: Degraded = (), gather: GatherItems | None = None
     ) -> RetrieveResult:
         """Return the items, or the reason for their absence.
 
@@ -161,16 +162,16 @@ class Retrieval(QueryScope):
         return other
 
     def _search(
-        self, vector: F32 | None, degraded: tuple[str, ...], gather: GatherItems | None
+        self, vector: F32 | None, degraded: Degraded, gather: GatherItems | None
     ) -> RetrieveResult:
         found, sides, chosen = self._found(vector)
         started = perf_counter()
         budget, gathered, items = ReplyBudget(self.most_bytes), None, tuple[RetrievedItem, ...]()
-        if gather is not None and self.query.include == _TEXT and not self.query.debug:
+        if gather is not None and self.query.include == _TEXT and not self.query.trace:
             named = [(hit.row, hit.score) for hit in chosen]
             gathered = gather(self.snapshot, named, self.most_bytes)
         if gathered is None:
-            named_sides = ("vector", "keyword") if self.query.debug else ()
+            named_sides = ("vector", "keyword") if self.query.trace else ()
             places = [places_in(sides.get(name)) for name in named_sides]
             items = self._items(chosen, found, places, budget)
         outcome = Outcome.FOUND
@@ -335,13 +336,13 @@ class Retrieval(QueryScope):
         if Include.VECTOR in self.query.include:
             vector = vector_of(self.snapshot, self.scope, hit.row)
             item.vector = b"" if vector is None else vector.astype("<f4").tobytes()
-        if self.query.debug:
+        if self.query.trace:
             (vector_rank, dense), (keyword_rank, lexical) = (
                 side.get(hit.row, (None, 0.0)) for side in places
             )
             if found.parts is not None:
                 dense, lexical = found.parts[hit.at].tolist()
-            item.debug = ItemDebug(
+            item.trace = ItemTrace(
                 vector_rank, keyword_rank, dense, lexical, found.scores.item(hit.at), hit.boost
             )
         return item

@@ -9,8 +9,9 @@ from viking_kernels.arrays import F32
 
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_scope import LIGHT_BYTES
-from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.query_vector import QueryVectors, embedder_failed
 from vikingd.answer.retrieve import GatherItems, Retrieval
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.retrieve import Mode, RetrieveQuery, RetrieveResult
 from vikingd.domain.stages import Stage
@@ -70,21 +71,22 @@ class Retriever:
 
     async def _meaning(
         self, retrieval: Retrieval, vector: F32 | None, run: Runner
-    ) -> tuple[F32 | None, tuple[str, ...], Stage]:
+    ) -> tuple[F32 | None, Degraded, Stage]:
         """Return (vector, notes for the reply, stage); a long search by meaning begins at once."""
         query, started = retrieval.query, perf_counter()
-        degraded: tuple[str, ...] = ()
+        degraded: Degraded = ()
         if vector is None and retrieval.by_meaning:
             try:
                 vector = await self._vectors.embed(query.text, run)
             except EmbedderFailed as error:
                 if not query.degrade:
                     raise
-                degraded = (f"{error}: answered by words alone",)
+                degraded = (embedder_failed(error, "answered by words alone"),)
             if vector is None and not degraded:
                 if query.mode is Mode.VECTOR and not query.degrade:
                     raise InvalidField("vector", "is needed: the daemon has no embedder")
-                degraded = ("no embedder is configured: answered by words alone",)
+                detail = "no embedder is configured: answered by words alone"
+                degraded = (Degradation(DegradationReason.EMBEDDER, detail),)
         embed = Stage("embed", started, perf_counter())
         if retrieval.has_two_sides and not retrieval.is_light and vector is not None:
             await run.away(retrieval.meaning, vector)

@@ -15,6 +15,7 @@ from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import answer_finds
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
+from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.find import FindQuery, FindResult, Match, Rerank, RerankStatus
 from vikingd.domain.reply_budget import cut_notes
 from vikingd.domain.search import PlanSource, QueryPlan, SearchQuery, SearchResult, TypedQuery
@@ -100,7 +101,8 @@ class Searcher:
         revision = found[0].revision if found else self._engine.snapshot.revision
         degraded = dict.fromkeys(note for result in found for note in result.degraded)
         if plan.model and plan.source is PlanSource.RULES:
-            degraded = {plan.reason: None, **degraded}
+            failed = Degradation(DegradationReason.PLANNER, plan.reason)
+            degraded = {failed: None, **degraded}
         return SearchResult(
             plan, found, matches, revision, rerank_of(found), stages, tuple(degraded)
         )

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from vikingd.answer.find import Find
 from vikingd.answer.query_scope import keep_scratch, take_scratch
 from vikingd.answer.scores import Row, Scores
+from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.find import (
     MAX_THINKING_LIMIT,
     FindResult,
@@ -27,6 +28,7 @@ from vikingd.domain.find import (
     RerankRound,
     RerankStatus,
     ScoreParts,
+    StopReason,
     TracedDirectory,
 )
 from vikingd.domain.reply_budget import ReplyBudget
@@ -46,10 +48,6 @@ MAX_DOCUMENTS = MAX_THINKING_LIMIT
 
 All of QUICK's results fit into a round, and most servers take as many documents in one request. If
 each of 100 results has its own directory, the root is one start point more."""
-
-_EXHAUSTED = "every directory that the walk came to was opened"
-_LIMIT = f"{MAX_ROUNDS} rounds, which are the most"
-_OUT_OF_REACH = "nothing below the directories left could be better"
 
 
 @dataclass(slots=True)
@@ -103,7 +101,7 @@ class Walk:
         self._opened: dict[Row, int] = {}  # directory to round
         self._rounds: list[RerankRound] = []
         self._stages: list[Stage] = []
-        self._stopped = ""
+        self._stopped: StopReason | None = None
         self._starts = frozenset(self._start_points())
         # A parent has a lower row than its child.
         self._now: _Round | None = self._round(0, sorted(self._starts), 0, 0)
@@ -142,10 +140,11 @@ class Walk:
 
     def failed(self, reason: str, model: str) -> FindResult:
         """Return QUICK's answer, with the reason for it."""
+        detail = f"{reason}: scored by meaning and words"
         return replace(
             self.plain,
             stages=(*self.plain.stages, *self._stages),
-            degraded=(*self.plain.degraded, f"{reason}: scored by meaning and words"),
+            degraded=(*self.plain.degraded, Degradation(DegradationReason.RERANKER, detail)),
             rerank=Rerank(RerankStatus.FAILED, reason, model, tuple(self._rounds)),
         )
 
@@ -183,7 +182,7 @@ class Walk:
         node = self._nodes[row]
         return replace(
             plain,
-            smoothed=plain.own,
+            smoothed=plain.node_score,
             parent=node.parent,
             parent_weight=node.weight,
             title=0.0,
@@ -247,19 +246,19 @@ class Walk:
         self._stopped = stopped
         return None
 
-    def _reason_to_stop(self, number: int) -> str:
+    def _reason_to_stop(self, number: int) -> StopReason | None:
         if not self._queue:
-            return _EXHAUSTED
+            return StopReason.EXHAUSTED
         if number > MAX_ROUNDS:
-            return _LIMIT
+            return StopReason.ROUND_LIMIT
         limit, weight = self._find.query.limit, self._scores.greatest_weight
         finals = [node.final for row, node in self._nodes.items() if self._is_wanted(row)]
         best = max(self._nodes[row].final for row in self._queue)
         # The last round opens contexts this many levels below the queue.
         reach = 1.0 - weight ** (MAX_ROUNDS + 1 - number) * (1.0 - best)
         if len(finals) >= limit and sorted(finals)[-limit] > reach:
-            return _OUT_OF_REACH
-        return ""
+            return StopReason.OUT_OF_REACH
+        return None
 
     def _trace(self, plain: FindTrace) -> FindTrace:
         files = self._snapshot.files_by_directory()
@@ -278,5 +277,5 @@ class Walk:
             directories=directories,
             opened=len(directories),
             rounds=max(self._opened.values(), default=0),
-            stop_reason=self._stopped,
+            stop_reason=self._stopped or plain.stop_reason,
         )

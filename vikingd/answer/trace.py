@@ -11,16 +11,23 @@ from viking_kernels import walk
 from viking_kernels.arrays import F32, Scope, Terms
 from viking_kernels.scope import place, row_at
 
-from vikingd.domain.find import FindTrace, Method, ScoreParts, TracedDirectory, TracedMean
+from vikingd.domain.find import (
+    FindTrace,
+    Method,
+    ScoreParts,
+    StopReason,
+    TracedDirectory,
+    TracedMean,
+)
 from vikingd.domain.text import SCRIPTS
 from vikingd.index.snapshot import Mean, Snapshot
 
 MAX_TRACED = 512
 _STOPPED = {
-    walk.CONVERGED: "the best results did not change for three rounds",
-    walk.EXHAUSTED: "every directory was opened",
-    walk.LIMIT: "the most directories allowed were opened",
-    walk.OUT_OF_REACH: "no directory left could hold anything better",
+    walk.CONVERGED: StopReason.CONVERGED,
+    walk.EXHAUSTED: StopReason.EXHAUSTED,
+    walk.LIMIT: StopReason.DIRECTORY_LIMIT,
+    walk.OUT_OF_REACH: StopReason.OUT_OF_REACH,
 }
 
 
@@ -83,7 +90,7 @@ def directory_parts(snapshot: Snapshot, scope: Scope, found: kernel.Found, row: 
         scores.dense.item(at),
         scores.lexical.item(at),
         scores.dense_weight.item(at),
-        own=own,
+        node_score=own,
         smoothed=own,
         parent=parent_final,
         parent_weight=weight,
@@ -137,7 +144,7 @@ def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
         tuple(directories),
         len(found.opened),
         found.rounds,
-        _STOPPED[found.stop] if walked else "every file of the scope was scored",
+        _STOPPED[found.stop] if walked else StopReason.SCOPE_SCORED,
         scored.identifiers,
         found.lift,
     )

@@ -55,6 +55,7 @@ from vikingd.client.errors import (
     Unsendable,
 )
 from vikingd.client.importing import Failure, ImportSummary
+from vikingd.client.items import ContextItem, context_items
 from vikingd.client.requests import context_input
 from vikingd.client.requests import find as find_request
 from vikingd.client.requests import retrieve as retrieve_request
@@ -80,17 +81,12 @@ from vikingd.client.results import (
 )
 from vikingd.client.session import Session
 from vikingd.client.status import (
-    AnswerStats,
     BackupPiece,
-    CallStats,
-    Distribution,
     EmbedderStats,
     IndexStats,
-    ModelStats,
     OptimizeResult,
     QueueStats,
     ReembedResult,
-    StageStats,
     Stats,
     VerifyReport,
 )
@@ -98,18 +94,20 @@ from vikingd.client.sync import Client
 from vikingd.client.values import vector_bytes
 from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import ContextType, Draft, Entry, Passage, Relation
+from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.find import (
     FindTrace,
     Levels,
     Method,
     RerankStatus,
     ScoreParts,
+    StopReason,
     TracedDirectory,
     TracedMean,
 )
-from vikingd.domain.prompt import CitationStyle, ContextOrder
+from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason
 from vikingd.domain.recall import RecallPath
-from vikingd.domain.retrieve import Boost, Include, ItemDebug, Mode, Outcome, Rrf, WeightedSum
+from vikingd.domain.retrieve import Boost, Include, ItemTrace, Mode, Outcome, Rrf, WeightedSum
 from vikingd.domain.search import (
     PlanSource,
     QueryPlan,
@@ -126,26 +124,27 @@ __all__ = [
     "DEFAULT_ADDRESS",
     "DEFAULT_TIMEOUT",
     "AlreadyExists",
-    "AnswerStats",
     "AsyncClient",
     "BackupPiece",
     "Boost",
     "BuiltContext",
-    "CallStats",
     "Citation",
     "CitationStyle",
     "Client",
     "ClientError",
     "Context",
+    "ContextItem",
     "ContextOrder",
     "ContextPassage",
     "ContextType",
     "Corrupt",
     "DeadlinePassed",
+    "Degradation",
+    "DegradationReason",
     "DeleteResult",
     "DiskFull",
-    "Distribution",
     "Draft",
+    "DropReason",
     "DroppedPiece",
     "EmbedderFailed",
     "EmbedderRefused",
@@ -162,7 +161,7 @@ __all__ = [
     "IndexStats",
     "Internal",
     "InvalidField",
-    "ItemDebug",
+    "ItemTrace",
     "Levels",
     "LinkResult",
     "MatchedContext",
@@ -171,7 +170,6 @@ __all__ = [
     "MemoryState",
     "Method",
     "Mode",
-    "ModelStats",
     "MoveResult",
     "NotFound",
     "OptimizeResult",
@@ -208,8 +206,8 @@ __all__ = [
     "SearchSession",
     "Session",
     "SessionMessage",
-    "StageStats",
     "Stats",
+    "StopReason",
     "Stopping",
     "StoreDamaged",
     "StoreFailed",
@@ -226,6 +224,7 @@ __all__ = [
     "VerifyReport",
     "WeightedSum",
     "context_input",
+    "context_items",
     "find_request",
     "retrieve_request",
     "vector_bytes",

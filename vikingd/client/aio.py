@@ -11,9 +11,10 @@ from vikingd.client.connection import AsyncConnection
 from vikingd.client.files import import_path
 from vikingd.client.importing import ImportSummary
 from vikingd.client.messages import MessageClient
+from vikingd.client.methods import AwaitedResults
 
 
-class AsyncClient(AsyncConnection):
+class AsyncClient(AsyncConnection, AwaitedResults):
     """A connection to a daemon within one event loop; usable as an async context manager.
 
     Otherwise as Client: arguments, attributes, what methods return and raise.

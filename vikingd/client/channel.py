@@ -1,4 +1,4 @@
-"""How the clients reach a daemon: where it is, how long they wait, what is sent once more."""
+"""The channel of the clients: address, timeout and retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the clients do alike, synchronous and asynchronous: connect, send, read page by page."""
+"""The connections of the clients: connect, send, read page by page."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class _Connected(Methods):
             self._connect(options(RETRIED if retries else None), options(() if retries else None))
 
     def with_timeout(self, timeout: float | None) -> Self:
-        """The same connection with another deadline for each call."""
+        """Return the same connection with another deadline for each call."""
         other = copy.copy(self)
         other.timeout = timeout
         return other
 
     @property
     def _deadline(self) -> float | None:
-        """The timeout as gRPC takes it: where it cannot count so far, it would not wait at all."""
+        """Return the timeout for gRPC; None for one that gRPC cannot count."""
         return None if self.timeout is None or self.timeout > _LONGEST else self.timeout
 
     @abstractmethod
@@ -56,7 +56,7 @@ class _Connected(Methods):
 
 
 class Connection(_Connected):
-    """What Client and MessageClient have in common."""
+    """The synchronous connection, with blocking calls."""
 
     def _connect(self, options: Sequence[Option], once: Sequence[Option]) -> None:
         self._channel = grpc.insecure_channel(self.address, options)
@@ -122,7 +122,7 @@ class Connection(_Connected):
 
 
 class AsyncConnection(_Connected):
-    """What AsyncClient and AsyncMessageClient have in common."""
+    """The asynchronous connection, with awaited calls."""
 
     def _connect(self, options: Sequence[Option], once: Sequence[Option]) -> None:
         self._channel = grpc.aio.insecure_channel(self.address, options)

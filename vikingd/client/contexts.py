@@ -1,4 +1,4 @@
-"""What the clients return of the tree and of writing to it; named as in contexts.proto."""
+"""The results of reading and writing the tree; named as in contexts.proto."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from vikingd.domain.contexts import ContextType, Relation
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """What is known of one memory; `time` is when it was said the last time."""
+    """The state of one memory; `time` is when it was last said."""
 
     id: int
     reinforcement: int
     access_count: int
     time: datetime | None
-    created_at: datetime | None
+    create_time: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Context:
         metadata: as written; whole numbers are ints.
         passages: how the content is cut.
         time: when what it tells happened.
-        created_at: first write.
-        updated_at: last write that changed something.
+        create_time: first write.
+        update_time: last write that changed something.
         reinforcement: how often its memories were reinforced, all together.
         access_count: how often its memories were recalled, all together.
         content_hash: SHA-256 over what was written: equal means an equal put changes nothing.
@@ -68,8 +68,8 @@ class Context:
     metadata: dict[str, Any]
     passages: tuple[ContextPassage, ...]
     time: datetime | None
-    created_at: datetime | None
-    updated_at: datetime | None
+    create_time: datetime | None
+    update_time: datetime | None
     reinforcement: int
     access_count: int
     content_hash: bytes
@@ -87,7 +87,7 @@ class PutResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """How many directories and files are gone from `revision` on."""
+    """The number of directories and files that are gone from `revision` on."""
 
     revision: int
     deleted: int
@@ -95,7 +95,7 @@ class DeleteResult:
 
 @dataclass(frozen=True, slots=True)
 class MoveResult:
-    """How many directories and files have new names from `revision` on."""
+    """The number of directories and files that have new names from `revision` on."""
 
     revision: int
     moved: int

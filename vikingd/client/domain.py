@@ -19,8 +19,8 @@ def context_of(message: contexts_pb2.Context) -> Context:
         message.title,
         as_sent(MessageToDict(message.metadata)),
         micros(message.time),
-        micros(message.created_at),
-        micros(message.updated_at),
+        micros(message.create_time),
+        micros(message.update_time),
         message.reinforcement,
         message.access_count,
         message.content_hash,
@@ -47,7 +47,7 @@ def entry_of(message: contexts_pb2.MemoryState) -> Entry:
         message.reinforcement,
         message.access_count,
         micros(message.time),
-        micros(message.created_at),
+        micros(message.create_time),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a client raises, made from the status that the daemon sends.
+"""The errors of a client, made from the status that the daemon sends.
 
 There is one class for each of the daemon's reasons, named like it: NOT_FOUND is NotFound. All are
 ClientErrors, and a reason that is not known here is one as well. What can't be sent at all is
@@ -151,7 +151,7 @@ class Unsendable(ValueError):
 
 @contextmanager
 def sendable() -> Iterator[None]:
-    """Within it what protobuf raises of a value becomes Unsendable."""
+    """Turn the errors of protobuf about a value into Unsendable."""
     try:
         yield
     except UnicodeEncodeError as error:
@@ -190,7 +190,7 @@ _WITHOUT_REASON: dict[grpc.StatusCode, type[ClientError]] = {
 
 
 def from_rpc_error(error: grpc.RpcError) -> ClientError:
-    """The ClientError for what a stub raised, whether sync or async."""
+    """Return the ClientError for an error of a stub, sync or async."""
     # What stubs raise is a grpc.Call as well; its declared type does not say so.
     call = cast("Any", error)
     try:

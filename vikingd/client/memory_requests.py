@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from vikingd.client.values import moment, set_fusion, vector_bytes
+from vikingd.client.values import count_of, moment, set_fusion, vector_bytes
 from vikingd.domain.recall import RecallPath
 from vikingd.domain.retrieve import Rrf, WeightedSum
 from vikingd.pb import memories_pb2
@@ -22,9 +22,10 @@ def recall(
     vector: Vector | None = None,
     project: str = "",
     with_global: bool = False,
-    max_tokens: int | None = None,
+    max_tokens: int = 0,
     tokenizer: str = "",
-    top_k: int = 0,
+    top_k: int | None = None,
+    limit: int | None = None,
     without: Iterable[RecallPath] = (),
     fusion: Rrf | WeightedSum | None = None,
     profile: str = "",
@@ -36,23 +37,24 @@ def recall(
     no_touch: bool = False,
     min_revision: int = 0,
 ) -> memories_pb2.RecallRequest:
-    """The memories that matter now, within a budget of tokens.
+    """Recall the memories that matter now, within a budget of tokens.
 
     Args:
         query: the question.
         vector: its embedding; None lets the daemon embed the query.
         project: the memories of this project; "" is those of no project.
         with_global: beside a project's, those of no project too.
-        max_tokens: the budget; None leaves it to the daemon's configuration.
-        tokenizer: who counts: a bundled one or a name of the daemon's configuration; "" is
+        max_tokens: the budget; 0 leaves it to the daemon's configuration.
+        tokenizer: a bundled one or a name of the daemon's configuration; "" is
             o200k_base.
-        top_k: at most so many memories; 0 leaves it to the daemon's configuration.
+        top_k: return at most this many memories; None leaves it to the daemon's configuration.
+        limit: the same as `top_k`; give one of them.
         without: paths not to take.
         fusion: how meaning and words are fused; None is WeightedSum(0.5, 0.5).
         profile: weights by name, "salience" or "relevance"; "" is the daemon's configuration.
         weights: of meaning, reinforcement, recency and access, in place of a profile; sum 1.
         half_life_days: after which recency has halved; None leaves it to the configuration.
-        now: what ages and words such as "yesterday" are counted from; None is the clock.
+        now: the reference time of ages and of words such as "yesterday"; None is the clock.
         time_zone: the caller's, such as "Europe/Berlin"; "" is UTC.
         skip_oversize: go on to smaller memories where one does not fit.
         no_touch: do not count what is returned as accessed.
@@ -64,7 +66,7 @@ def recall(
         scope=_scope(project, with_global),
         max_tokens=max_tokens,
         tokenizer=tokenizer,
-        top_k=top_k,
+        top_k=count_of(limit, top_k),
         without=[memories_pb2.RecallPath.ValueType(path) for path in without],
         profile=profile,
         half_life_days=half_life_days,
@@ -123,7 +125,7 @@ def remember(
 def reinforce(
     *ids: int, by: int = 1, request_id: str | None = None
 ) -> memories_pb2.ReinforceRequest:
-    """Says that memories proved true or useful, by their ids.
+    """Reinforce memories that proved true or useful, by their ids.
 
     Args:
         ids: of the memories.
@@ -154,8 +156,8 @@ def forget(
         with_global: beside a project's, those of no project too.
         older_than: those last said before.
         below_salience: those that matter less than this without a query, in (0, 1].
-        dry_run: only say what would go.
-        now: what ages are counted from; None is the clock.
+        dry_run: only return the memories that would be removed.
+        now: the reference time of ages; None is the clock.
     """
     return memories_pb2.ForgetRequest(
         ids=ids,
@@ -168,4 +170,4 @@ def forget(
 
 
 def _scope(project: str, with_global: bool) -> memories_pb2.MemoryScope:
-    return memories_pb2.MemoryScope(project=project, **{"global": with_global or not project})
+    return memories_pb2.MemoryScope(project=project, with_global=with_global or not project)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from vikingd.client.connection import AsyncConnection, Connection
+from vikingd.client.methods import AwaitedMessages, BlockingMessages
 
 
-class MessageClient(Connection):
+class MessageClient(Connection, BlockingMessages):
     """As Client, but methods return messages and listings yield them."""
 
     _converts = False
 
 
-class AsyncMessageClient(AsyncConnection):
+class AsyncMessageClient(AsyncConnection, AwaitedMessages):
     """As AsyncClient, but methods return messages and listings yield them."""
 
     _converts = False

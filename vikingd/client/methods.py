@@ -28,10 +28,6 @@ from vikingd.client.errors import sendable
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.aio import AsyncClient
-    from vikingd.client.messages import AsyncMessageClient, MessageClient
-    from vikingd.client.sync import Client
-
     Rpc: TypeAlias = Callable[[Stubs], grpc.UnaryUnaryMultiCallable["Request", "Reply"]]
 
 P = ParamSpec("P")
@@ -44,7 +40,7 @@ _ONCE = "Not sent again by itself when the daemon is unavailable."
 
 
 class If(NamedTuple):
-    """What makes a request one that is sent again, in words and as a predicate."""
+    """The condition for sending a request again, in words and as a predicate."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -77,11 +73,11 @@ class _Described(ABC, Generic[P]):
         self.name = name
 
     def is_repeatable(self, request: Any) -> bool:
-        """Whether this request may be sent again; it is asked for methods that are `retried`."""
+        """Return whether this request of a `retried` method may be sent again."""
         return self.retried.holds(request) if isinstance(self.retried, If) else True
 
     def conversion(self, owner: type[Methods]) -> Callable[[Any], Any]:
-        """What a class makes of a reply."""
+        """Return the function that converts a reply for a class of clients."""
         return self.convert if owner._converts else _as_it_is
 
     def _of(self, client: Methods | None, owner: type[Methods]) -> Any:
@@ -94,10 +90,10 @@ class _Described(ABC, Generic[P]):
 
     @abstractmethod
     def _made_for(self, owner: type[Methods]) -> FunctionType:
-        """The function that is the method of a class."""
+        """Return the function that is the method of a class."""
 
     def _documented(self, function: FunctionType, owner: type[Methods], returns: str) -> None:
-        """Gives a function name and documentation and, after self, the parameters of `build`."""
+        """Set name, documentation and signature of a function, from those of `build`."""
         signature = inspect.signature(self.build)
         itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
         function.__name__ = self.name
@@ -137,16 +133,16 @@ class Method(_Described[P], Generic[P, Request, Reply, Result]):
     @overload
     def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: Client, owner: type[Methods]) -> Callable[P, Result]: ...
+    def __get__(self, client: BlockingResults, owner: type[Methods]) -> Callable[P, Result]: ...
     @overload
     def __get__(
-        self, client: AsyncClient, owner: type[Methods]
+        self, client: AwaitedResults, owner: type[Methods]
     ) -> Callable[P, Coroutine[Any, Any, Result]]: ...
     @overload
-    def __get__(self, client: MessageClient, owner: type[Methods]) -> Callable[P, Reply]: ...
+    def __get__(self, client: BlockingMessages, owner: type[Methods]) -> Callable[P, Reply]: ...
     @overload
     def __get__(
-        self, client: AsyncMessageClient, owner: type[Methods]
+        self, client: AwaitedMessages, owner: type[Methods]
     ) -> Callable[P, Coroutine[Any, Any, Reply]]: ...
     def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
         return self._of(client, owner)
@@ -169,18 +165,20 @@ class Pages(_Described[P], Generic[P, Request, Reply]):
     @overload
     def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: Client, owner: type[Methods]) -> Callable[P, Iterator[Context]]: ...
+    def __get__(
+        self, client: BlockingResults, owner: type[Methods]
+    ) -> Callable[P, Iterator[Context]]: ...
     @overload
     def __get__(
-        self, client: AsyncClient, owner: type[Methods]
+        self, client: AwaitedResults, owner: type[Methods]
     ) -> Callable[P, AsyncIterator[Context]]: ...
     @overload
     def __get__(
-        self, client: MessageClient, owner: type[Methods]
+        self, client: BlockingMessages, owner: type[Methods]
     ) -> Callable[P, Iterator[contexts_pb2.Context]]: ...
     @overload
     def __get__(
-        self, client: AsyncMessageClient, owner: type[Methods]
+        self, client: AwaitedMessages, owner: type[Methods]
     ) -> Callable[P, AsyncIterator[contexts_pb2.Context]]: ...
     def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
         return self._of(client, owner)
@@ -207,18 +205,20 @@ class Stream(_Described[P], Generic[P, Request, Reply, Result]):
     @overload
     def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
     @overload
-    def __get__(self, client: Client, owner: type[Methods]) -> Callable[P, Iterator[Result]]: ...
+    def __get__(
+        self, client: BlockingResults, owner: type[Methods]
+    ) -> Callable[P, Iterator[Result]]: ...
     @overload
     def __get__(
-        self, client: AsyncClient, owner: type[Methods]
+        self, client: AwaitedResults, owner: type[Methods]
     ) -> Callable[P, AsyncIterator[Result]]: ...
     @overload
     def __get__(
-        self, client: MessageClient, owner: type[Methods]
+        self, client: BlockingMessages, owner: type[Methods]
     ) -> Callable[P, Iterator[Reply]]: ...
     @overload
     def __get__(
-        self, client: AsyncMessageClient, owner: type[Methods]
+        self, client: AwaitedMessages, owner: type[Methods]
     ) -> Callable[P, AsyncIterator[Reply]]: ...
     def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
         return self._of(client, owner)
@@ -237,24 +237,24 @@ _NAMED = If("with a request_id", lambda request: bool(request.request_id))
 
 
 class Methods(ABC):
-    """What can be asked of a daemon."""
+    """The methods of a client, one for each RPC."""
 
     _converts: ClassVar[bool]
 
     @classmethod
     @abstractmethod
     def _call(cls, method: Method[..., Any, Any, Any]) -> FunctionType:
-        """The function that sends a request of one kind."""
+        """Return the function that sends a request of one kind."""
 
     @classmethod
     @abstractmethod
     def _pages(cls, method: Pages[..., Any, Any]) -> FunctionType:
-        """The generator that reads a listing."""
+        """Return the generator that reads a listing."""
 
     @classmethod
     @abstractmethod
     def _stream(cls, method: Stream[..., Any, Any, Any]) -> FunctionType:
-        """The generator that reads a stream."""
+        """Return the generator that reads a stream."""
 
     find = Method(requests.find, lambda to: to.retrieval.Find, replies.find, retried=True)
     batch_find = Method(
@@ -321,6 +321,22 @@ class Methods(ABC):
     )
     reembed = Method(requests.reembed, lambda to: to.admin.Reembed, replies.reembed, retried=False)
     backup = Stream(requests.backup, lambda to: to.admin.Backup, replies.backup)
+
+
+class BlockingResults(Methods):
+    """A client whose methods return results."""
+
+
+class AwaitedResults(Methods):
+    """A client whose methods are awaited and return results."""
+
+
+class BlockingMessages(Methods):
+    """A client whose methods return messages."""
+
+
+class AwaitedMessages(Methods):
+    """A client whose methods are awaited and return messages."""
 
 
 def _retried() -> Iterator[str]:

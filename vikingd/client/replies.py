@@ -25,67 +25,67 @@ Read = Callable[[Any], Any]
 
 
 def find(reply: retrieval_pb2.FindResponse) -> results.FindResult:
-    """What a find found."""
+    """Return the result of a find."""
     return _read(results.FindResult, reply)
 
 
 def batch_find(reply: retrieval_pb2.BatchFindResponse) -> tuple[results.FindResult, ...]:
-    """What each query found, in the order of the requests."""
+    """Return the result of each query, in the order of the requests."""
     return tuple(map(find, reply.responses))
 
 
 def search(reply: retrieval_pb2.SearchResponse) -> results.SearchResult:
-    """What a search found, and by which plan."""
+    """Return the result of a search, with its plan."""
     return _read(results.SearchResult, reply)
 
 
 def retrieve(reply: retrieval_pb2.RetrieveResponse) -> results.RetrieveResult:
-    """What a strategy found."""
+    """Return the items of a retrieval."""
     return _read(results.RetrieveResult, reply)
 
 
 def build_context(reply: retrieval_pb2.BuildContextResponse) -> results.BuiltContext:
-    """The text for a prompt."""
+    """Return the text for a prompt."""
     return _read(results.BuiltContext, reply)
 
 
 def recall(reply: memories_pb2.RecallResponse) -> results.RecallResult:
-    """What was recalled."""
+    """Return the memories that were recalled."""
     return _read(results.RecallResult, reply)
 
 
 def remember(reply: memories_pb2.RememberResponse) -> results.RememberResult:
-    """What a remember did."""
+    """Return the outcome of a remember."""
     return _read(results.RememberResult, reply)
 
 
 def reinforce(reply: memories_pb2.ReinforceResponse) -> results.ReinforceResult:
-    """The counters."""
+    """Return the counters."""
     return _read(results.ReinforceResult, reply)
 
 
 def forget(reply: memories_pb2.ForgetResponse) -> results.ForgetResult:
-    """What was forgotten."""
+    """Return the memories that were removed."""
     return _read(results.ForgetResult, reply)
 
 
 def put(reply: contexts_pb2.PutResponse) -> contexts.PutResult:
-    """What a put did."""
+    """Return the outcomes of a put."""
     return _read(contexts.PutResult, reply)
 
 
 def delete(reply: contexts_pb2.DeleteResponse) -> contexts.DeleteResult:
-    """What was removed."""
+    """Return the number of contexts that were removed."""
     return _read(contexts.DeleteResult, reply)
 
 
 def move(reply: contexts_pb2.MoveResponse) -> contexts.MoveResult:
-    """What was moved."""
+    """Return the number of contexts that were moved."""
     return _read(contexts.MoveResult, reply)
 
 
 def get(reply: contexts_pb2.GetResponse) -> contexts.Context:
-    """The context, whole."""
+    """Return the whole context."""
     return context(reply.context)
 
 
@@ -95,43 +95,43 @@ def context(message: contexts_pb2.Context) -> contexts.Context:
 
 
 def link(reply: contexts_pb2.LinkResponse | contexts_pb2.UnlinkResponse) -> contexts.LinkResult:
-    """When a link is there, or gone."""
+    """Return the revision of a change of a link."""
     return _read(contexts.LinkResult, reply)
 
 
 def stats(reply: admin_pb2.StatsResponse) -> status.Stats:
-    """The daemon in numbers."""
+    """Return the state of the daemon."""
     return _read(status.Stats, reply)
 
 
 def verify(reply: admin_pb2.VerifyResponse) -> status.VerifyReport:
-    """Whether index and store agree."""
+    """Return the differences between index and store."""
     return _read(status.VerifyReport, reply)
 
 
 def optimize(reply: admin_pb2.OptimizeResponse) -> status.OptimizeResult:
-    """The base in use."""
+    """Return the base in use."""
     return _read(status.OptimizeResult, reply)
 
 
 def reembed(reply: admin_pb2.ReembedResponse) -> status.ReembedResult:
-    """What waits for a vector."""
+    """Return the number of texts that wait for a vector."""
     return _read(status.ReembedResult, reply)
 
 
 def backup(reply: admin_pb2.BackupResponse) -> status.BackupPiece:
-    """A piece of a backup."""
+    """Return a piece of a backup."""
     return _read(status.BackupPiece, reply)
 
 
 def _read(kind: Callable[..., T], message: Message) -> T:
-    """The dataclass `kind` with the values of the message's fields of the same names."""
+    """Return the dataclass `kind`, filled from the fields of the same names."""
     return kind(*[read(message) for read in _readers(kind)])
 
 
 @cache
 def _readers(kind: Any) -> tuple[Read, ...]:
-    """What reads each attribute of a dataclass from a message, by the attribute's type."""
+    """Return the readers of the attributes of a dataclass, by their types."""
     hints = get_type_hints(kind)
     return tuple(_reader(field.name, hints[field.name]) for field in fields(kind))
 
@@ -150,7 +150,7 @@ def _reader(name: str, hint: Any) -> Read:
 
 
 def _conversion(hint: Any) -> Read:
-    """What makes a value of the type `hint` of a field's."""
+    """Return the function that converts a field to the type `hint`."""
     if hint in _CONVERSIONS:
         return _CONVERSIONS[hint]
     if get_origin(hint) is tuple:
@@ -188,7 +188,6 @@ _CONVERSIONS: dict[Any, Read] = {
     **dict.fromkeys((bool, int, float, str, bytes), _as_it_is),
     datetime: _time,
     timedelta: lambda message: message.ToTimedelta(),
-    dict[str, int]: dict,
     dict[str, float]: _timings,
     dict[str, Any]: _metadata,
 }

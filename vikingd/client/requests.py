@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from vikingd.client.errors import sendable
+from vikingd.client.items import Hit, context_items
 from vikingd.client.session import Session
-from vikingd.client.values import set_fusion, struct, timestamp, vector_bytes
+from vikingd.client.values import count_of, set_fusion, struct, timestamp, vector_bytes
 from vikingd.domain.contexts import ContextType, Draft, Entry
-from vikingd.domain.find import DEFAULT_LIMIT, Levels, Method
+from vikingd.domain.find import Levels, Method
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.domain.retrieve import Boost, Include, Mode, Rrf, WeightedSum
 from vikingd.domain.search import SearchMode, SearchSession
@@ -24,7 +25,7 @@ _SENT_MESSAGES = 20  # more than count, and no long session makes a request too 
 
 
 def context_input(draft: Draft) -> contexts_pb2.ContextInput:
-    """A draft as Put takes it."""
+    """Return a draft as a message of Put."""
     return contexts_pb2.ContextInput(
         uri=draft.uri,
         is_directory=draft.is_directory,
@@ -57,7 +58,7 @@ def _memory_state(entry: Entry) -> contexts_pb2.MemoryState:
         reinforcement=entry.reinforcement,
         access_count=entry.access_count,
         time=None if entry.time is None else timestamp(entry.time),
-        created_at=None if entry.created_at is None else timestamp(entry.created_at),
+        create_time=None if entry.created_at is None else timestamp(entry.created_at),
     )
 
 
@@ -69,7 +70,8 @@ def find(
     target_uri: str = "",
     context_types: Iterable[ContextType] = (),
     levels: Levels = Levels.FILES,
-    limit: int = DEFAULT_LIMIT,
+    limit: int | None = None,
+    top_k: int | None = None,
     score_threshold: float | None = None,
     where: Mapping[str, Any] | None = None,
     alpha: float | None = None,
@@ -79,7 +81,7 @@ def find(
     max_directories: int = 0,
     mode: SearchMode = SearchMode.QUICK,
 ) -> retrieval_pb2.FindRequest:
-    """The contexts that matter for a query.
+    """Find the contexts that matter for a query.
 
     Args:
         query: the question; "" when the vector alone counts.
@@ -87,8 +89,9 @@ def find(
         target_uri: search in this directory only; "" is the whole tree.
         context_types: return these only; none given means all.
         levels: return files, directories or both.
-        limit: at most so many results.
-        score_threshold: return only what scores more than this, in [0, 1].
+        limit: return at most this many results; None is 10.
+        top_k: the same as `limit`; give one of them.
+        score_threshold: return only results that score more than this, in [0, 1].
         where: filter over metadata, such as {"year": {"$gte": 2024}}.
         alpha: weight of a context's own score against its parent's; None finds it per query.
         trace: explain the answer.
@@ -103,7 +106,7 @@ def find(
         target_uri=target_uri,
         context_types=[contexts_pb2.ContextType.ValueType(kind) for kind in context_types],
         levels=retrieval_pb2.Levels.ValueType(levels),
-        limit=limit,
+        limit=count_of(limit, top_k),
         score_threshold=score_threshold,
         where=None if where is None else struct(where),
         alpha=alpha,
@@ -116,7 +119,7 @@ def find(
 
 
 def batch_find(requests: Iterable[retrieval_pb2.FindRequest]) -> retrieval_pb2.BatchFindRequest:
-    """Many queries in one call, each made by `find_request` and answered by itself."""
+    """Find for many queries in one call, each made by `find_request`."""
     return retrieval_pb2.BatchFindRequest(requests=requests)
 
 
@@ -127,7 +130,8 @@ def search(
     target_uri: str = "",
     context_types: Iterable[ContextType] = (),
     levels: Levels = Levels.FILES,
-    limit: int = DEFAULT_LIMIT,
+    limit: int | None = None,
+    top_k: int | None = None,
     score_threshold: float | None = None,
     where: Mapping[str, Any] | None = None,
     alpha: float | None = None,
@@ -135,16 +139,17 @@ def search(
     trace: bool = False,
     min_revision: int = 0,
 ) -> retrieval_pb2.SearchRequest:
-    """What a task needs to know, given what was said before it: a plan of queries, all answered.
+    """Search for a task, given the conversation before it: plan queries and answer all.
 
     Args:
-        query: what is to be done.
-        session: what was said before; without one the query is searched as it stands.
+        query: the task.
+        session: the conversation before; without one the query is searched as it is.
         target_uri: search in this directory only; "" is the whole tree.
         context_types: return these only; what is planned for others is not searched.
         levels: return files, directories or both.
-        limit: at most so many results in all.
-        score_threshold: return only what scores more than this, in [0, 1].
+        limit: return at most this many results in all; None is 10.
+        top_k: the same as `limit`; give one of them.
+        score_threshold: return only results that score more than this, in [0, 1].
         where: filter over metadata, such as {"year": {"$gte": 2024}}.
         alpha: weight of a context's own score against its parent's; None finds it per query.
         mode: SearchMode.THINKING gives a reranker the last word on the order.
@@ -157,7 +162,7 @@ def search(
         target_uri=target_uri,
         context_types=[contexts_pb2.ContextType.ValueType(kind) for kind in context_types],
         levels=retrieval_pb2.Levels.ValueType(levels),
-        limit=limit,
+        limit=count_of(limit, top_k),
         score_threshold=score_threshold,
         where=None if where is None else struct(where),
         alpha=alpha,
@@ -168,7 +173,7 @@ def search(
 
 
 def _session(session: Session | SearchSession) -> retrieval_pb2.SearchSession:
-    """A session, of which the last messages are sent."""
+    """Return a session with its last messages."""
     return retrieval_pb2.SearchSession(
         summary=session.summary,
         messages=[
@@ -186,7 +191,8 @@ def retrieve(
     target_uri: str = "",
     context_types: Iterable[ContextType] = (),
     where: Mapping[str, Any] | None = None,
-    top_k: int = 0,
+    top_k: int | None = None,
+    limit: int | None = None,
     score_threshold: float | None = None,
     mode: Mode = Mode.HYBRID,
     fusion: Rrf | WeightedSum | None = None,
@@ -196,11 +202,11 @@ def retrieve(
     boosts: Iterable[Boost] = (),
     optional_clauses: Iterable[str] = (),
     degrade: bool = False,
-    debug: bool = False,
+    trace: bool = False,
     min_revision: int = 0,
     page_token: str = "",
 ) -> retrieval_pb2.RetrieveRequest:
-    """The passages that a strategy finds.
+    """Retrieve passages by a strategy.
 
     Args:
         query: the question; "" when the vector alone counts, or `where` alone with Mode.KEYWORD.
@@ -208,8 +214,9 @@ def retrieve(
         target_uri: search in this directory only; "" is the whole tree.
         context_types: return these only; none given means all.
         where: filter over metadata, such as {"year": {"$gte": 2024}}.
-        top_k: at most so many items; 0 leaves it to the daemon's configuration.
-        score_threshold: return only what scores more, on the scale of the mode.
+        top_k: return at most this many items; None leaves it to the daemon's configuration.
+        limit: the same as `top_k`; give one of them.
+        score_threshold: return only results that score more, on the scale of the mode.
         mode: which side of the index answers.
         fusion: how Mode.HYBRID fuses; None is Rrf().
         include: what items bring along; none given means the text.
@@ -218,7 +225,7 @@ def retrieve(
         boosts: multiply the scores of some items.
         optional_clauses: keys of `where` to search without, once, when nothing is found.
         degrade: answer by words alone when the embedder fails.
-        debug: say how each score came about.
+        trace: return the parts of each score.
         min_revision: answer from this revision or a later one.
         page_token: of a listing by `where` alone, `next_page_token` of the page before.
     """
@@ -228,7 +235,7 @@ def retrieve(
         target_uri=target_uri,
         context_types=[contexts_pb2.ContextType.ValueType(kind) for kind in context_types],
         where=None if where is None else struct(where),
-        top_k=top_k,
+        top_k=count_of(limit, top_k),
         score_threshold=score_threshold,
         mode=retrieval_pb2.Mode.ValueType(mode),
         include=[retrieval_pb2.Include.ValueType(one) for one in include],
@@ -244,7 +251,7 @@ def retrieve(
         ],
         optional_clauses=optional_clauses,
         degrade=degrade,
-        debug=debug,
+        trace=trace,
         min_revision=min_revision,
         page_token=page_token,
     )
@@ -255,8 +262,8 @@ def retrieve(
 def build_context(
     query: str = "",
     *,
-    items: Iterable[tuple[str, int, float]] = (),
-    uris: Iterable[str] = (),
+    items: Iterable[Hit] | None = None,
+    uris: Iterable[str] | None = None,
     find: retrieval_pb2.FindRequest | None = None,
     retrieve: retrieval_pb2.RetrieveRequest | None = None,
     max_tokens: int = 0,
@@ -267,32 +274,37 @@ def build_context(
     order: ContextOrder = ContextOrder.SCORE,
     full_text_only: bool = False,
 ) -> retrieval_pb2.BuildContextRequest:
-    """The text for a prompt, of what was found, within a budget of tokens.
+    """Build the text for a prompt from results, within a budget of tokens.
 
     Args:
         query: the question, for a find over the whole tree; or one of the next four.
-        items: (uri, passage, score) as an earlier call returned them; passage 0 is the whole.
+        items: results of an earlier call, such as a FindResult, or ContextItems.
         uris: whole contexts, best first.
         find: made by `find_request`.
         retrieve: made by `retrieve_request`.
-        max_tokens: of the model's window; 0 leaves it to the daemon's configuration.
+        max_tokens: tokens of the model's window; 0 leaves it to the daemon's configuration.
         reserve_tokens: kept free of it; None leaves it to the daemon's configuration.
-        tokenizer: who counts: a bundled one or a name of the daemon's configuration; "" is
+        tokenizer: a bundled one or a name of the daemon's configuration; "" is
             o200k_base.
-        citation: what names the sources.
+        citation: the style of the markers.
         separator: between passages; None is an empty line.
         order: by score or by place in the tree.
         full_text_only: no abstracts and overviews in the place of what does not fit.
     """
-    if query and find is None:
-        find = _find_request(query)
+    sources = {
+        "query": query or None,
+        "items": items,
+        "uris": uris,
+        "find": find,
+        "retrieve": retrieve,
+    }
+    given = [name for name, source in sources.items() if source is not None]
+    if len(given) > 1:
+        raise ValueError(f"a context has one source, and {' and '.join(given)} are given")
     return retrieval_pb2.BuildContextRequest(
-        items=[
-            retrieval_pb2.ContextItem(uri=uri, passage=passage, score=score)
-            for uri, passage, score in items
-        ],
-        uris=uris,
-        find=find,
+        items=None if items is None else _items(items),
+        uris=None if uris is None else retrieval_pb2.ContextUris(uris=uris),
+        find=_find_request(query) if query else find,
         retrieve=retrieve,
         max_tokens=max_tokens,
         reserve_tokens=reserve_tokens,
@@ -304,13 +316,23 @@ def build_context(
     )
 
 
-_find_request = find  # which `build_context` has a parameter of the name of
+_find_request = find  # `build_context` has a parameter of that name
+
+
+def _items(hits: Iterable[Hit]) -> retrieval_pb2.ContextItems:
+    return retrieval_pb2.ContextItems(
+        items=[
+            retrieval_pb2.ContextItem(uri=uri, passage=passage, score=score)
+            for hit in hits
+            for uri, passage, score in context_items(hit)
+        ]
+    )
 
 
 def put(
     contexts: Iterable[Draft | contexts_pb2.ContextInput], *, wait_for_vectors: bool = False
 ) -> contexts_pb2.PutRequest:
-    """Writes contexts, new or anew, whole or some of their fields; all or nothing.
+    """Write contexts, new or existing, whole or some of their fields; all or nothing.
 
     Args:
         contexts: 1 to 1,000, each URI once; `update_mask` names the fields to write, and
@@ -326,7 +348,7 @@ def put(
 def delete(
     *uris: str, allow_missing: bool = False, expected_revision: int | None = None
 ) -> contexts_pb2.DeleteRequest:
-    """Removes contexts with all below them.
+    """Remove contexts with all below them.
 
     Args:
         uris: what to remove.
@@ -341,7 +363,7 @@ def delete(
 def move(
     source: str, destination: str, *, expected_revision: int | None = None
 ) -> contexts_pb2.MoveRequest:
-    """Moves or renames a context with all below it.
+    """Move or rename a context with all below it.
 
     Args:
         source: what to move.
@@ -354,52 +376,52 @@ def move(
 
 
 def get(uri: str, *, min_revision: int = 0) -> contexts_pb2.GetRequest:
-    """Reads one context whole: content, passages and relations too."""
+    """Read one whole context, with content, passages and relations."""
     return contexts_pb2.GetRequest(uri=uri, min_revision=min_revision)
 
 
 def list_(uri: str = "", *, min_revision: int = 0) -> contexts_pb2.ListRequest:
-    """The direct children of a directory: files before directories, each by name."""
+    """List the direct children of a directory: files before directories, each by name."""
     return contexts_pb2.ListRequest(uri=uri, min_revision=min_revision)
 
 
 def tree(uri: str = "", *, depth: int = 0, min_revision: int = 0) -> contexts_pb2.TreeRequest:
-    """A subtree by URI, its top first; `depth` levels below the top, 0 for all."""
+    """List a subtree by URI, its top first; `depth` levels below the top, 0 for all."""
     return contexts_pb2.TreeRequest(uri=uri, depth=depth, min_revision=min_revision)
 
 
 def link(uri: str, other: str, reason: str = "") -> contexts_pb2.LinkRequest:
-    """Says that two contexts belong together; linking again replaces the reason."""
+    """Link two contexts; linking again replaces the reason."""
     return contexts_pb2.LinkRequest(uri=uri, other_uri=other, reason=reason)
 
 
 def unlink(uri: str, other: str) -> contexts_pb2.UnlinkRequest:
-    """Takes a link back."""
+    """Remove a link."""
     return contexts_pb2.UnlinkRequest(uri=uri, other_uri=other)
 
 
 def stats() -> admin_pb2.StatsRequest:
-    """The daemon in numbers."""
+    """Return the state of the daemon."""
     return admin_pb2.StatsRequest()
 
 
 def verify() -> admin_pb2.VerifyRequest:
-    """Compares the index with the store, all of it."""
+    """Compare the whole index with the store."""
     return admin_pb2.VerifyRequest()
 
 
 def optimize() -> admin_pb2.OptimizeRequest:
-    """Compacts the index now."""
+    """Compact the index now."""
     return admin_pb2.OptimizeRequest()
 
 
 def reembed(target_uri: str = "") -> admin_pb2.ReembedRequest:
-    """Drops the vectors below `target_uri`, or all, so that the present model makes them anew."""
+    """Drop the vectors below `target_uri`, or all, so that the present model makes new ones."""
     return admin_pb2.ReembedRequest(target_uri=target_uri)
 
 
 def backup() -> admin_pb2.BackupRequest:
-    """Copies the store while everything goes on, and yields the bytes of the file in pieces.
+    """Copy the store while the daemon serves, and yield the bytes of the file in pieces.
 
     They are whole when as many have come as the first piece says.
     """

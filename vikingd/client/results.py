@@ -1,4 +1,4 @@
-"""What the clients return. Attributes are named as the fields of the replies in the proto.
+"""The results of the clients. Attributes are named as the fields of the replies in the proto.
 
 Times are datetimes in UTC, durations of stages seconds.
 """
@@ -12,9 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from vikingd.domain.contexts import ContextType, Relation
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import FindTrace, RerankStatus, ScoreParts
+from vikingd.domain.prompt import DropReason
 from vikingd.domain.recall import RecallPath
-from vikingd.domain.retrieve import ItemDebug, Outcome
+from vikingd.domain.retrieve import ItemTrace, Outcome
 from vikingd.domain.search import QueryPlan, TypedQuery
 from vikingd.memory.model import Remembered as RememberOutcome
 from vikingd.memory.model import SalienceParts
@@ -25,8 +27,12 @@ Timings: TypeAlias = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class MatchedPassage:
-    """A passage that made its file match, as it stands in the content: code points [start, end)."""
+    """A passage that made its file match: code points [start, end) of the content.
 
+    `ordinal` is its number in the context, from 1; a ContextItem names it by that.
+    """
+
+    ordinal: int
     section: str
     text: str
     start: int
@@ -76,7 +82,7 @@ class RerankRound:
 
 @dataclass(frozen=True, slots=True)
 class Rerank:
-    """What the reranker did; `reason` says why it is not DONE, `model` is "" for none."""
+    """The work of the reranker; `reason` says why it is not DONE, `model` is "" for none."""
 
     status: RerankStatus
     reason: str
@@ -85,7 +91,7 @@ class Rerank:
 
 
 class _ByType:
-    """Matches in three lists, each by falling score; together they are iterated over so too."""
+    """Matches in three lists, each by falling score; iterating joins them in one order."""
 
     __slots__ = ()
     memories: tuple[MatchedContext, ...]
@@ -99,6 +105,11 @@ class _ByType:
     def __len__(self) -> int:
         return self.total
 
+    @property
+    def contexts(self) -> tuple[MatchedContext, ...]:
+        """The matches of all types, by falling score, ties by URI."""
+        return tuple(self)
+
 
 def _best_first(match: MatchedContext) -> tuple[float, str]:
     return -match.score, match.uri
@@ -106,7 +117,7 @@ def _best_first(match: MatchedContext) -> tuple[float, str]:
 
 @dataclass(frozen=True, slots=True)
 class FindResult(_ByType):
-    """Results by type, each by falling score, ties by URI; iterate over it for all in one order.
+    """Results by type, each by falling score, ties by URI; `contexts` has all in one order.
 
     Attributes:
         memories: of type MEMORY.
@@ -115,7 +126,7 @@ class FindResult(_ByType):
         total: how many there are in the three together, which is its length.
         revision: that was searched.
         timings: seconds by stage.
-        degraded: what the answer had to do without, for people; empty: nothing.
+        degraded: what the answer had to do without.
         trace: why the answer is what it is; only when asked for.
         rerank: what the reranker did; only in SearchMode.THINKING.
     """
@@ -126,7 +137,7 @@ class FindResult(_ByType):
     total: int
     revision: int
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     trace: FindTrace | None = None
     rerank: Rerank | None = None
 
@@ -141,12 +152,12 @@ class QueryHit:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What one query of a plan found, before the merge."""
+    """The results of one query of a plan, before the merge."""
 
     query: TypedQuery
     hits: tuple[QueryHit, ...]
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     rerank: Rerank | None = None
     trace: FindTrace | None = None
 
@@ -164,7 +175,7 @@ class SearchResult(_ByType):
         total: how many there are in the three together, which is its length.
         revision: that was searched.
         timings: seconds by stage.
-        degraded: what the answer had to do without, for people; empty: nothing.
+        degraded: what the answer had to do without.
         rerank: the reranker, for all queries together; its rounds stand in query_results.
     """
 
@@ -176,7 +187,7 @@ class SearchResult(_ByType):
     total: int
     revision: int
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     rerank: Rerank | None = None
 
 
@@ -185,7 +196,7 @@ class RetrievedItem:
     """A passage that was retrieved; passage 0 is its context's abstract.
 
     `score` is on the scale of the mode. `metadata` and `vector` (little-endian float32) are there
-    when `include` asks for them, `debug` with `debug`.
+    when `include` asks for them, `trace` with `trace`.
     """
 
     uri: str
@@ -197,7 +208,7 @@ class RetrievedItem:
     score: float
     metadata: dict[str, Any] = field(default_factory=dict)
     vector: bytes = b""
-    debug: ItemDebug | None = None
+    trace: ItemTrace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +221,7 @@ class RetrieveResult:
         relaxed_clauses: the clauses of `where` that were dropped.
         revision: that was searched.
         timings: seconds by stage.
-        degraded: what the answer had to do without, for people; empty: nothing.
+        degraded: what the answer had to do without.
         next_page_token: of a listing, where the next page begins; "" on the last one.
     """
 
@@ -219,7 +230,7 @@ class RetrieveResult:
     relaxed_clauses: tuple[str, ...]
     revision: int
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     next_page_token: str = ""
 
     def __iter__(self) -> Iterator[RetrievedItem]:
@@ -231,7 +242,7 @@ class RetrieveResult:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a passage stands in a built context: code points [start, end) of its text.
+    """The place of a passage in a built context: code points [start, end) of its text.
 
     `level` is 0 for an abstract, 1 for an overview, 2 for content.
     """
@@ -246,11 +257,11 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class DroppedPiece:
-    """What is not in a built context; `reason` is "duplicate", "empty", "budget" or "gone"."""
+    """A piece that is not in a built context, and why."""
 
     uri: str
     section: str
-    reason: str
+    reason: DropReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +278,7 @@ class BuiltContext:
         from_items: how many pieces stand in the text, themselves or by a summary.
         revision: that was read.
         timings: seconds by stage.
-        degraded: what the answer had to do without, for people; empty: nothing.
+        degraded: what the answer had to do without.
     """
 
     text: str
@@ -279,7 +290,7 @@ class BuiltContext:
     from_items: int
     revision: int
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +328,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """What was recalled, best first, of the timeline the newest first; iterates over `results`.
+    """The recalled memories, best first; of the timeline, newest first. Iterates over `results`.
 
     Attributes:
         results: the memories.
@@ -329,7 +340,7 @@ class RecallResult:
         candidates: how many memories the search weighed.
         revision: that was searched.
         timings: seconds by stage.
-        degraded: what the answer had to do without, for people; empty: nothing.
+        degraded: what the answer had to do without.
     """
 
     results: tuple[Memory, ...]
@@ -341,7 +352,7 @@ class RecallResult:
     candidates: int
     revision: int
     timings: Timings
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.results)
@@ -352,7 +363,7 @@ class RecallResult:
 
 @dataclass(frozen=True, slots=True)
 class RememberResult:
-    """What a remember did.
+    """The outcome of a remember.
 
     Attributes:
         outcome: added, or reinforced where it was said before.
@@ -362,7 +373,7 @@ class RememberResult:
         met: the wording that it met, or that comes near; "" is none.
         similarity: how near that is: 1 equal wordings, else the cosine.
         revision: from which on it is seen.
-        degraded: what had to be done without, for people; empty: nothing.
+        degraded: what the call had to do without.
     """
 
     outcome: RememberOutcome
@@ -372,7 +383,7 @@ class RememberResult:
     met: str
     similarity: float
     revision: int
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +396,7 @@ class ReinforceResult:
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """What is gone from `revision` on, or would be with `dry_run`, by URI and place.
+    """The memories that are gone from `revision` on, or would be with `dry_run`, by URI and place.
 
     `left_out` more are so too, for which the reply had no room.
     """

@@ -14,7 +14,7 @@ ROLES = ("user", "assistant", "system", "tool")
 
 
 class Session:
-    """What was said between a user and an agent.
+    """The conversation between a user and an agent.
 
         session = Session(summary="They plan a move to gRPC.")
         session.add("user", "Let us write that down properly.")
@@ -36,7 +36,7 @@ class Session:
         Args:
             summary: of what was said before.
             messages: in the order in which they were said.
-            keep: of the messages, so many of the last; None keeps all.
+            keep: keep this many of the last messages; None keeps all.
 
         Raises:
             ValueError: `keep` is below 1, or a message has no content or a role that there is not.
@@ -51,11 +51,11 @@ class Session:
 
     @property
     def messages(self) -> tuple[SessionMessage, ...]:
-        """In the order in which they were said."""
+        """Return the messages in their order."""
         return tuple(self._messages)
 
     def add(self, role: str, content: str) -> None:
-        """Adds what was said now.
+        """Add a message.
 
         Args:
             role: one of ROLES.
@@ -93,7 +93,7 @@ class Session:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `{"summary": ..., "messages": [{"role": ..., "content": ...}]}`.
 
-        Whoever reads the file meanwhile reads the one before.
+        A concurrent reader of the file reads the old one.
 
         Raises:
             OSError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""What the clients return of the daemon itself; named as in admin.proto, which has more to say."""
+"""The results about the daemon itself; named as in admin.proto, which explains each field."""
 
 from __future__ import annotations
 
@@ -7,58 +7,8 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
-    """Values since the start, in buckets up to `bounds`, with one more above the last."""
-
-    count: int
-    sum: float
-    bounds: tuple[float, ...]
-    counts: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CallStats:
-    """The calls of one RPC since the start: by status code, and seconds that they took."""
-
-    rpc: str
-    codes: dict[str, int]
-    seconds: Distribution
-
-
-@dataclass(frozen=True, slots=True)
-class StageStats:
-    """Seconds that a stage of answers took since the start."""
-
-    stage: str
-    seconds: Distribution
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerStats:
-    """The answers of one RPC since the start."""
-
-    rpc: str
-    methods: dict[str, int]
-    empty: int
-    degraded: int
-    results: Distribution
-    top_score: Distribution
-    stages: tuple[StageStats, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelStats:
-    """The calls of a planner or a reranker since the start."""
-
-    role: str
-    name: str
-    outcomes: dict[str, int]
-    seconds: Distribution
-
-
-@dataclass(frozen=True, slots=True)
 class EmbedderStats:
-    """How the embedder is; `backlog` texts wait for their vector."""
+    """The state of the embedder; `backlog` texts wait for their vector."""
 
     provider: str
     model: str
@@ -66,10 +16,9 @@ class EmbedderStats:
     backlog: int
     embedded: int
     last_error: str
-    retry_at: datetime | None
+    retry_time: datetime | None
     query_cache_hits: int
     query_cache_misses: int
-    query_seconds: Distribution
     backlog_characters: int
     characters_per_second: float
     stalled: str
@@ -78,7 +27,7 @@ class EmbedderStats:
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """How the index is."""
+    """The state of the index."""
 
     generation: int
     base_revision: int
@@ -88,7 +37,6 @@ class IndexStats:
     compacting: bool
     bytes_on_disk: int
     problem: str
-    compaction_seconds: Distribution
     rebuilt: str
 
 
@@ -106,7 +54,7 @@ class Stats:
     """The daemon in numbers."""
 
     version: str
-    started_at: datetime | None
+    start_time: datetime | None
     revision: int
     directories: int
     files: int
@@ -118,18 +66,13 @@ class Stats:
     index: IndexStats
     store_path: str
     reader: bool
-    calls: tuple[CallStats, ...]
-    answers: tuple[AnswerStats, ...]
-    plans: dict[str, int]
-    reranks: dict[str, int]
-    models: tuple[ModelStats, ...]
     problem: str
     queues: tuple[QueueStats, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was compared between index and store, and what differs."""
+    """The numbers of a comparison between index and store, and the differences."""
 
     ok: bool
     contexts: int
@@ -158,7 +101,7 @@ class BackupPiece:
 
 @dataclass(frozen=True, slots=True)
 class ReembedResult:
-    """How many texts are without a vector from `revision` on."""
+    """The number of texts without a vector from `revision` on."""
 
     texts: int
     revision: int

@@ -9,9 +9,10 @@ from vikingd.client.connection import Connection
 from vikingd.client.files import import_path
 from vikingd.client.importing import ImportSummary
 from vikingd.client.messages import MessageClient
+from vikingd.client.methods import BlockingResults
 
 
-class Client(Connection):
+class Client(Connection, BlockingResults):
     """A connection to a daemon; usable from any thread, and as a context manager.
 
     It connects with the first call. Methods return dataclasses (see vikingd.client.results) and

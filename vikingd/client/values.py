@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def vector_bytes(vector: Vector) -> bytes:
-    """A vector in the form of the wire, little-endian float32.
+    """Return a vector as little-endian float32 bytes.
 
     Takes bytes that are so already, a buffer of floats or doubles (array.array, memoryview,
     numpy) or a sequence of floats.
@@ -47,8 +47,20 @@ def vector_bytes(vector: Vector) -> bytes:
     return packed.tobytes()
 
 
+def count_of(limit: int | None, top_k: int | None) -> int:
+    """Return the number of results that is asked for; 0 leaves it to the daemon.
+
+    Raises:
+        ValueError: both names are given and differ.
+    """
+    if limit is not None and top_k is not None and limit != top_k:
+        raise ValueError(f"limit is {limit} and top_k is {top_k}; they are one argument, give one")
+    given = top_k if limit is None else limit
+    return given or 0
+
+
 def moment(time: datetime | None) -> timestamp_pb2.Timestamp | None:
-    """A time; one without a zone is that of this machine's."""
+    """Return a time as a message; a time without a zone is local time."""
     if time is None:
         return None
     aware = time.astimezone() if time.tzinfo is None else time
@@ -60,7 +72,7 @@ def set_fusion(
     request: retrieval_pb2.RetrieveRequest | memories_pb2.RecallRequest,
     fusion: Rrf | WeightedSum | None,
 ) -> None:
-    """Says how meaning and words are fused; None leaves it open."""
+    """Set the fusion of meaning and words; None leaves the default."""
     if isinstance(fusion, WeightedSum):
         request.weighted.vector_weight = fusion.vector_weight
         request.weighted.keyword_weight = fusion.keyword_weight
@@ -71,7 +83,7 @@ def set_fusion(
 
 
 def struct(value: Mapping[str, Any]) -> struct_pb2.Struct:
-    """An object of JSON.
+    """Return a JSON object as a Struct.
 
     Raises:
         ValueError: naming the key, for an integer that a double does not hold. A float is sent: the
@@ -101,6 +113,6 @@ def _check_integers(value: Any, key: str) -> None:
 
 
 def timestamp(micros: int) -> timestamp_pb2.Timestamp:
-    """A time in microseconds since the epoch."""
+    """Return a time in microseconds since the epoch."""
     seconds, rest = divmod(micros, 1_000_000)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)

@@ -34,11 +34,11 @@ from vikingd.context.parts import (
     Parts,
     Piece,
     Place,
-    Reason,
 )
 from vikingd.context.tokenizers import DEFAULT, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.prompt import DropReason
 from vikingd.domain.reply_budget import UNBOUNDED, size_of
 from vikingd.domain.text import approximate_tokens
 
@@ -79,13 +79,13 @@ class Plan:
 class Dropped:
     """A piece that the context shows neither itself nor by a summary of its source.
 
-    The reason is "duplicate" (a better piece has the same text), "empty" (no text), "budget" (this
-    or an earlier piece did not fit) or "gone" (there is no such context or passage).
+    The reason is DUPLICATE (a better piece has the same text), EMPTY (no text), BUDGET (this or an
+    earlier piece did not fit) or GONE (there is no such context or passage).
     """
 
     uri: str
     section: str
-    reason: Reason
+    reason: DropReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +381,7 @@ def _dropped(parts: Parts, shown: _Shown) -> Iterator[Dropped]:
     full = {part.rank for part in shown.full}
     for rank, piece in enumerate(parts.pieces):
         if piece.gone:
-            yield Dropped(piece.uri, piece.section, "gone")
+            yield Dropped(piece.uri, piece.section, DropReason.GONE)
         elif rank not in full and piece.uri not in shown.summaries:
-            yield Dropped(piece.uri, piece.section, parts.left_out.get(rank, "budget"))
+            reason = parts.left_out.get(rank, DropReason.BUDGET)
+            yield Dropped(piece.uri, piece.section, reason)

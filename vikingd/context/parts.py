@@ -6,10 +6,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from vikingd.context.cut import LEFT_OUT, cut, sentences
 from vikingd.domain import pace
+from vikingd.domain.prompt import DropReason
 from vikingd.domain.text import approximate_tokens, one_line
 
 MIN_REPEATED = 8
@@ -24,9 +25,6 @@ MAX_OVERVIEW = 256
 
 ABSTRACT, OVERVIEW, CONTENT = range(3)
 """The levels L0, L1 and L2."""
-
-Reason = Literal["duplicate", "empty", "budget", "gone"]
-"""The reason why a piece is not in a context."""
 
 _WORD = re.compile(r"\w")
 _SUMMARY, _PLACED = -2, -1
@@ -127,7 +125,7 @@ class Parts:
 
     pieces: Sequence[Piece]
     sources: dict[str, Source] = field(default_factory=dict)
-    left_out: dict[int, Reason] = field(default_factory=dict)
+    left_out: dict[int, DropReason] = field(default_factory=dict)
     _texts: set[str] = field(default_factory=set)
     _said: set[str] = field(default_factory=set)
     _summarised: set[str] = field(default_factory=set)
@@ -145,11 +143,11 @@ class Parts:
             else:
                 self.left_out[rank] = part
 
-    def _part(self, rank: int, piece: Piece) -> Part | Reason:
+    def _part(self, rank: int, piece: Piece) -> Part | DropReason:
         text, start, level, place = _best_of(piece, rank)
         key = one_line(text)
         if not key or key in self._texts:
-            return "duplicate" if key else "empty"
+            return DropReason.DUPLICATE if key else DropReason.EMPTY
         covered = self._covered[place]
         said = list(_long_sentences(text))
         again = [(a, b) for a, b, key in said if key in self._said]
@@ -160,7 +158,7 @@ class Parts:
         unsaid = own == "".join(s.text for s in segments).strip()
         says_more = bool(_WORD.search(own)) if unsaid else approximate_tokens(own) >= MIN_REPEATED
         if len(own) < len(text.strip()) and not says_more:
-            return "duplicate"
+            return DropReason.DUPLICATE
         part = Part(piece, rank, place, level, segments)
         if piece.uri not in self.sources:
             self.sources[piece.uri] = self._source(part)

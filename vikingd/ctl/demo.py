@@ -83,7 +83,7 @@ def demo(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _show(session: Session) -> None:
-    """Imports the tree, asks the questions, says how to go on."""
+    """Import the tree, ask the questions, and print the next steps."""
     importer = Importer(session.client, uris.ROOT)
     with importlib.resources.as_file(importlib.resources.files("vikingd") / "demo_tree") as tree:
         items = list(read_tree(tree, uris.ROOT))
@@ -117,7 +117,7 @@ def _show_answer(out: Console, question: str, about: str, reply: FindResponse) -
 
 @contextmanager
 def serving(*options: str, quiet: bool) -> Iterator[str]:
-    """Runs a daemon on a temporary store as long as the context lasts, and says its address.
+    """Run a daemon on a temporary store during the context, and yield its address.
 
     Args:
         options: more of `vikingd serve`.
@@ -163,7 +163,7 @@ def serving(*options: str, quiet: bool) -> Iterator[str]:
 
 
 def _address(daemon: subprocess.Popen[str], *, quiet: bool) -> str:
-    """Waits until the daemon serves, showing what it says meanwhile."""
+    """Wait until the daemon serves, and show its log until then."""
     assert daemon.stdout is not None
     said: collections.deque[str] = collections.deque(maxlen=10)
     err = console(stderr=True)

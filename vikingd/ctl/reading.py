@@ -72,7 +72,7 @@ Threshold = Annotated[
 
 
 def types_of(kinds: Kinds) -> list[ContextType]:
-    """As the client takes them."""
+    """Return the types in the form of the client."""
     return [ContextType[kind.name] for kind in kinds or ()]
 
 
@@ -81,7 +81,9 @@ def find(
     query: Annotated[str, typer.Argument(help="The question, in any language.")],
     target: Target = "",
     kinds: Kinds = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many results.")] = 10,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, help="Show at most this many results.")
+    ] = 10,
     threshold: Threshold = None,
     where: Where = None,
     levels: Annotated[LevelsName, typer.Option(help="What to return.")] = LevelsName.FILES,

@@ -64,17 +64,17 @@ def recall(
     project: Project = "",
     with_global: WithGlobal = False,
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="The budget; else the daemon's default.")
-    ] = None,
+        int, typer.Option(min=0, help="The budget; 0: the daemon's default.")
+    ] = 0,
     tokenizer: Annotated[
         str,
         typer.Option(
-            help="Who counts: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
+            help="The tokenizer: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
             "daemon's configuration."
         ),
     ] = "",
     top_k: Annotated[
-        int, typer.Option(min=0, max=500, help="At most so many; 0: the daemon's default.")
+        int, typer.Option(min=0, max=500, help="Show at most this many; 0: the daemon's default.")
     ] = 0,
     profile: Annotated[
         str, typer.Option(help="Weights by name: salience, or relevance for questions of fact.")

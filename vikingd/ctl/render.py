@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -15,10 +15,11 @@ from rich.tree import Tree
 
 from vikingd.ctl.progress import time_left
 from vikingd.domain import uri as uris
-from vikingd.pb.admin_pb2 import AnswerStats, CallStats, Distribution, StatsResponse, VerifyResponse
+from vikingd.pb.admin_pb2 import StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
 from vikingd.pb.retrieval_pb2 import (
     RERANK_STATUS_OFF,
+    Degradation,
     FindResponse,
     MatchedContext,
     SearchResponse,
@@ -32,7 +33,7 @@ TYPE_STYLES = {"memory": "magenta", "resource": "cyan", "skill": "green"}
 
 
 def snippet(text: str, length: int = _SNIPPET) -> str:
-    """The beginning of a text on one line, without control characters."""
+    """Return the beginning of a text on one line, without control characters."""
     line = _BLANK.sub(" ", text[: 4 * length]).strip()
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
@@ -43,18 +44,18 @@ def type_name(value: ContextType.ValueType) -> str:
 
 
 def by_score(reply: FindResponse | SearchResponse) -> list[MatchedContext]:
-    """The three buckets as one list: by falling score, ties by URI."""
+    """Return the three buckets as one list, by falling score, ties by URI."""
     matches = [*reply.memories, *reply.resources, *reply.skills]
     return sorted(matches, key=lambda match: (-match.score, match.uri))
 
 
 def milliseconds(timing: StageTiming) -> float:
-    """What a stage took."""
+    """Return the duration of a stage in milliseconds."""
     return timing.duration.seconds * 1e3 + timing.duration.nanos / 1e6
 
 
 def find_table(reply: FindResponse | SearchResponse) -> Table:
-    """Rank, score, type and URI of each result, below the URI what matched."""
+    """Return a table with rank, score, type, URI and matching text of each result."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("score", no_wrap=True)
@@ -83,7 +84,7 @@ def _matched(match: MatchedContext) -> Text:
 
 
 def find_footer(reply: FindResponse | SearchResponse) -> Text:
-    """How many results, from which revision, how long it took; what the answer did without."""
+    """Return the count of results, the revision, the duration and the degradations."""
     took = sum(map(milliseconds, reply.timings))
     results = f"{reply.total} result{'' if reply.total == 1 else 's'}"
     footer = Text(f"{results} · revision {reply.revision} · {took:.1f} ms", "dim")
@@ -92,13 +93,13 @@ def find_footer(reply: FindResponse | SearchResponse) -> Text:
     return footer.append_text(degraded_lines(reply.degraded))
 
 
-def degraded_lines(degraded: Iterable[str]) -> Text:
-    """What an answer had to do without, a line each."""
-    return Text("".join(f"\ndegraded: {lack}" for lack in degraded), "yellow")
+def degraded_lines(degraded: Iterable[Degradation]) -> Text:
+    """Return a line for each degradation."""
+    return Text("".join(f"\ndegraded: {one.detail}" for one in degraded), "yellow")
 
 
 def timings_line(timings: Iterable[StageTiming]) -> Text:
-    """What each stage took."""
+    """Return a line with the duration of each stage."""
     stages = " · ".join(f"{t.stage} {milliseconds(t):.2f} ms" for t in timings)
     return Text(stages, "dim")
 
@@ -121,7 +122,7 @@ def add_by_uri(tree: Tree, nodes: Mapping[str, Text], top: str = "") -> None:
 
 
 def context_tree(top: str, contexts: Iterable[Context]) -> Tree:
-    """A subtree with the abstracts."""
+    """Return a subtree with the abstracts."""
     nodes = {context.uri: _tree_text(context) for context in contexts}
     tree = Tree(Text(top, "bold").append_text(nodes.pop(top, Text())), guide_style="dim")
     add_by_uri(tree, nodes, top)
@@ -135,7 +136,7 @@ def _tree_text(context: Context) -> Text:
 
 
 def children_table(contexts: Iterable[Context]) -> Table:
-    """The children of a directory: name, last change and abstract."""
+    """Return a table of children: name, last change and abstract."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column("name", no_wrap=True)
     table.add_column("updated", no_wrap=True)
@@ -145,19 +146,19 @@ def children_table(contexts: Iterable[Context]) -> Table:
         if context.is_directory:
             name.append("/")
         abstract = Text(snippet(context.abstract), "dim", no_wrap=True, overflow="ellipsis")
-        table.add_row(name, Text(local_time(context.updated_at), "dim"), abstract)
+        table.add_row(name, Text(local_time(context.update_time), "dim"), abstract)
     return table
 
 
 def context_details(context: Context) -> Group:
-    """One context: its fields, its texts but the content, its passages and links."""
+    """Return the fields of one context, its texts without the content, and its links."""
     kind = "directory" if context.is_directory else "file"
     rows = {
         "type": " ".join(filter(None, (type_name(context.context_type), kind))),
         "title": context.title,
         "time": local_time(context.time),
-        "created": local_time(context.created_at),
-        "updated": f"{local_time(context.updated_at)} (revision {context.revision})",
+        "created": local_time(context.create_time),
+        "updated": f"{local_time(context.update_time)} (revision {context.revision})",
         "used": f"reinforced {context.reinforcement} times, read {context.access_count} times",
         "content": f"{len(context.content)} characters in {len(context.passages)} passages "
         "(--content prints it)"
@@ -180,12 +181,12 @@ def context_details(context: Context) -> Group:
 
 
 def stats_table(stats: StatsResponse) -> Table:
-    """The daemon in numbers."""
+    """Return the state of the daemon."""
     embedder, index = stats.embedder, stats.index
     asked = embedder.query_cache_hits + embedder.query_cache_misses
     left = time_left(embedder.backlog_characters, embedder.characters_per_second)
     rows = {
-        "daemon": f"vikingd {stats.version}, since {local_time(stats.started_at)}"
+        "daemon": f"vikingd {stats.version}, since {local_time(stats.start_time)}"
         + (", a reader" if stats.reader else ""),
         "store": f"{stats.store_path} ({size(stats.store_bytes)})",
         "refusing": f"writes: {stats.problem}" if stats.problem else "",
@@ -197,22 +198,18 @@ def stats_table(stats: StatsResponse) -> Table:
         "embedder": f"{embedder.provider} {embedder.model}, "
         f"{embedder.dimension or 'not yet known'} dimensions",
         "embedded": f"{embedder.embedded:,} texts; {embedder.query_cache_hits:,} of {asked:,} "
-        "queries from the cache"
-        + (f", the others {took(embedder.query_seconds)}" if embedder.query_seconds.count else ""),
+        "queries from the cache",
         "stalled": embedder.stalled,
         "failing": embedder.last_error
         + (
-            f"; next attempt {local_time(embedder.retry_at)}"
-            if embedder.HasField("retry_at")
+            f"; next attempt {local_time(embedder.retry_time)}"
+            if embedder.HasField("retry_time")
             else ""
         ),
         "index": f"generation {index.generation}, {index.base_texts:,} texts in the base "
         f"(revision {index.base_revision:,}, {size(index.bytes_on_disk)}), "
         f"{index.tail_texts:,} in the tail, {index.dead_texts:,} dead"
         + (", compacting" if index.compacting else ""),
-        "compactions": f"{index.compaction_seconds.count:,}, {took(index.compaction_seconds)}"
-        if index.compaction_seconds.count
-        else "",
         "rebuilt": index.rebuilt,
         "problem": index.problem,
         "queues": ", ".join(
@@ -220,64 +217,12 @@ def stats_table(stats: StatsResponse) -> Table:
             for queue in stats.queues
             if queue.waiting or queue.refused
         ),
-        "calls": "\n".join(map(_calls_line, stats.calls)),
-        "answers": "\n".join(line for answers in stats.answers for line in _answer_lines(answers)),
-        "plans": _counts(stats.plans),
-        "reranks": _counts(stats.reranks),
-        "models": "\n".join(
-            f"{model.role} {model.name} {_counts(model.outcomes)}, {took(model.seconds)}"
-            for model in stats.models
-        ),
     }
     return fields(rows)
 
 
-def _calls_line(calls: CallStats) -> str:
-    faults = [f"{n:,} {code}" for code, n in sorted(calls.codes.items()) if code != "OK"]
-    return (
-        f"{calls.rpc} {calls.seconds.count:,}"
-        + (f" ({', '.join(faults)})" if faults else "")
-        + f", {took(calls.seconds)}"
-    )
-
-
-def _answer_lines(answers: AnswerStats) -> Iterator[str]:
-    count, top_score = answers.results.count, answers.top_score
-    yield (
-        f"{answers.rpc} {count:,} ({_counts(answers.methods)}), {answers.empty:,} empty, "
-        f"{answers.degraded:,} degraded, {mean(answers.results):.1f} results each"
-        + (f", top score {mean(top_score):.3f}" if top_score.count else "")
-    )
-    stages = (f"{s.stage} {duration(mean(s.seconds))}" for s in answers.stages)
-    yield f"  {' · '.join(stages)}"
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
-
-
-def mean(values: Distribution) -> float:
-    """The mean value; 0 where there is none."""
-    return values.sum / max(values.count, 1)
-
-
-def took(seconds: Distribution) -> str:
-    """The mean, and the bound that nearly all keep within."""
-    most, seen = 0.99 * seconds.count, 0
-    for bound, count in zip(seconds.bounds, seconds.counts, strict=False):  # the last has no bound
-        seen += count
-        if seen >= most:
-            return f"{duration(mean(seconds))} on average, 99% within {duration(bound)}"
-    return f"{duration(mean(seconds))} on average, more than 1% over {duration(seconds.bounds[-1])}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the unit that suits them."""
-    return f"{round(seconds * 1e3, 2):g} ms" if seconds < 1 else f"{round(seconds, 1):g} s"
-
-
 def verify_lines(report: VerifyResponse) -> Text:
-    """Whether index and store agree, and where not."""
+    """Return the differences between index and store as text."""
     compared = (
         f"{report.contexts:,} contexts, {report.texts:,} texts, {report.vectors:,} vectors "
         f"at revision {report.revision}"
@@ -291,7 +236,7 @@ def verify_lines(report: VerifyResponse) -> Text:
 
 
 def fields(rows: Mapping[str, str]) -> Table:
-    """Names and values below each other; rows without a value are left out."""
+    """Return a table of names and values; rows without a value are left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -302,7 +247,7 @@ def fields(rows: Mapping[str, str]) -> Table:
 
 
 def local_time(stamp: Timestamp) -> str:
-    """A time as people of this place read it, to the second."""
+    """Return a time in the local zone, to the second."""
     at = datetime.fromtimestamp(stamp.seconds, UTC)
     with suppress(OverflowError):  # on the first and the last day of all times
         at = at.astimezone()
@@ -310,7 +255,7 @@ def local_time(stamp: Timestamp) -> str:
 
 
 def size(count: float) -> str:
-    """A number of bytes in the unit that suits it."""
+    """Return a number of bytes with a fitting unit."""
     for unit in ("bytes", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"

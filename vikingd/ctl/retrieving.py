@@ -34,7 +34,7 @@ class ModeName(StrEnum):
 
 
 class StrategyName(StrEnum):
-    """What a context is built from."""
+    """The source of a context."""
 
     FIND = "find"
     VECTOR = "vector"
@@ -72,7 +72,7 @@ def retrieve(
     target: Target = "",
     where: Where = None,
     top_k: Annotated[
-        int, typer.Option(min=0, max=1000, help="At most so many; 0: the daemon's default.")
+        int, typer.Option(min=0, max=1000, help="Show at most this many; 0: the daemon's default.")
     ] = 0,
     threshold: Annotated[
         float | None, typer.Option(help="Only what scores more, on the scale of the mode.")
@@ -86,7 +86,7 @@ def retrieve(
     degrade: Annotated[
         bool, typer.Option("--degrade", help="Answer by words alone when the embedder fails.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show how each score came about.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show how each score came about.")] = False,
 ) -> None:
     """Retrieve passages by a strategy, best first.
 
@@ -105,9 +105,9 @@ def retrieve(
         group_by_context=group,
         diversity=diversity,
         degrade=degrade,
-        debug=debug,
+        trace=trace,
     )
-    shown: list[RenderableType] = [_items_table(reply, debug)] if reply.items else []
+    shown: list[RenderableType] = [_items_table(reply, trace)] if reply.items else []
     shown.append(_items_footer(reply))
     session.show(reply, *shown)
 
@@ -124,7 +124,7 @@ def context(
     tokenizer: Annotated[
         str,
         typer.Option(
-            help="Who counts: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
+            help="The tokenizer: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
             "daemon's configuration."
         ),
     ] = "",
@@ -172,9 +172,9 @@ def context(
     session.err.print(_sources(reply))
 
 
-def _items_table(reply: RetrieveResponse, debug: bool) -> Table:
+def _items_table(reply: RetrieveResponse, trace: bool) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("#", "score", *(("dense", "lexical") if debug else ())):
+    for name in ("#", "score", *(("dense", "lexical") if trace else ())):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("passage", overflow="fold")
     for rank, item in enumerate(reply.items, 1):
@@ -182,7 +182,7 @@ def _items_table(reply: RetrieveResponse, debug: bool) -> Table:
         if item.section:
             line.append(f"{snippet(item.section)}: ", "italic")
         line.append(snippet(item.text))
-        parts = (f"{item.debug.dense:.3f}", f"{item.debug.lexical:.3f}") if debug else ()
+        parts = (f"{item.trace.dense:.3f}", f"{item.trace.lexical:.3f}") if trace else ()
         place = f" #{item.passage}" if item.passage else ""
         name = Text(item.uri, "bold", overflow="fold").append(place, "dim")
         table.add_row(str(rank), f"{item.score:.4f}", *parts, Group(name, line))

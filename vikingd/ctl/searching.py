@@ -43,7 +43,8 @@ def search(
     target: Target = "",
     kinds: Kinds = None,
     limit: Annotated[
-        int, typer.Option(min=1, max=1000, help="At most so many results; 100 unless --quick.")
+        int,
+        typer.Option(min=1, max=1000, help="Show at most this many results; 100 unless --quick."),
     ] = 10,
     threshold: Threshold = None,
     where: Where = None,

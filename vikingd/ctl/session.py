@@ -1,4 +1,4 @@
-"""What every command has: the connection, where output goes, how a failure ends the program."""
+"""The session of a command: the connection, the output, and the exit code of a failure."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Session:
     err: Console
 
     def show(self, reply: Message, *renderables: RenderableType) -> None:
-        """Prints the reply as JSON, or what people see of it."""
+        """Print the reply as JSON, or as text for people."""
         if self.as_json:
             self.show_json(to_json(reply))
             return
@@ -95,24 +95,24 @@ class Session:
             self.out.print(renderable)
 
     def show_json(self, text: str) -> None:
-        """Prints JSON as it is, at any width."""
+        """Print JSON without wrapping."""
         self.out.file.write(escaped_json(text) + "\n")
         self.out.file.flush()
 
     def write(self, text: str) -> None:
-        """Writes a text as it is; on a terminal without what would act on that."""
+        """Write a text; on a terminal, without control characters."""
         if self.out.is_terminal:
             text = clean(text if text.endswith("\n") or not text else f"{text}\n")
         self.out.file.write(text)
 
     def note(self, text: str, style: str = "") -> None:
-        """Says something beside the result, on stderr; nothing with --json."""
+        """Print a note on stderr; nothing with --json."""
         if not self.as_json:
             self.err.print(Text(text, style))
 
 
 def to_json(message: Message, *, indent: int | None = 2) -> str:
-    """Protobuf's JSON form, zeros and empty lists included."""
+    """Return the JSON form of a message, with zeros and empty lists."""
     return MessageToJson(
         message, indent=indent, ensure_ascii=False, always_print_fields_with_no_presence=True
     )
@@ -121,7 +121,7 @@ def to_json(message: Message, *, indent: int | None = 2) -> str:
 def connected(
     function: Callable[..., None], *, deadline: float | None = DEFAULT_TIMEOUT
 ) -> Callable[..., None]:
-    """Makes a command of a function: adds the common options, connects, ends failures well.
+    """Make a command of a function: add the common options, connect, and report failures.
 
     Args:
         function: takes the session, then its own options as typer wants them.
@@ -158,14 +158,14 @@ def connected(
 
 @contextmanager
 def opened(address: str, timeout: float | None, as_json: bool) -> Iterator[Session]:
-    """A session that lasts as long as the context, and tells failures at its end."""
+    """Open a session for the context, and report failures at its end."""
     with failures_told(as_json, address), MessageClient(address, timeout) as client:
         yield Session(client, as_json, console(), console(stderr=True))
 
 
 @contextmanager
 def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
-    """Tells of what a client raises on stderr and makes it, and Ctrl-C, the exit code it means."""
+    """Report client errors on stderr; turn them, and Ctrl-C, into exit codes."""
     try:
         yield
     except ClientError as error:
@@ -175,7 +175,7 @@ def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
         raise typer.BadParameter(f"an argument can't be sent: {error}") from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:  # whoever read stdout has seen enough
+    except BrokenPipeError:  # the reader of stdout has ended
         raise
     except OSError as error:
         _tell(ClientError(_NOT_DONE, f"can't read or write: {error.strerror}", "IO"), "", as_json)
@@ -185,7 +185,7 @@ def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
 
 
 def escape_what_cannot_be_encoded() -> None:
-    """Lets stdout and stderr take any text, in whatever encoding; JSON stays the same JSON."""
+    """Let stdout and stderr take any text in any encoding; JSON stays valid."""
     codecs.register_error("json", _escaped)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -198,7 +198,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def text_of(file: BinaryIO) -> str:
-    """All that a file or stdin has, as it is."""
+    """Return the whole text of a file or of stdin."""
     try:
         return file.read().decode()
     except UnicodeDecodeError:
@@ -206,7 +206,7 @@ def text_of(file: BinaryIO) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for plain text; where it is no terminal, nothing wraps."""
+    """Return a console for plain text; it wraps on a terminal only."""
     made = SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False)
     if not made.is_terminal:
         made.width = _PIPE_WIDTH

@@ -1,14 +1,16 @@
-"""Why a Find or a Search answered as it did: a tree; the best result in a sentence."""
+"""The trace of a Find or a Search as a tree, and its best result in a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from rich.text import Text
 from rich.tree import Tree
 
 from vikingd.ctl.render import add_by_uri, by_score, timings_line, type_name
 from vikingd.domain import uri as uris
+from vikingd.domain.find import StopReason
 from vikingd.pb.retrieval_pb2 import (
     FindResponse,
     FindTrace,
@@ -24,28 +26,36 @@ from vikingd.pb.retrieval_pb2 import (
     TypedQuery,
 )
 
+_STOPPED = {
+    StopReason.SCOPE_SCORED: "every file of the scope was scored",
+    StopReason.CONVERGED: "the best results did not change for three rounds",
+    StopReason.EXHAUSTED: "every directory that the walk reached was opened",
+    StopReason.DIRECTORY_LIMIT: "the most directories allowed were opened",
+    StopReason.ROUND_LIMIT: "the most rounds allowed were made",
+    StopReason.OUT_OF_REACH: "no directory left can hold anything better",
+}
 _DIRECTORIES_SHOWN = 40
 _VISIBLE = 5e-4  # differences below it vanish in three digits
 
 
 def formula(parts: ScoreParts) -> str:
-    """How a score came about, in the form of the formula that makes it."""
+    """Return a score as its formula."""
     b, w = parts.parent_weight, parts.dense_weight
     if parts.HasField("rerank"):
         return (
             f"{_n(parts.final)} = {1 - b:.2f}·rerank {_n(parts.rerank)} "
-            f"+ {b:.2f}·parent {_n(parts.parent)}; by meaning and words {_n(parts.own)}"
+            f"+ {b:.2f}·parent {_n(parts.parent)}; by meaning and words {_n(parts.node_score)}"
         )
     title = f" + title {_n(parts.title)}" if parts.title >= _VISIBLE else ""
     return (
         f"{_n(parts.final)} = {1 - b:.2f}·smoothed {_n(parts.smoothed)} "
-        f"+ {b:.2f}·parent {_n(parts.parent)}{title}; own {_n(parts.own)} = "
+        f"+ {b:.2f}·parent {_n(parts.parent)}{title}; node {_n(parts.node_score)} = "
         f"{w:.2f}·dense {_n(parts.dense)} + {1 - w:.2f}·lexical {_n(parts.lexical)}"
     )
 
 
 def trace_tree(reply: FindResponse, target: str = "") -> Tree:
-    """The way of one Find from its scope to its results."""
+    """Return the trace of a Find as a tree, from its scope to its results."""
     title = f"{_method(reply.trace)} over {target or uris.ROOT}"
     tree = Tree(Text(title, "bold"), guide_style="dim")
     _add_walk(tree, reply.trace)
@@ -59,7 +69,7 @@ def trace_tree(reply: FindResponse, target: str = "") -> Tree:
 
 
 def search_tree(query: str, reply: SearchResponse) -> Tree:
-    """The way of one Search: the plan, the walk of each query and its reranking, the merge."""
+    """Return the trace of a Search as a tree: plan, walk and reranking of each query, merge."""
     tree = Tree(Text(query, "bold", overflow="fold"), guide_style="dim")
     add_plan(tree, reply.query_plan)
     for result in reply.query_results:
@@ -85,7 +95,7 @@ def search_tree(query: str, reply: SearchResponse) -> Tree:
 
 
 def add_plan(tree: Tree, plan: QueryPlan) -> None:
-    """What is looked for, and who said so."""
+    """Add the plan and its source."""
     source = PlanSource.Name(plan.source).removeprefix("PLAN_SOURCE_").lower()
     by = f"plan by {plan.model or source}" if source == "model" else f"plan: {source}"
     node = tree.add(Text(f"{by}; {plan.reason}" if plan.reason else by, overflow="fold"))
@@ -97,7 +107,7 @@ def add_plan(tree: Tree, plan: QueryPlan) -> None:
 
 
 def add_rerank(tree: Tree, rerank: Rerank) -> None:
-    """What the reranker did, call by call."""
+    """Add the calls of the reranker."""
     status = RerankStatus.Name(rerank.status).removeprefix("RERANK_STATUS_").lower()
     about = "; ".join(filter(None, (f"rerank: {status}", rerank.model, rerank.reason)))
     node = tree.add(Text(about, "yellow" if status == "failed" else "", overflow="fold"))
@@ -116,22 +126,22 @@ def add_rerank(tree: Tree, rerank: Rerank) -> None:
 
 
 def typed(query: TypedQuery) -> str:
-    """A query of a plan with the type that it looks for."""
+    """Return a query of a plan with its type."""
     return f"{type_name(query.context_type) or 'everything'}: {query.query}"
 
 
 def _add_walk(tree: Tree, trace: FindTrace) -> None:
-    """The scope, the query, the means, the gate and the directories, and why it stopped."""
+    """Add scope, query, means, gate, directories and stop reason."""
     tree.add(
         f"scope: {trace.scope_directories:,} directories, {trace.scope_files:,} files, "
         f"{trace.scope_texts:,} texts; {trace.scored_texts:,} scored, "
         f"{trace.rescored:,} of them again in fp32"
     )
     tree.add(_query(trace))
-    if trace.lexical_lift > 1:
+    if trace.lexical_rescale > 1:
         tree.add(
             f"words: few of the query's are in any text, so their scores are raised by "
-            f"{trace.lexical_lift:.2f}"
+            f"{trace.lexical_rescale:.2f}"
         )
     for mean in trace.means:
         prior = ", mixed with the model's prior" if mean.with_prior else ""
@@ -143,16 +153,16 @@ def _add_walk(tree: Tree, trace: FindTrace) -> None:
     if trace.directories:
         _add_directories(tree, trace)
     if trace.stop_reason:
-        tree.add(f"stopped: {trace.stop_reason}")
+        tree.add(f"stopped: {_stopped(trace.stop_reason)}")
 
 
 def reason(match: MatchedContext, *, identifiers: bool = False) -> str:
-    """Why a traced result scores as it does, in one sentence."""
+    """Return one sentence that explains the score of a traced result."""
     return ", ".join(_clauses(match.parts, match.uri, identifiers=identifiers)) + "."
 
 
 def _clauses(parts: ScoreParts, uri: str, *, identifiers: bool) -> Iterator[str]:
-    w, b, own = parts.dense_weight, parts.parent_weight, _n(parts.own)
+    w, b, own = parts.dense_weight, parts.parent_weight, _n(parts.node_score)
     if identifiers and w == 0:
         yield f"The query names an identifier, so words alone count, which makes {own}"
     elif w == 1:
@@ -168,8 +178,8 @@ def _clauses(parts: ScoreParts, uri: str, *, identifiers: bool) -> Iterator[str]
             f"Its meaning is close to the query's ({_n(parts.dense)}) and it has the query's "
             f"words ({_n(parts.lexical)}), which makes {own}"
         )
-    if abs(parts.smoothed - parts.own) >= _VISIBLE:
-        moved = "raise" if parts.smoothed > parts.own else "lower"
+    if abs(parts.smoothed - parts.node_score) >= _VISIBLE:
+        moved = "raise" if parts.smoothed > parts.node_score else "lower"
         yield f"its neighbours {moved} that to {_n(parts.smoothed)}"
     untitled = (1 - b) * parts.smoothed + b * parts.parent
     if abs(untitled - parts.smoothed) >= _VISIBLE:
@@ -183,6 +193,12 @@ def _clauses(parts: ScoreParts, uri: str, *, identifiers: bool) -> Iterator[str]
 
 def _n(score: float) -> str:
     return f"{score:.3f}"
+
+
+def _stopped(reason: int) -> str:
+    with suppress(ValueError):
+        return _STOPPED[StopReason(reason)]
+    return str(reason)  # of a newer daemon
 
 
 def _method(trace: FindTrace) -> str:

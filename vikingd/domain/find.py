@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from vikingd.domain.contexts import ContextType, Relation
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.stages import Stage
 
 MAX_PASSAGES_SHOWN = 3
@@ -31,6 +32,17 @@ class Method(IntEnum):
     EXHAUSTIVE = 1
     BEST_FIRST = 2
     EXACT = 3
+
+
+class StopReason(IntEnum):
+    """The reason why a search stopped."""
+
+    SCOPE_SCORED = 1
+    CONVERGED = 2
+    EXHAUSTED = 3
+    DIRECTORY_LIMIT = 4
+    ROUND_LIMIT = 5
+    OUT_OF_REACH = 6
 
 
 class RerankStatus(IntEnum):
@@ -72,7 +84,7 @@ class ScoreParts:
     dense: float
     lexical: float
     dense_weight: float
-    own: float
+    node_score: float
     smoothed: float
     parent: float
     parent_weight: float
@@ -85,6 +97,7 @@ class ScoreParts:
 class MatchedPassage:
     """A matching passage of a file: code points [start, end) of the content."""
 
+    ordinal: int
     section: str
     text: str
     start: int
@@ -147,9 +160,9 @@ class FindTrace:
     directories: tuple[TracedDirectory, ...]
     opened: int
     rounds: int
-    stop_reason: str
+    stop_reason: StopReason
     identifiers: bool
-    lexical_lift: float
+    lexical_rescale: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +213,7 @@ class FindResult:
     revision: int
     method: Method
     stages: tuple[Stage, ...]
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     trace: FindTrace | None = None
     rerank: Rerank | None = None
     left_out: int = 0

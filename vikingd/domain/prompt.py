@@ -18,3 +18,12 @@ class ContextOrder(IntEnum):
 
     SCORE = 1
     TREE = 2
+
+
+class DropReason(IntEnum):
+    """The reason why a piece is not in a built context."""
+
+    DUPLICATE = 1
+    EMPTY = 2
+    BUDGET = 3
+    GONE = 4

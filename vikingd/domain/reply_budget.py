@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
+
 UNBOUNDED = 1 << 62
 
 MESSAGE_BYTES = 64
@@ -47,7 +49,7 @@ class ReplyBudget:
         """True if a result or a part of a text is missing."""
         return bool(self.left_out or self.shortened)
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Degraded:
         """Return the notes for the reply on what is missing."""
         return cut_notes(self.left_out, self.shortened)
 
@@ -57,11 +59,18 @@ def size_of(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def cut_notes(left_out: int, shortened: int) -> tuple[str, ...]:
+def cut_notes(left_out: int, shortened: int) -> Degraded:
     """Return the notes of a reply without `left_out` results and with `shortened` texts."""
     if not left_out and not shortened:
         return ()
     return (
-        f"the reply has no room for more: {left_out:,} results are left out, {shortened:,} texts "
-        "shortened; ask for less, or let the operator raise limits.max_reply_bytes",
+        too_large(
+            f"the reply has no room for more: {left_out:,} results are left out, {shortened:,} "
+            "texts shortened; ask for less, or let the operator raise limits.max_reply_bytes"
+        ),
     )
+
+
+def too_large(detail: str) -> Degradation:
+    """Return what to say of a reply that was cut."""
+    return Degradation(DegradationReason.REPLY_TOO_LARGE, detail)

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from vikingd.domain.contexts import ContextType
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import Gathered
 from vikingd.domain.stages import Stage
 
@@ -94,7 +95,7 @@ class RetrieveQuery:
     boosts: tuple[Boost, ...] = ()
     optional_clauses: tuple[str, ...] = ()
     degrade: bool = False
-    debug: bool = False
+    trace: bool = False
     min_revision: int = 0
     after: str = ""
     listing: bool = False
@@ -110,7 +111,7 @@ class RetrieveQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemDebug:
+class ItemTrace:
     """The parts of an item's score."""
 
     vector_rank: int | None
@@ -133,7 +134,7 @@ class RetrievedItem:
     end: int
     score: float
     vector: bytes = b""
-    debug: ItemDebug | None = None
+    trace: ItemTrace | None = None
 
 
 @dataclass(slots=True)
@@ -151,7 +152,7 @@ class RetrieveResult:
     relaxed_clauses: tuple[str, ...]
     revision: int
     stages: tuple[Stage, ...]
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
     next_after: str = ""
     is_cut: bool = False
     gathered: Gathered | None = None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from vikingd.domain.contexts import ContextType
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import FindQuery, FindResult, Match, Rerank
 from vikingd.domain.stages import Stage
 
@@ -92,4 +93,4 @@ class SearchResult:
     revision: int
     rerank: Rerank
     stages: tuple[Stage, ...]
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()

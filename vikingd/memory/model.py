@@ -8,6 +8,7 @@ from enum import IntEnum
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Entry, Prepared
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import NotFound
 from vikingd.domain.recall import RecallPath
 from vikingd.domain.retrieve import Rrf, WeightedSum
@@ -144,7 +145,7 @@ class RecallResult:
     revision: int
     candidates: int
     stages: tuple[Stage, ...]
-    degraded: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
     @property
     def total_tokens(self) -> int:

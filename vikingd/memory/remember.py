@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
+from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
 from vikingd.ingest.kinds import Kind, kind_of
@@ -41,14 +42,14 @@ class Outcome:
         met: wording of the reinforced entry, or of the nearest entry above the threshold if one was
             added; "" for none.
         similarity: cosine to that wording.
-        notes: reasons why the comparison was limited.
+        degraded: reasons why the comparison was limited.
     """
 
     did: Remembered
     entry: Entry
     met: str = ""
     similarity: float = 0.0
-    notes: tuple[str, ...] = ()
+    degraded: Degraded = ()
 
 
 class _Written(NamedTuple):
@@ -114,8 +115,8 @@ class Remembering:
             return Rewritten()
         if met is None:
             entry = Entry(new_id(), time=self.time, created_at=self.now)
-            notes = self._not_compared(file.entries if file else ())
-            self.outcome = Outcome(Remembered.ADDED, entry, wording, cosine, notes)
+            degraded = self._not_compared(file.entries if file else ())
+            self.outcome = Outcome(Remembered.ADDED, entry, wording, cosine, degraded)
             return Rewritten(self._with_entry(self._written(file, None), entry))
         old = met.entry
         said_before = self.time if old.time is None else old.time
@@ -127,19 +128,21 @@ class Remembering:
         try:
             return Rewritten(self._with_entry(self._written(file, met), entry))
         except InvalidField:
-            notes = ("the older wording stays in the file, since it is no list item",)
-            self.outcome = replace(self.outcome, notes=notes)
+            detail = "the older wording stays in the file, since it is no list item"
+            kept = Degradation(DegradationReason.WORDING_KEPT, detail)
+            self.outcome = replace(self.outcome, degraded=(kept,))
             return Rewritten(counters=(entry,))
 
-    def _not_compared(self, stored: Sequence[StoredEntry]) -> tuple[str, ...]:
+    def _not_compared(self, stored: Sequence[StoredEntry]) -> Degraded:
         """Return the note on entries that have no vector yet."""
         waiting = sum(1 for one in stored if one.ordinal and not one.vector)
         if not waiting or not len(self._vector):
             return ()
-        return (
+        detail = (
             f"of {waiting:,} entries of the file, which have no vector yet, the wordings alone "
-            "were compared",
+            "were compared"
         )
+        return (Degradation(DegradationReason.VECTORS_PENDING, detail),)
 
     def _nearest(self, stored: Sequence[StoredEntry]) -> _Nearest:
         """Compare the text with the entries of a file."""

@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class StatsRequest(_message.Message):
-    """Asks how the daemon is."""
+    """Asks for the state of the daemon."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -37,202 +37,8 @@ class StatsRequest(_message.Message):
 Global___StatsRequest: _TypeAlias = StatsRequest  # noqa: Y015
 
 @_typing.final
-class Distribution(_message.Message):
-    """Values since the start, in buckets: each from above the bound before it up to its own, included."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    COUNT_FIELD_NUMBER: _builtins.int
-    SUM_FIELD_NUMBER: _builtins.int
-    BOUNDS_FIELD_NUMBER: _builtins.int
-    COUNTS_FIELD_NUMBER: _builtins.int
-    count: _builtins.int
-    """How many values."""
-    sum: _builtins.float
-    """Their sum."""
-    @_builtins.property
-    def bounds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """The upper bounds of all buckets but the last, which has none; rising."""
-
-    @_builtins.property
-    def counts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Values in each bucket, one number more than bounds."""
-
-    def __init__(
-        self,
-        *,
-        count: _builtins.int = ...,
-        sum: _builtins.float = ...,
-        bounds: _abc.Iterable[_builtins.float] | None = ...,
-        counts: _abc.Iterable[_builtins.int] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds", "count", b"count", "counts", b"counts", "sum", b"sum"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Distribution: _TypeAlias = Distribution  # noqa: Y015
-
-@_typing.final
-class CallStats(_message.Message):
-    """The calls of one RPC since the start."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class CodesEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    RPC_FIELD_NUMBER: _builtins.int
-    CODES_FIELD_NUMBER: _builtins.int
-    SECONDS_FIELD_NUMBER: _builtins.int
-    rpc: _builtins.str
-    """Its name, such as Find."""
-    @_builtins.property
-    def codes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """How many ended with each status code, by the code's name, such as OK."""
-
-    @_builtins.property
-    def seconds(self) -> Global___Distribution:
-        """Seconds from the parsed request to the reply or the error."""
-
-    def __init__(
-        self,
-        *,
-        rpc: _builtins.str = ...,
-        codes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        seconds: Global___Distribution | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["codes", b"codes", "rpc", b"rpc", "seconds", b"seconds"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CallStats: _TypeAlias = CallStats  # noqa: Y015
-
-@_typing.final
-class StageStats(_message.Message):
-    """A stage of answers since the start."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STAGE_FIELD_NUMBER: _builtins.int
-    SECONDS_FIELD_NUMBER: _builtins.int
-    stage: _builtins.str
-    """See StageTiming."""
-    @_builtins.property
-    def seconds(self) -> Global___Distribution:
-        """Seconds that it took."""
-
-    def __init__(
-        self,
-        *,
-        stage: _builtins.str = ...,
-        seconds: Global___Distribution | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds", "stage", b"stage"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___StageStats: _TypeAlias = StageStats  # noqa: Y015
-
-@_typing.final
-class AnswerStats(_message.Message):
-    """The answers that one RPC gave since the start; of a batch each one counts."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class MethodsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    RPC_FIELD_NUMBER: _builtins.int
-    METHODS_FIELD_NUMBER: _builtins.int
-    EMPTY_FIELD_NUMBER: _builtins.int
-    DEGRADED_FIELD_NUMBER: _builtins.int
-    RESULTS_FIELD_NUMBER: _builtins.int
-    TOP_SCORE_FIELD_NUMBER: _builtins.int
-    STAGES_FIELD_NUMBER: _builtins.int
-    rpc: _builtins.str
-    """Its name, such as Find."""
-    empty: _builtins.int
-    """How many had no result."""
-    degraded: _builtins.int
-    """How many had to do without something."""
-    @_builtins.property
-    def methods(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """How many each method of search gave, by the method's name, such as EXHAUSTIVE."""
-
-    @_builtins.property
-    def results(self) -> Global___Distribution:
-        """Results of each answer."""
-
-    @_builtins.property
-    def top_score(self) -> Global___Distribution:
-        """The best result's score, of answers that have one, in [0, 1]."""
-
-    @_builtins.property
-    def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageStats]:
-        """Their stages, in order; the queries of a batch are embedded together, as one."""
-
-    def __init__(
-        self,
-        *,
-        rpc: _builtins.str = ...,
-        methods: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        empty: _builtins.int = ...,
-        degraded: _builtins.int = ...,
-        results: Global___Distribution | None = ...,
-        top_score: Global___Distribution | None = ...,
-        stages: _abc.Iterable[Global___StageStats] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["results", b"results", "top_score", b"top_score"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "empty", b"empty", "methods", b"methods", "results", b"results", "rpc", b"rpc", "stages", b"stages", "top_score", b"top_score"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___AnswerStats: _TypeAlias = AnswerStats  # noqa: Y015
-
-@_typing.final
 class EmbedderStats(_message.Message):
-    """How the embedder is."""
+    """The state of the embedder."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -242,10 +48,9 @@ class EmbedderStats(_message.Message):
     BACKLOG_FIELD_NUMBER: _builtins.int
     EMBEDDED_FIELD_NUMBER: _builtins.int
     LAST_ERROR_FIELD_NUMBER: _builtins.int
-    RETRY_AT_FIELD_NUMBER: _builtins.int
+    RETRY_TIME_FIELD_NUMBER: _builtins.int
     QUERY_CACHE_HITS_FIELD_NUMBER: _builtins.int
     QUERY_CACHE_MISSES_FIELD_NUMBER: _builtins.int
-    QUERY_SECONDS_FIELD_NUMBER: _builtins.int
     BACKLOG_CHARACTERS_FIELD_NUMBER: _builtins.int
     CHARACTERS_PER_SECOND_FIELD_NUMBER: _builtins.int
     STALLED_FIELD_NUMBER: _builtins.int
@@ -257,11 +62,11 @@ class EmbedderStats(_message.Message):
     dimension: _builtins.int
     """Numbers in a vector. 0: not known yet."""
     backlog: _builtins.int
-    """Texts that wait for their vector."""
+    """Texts without a vector yet."""
     embedded: _builtins.int
     """Texts embedded since the start."""
     last_error: _builtins.str
-    """Why the last attempt failed, else which texts are skipped as they alone do. Empty: all is well."""
+    """The error of the last attempt, or the texts that are skipped because they fail. Empty: no error."""
     query_cache_hits: _builtins.int
     """Queries answered from the cache since the start."""
     query_cache_misses: _builtins.int
@@ -271,18 +76,14 @@ class EmbedderStats(_message.Message):
     each text as a hundred characters more. Divided by characters_per_second it is the time left.
     """
     characters_per_second: _builtins.float
-    """How many of these are done in a second, lately. 0: not known yet."""
+    """The recent speed. 0: not known yet."""
     stalled: _builtins.str
     """Why no vector has come for half a minute, although texts wait. Empty: they come, or none waits."""
     reused: _builtins.int
     """Texts, of those embedded, that took the vector of an equal text."""
     @_builtins.property
-    def retry_at(self) -> _timestamp_pb2.Timestamp:
-        """When it will be tried again. Unset: it is not waiting."""
-
-    @_builtins.property
-    def query_seconds(self) -> Global___Distribution:
-        """Seconds that the embedder took for each of these, failed or not."""
+    def retry_time(self) -> _timestamp_pb2.Timestamp:
+        """The time of the next attempt. Unset: it is not waiting."""
 
     def __init__(
         self,
@@ -293,18 +94,17 @@ class EmbedderStats(_message.Message):
         backlog: _builtins.int = ...,
         embedded: _builtins.int = ...,
         last_error: _builtins.str = ...,
-        retry_at: _timestamp_pb2.Timestamp | None = ...,
+        retry_time: _timestamp_pb2.Timestamp | None = ...,
         query_cache_hits: _builtins.int = ...,
         query_cache_misses: _builtins.int = ...,
-        query_seconds: Global___Distribution | None = ...,
         backlog_characters: _builtins.int = ...,
         characters_per_second: _builtins.float = ...,
         stalled: _builtins.str = ...,
         reused: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["query_seconds", b"query_seconds", "retry_at", b"retry_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_time", b"retry_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "backlog_characters", b"backlog_characters", "characters_per_second", b"characters_per_second", "dimension", b"dimension", "embedded", b"embedded", "last_error", b"last_error", "model", b"model", "provider", b"provider", "query_cache_hits", b"query_cache_hits", "query_cache_misses", b"query_cache_misses", "query_seconds", b"query_seconds", "retry_at", b"retry_at", "reused", b"reused", "stalled", b"stalled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "backlog_characters", b"backlog_characters", "characters_per_second", b"characters_per_second", "dimension", b"dimension", "embedded", b"embedded", "last_error", b"last_error", "model", b"model", "provider", b"provider", "query_cache_hits", b"query_cache_hits", "query_cache_misses", b"query_cache_misses", "retry_time", b"retry_time", "reused", b"reused", "stalled", b"stalled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -312,7 +112,7 @@ Global___EmbedderStats: _TypeAlias = EmbedderStats  # noqa: Y015
 
 @_typing.final
 class IndexStats(_message.Message):
-    """How the index is."""
+    """The state of the index."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -324,16 +124,15 @@ class IndexStats(_message.Message):
     COMPACTING_FIELD_NUMBER: _builtins.int
     BYTES_ON_DISK_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
-    COMPACTION_SECONDS_FIELD_NUMBER: _builtins.int
     REBUILT_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     """Which base files are in use; counts up with each compaction."""
     base_revision: _builtins.int
     """The revision that the base holds."""
     base_texts: _builtins.int
-    """Texts in the base, living or dead."""
+    """Texts in the base, with the dead ones."""
     tail_texts: _builtins.int
-    """Texts in the tail, living or dead."""
+    """Texts in the tail, with the dead ones."""
     dead_texts: _builtins.int
     """Dead texts in both."""
     compacting: _builtins.bool
@@ -343,11 +142,7 @@ class IndexStats(_message.Message):
     problem: _builtins.str
     """Why the last compaction failed; the old base serves on. Empty: it did not."""
     rebuilt: _builtins.str
-    """Why the index was made anew from the store, since the start. Empty: it was not, or was missing."""
-    @_builtins.property
-    def compaction_seconds(self) -> Global___Distribution:
-        """Seconds of each compaction since the start."""
-
+    """Why the index was rebuilt from the store since the start. Empty: it was not rebuilt, or it was missing."""
     def __init__(
         self,
         *,
@@ -359,74 +154,15 @@ class IndexStats(_message.Message):
         compacting: _builtins.bool = ...,
         bytes_on_disk: _builtins.int = ...,
         problem: _builtins.str = ...,
-        compaction_seconds: Global___Distribution | None = ...,
         rebuilt: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["compaction_seconds", b"compaction_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "base_texts", b"base_texts", "bytes_on_disk", b"bytes_on_disk", "compacting", b"compacting", "compaction_seconds", b"compaction_seconds", "dead_texts", b"dead_texts", "generation", b"generation", "problem", b"problem", "rebuilt", b"rebuilt", "tail_texts", b"tail_texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "base_texts", b"base_texts", "bytes_on_disk", b"bytes_on_disk", "compacting", b"compacting", "dead_texts", b"dead_texts", "generation", b"generation", "problem", b"problem", "rebuilt", b"rebuilt", "tail_texts", b"tail_texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___IndexStats: _TypeAlias = IndexStats  # noqa: Y015
-
-@_typing.final
-class ModelStats(_message.Message):
-    """The calls of one model since the start."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class OutcomesEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    ROLE_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    OUTCOMES_FIELD_NUMBER: _builtins.int
-    SECONDS_FIELD_NUMBER: _builtins.int
-    role: _builtins.str
-    """planner or reranker."""
-    name: _builtins.str
-    """As in QueryPlan.model and Rerank.model."""
-    @_builtins.property
-    def outcomes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """How many ended well (DONE) or not (FAILED)."""
-
-    @_builtins.property
-    def seconds(self) -> Global___Distribution:
-        """What they took, in seconds."""
-
-    def __init__(
-        self,
-        *,
-        role: _builtins.str = ...,
-        name: _builtins.str = ...,
-        outcomes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        seconds: Global___Distribution | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["seconds", b"seconds"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "outcomes", b"outcomes", "role", b"role", "seconds", b"seconds"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ModelStats: _TypeAlias = ModelStats  # noqa: Y015
 
 @_typing.final
 class QueueStats(_message.Message):
@@ -460,52 +196,14 @@ Global___QueueStats: _TypeAlias = QueueStats  # noqa: Y015
 
 @_typing.final
 class StatsResponse(_message.Message):
-    """The daemon in numbers."""
+    """The state of the store, the index, the embedder and the queues. Calls and their times are metrics,
+    which Prometheus reads.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class PlansEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class ReranksEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
     VERSION_FIELD_NUMBER: _builtins.int
-    STARTED_AT_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     DIRECTORIES_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
@@ -517,11 +215,6 @@ class StatsResponse(_message.Message):
     INDEX_FIELD_NUMBER: _builtins.int
     STORE_PATH_FIELD_NUMBER: _builtins.int
     READER_FIELD_NUMBER: _builtins.int
-    CALLS_FIELD_NUMBER: _builtins.int
-    ANSWERS_FIELD_NUMBER: _builtins.int
-    PLANS_FIELD_NUMBER: _builtins.int
-    RERANKS_FIELD_NUMBER: _builtins.int
-    MODELS_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     QUEUES_FIELD_NUMBER: _builtins.int
     version: _builtins.str
@@ -541,14 +234,14 @@ class StatsResponse(_message.Message):
     store_bytes: _builtins.int
     """Bytes of the store on disk."""
     store_path: _builtins.str
-    """Where the store lies."""
+    """The directory of the store."""
     reader: _builtins.bool
     """True: this process only reads the store, which another one writes."""
     problem: _builtins.str
     """Why writes are refused: the database is damaged, or the disk is full. Empty: they are not."""
     @_builtins.property
-    def started_at(self) -> _timestamp_pb2.Timestamp:
-        """When it started."""
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """The time of its start."""
 
     @_builtins.property
     def embedder(self) -> Global___EmbedderStats:
@@ -559,26 +252,6 @@ class StatsResponse(_message.Message):
         """The index."""
 
     @_builtins.property
-    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___CallStats]:
-        """The RPCs that were called, by name."""
-
-    @_builtins.property
-    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnswerStats]:
-        """The RPCs that answered queries, by name."""
-
-    @_builtins.property
-    def plans(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Searches by who planned them: MODEL, RULES, NONE."""
-
-    @_builtins.property
-    def reranks(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Answers in THINKING by what became of reranking: DONE, FAILED, OFF."""
-
-    @_builtins.property
-    def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelStats]:
-        """The planner and the rerankers that were called."""
-
-    @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueStats]:
         """The queues of calls."""
 
@@ -586,7 +259,7 @@ class StatsResponse(_message.Message):
         self,
         *,
         version: _builtins.str = ...,
-        started_at: _timestamp_pb2.Timestamp | None = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
         revision: _builtins.int = ...,
         directories: _builtins.int = ...,
         files: _builtins.int = ...,
@@ -598,17 +271,12 @@ class StatsResponse(_message.Message):
         index: Global___IndexStats | None = ...,
         store_path: _builtins.str = ...,
         reader: _builtins.bool = ...,
-        calls: _abc.Iterable[Global___CallStats] | None = ...,
-        answers: _abc.Iterable[Global___AnswerStats] | None = ...,
-        plans: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        reranks: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        models: _abc.Iterable[Global___ModelStats] | None = ...,
         problem: _builtins.str = ...,
         queues: _abc.Iterable[Global___QueueStats] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "index", b"index", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "index", b"index", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "calls", b"calls", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "models", b"models", "plans", b"plans", "problem", b"problem", "queues", b"queues", "reader", b"reader", "relations", b"relations", "reranks", b"reranks", "revision", b"revision", "started_at", b"started_at", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "problem", b"problem", "queues", b"queues", "reader", b"reader", "relations", b"relations", "revision", b"revision", "start_time", b"start_time", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -616,8 +284,8 @@ Global___StatsResponse: _TypeAlias = StatsResponse  # noqa: Y015
 
 @_typing.final
 class VerifyRequest(_message.Message):
-    """Compares the index with the store, all of it, at one revision, and each context with the checksum that
-    it was written with. REVISION_NOT_REACHED: writes come so fast that the two never stood at the same one.
+    """Compares the whole index with the store, at one revision, and each context with its checksum.
+    REVISION_NOT_REACHED: writes come so fast that index and store never have the same revision.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -635,7 +303,7 @@ Global___VerifyRequest: _TypeAlias = VerifyRequest  # noqa: Y015
 
 @_typing.final
 class VerifyResponse(_message.Message):
-    """What was compared and what differs."""
+    """The numbers of the comparison, and the differences."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -657,7 +325,7 @@ class VerifyResponse(_message.Message):
     """The revision that was compared."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What differs, at most 100 lines."""
+        """The differences, at most 100 lines."""
 
     def __init__(
         self,
@@ -722,8 +390,8 @@ Global___OptimizeResponse: _TypeAlias = OptimizeResponse  # noqa: Y015
 
 @_typing.final
 class ReembedRequest(_message.Message):
-    """Drops vectors, so that the present model makes them anew. Without an embedder: INVALID_ARGUMENT,
-    and all stay. A large subtree is dropped in parts: a call that fails may have dropped some.
+    """Drops vectors, so that the present model makes new ones. Without an embedder: INVALID_ARGUMENT, and
+    all stay. A large subtree is dropped in parts: a call that fails may have dropped some.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -753,7 +421,7 @@ class ReembedResponse(_message.Message):
     TEXTS_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     texts: _builtins.int
-    """How many."""
+    """The number of texts."""
     revision: _builtins.int
     """The revision from which on they are without a vector."""
     def __init__(
@@ -772,8 +440,8 @@ Global___ReembedResponse: _TypeAlias = ReembedResponse  # noqa: Y015
 
 @_typing.final
 class BackupRequest(_message.Message):
-    """Asks for a copy of the store, which is made while everything goes on. One is made at a time:
-    OVERLOADED says that another one is. DISK_FULL: the daemon needs room for the copy for a while.
+    """Asks for a copy of the store. Reads and writes go on. OVERLOADED: another backup is running.
+    DISK_FULL: there is no room for the temporary copy.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

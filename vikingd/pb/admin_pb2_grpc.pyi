@@ -34,15 +34,15 @@ class AdminStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AdminAsyncStub: ...
     Stats: _grpc.UnaryUnaryMultiCallable[_admin_pb2.StatsRequest, _admin_pb2.StatsResponse]
-    """The daemon in numbers."""
+    """The state of the daemon."""
     Verify: _grpc.UnaryUnaryMultiCallable[_admin_pb2.VerifyRequest, _admin_pb2.VerifyResponse]
-    """Whether index and store agree."""
+    """Compares index and store."""
     Optimize: _grpc.UnaryUnaryMultiCallable[_admin_pb2.OptimizeRequest, _admin_pb2.OptimizeResponse]
     """Compacts the index."""
     Reembed: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReembedRequest, _admin_pb2.ReembedResponse]
     """Embeds again."""
     Backup: _grpc.UnaryStreamMultiCallable[_admin_pb2.BackupRequest, _admin_pb2.BackupResponse]
-    """Copies the store while everything goes on."""
+    """Copies the store. Reads and writes go on."""
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -50,15 +50,15 @@ class AdminAsyncStub(AdminStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Stats: _aio.UnaryUnaryMultiCallable[_admin_pb2.StatsRequest, _admin_pb2.StatsResponse]  # type: ignore[assignment]
-    """The daemon in numbers."""
+    """The state of the daemon."""
     Verify: _aio.UnaryUnaryMultiCallable[_admin_pb2.VerifyRequest, _admin_pb2.VerifyResponse]  # type: ignore[assignment]
-    """Whether index and store agree."""
+    """Compares index and store."""
     Optimize: _aio.UnaryUnaryMultiCallable[_admin_pb2.OptimizeRequest, _admin_pb2.OptimizeResponse]  # type: ignore[assignment]
     """Compacts the index."""
     Reembed: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReembedRequest, _admin_pb2.ReembedResponse]  # type: ignore[assignment]
     """Embeds again."""
     Backup: _aio.UnaryStreamMultiCallable[_admin_pb2.BackupRequest, _admin_pb2.BackupResponse]  # type: ignore[assignment]
-    """Copies the store while everything goes on."""
+    """Copies the store. Reads and writes go on."""
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     """Running the daemon."""
@@ -69,7 +69,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.StatsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.StatsResponse, _abc.Awaitable[_admin_pb2.StatsResponse]]:
-        """The daemon in numbers."""
+        """The state of the daemon."""
 
     @_abc_1.abstractmethod
     def Verify(
@@ -77,7 +77,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.VerifyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.VerifyResponse, _abc.Awaitable[_admin_pb2.VerifyResponse]]:
-        """Whether index and store agree."""
+        """Compares index and store."""
 
     @_abc_1.abstractmethod
     def Optimize(
@@ -101,6 +101,6 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.BackupRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_pb2.BackupResponse], _abc.AsyncIterator[_admin_pb2.BackupResponse]]:
-        """Copies the store while everything goes on."""
+        """Copies the store. Reads and writes go on."""
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -38,7 +38,7 @@ class _ContextTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ContextTy
     """Below viking://agent/skills."""
 
 class ContextType(_ContextType, metaclass=_ContextTypeEnumTypeWrapper):
-    """What a context is to an agent. Decided by the root that its URI stands under."""
+    """The type of a context. It follows from the root of its URI."""
 
 CONTEXT_TYPE_UNSPECIFIED: ContextType.ValueType  # 0
 """In a request: not restricted. In a reply: a directory above the typed roots (viking://user)."""
@@ -61,21 +61,21 @@ class _PutOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PutOutcome
     PUT_OUTCOME_CREATED: _PutOutcome.ValueType  # 1
     """It is new."""
     PUT_OUTCOME_UPDATED: _PutOutcome.ValueType  # 2
-    """It stood there and is another now."""
+    """It existed and was changed."""
     PUT_OUTCOME_UNCHANGED: _PutOutcome.ValueType  # 3
-    """It stood there just so; nothing was written."""
+    """It existed with the same fields; nothing was written."""
 
 class PutOutcome(_PutOutcome, metaclass=_PutOutcomeEnumTypeWrapper):
-    """What a Put did with one context."""
+    """The outcome of a Put for one context."""
 
 PUT_OUTCOME_UNSPECIFIED: PutOutcome.ValueType  # 0
 """Never sent."""
 PUT_OUTCOME_CREATED: PutOutcome.ValueType  # 1
 """It is new."""
 PUT_OUTCOME_UPDATED: PutOutcome.ValueType  # 2
-"""It stood there and is another now."""
+"""It existed and was changed."""
 PUT_OUTCOME_UNCHANGED: PutOutcome.ValueType  # 3
-"""It stood there just so; nothing was written."""
+"""It existed with the same fields; nothing was written."""
 Global___PutOutcome: _TypeAlias = PutOutcome  # noqa: Y015
 
 @_typing.final
@@ -90,7 +90,7 @@ class Passage(_message.Message):
     VECTOR_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     section: _builtins.str
-    """Where it stands in the file, headings joined by " > "; at most 1,024 bytes. Empty: no heading."""
+    """Its place in the file, headings joined by " > "; at most 1,024 bytes. Empty: no heading."""
     start: _builtins.int
     """First character of the passage in the content, in Unicode code points, from 0."""
     end: _builtins.int
@@ -128,9 +128,7 @@ Global___Passage: _TypeAlias = Passage  # noqa: Y015
 
 @_typing.final
 class MemoryState(_message.Message):
-    """What is known of one memory, which is a passage of a Markdown file below a root of memories (or
-    of another file there).
-    """
+    """The state of one memory, which is a passage of a file below a root of memories."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -138,7 +136,7 @@ class MemoryState(_message.Message):
     REINFORCEMENT_FIELD_NUMBER: _builtins.int
     ACCESS_COUNT_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
-    CREATED_AT_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Its name, never given to another; it stays while the text does, or while Remember replaces
     the text. Not used in a Put.
@@ -151,13 +149,13 @@ class MemoryState(_message.Message):
     """How often Recall returned it; 0: never. At most 2^40, where it stays. A Put never lowers it."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it was said, the last time. Unset in a Put: what it was; of a new one ContextInput.time,
+        """The time when it was last said. Unset in a Put: what it was; of a new one ContextInput.time,
         else now.
         """
 
     @_builtins.property
-    def created_at(self) -> _timestamp_pb2.Timestamp:
-        """When it was written first. Unset in a Put: what it was; of a new one now."""
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """The time of its first write. Unset in a Put: what it was; of a new one now."""
 
     def __init__(
         self,
@@ -166,11 +164,11 @@ class MemoryState(_message.Message):
         reinforcement: _builtins.int = ...,
         access_count: _builtins.int = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
-        created_at: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "time", b"time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_count", b"access_count", "created_at", b"created_at", "id", b"id", "reinforcement", b"reinforcement", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_count", b"access_count", "create_time", b"create_time", "id", b"id", "reinforcement", b"reinforcement", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -178,7 +176,7 @@ Global___MemoryState: _TypeAlias = MemoryState  # noqa: Y015
 
 @_typing.final
 class ContextInput(_message.Message):
-    """A node of the tree as a writer gives it. Directories above it come into being with it."""
+    """A node of the tree as a writer gives it. Missing directories above it are created."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -233,14 +231,14 @@ class ContextInput(_message.Message):
 
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Passage]:
-        """How the content is cut, by rising start, at most 4,096, and at most 8,192 in a request. Where
+        """The passages of the content, by rising start, at most 4,096, and at most 8,192 in a request. Where
         they overlap, they are together at most 16 times as long as the content, or 65,536 characters.
         Empty: the daemon cuts it.
         """
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When what the context tells happened. Unset: what it was; of a new context now."""
+        """The time of the event that the context describes. Unset: it stays; of a new context: now."""
 
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
@@ -293,8 +291,8 @@ class Context(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     PASSAGES_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
-    CREATED_AT_FIELD_NUMBER: _builtins.int
-    UPDATED_AT_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    UPDATE_TIME_FIELD_NUMBER: _builtins.int
     REINFORCEMENT_FIELD_NUMBER: _builtins.int
     ACCESS_COUNT_FIELD_NUMBER: _builtins.int
     CONTENT_HASH_FIELD_NUMBER: _builtins.int
@@ -332,23 +330,23 @@ class Context(_message.Message):
 
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Passage]:
-        """How the content is cut, without vectors; only from Get."""
+        """The passages of the content, without vectors; only from Get."""
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When what it tells happened."""
+        """The time of the event that it describes."""
 
     @_builtins.property
-    def created_at(self) -> _timestamp_pb2.Timestamp:
+    def create_time(self) -> _timestamp_pb2.Timestamp:
         """First write."""
 
     @_builtins.property
-    def updated_at(self) -> _timestamp_pb2.Timestamp:
+    def update_time(self) -> _timestamp_pb2.Timestamp:
         """Last write that changed one of the fields of ContextInput. Move and Reembed leave it."""
 
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Relation]:
-        """What it is linked to; only from Get."""
+        """Its links; only from Get."""
 
     def __init__(
         self,
@@ -363,17 +361,17 @@ class Context(_message.Message):
         metadata: _struct_pb2.Struct | None = ...,
         passages: _abc.Iterable[Global___Passage] | None = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
-        created_at: _timestamp_pb2.Timestamp | None = ...,
-        updated_at: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        update_time: _timestamp_pb2.Timestamp | None = ...,
         reinforcement: _builtins.int = ...,
         access_count: _builtins.int = ...,
         content_hash: _builtins.bytes = ...,
         revision: _builtins.int = ...,
         relations: _abc.Iterable[Global___Relation] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "metadata", b"metadata", "time", b"time", "updated_at", b"updated_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "metadata", b"metadata", "time", b"time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "access_count", b"access_count", "content", b"content", "content_hash", b"content_hash", "context_type", b"context_type", "created_at", b"created_at", "is_directory", b"is_directory", "metadata", b"metadata", "overview", b"overview", "passages", b"passages", "reinforcement", b"reinforcement", "relations", b"relations", "revision", b"revision", "time", b"time", "title", b"title", "updated_at", b"updated_at", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "access_count", b"access_count", "content", b"content", "content_hash", b"content_hash", "context_type", b"context_type", "create_time", b"create_time", "is_directory", b"is_directory", "metadata", b"metadata", "overview", b"overview", "passages", b"passages", "reinforcement", b"reinforcement", "relations", b"relations", "revision", b"revision", "time", b"time", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -482,14 +480,14 @@ class DeleteRequest(_message.Message):
     ALLOW_MISSING_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     allow_missing: _builtins.bool
-    """True: a URI that isn't there is no error."""
+    """True: a missing URI is no error."""
     expected_revision: _builtins.int
     """For a single URI: remove it only if Context.revision is this. Otherwise ABORTED, and nothing is
     removed. Unset: whatever it is.
     """
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """At most 1,000 URIs, at least one. One that isn't there is NOT_FOUND, and nothing is removed. Nor
+        """At most 1,000 URIs, at least one. A missing one is NOT_FOUND, and nothing is removed. Nor
         is anything where they have more than 50,000 contexts, passages and runs of 2,000 characters
         together: FAILED_PRECONDITION with the reason TOO_LARGE. Remove their parts, one call after the
         other.
@@ -523,7 +521,7 @@ class DeleteResponse(_message.Message):
     revision: _builtins.int
     """The revision from which on they are gone."""
     deleted: _builtins.int
-    """How many directories and files went; 0: none was there."""
+    """The number of removed directories and files; 0: none existed."""
     def __init__(
         self,
         *,
@@ -540,7 +538,7 @@ Global___DeleteResponse: _TypeAlias = DeleteResponse  # noqa: Y015
 
 @_typing.final
 class MoveRequest(_message.Message):
-    """Gives a subtree another name; counters, links and vectors stay."""
+    """Renames a subtree; counters, links and vectors stay."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -548,13 +546,13 @@ class MoveRequest(_message.Message):
     DESTINATION_URI_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     source_uri: _builtins.str
-    """What to move: a directory with all below it, or a file. Not a root. A subtree of more than
+    """The subtree to move: a directory with all below it, or a file. Not a root. A subtree of more than
     20,000 contexts, passages and runs of 2,000 characters together is FAILED_PRECONDITION with the
     reason TOO_LARGE. Move its parts, one call after the other.
     """
     destination_uri: _builtins.str
-    """Its new name; must not exist, must not lie below the source. Directories above it come into
-    being.
+    """Its new name; must not exist, must not lie below the source. Missing directories above it
+    are created.
     """
     expected_revision: _builtins.int
     """Move only if Context.revision of the source is this. Otherwise ABORTED, and nothing is moved.
@@ -588,7 +586,7 @@ class MoveResponse(_message.Message):
     revision: _builtins.int
     """The revision from which on the new names hold."""
     moved: _builtins.int
-    """How many directories and files moved."""
+    """The number of directories and files that moved."""
     def __init__(
         self,
         *,
@@ -612,7 +610,7 @@ class GetRequest(_message.Message):
     URI_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """Which. One that isn't there is NOT_FOUND."""
+    """Its URI. A missing context is NOT_FOUND."""
     min_revision: _builtins.int
     """Answer from this revision or a later one, waiting for it within the deadline. 0: whatever is
     newest.
@@ -668,7 +666,7 @@ class ListRequest(_message.Message):
     uri: _builtins.str
     """The directory. Empty: viking://. A file is INVALID_ARGUMENT."""
     page_size: _builtins.int
-    """At most so many, up to 10,000. 0: 1,000."""
+    """Return at most this many, up to 10,000. 0: 1,000."""
     page_token: _builtins.str
     """next_page_token of the page before. Empty: from the beginning."""
     min_revision: _builtins.int
@@ -731,9 +729,9 @@ class TreeRequest(_message.Message):
     uri: _builtins.str
     """Its top. Empty: viking://."""
     depth: _builtins.int
-    """How many levels below the top. 0: all."""
+    """The number of levels below the top. 0: all."""
     page_size: _builtins.int
-    """At most so many, up to 10,000. 0: 1,000."""
+    """Return at most this many, up to 10,000. 0: 1,000."""
     page_token: _builtins.str
     """next_page_token of the page before. Empty: from the beginning."""
     min_revision: _builtins.int
@@ -785,7 +783,7 @@ Global___TreeResponse: _TypeAlias = TreeResponse  # noqa: Y015
 
 @_typing.final
 class LinkRequest(_message.Message):
-    """Says that two contexts belong together. A link has no direction."""
+    """Links two contexts. A link has no direction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -837,7 +835,7 @@ Global___LinkResponse: _TypeAlias = LinkResponse  # noqa: Y015
 
 @_typing.final
 class UnlinkRequest(_message.Message):
-    """Takes a link back."""
+    """Removes a link."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

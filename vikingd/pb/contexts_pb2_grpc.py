@@ -5,7 +5,7 @@ import warnings
 
 from vikingd.pb import contexts_pb2 as viking_dot_retrieval_dot_v1_dot_contexts__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in viking/retrieval/v1/contexts_pb2_grpc.py depends on'
+        + f' but the generated code in viking/retrieval/v1/contexts_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class ContextsStub:
+class ContextsStub(object):
     """The tree: writing and reading it.
     """
 
@@ -77,7 +77,7 @@ class ContextsStub:
                 _registered_method=True)
 
 
-class ContextsServicer:
+class ContextsServicer(object):
     """The tree: writing and reading it.
     """
 
@@ -131,7 +131,7 @@ class ContextsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Unlink(self, request, context):
-        """Takes a link back.
+        """Removes a link.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -188,7 +188,7 @@ def add_ContextsServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Contexts:
+class Contexts(object):
     """The tree: writing and reading it.
     """
 

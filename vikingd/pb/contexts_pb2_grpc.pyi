@@ -48,7 +48,7 @@ class ContextsStub:
     Link: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.LinkRequest, _contexts_pb2.LinkResponse]
     """Links two contexts."""
     Unlink: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.UnlinkRequest, _contexts_pb2.UnlinkResponse]
-    """Takes a link back."""
+    """Removes a link."""
 
 @_typing.type_check_only
 class ContextsAsyncStub(ContextsStub):
@@ -70,7 +70,7 @@ class ContextsAsyncStub(ContextsStub):
     Link: _aio.UnaryUnaryMultiCallable[_contexts_pb2.LinkRequest, _contexts_pb2.LinkResponse]  # type: ignore[assignment]
     """Links two contexts."""
     Unlink: _aio.UnaryUnaryMultiCallable[_contexts_pb2.UnlinkRequest, _contexts_pb2.UnlinkResponse]  # type: ignore[assignment]
-    """Takes a link back."""
+    """Removes a link."""
 
 class ContextsServicer(metaclass=_abc_1.ABCMeta):
     """The tree: writing and reading it."""
@@ -137,6 +137,6 @@ class ContextsServicer(metaclass=_abc_1.ABCMeta):
         request: _contexts_pb2.UnlinkRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_contexts_pb2.UnlinkResponse, _abc.Awaitable[_contexts_pb2.UnlinkResponse]]:
-        """Takes a link back."""
+        """Removes a link."""
 
 def add_ContextsServicer_to_server(servicer: ContextsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -37,7 +37,7 @@ class _RecallPathEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RecallPath
     """A search by meaning and by words, ranked by salience."""
 
 class RecallPath(_RecallPath, metaclass=_RecallPathEnumTypeWrapper):
-    """How a recall got its answer."""
+    """The path by which a recall got its answer."""
 
 RECALL_PATH_UNSPECIFIED: RecallPath.ValueType  # 0
 """In a reply: no path has an answer, and the search was switched off. Not allowed in a request."""
@@ -63,7 +63,7 @@ class _RememberOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Remem
     """It was said before: that entry was reinforced and has the newer wording now."""
 
 class RememberOutcome(_RememberOutcome, metaclass=_RememberOutcomeEnumTypeWrapper):
-    """What a Remember did."""
+    """The outcome of a Remember."""
 
 REMEMBER_OUTCOME_UNSPECIFIED: RememberOutcome.ValueType  # 0
 """Never sent."""
@@ -75,22 +75,25 @@ Global___RememberOutcome: _TypeAlias = RememberOutcome  # noqa: Y015
 
 @_typing.final
 class MemoryScope(_message.Message):
-    """Whose memories. Neither field set: the global ones."""
+    """The owner of memories. Neither field is set: the memories of no project."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    GLOBAL_FIELD_NUMBER: _builtins.int
+    WITH_GLOBAL_FIELD_NUMBER: _builtins.int
     PROJECT_FIELD_NUMBER: _builtins.int
+    with_global: _builtins.bool
+    """Include the memories of no project: below viking://user/memories and viking://agent/memories."""
     project: _builtins.str
-    """Those of one project, below viking://projects/NAME/memories. Empty: of none."""
+    """The memories of one project, below viking://projects/NAME/memories. Empty: of none."""
     def __init__(
         self,
         *,
+        with_global: _builtins.bool = ...,
         project: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["global", b"global", "project", b"project"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["project", b"project", "with_global", b"with_global"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -98,12 +101,12 @@ Global___MemoryScope: _TypeAlias = MemoryScope  # noqa: Y015
 
 @_typing.final
 class SalienceWeights(_message.Message):
-    """What makes a memory matter. The score of a memory is
+    """The weights of the parts of a score. The score of a memory is
       semantic * s
       + reinforcement * log(r + 1) / log(max r + 2)
       + recency * exp(-ln 2 / half_life_days * days since it was said)
       + access * log(a + 1) / log(max a + 2)
-    with the maxima among the candidates. s is what the search says: fused by score, over the best of
+    with the maxima among the candidates. s is the score of the search: fused by score, over the best of
     the candidates; by rank, over the best that there can be. Each weight is in [0, 1], and all of them sum to 1.
     """
 
@@ -114,7 +117,7 @@ class SalienceWeights(_message.Message):
     RECENCY_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
     semantic: _builtins.float
-    """Of what the search says."""
+    """Of the score of the search."""
     reinforcement: _builtins.float
     """Of how often it was reinforced."""
     recency: _builtins.float
@@ -161,15 +164,15 @@ class RecallRequest(_message.Message):
     NO_TOUCH_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """What is asked, at most 16 KiB. Required."""
+    """The question, at most 16 KiB. Required."""
     vector: _builtins.bytes
-    """Its embedding, as in FindRequest. Empty: the daemon embeds the query where it has to search."""
+    """Its embedding, as in FindRequest. Empty: the daemon embeds the query if it has to search."""
     max_tokens: _builtins.int
-    """The budget, 1 to 1,000,000. Unset: the daemon's default, see its configuration."""
+    """The budget, at most 1,000,000. 0: the daemon's default, see its configuration."""
     tokenizer: _builtins.str
-    """Who counts, as in BuildContextRequest."""
+    """The tokenizer, as in BuildContextRequest."""
     top_k: _builtins.int
-    """At most so many, up to 500; the search weighs twice as many, by rank twice as many of each side.
+    """Return at most this many, up to 500; the search weighs twice as many, by rank twice as many of each side.
     0: the daemon's default.
     """
     profile: _builtins.str
@@ -181,20 +184,20 @@ class RecallRequest(_message.Message):
     configuration.
     """
     time_zone: _builtins.str
-    """The caller's, as in the IANA database (Europe/Berlin). Empty: UTC."""
+    """The time zone of the caller, as in the IANA database (Europe/Berlin). Empty: UTC."""
     skip_oversize: _builtins.bool
-    """Go on to smaller memories where one does not fit. False: the answer ends there."""
+    """Skip a memory that does not fit, and go on to smaller ones. False: the answer ends there."""
     no_touch: _builtins.bool
     """Do not count what is returned as accessed; for evaluations."""
     min_revision: _builtins.int
     """As in GetRequest."""
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
-        """Where to look."""
+        """The scope to search."""
 
     @_builtins.property
     def without(self) -> _containers.RepeatedScalarFieldContainer[Global___RecallPath.ValueType]:
-        """Paths not to take, at most 100 values; not all three."""
+        """Paths to skip, at most 100 values; not all three."""
 
     @_builtins.property
     def rrf(self) -> _retrieval_pb2.Rrf:
@@ -210,8 +213,8 @@ class RecallRequest(_message.Message):
 
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
-        """What the age of memories and words such as "yesterday" are counted from, in the years 2 to
-        9998. Unset: the clock.
+        """The reference time of ages and of words such as "yesterday", in the years 2 to 9998. Unset: the
+        clock.
         """
 
     def __init__(
@@ -220,7 +223,7 @@ class RecallRequest(_message.Message):
         query: _builtins.str = ...,
         vector: _builtins.bytes = ...,
         scope: Global___MemoryScope | None = ...,
-        max_tokens: _builtins.int | None = ...,
+        max_tokens: _builtins.int = ...,
         tokenizer: _builtins.str = ...,
         top_k: _builtins.int = ...,
         without: _abc.Iterable[Global___RecallPath.ValueType] | None = ...,
@@ -235,20 +238,16 @@ class RecallRequest(_message.Message):
         no_touch: _builtins.bool = ...,
         min_revision: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "_max_tokens", b"_max_tokens", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "now", b"now", "rrf", b"rrf", "scope", b"scope", "weighted", b"weighted", "weights", b"weights"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "now", b"now", "rrf", b"rrf", "scope", b"scope", "weighted", b"weighted", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "_max_tokens", b"_max_tokens", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__half_life_days: _TypeAlias = _typing.Literal["half_life_days"]  # noqa: Y015
     _WhichOneofArgType__half_life_days: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days"]  # noqa: Y015
-    _WhichOneofReturnType__max_tokens: _TypeAlias = _typing.Literal["max_tokens"]  # noqa: Y015
-    _WhichOneofArgType__max_tokens: _TypeAlias = _typing.Literal["_max_tokens", b"_max_tokens"]  # noqa: Y015
     _WhichOneofReturnType_fusion: _TypeAlias = _typing.Literal["rrf", "weighted"]  # noqa: Y015
     _WhichOneofArgType_fusion: _TypeAlias = _typing.Literal["fusion", b"fusion"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__half_life_days) -> _WhichOneofReturnType__half_life_days | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_tokens) -> _WhichOneofReturnType__max_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_fusion) -> _WhichOneofReturnType_fusion | None: ...
 
@@ -265,7 +264,7 @@ class SalienceParts(_message.Message):
     RECENCY_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
     semantic: _builtins.float
-    """What the search says: by score 1 is the best of the candidates, by rank the best there can be."""
+    """The score of the search: by score 1 is the best of the candidates, by rank the best there can be."""
     reinforcement: _builtins.float
     """By how often it was reinforced."""
     recency: _builtins.float
@@ -311,7 +310,7 @@ class Memory(_message.Message):
     uri: _builtins.str
     """Its file."""
     content: _builtins.str
-    """What it says; of a file its Markdown."""
+    """Its text; of a file its Markdown."""
     score: _builtins.float
     """Its salience, in [0, 1]. Of a whole file 1."""
     memory_type: _builtins.str
@@ -323,12 +322,12 @@ class Memory(_message.Message):
     token_count: _builtins.int
     """Tokens of the content."""
     truncated: _builtins.bool
-    """True: the file goes on behind what fits into the budget."""
+    """True: only the beginning of the file fits into the budget."""
     access_count: _builtins.int
     """How often it was recalled before."""
     @_builtins.property
     def parts(self) -> Global___SalienceParts:
-        """How the score came about; only from a search."""
+        """The parts of the score; only from a search."""
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
@@ -360,7 +359,7 @@ Global___Memory: _TypeAlias = Memory  # noqa: Y015
 
 @_typing.final
 class RecallResponse(_message.Message):
-    """What was recalled."""
+    """The memories that were recalled."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -377,15 +376,15 @@ class RecallResponse(_message.Message):
     total_tokens: _builtins.int
     """Tokens of all contents."""
     budget_remaining: _builtins.int
-    """What they leave of the budget."""
+    """The rest of the budget."""
     path: Global___RecallPath.ValueType
-    """How they were found."""
+    """The path that found them."""
     reason: _builtins.str
     """Why that path, and why it ends where it does, for people."""
     approximate: _builtins.bool
     """True when tokens are estimated."""
     candidates: _builtins.int
-    """How many memories the search weighed."""
+    """The number of memories that the search scored."""
     revision: _builtins.int
     """The revision that was searched."""
     @_builtins.property
@@ -394,10 +393,10 @@ class RecallResponse(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.StageTiming]:
-        """What each stage took, in order."""
+        """The duration of each stage, in order."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
         """As in FindResponse."""
 
     def __init__(
@@ -412,7 +411,7 @@ class RecallResponse(_message.Message):
         candidates: _builtins.int = ...,
         revision: _builtins.int = ...,
         timings: _abc.Iterable[_retrieval_pb2.StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[_retrieval_pb2.Degradation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -438,7 +437,7 @@ class RememberRequest(_message.Message):
     EXACT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """What to remember; of one passage's length, some 320 tokens, at most. Required."""
+    """The text to remember; at most one passage long, some 320 tokens. Required."""
     memory_type: _builtins.str
     """Which file it goes to: a kind that the fast path knows ("preferences", "tasks", ...) to that
     kind's file, "journal" to journal/YYYY-MM-DD.md, any other NAME ([a-z][a-z0-9_-]*, at most 64
@@ -502,7 +501,7 @@ class RememberResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     outcome: Global___RememberOutcome.ValueType
-    """What was done."""
+    """The outcome."""
     id: _builtins.int
     """The entry."""
     uri: _builtins.str
@@ -510,16 +509,18 @@ class RememberResponse(_message.Message):
     reinforcement: _builtins.int
     """How often it was reinforced by now."""
     met: _builtins.str
-    """The wording that it met; of a new entry the nearest one in its file that might mean the same,
-    which the words alone cannot tell. Empty: none.
+    """The wording of the entry that was reinforced. For a new entry: the nearest wording in its file that
+    may mean the same. Empty: none.
     """
     similarity: _builtins.float
-    """How near that is: 1 equal but for case, punctuation and white space, else the cosine."""
+    """The similarity to that wording. 1: equal except for case, punctuation and white space; else the
+    cosine.
+    """
     revision: _builtins.int
     """The revision from which on it is seen."""
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What had to be done without, such as the comparison by meaning."""
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
+        """What the call had to do without, such as the comparison by meaning."""
 
     def __init__(
         self,
@@ -531,7 +532,7 @@ class RememberResponse(_message.Message):
         met: _builtins.str = ...,
         similarity: _builtins.float = ...,
         revision: _builtins.int = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[_retrieval_pb2.Degradation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -543,7 +544,7 @@ Global___RememberResponse: _TypeAlias = RememberResponse  # noqa: Y015
 
 @_typing.final
 class ReinforceRequest(_message.Message):
-    """Says that memories proved true or useful."""
+    """Reinforces memories that proved true or useful."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -551,7 +552,7 @@ class ReinforceRequest(_message.Message):
     BY_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     by: _builtins.int
-    """By how much, up to 1,000,000. 0: by 1. No memory gets beyond 2^40."""
+    """The amount, up to 1,000,000. 0: 1. No counter goes beyond 2^40."""
     request_id: _builtins.str
     """As in RememberRequest."""
     @_builtins.property
@@ -617,26 +618,26 @@ class ForgetRequest(_message.Message):
     DRY_RUN_FIELD_NUMBER: _builtins.int
     NOW_FIELD_NUMBER: _builtins.int
     below_salience: _builtins.float
-    """Those whose salience without a query is below this, in (0, 1]: reinforcement, recency and
+    """Memories whose salience without a query is below this, in (0, 1]: reinforcement, recency and
     access with their weights scaled to sum to 1, the maxima of the scope.
     """
     dry_run: _builtins.bool
-    """Only say what would go."""
+    """Only return the memories that would be removed."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """At most 1,000 entries. One that is not there is NOT_FOUND, and nothing is removed."""
 
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
-        """Where the criteria look."""
+        """The scope of the criteria."""
 
     @_builtins.property
     def older_than(self) -> _timestamp_pb2.Timestamp:
-        """Those last said before this."""
+        """Memories last said before this."""
 
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
-        """What age is counted from, in the years 2 to 9998. Unset: the clock."""
+        """The reference time of ages, in the years 2 to 9998. Unset: the clock."""
 
     def __init__(
         self,
@@ -660,7 +661,7 @@ Global___ForgetRequest: _TypeAlias = ForgetRequest  # noqa: Y015
 
 @_typing.final
 class ForgetResponse(_message.Message):
-    """What was forgotten."""
+    """The memories that were removed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -670,7 +671,7 @@ class ForgetResponse(_message.Message):
     revision: _builtins.int
     """The revision from which on they are gone; with dry_run the present one."""
     left_out: _builtins.int
-    """How many more there are, for which the reply has no room; without dry_run they are gone too."""
+    """The number of further memories, which do not fit in the reply; without dry_run they are gone too."""
     @_builtins.property
     def forgotten(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
         """By URI and place; `score` is the salience without a query where that was asked for."""

@@ -5,7 +5,7 @@ import warnings
 
 from vikingd.pb import memories_pb2 as viking_dot_retrieval_dot_v1_dot_memories__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,15 +18,15 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in viking/retrieval/v1/memories_pb2_grpc.py depends on'
+        + f' but the generated code in viking/retrieval/v1/memories_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class MemoriesStub:
-    """What an agent remembers.
+class MemoriesStub(object):
+    """The memories of an agent.
     """
 
     def __init__(self, channel):
@@ -57,8 +57,8 @@ class MemoriesStub:
                 _registered_method=True)
 
 
-class MemoriesServicer:
-    """What an agent remembers.
+class MemoriesServicer(object):
+    """The memories of an agent.
     """
 
     def Recall(self, request, context):
@@ -120,8 +120,8 @@ def add_MemoriesServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Memories:
-    """What an agent remembers.
+class Memories(object):
+    """The memories of an agent.
     """
 
     @staticmethod

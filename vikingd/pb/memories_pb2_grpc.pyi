@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class MemoriesStub:
-    """What an agent remembers."""
+    """The memories of an agent."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -44,7 +44,7 @@ class MemoriesStub:
 
 @_typing.type_check_only
 class MemoriesAsyncStub(MemoriesStub):
-    """What an agent remembers."""
+    """The memories of an agent."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Recall: _aio.UnaryUnaryMultiCallable[_memories_pb2.RecallRequest, _memories_pb2.RecallResponse]  # type: ignore[assignment]
@@ -57,7 +57,7 @@ class MemoriesAsyncStub(MemoriesStub):
     """Removes memories."""
 
 class MemoriesServicer(metaclass=_abc_1.ABCMeta):
-    """What an agent remembers."""
+    """The memories of an agent."""
 
     @_abc_1.abstractmethod
     def Recall(

@@ -57,33 +57,33 @@ class _Method:
 class _MethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Method.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     METHOD_UNSPECIFIED: _Method.ValueType  # 0
-    """Chosen by the size of the scope: EXHAUSTIVE while that takes a millisecond or two."""
+    """The daemon chooses by the size of the scope: EXHAUSTIVE while that takes a millisecond or two."""
     METHOD_EXHAUSTIVE: _Method.ValueType  # 1
-    """Every file is scored: codes of its vectors say what it can have at most, fp32 vectors decide."""
+    """Every file is scored. Quantized vectors give an upper bound; fp32 vectors decide."""
     METHOD_BEST_FIRST: _Method.ValueType  # 2
-    """The best directories are opened first, until nothing better is in sight. The texts that match
-    best by words are looked at too; where no text has a word of the query, those that a large
-    base's inverted file proposes.
+    """The best directories are opened first, until no directory can hold anything better. The texts that
+    match best by words are scored too. If no text has a word of the query, the inverted file of a
+    large base proposes texts.
     """
     METHOD_EXACT: _Method.ValueType  # 3
-    """Every file is scored with fp32 vectors throughout: the reference."""
+    """Every file is scored with fp32 vectors. This is the reference."""
 
 class Method(_Method, metaclass=_MethodEnumTypeWrapper):
-    """How a Find gets its answer. The answer is defined by scoring every file of the scope; the
-    methods differ in how near they come to that, and in what they cost.
+    """The method of a Find. The exact answer scores every file of the scope. The methods differ in their
+    recall against it, and in their cost.
     """
 
 METHOD_UNSPECIFIED: Method.ValueType  # 0
-"""Chosen by the size of the scope: EXHAUSTIVE while that takes a millisecond or two."""
+"""The daemon chooses by the size of the scope: EXHAUSTIVE while that takes a millisecond or two."""
 METHOD_EXHAUSTIVE: Method.ValueType  # 1
-"""Every file is scored: codes of its vectors say what it can have at most, fp32 vectors decide."""
+"""Every file is scored. Quantized vectors give an upper bound; fp32 vectors decide."""
 METHOD_BEST_FIRST: Method.ValueType  # 2
-"""The best directories are opened first, until nothing better is in sight. The texts that match
-best by words are looked at too; where no text has a word of the query, those that a large
-base's inverted file proposes.
+"""The best directories are opened first, until no directory can hold anything better. The texts that
+match best by words are scored too. If no text has a word of the query, the inverted file of a
+large base proposes texts.
 """
 METHOD_EXACT: Method.ValueType  # 3
-"""Every file is scored with fp32 vectors throughout: the reference."""
+"""Every file is scored with fp32 vectors. This is the reference."""
 Global___Method: _TypeAlias = Method  # noqa: Y015
 
 class _SearchMode:
@@ -95,26 +95,66 @@ class _SearchModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchMode
     SEARCH_MODE_UNSPECIFIED: _SearchMode.ValueType  # 0
     """The call's default: QUICK for Find, THINKING for Search."""
     SEARCH_MODE_QUICK: _SearchMode.ValueType  # 1
-    """Scores by meaning and words alone; no model but the embedder is called."""
+    """Scores by meaning and words decide. No model but the embedder is called."""
     SEARCH_MODE_THINKING: _SearchMode.ValueType  # 2
-    """A reranker reads the abstracts of the start points, then of what each round opens: one call
-    each, at most three rounds, within the call's deadline. What QUICK finds is always among what
-    is scored. Where there is no reranker, or it fails, the answer is QUICK's and `rerank` says so.
+    """A reranker scores the abstracts of the start points, then those that each round opens. There is one
+    call for each, with at most three rounds, within the deadline. It always scores the results of
+    QUICK. If there is no reranker, or it fails, the answer is that of QUICK, and `rerank` says so.
     """
 
 class SearchMode(_SearchMode, metaclass=_SearchModeEnumTypeWrapper):
-    """Who has the last word on the order."""
+    """The model that decides the order."""
 
 SEARCH_MODE_UNSPECIFIED: SearchMode.ValueType  # 0
 """The call's default: QUICK for Find, THINKING for Search."""
 SEARCH_MODE_QUICK: SearchMode.ValueType  # 1
-"""Scores by meaning and words alone; no model but the embedder is called."""
+"""Scores by meaning and words decide. No model but the embedder is called."""
 SEARCH_MODE_THINKING: SearchMode.ValueType  # 2
-"""A reranker reads the abstracts of the start points, then of what each round opens: one call
-each, at most three rounds, within the call's deadline. What QUICK finds is always among what
-is scored. Where there is no reranker, or it fails, the answer is QUICK's and `rerank` says so.
+"""A reranker scores the abstracts of the start points, then those that each round opens. There is one
+call for each, with at most three rounds, within the deadline. It always scores the results of
+QUICK. If there is no reranker, or it fails, the answer is that of QUICK, and `rerank` says so.
 """
 Global___SearchMode: _TypeAlias = SearchMode  # noqa: Y015
+
+class _StopReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StopReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STOP_REASON_UNSPECIFIED: _StopReason.ValueType  # 0
+    """Unknown."""
+    STOP_REASON_SCOPE_SCORED: _StopReason.ValueType  # 1
+    """No walk: every file of the scope was scored."""
+    STOP_REASON_CONVERGED: _StopReason.ValueType  # 2
+    """The best results did not change for three rounds."""
+    STOP_REASON_EXHAUSTED: _StopReason.ValueType  # 3
+    """Every directory that the walk reached was opened."""
+    STOP_REASON_DIRECTORY_LIMIT: _StopReason.ValueType  # 4
+    """The most directories allowed were opened."""
+    STOP_REASON_ROUND_LIMIT: _StopReason.ValueType  # 5
+    """The most rounds allowed were made."""
+    STOP_REASON_OUT_OF_REACH: _StopReason.ValueType  # 6
+    """No directory left can hold anything better."""
+
+class StopReason(_StopReason, metaclass=_StopReasonEnumTypeWrapper):
+    """Why a search stopped."""
+
+STOP_REASON_UNSPECIFIED: StopReason.ValueType  # 0
+"""Unknown."""
+STOP_REASON_SCOPE_SCORED: StopReason.ValueType  # 1
+"""No walk: every file of the scope was scored."""
+STOP_REASON_CONVERGED: StopReason.ValueType  # 2
+"""The best results did not change for three rounds."""
+STOP_REASON_EXHAUSTED: StopReason.ValueType  # 3
+"""Every directory that the walk reached was opened."""
+STOP_REASON_DIRECTORY_LIMIT: StopReason.ValueType  # 4
+"""The most directories allowed were opened."""
+STOP_REASON_ROUND_LIMIT: StopReason.ValueType  # 5
+"""The most rounds allowed were made."""
+STOP_REASON_OUT_OF_REACH: StopReason.ValueType  # 6
+"""No directory left can hold anything better."""
+Global___StopReason: _TypeAlias = StopReason  # noqa: Y015
 
 class _RerankStatus:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -129,12 +169,12 @@ class _RerankStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RerankSt
     RERANK_STATUS_FAILED: _RerankStatus.ValueType  # 2
     """It failed: all scores of the reply are by meaning and words."""
     RERANK_STATUS_OFF: _RerankStatus.ValueType  # 3
-    """There is none, it was not asked for, or it had nothing to decide: the query is of identifiers,
-    or nothing that could be read has an abstract.
+    """There is no reranker, the request did not ask for it, or it had nothing to decide: the query has
+    only identifiers, or no candidate has an abstract.
     """
 
 class RerankStatus(_RerankStatus, metaclass=_RerankStatusEnumTypeWrapper):
-    """What became of reranking."""
+    """The outcome of reranking."""
 
 RERANK_STATUS_UNSPECIFIED: RerankStatus.ValueType  # 0
 """Never sent."""
@@ -143,10 +183,62 @@ RERANK_STATUS_DONE: RerankStatus.ValueType  # 1
 RERANK_STATUS_FAILED: RerankStatus.ValueType  # 2
 """It failed: all scores of the reply are by meaning and words."""
 RERANK_STATUS_OFF: RerankStatus.ValueType  # 3
-"""There is none, it was not asked for, or it had nothing to decide: the query is of identifiers,
-or nothing that could be read has an abstract.
+"""There is no reranker, the request did not ask for it, or it had nothing to decide: the query has
+only identifiers, or no candidate has an abstract.
 """
 Global___RerankStatus: _TypeAlias = RerankStatus  # noqa: Y015
+
+class _DegradationReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DegradationReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DEGRADATION_REASON_UNSPECIFIED: _DegradationReason.ValueType  # 0
+    """Never sent."""
+    DEGRADATION_REASON_EMBEDDER: _DegradationReason.ValueType  # 1
+    """There is no vector of the text: the embedder fails, is too slow, or is not configured."""
+    DEGRADATION_REASON_RERANKER: _DegradationReason.ValueType  # 2
+    """The reranker failed: the scores are by meaning and words."""
+    DEGRADATION_REASON_PLANNER: _DegradationReason.ValueType  # 3
+    """The planner failed: rules made the plan."""
+    DEGRADATION_REASON_REPLY_TOO_LARGE: _DegradationReason.ValueType  # 4
+    """The reply has no room for more. The detail says what was cut."""
+    DEGRADATION_REASON_CONCURRENT_WRITE: _DegradationReason.ValueType  # 5
+    """Memories that were rewritten during the search are left out."""
+    DEGRADATION_REASON_READER: _DegradationReason.ValueType  # 6
+    """The process is a reader: accesses are not counted."""
+    DEGRADATION_REASON_NOT_CALIBRATED: _DegradationReason.ValueType  # 7
+    """No cosine is known for the model from which on two texts say the same: wordings were compared."""
+    DEGRADATION_REASON_VECTORS_PENDING: _DegradationReason.ValueType  # 8
+    """Some entries have no vector yet: their wordings were compared."""
+    DEGRADATION_REASON_WORDING_KEPT: _DegradationReason.ValueType  # 9
+    """The older wording stays in the file, because it is no entry of a list."""
+
+class DegradationReason(_DegradationReason, metaclass=_DegradationReasonEnumTypeWrapper):
+    """The cause of a degraded answer."""
+
+DEGRADATION_REASON_UNSPECIFIED: DegradationReason.ValueType  # 0
+"""Never sent."""
+DEGRADATION_REASON_EMBEDDER: DegradationReason.ValueType  # 1
+"""There is no vector of the text: the embedder fails, is too slow, or is not configured."""
+DEGRADATION_REASON_RERANKER: DegradationReason.ValueType  # 2
+"""The reranker failed: the scores are by meaning and words."""
+DEGRADATION_REASON_PLANNER: DegradationReason.ValueType  # 3
+"""The planner failed: rules made the plan."""
+DEGRADATION_REASON_REPLY_TOO_LARGE: DegradationReason.ValueType  # 4
+"""The reply has no room for more. The detail says what was cut."""
+DEGRADATION_REASON_CONCURRENT_WRITE: DegradationReason.ValueType  # 5
+"""Memories that were rewritten during the search are left out."""
+DEGRADATION_REASON_READER: DegradationReason.ValueType  # 6
+"""The process is a reader: accesses are not counted."""
+DEGRADATION_REASON_NOT_CALIBRATED: DegradationReason.ValueType  # 7
+"""No cosine is known for the model from which on two texts say the same: wordings were compared."""
+DEGRADATION_REASON_VECTORS_PENDING: DegradationReason.ValueType  # 8
+"""Some entries have no vector yet: their wordings were compared."""
+DEGRADATION_REASON_WORDING_KEPT: DegradationReason.ValueType  # 9
+"""The older wording stays in the file, because it is no entry of a list."""
+Global___DegradationReason: _TypeAlias = DegradationReason  # noqa: Y015
 
 class _PlanSource:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -161,10 +253,10 @@ class _PlanSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PlanSource
     PLAN_SOURCE_RULES: _PlanSource.ValueType  # 2
     """Fixed rules: there is no model, or it failed."""
     PLAN_SOURCE_NONE: _PlanSource.ValueType  # 3
-    """Nobody: without a session the query is searched as it stands."""
+    """No planner: without a session the query is searched as it is."""
 
 class PlanSource(_PlanSource, metaclass=_PlanSourceEnumTypeWrapper):
-    """Who planned."""
+    """The planner of a search."""
 
 PLAN_SOURCE_UNSPECIFIED: PlanSource.ValueType  # 0
 """Never sent."""
@@ -173,7 +265,7 @@ PLAN_SOURCE_MODEL: PlanSource.ValueType  # 1
 PLAN_SOURCE_RULES: PlanSource.ValueType  # 2
 """Fixed rules: there is no model, or it failed."""
 PLAN_SOURCE_NONE: PlanSource.ValueType  # 3
-"""Nobody: without a session the query is searched as it stands."""
+"""No planner: without a session the query is searched as it is."""
 Global___PlanSource: _TypeAlias = PlanSource  # noqa: Y015
 
 class _Mode:
@@ -187,19 +279,23 @@ class _ModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mode.ValueType],
     MODE_VECTOR: _Mode.ValueType  # 1
     """By meaning: max(0, cosine) after centring by language, as in ScoreParts.dense."""
     MODE_KEYWORD: _Mode.ValueType  # 2
-    """By words: BM25 over the best that a text could reach, never raised as in ScoreParts.lexical."""
+    """By words: BM25 divided by the highest score that a text can reach, without the rescale of
+    FindTrace.lexical_rescale.
+    """
     MODE_HYBRID: _Mode.ValueType  # 3
     """Both, fused. A query of identifiers only that the scope has is answered by words alone."""
 
 class Mode(_Mode, metaclass=_ModeEnumTypeWrapper):
-    """Which side of the index answers a Retrieve."""
+    """The side of the index that answers a Retrieve."""
 
 MODE_UNSPECIFIED: Mode.ValueType  # 0
 """As MODE_HYBRID."""
 MODE_VECTOR: Mode.ValueType  # 1
 """By meaning: max(0, cosine) after centring by language, as in ScoreParts.dense."""
 MODE_KEYWORD: Mode.ValueType  # 2
-"""By words: BM25 over the best that a text could reach, never raised as in ScoreParts.lexical."""
+"""By words: BM25 divided by the highest score that a text can reach, without the rescale of
+FindTrace.lexical_rescale.
+"""
 MODE_HYBRID: Mode.ValueType  # 3
 """Both, fused. A query of identifiers only that the scope has is answered by words alone."""
 Global___Mode: _TypeAlias = Mode  # noqa: Y015
@@ -220,7 +316,7 @@ class _IncludeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Include.Value
     """The embedding of the passage, of unit length; empty where it has none yet, and in a listing."""
 
 class Include(_Include, metaclass=_IncludeEnumTypeWrapper):
-    """What an item brings along."""
+    """A part of an item that is returned on request."""
 
 INCLUDE_UNSPECIFIED: Include.ValueType  # 0
 """Not allowed."""
@@ -248,7 +344,7 @@ class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.Value
     """Something matches, but nothing above the threshold."""
 
 class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
-    """What a Retrieve came to."""
+    """The outcome of a Retrieve."""
 
 OUTCOME_UNSPECIFIED: Outcome.ValueType  # 0
 """Never sent."""
@@ -276,9 +372,9 @@ class _CitationStyleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Citatio
     """[viking://...]; brackets in a URI stand as %5B and %5D."""
 
 class CitationStyle(_CitationStyle, metaclass=_CitationStyleEnumTypeWrapper):
-    """What names the source of a passage in a built context. A passage cannot name one: what looks like
-    a marker of the chosen style at the beginning of a line of it, or behind a separator, is escaped
-    as Markdown does it: [2] becomes \\[2\\].
+    """The marker that names the source of a passage in a built context. Text of a passage that looks like a
+    marker, at the beginning of a line or behind a separator, is escaped as in Markdown: [2] becomes
+    \\[2\\].
     """
 
 CITATION_STYLE_UNSPECIFIED: CitationStyle.ValueType  # 0
@@ -315,6 +411,38 @@ CONTEXT_ORDER_TREE: ContextOrder.ValueType  # 2
 """By URI, then by place in the file."""
 Global___ContextOrder: _TypeAlias = ContextOrder  # noqa: Y015
 
+class _DropReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DropReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DropReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DROP_REASON_UNSPECIFIED: _DropReason.ValueType  # 0
+    """Never sent."""
+    DROP_REASON_DUPLICATE: _DropReason.ValueType  # 1
+    """A better piece says the same."""
+    DROP_REASON_EMPTY: _DropReason.ValueType  # 2
+    """It has no text."""
+    DROP_REASON_BUDGET: _DropReason.ValueType  # 3
+    """It, or one before it, did not fit into the budget."""
+    DROP_REASON_GONE: _DropReason.ValueType  # 4
+    """There is no such context or passage."""
+
+class DropReason(_DropReason, metaclass=_DropReasonEnumTypeWrapper):
+    """Why a piece is not in a built context."""
+
+DROP_REASON_UNSPECIFIED: DropReason.ValueType  # 0
+"""Never sent."""
+DROP_REASON_DUPLICATE: DropReason.ValueType  # 1
+"""A better piece says the same."""
+DROP_REASON_EMPTY: DropReason.ValueType  # 2
+"""It has no text."""
+DROP_REASON_BUDGET: DropReason.ValueType  # 3
+"""It, or one before it, did not fit into the budget."""
+DROP_REASON_GONE: DropReason.ValueType  # 4
+"""There is no such context or passage."""
+Global___DropReason: _TypeAlias = DropReason  # noqa: Y015
+
 @_typing.final
 class FindRequest(_message.Message):
     """One query over the tree."""
@@ -338,32 +466,32 @@ class FindRequest(_message.Message):
     query: _builtins.str
     """The question, at most 16 KiB. Empty: the vector alone counts."""
     vector: _builtins.bytes
-    """Its embedding: little-endian float32, as many as the store's dimension. Empty: the daemon
-    embeds the query. One of query and vector is needed.
+    """Its embedding: little-endian float32, one number for each dimension of the store. Empty: the daemon
+    embeds the query. Either query or vector is required.
     """
     target_uri: _builtins.str
-    """Search in this directory only; what a score is compared with is this scope too. One that
-    isn't there is NOT_FOUND, a file INVALID_ARGUMENT. Empty: the whole tree.
+    """Search below this directory only; scores are relative to this scope. A missing directory is
+    NOT_FOUND, a file is INVALID_ARGUMENT. Empty: the whole tree.
     """
     levels: Global___Levels.ValueType
     """Files (the default), directories or both."""
     limit: _builtins.int
-    """At most so many results, up to 1,000. 0: 10."""
+    """Return at most this many results, up to 1,000. 0: 10."""
     score_threshold: _builtins.float
-    """Return only what scores more than this, in [0, 1]. Unset: no threshold."""
+    """Return only results that score more than this, in [0, 1]. Unset: no threshold."""
     alpha: _builtins.float
-    """The weight of a context's own score against its parent's, in [0, 1]: 1 the own alone.
-    Unset: found for each query from the scores themselves; 1 for a query of identifiers only that
-    the scope has.
+    """The weight of a context's own score against its parent's, in [0, 1]. 1: the own score alone.
+    Unset: computed for each query from the scores; 1 if the query has only identifiers that the scope
+    has.
     """
     trace: _builtins.bool
-    """Explain: what was opened, the parts of each score, what each stage took."""
+    """Return the trace: the directories that were opened and the parts of each score."""
     min_revision: _builtins.int
     """As in GetRequest."""
     method: Global___Method.ValueType
-    """How to search."""
+    """The method of the search."""
     max_directories: _builtins.int
-    """BEST_FIRST: open at most so many directories, up to 65,536. 0: as many as recall needs."""
+    """BEST_FIRST: open at most this many directories, up to 65,536. 0: as many as recall needs."""
     mode: Global___SearchMode.ValueType
     """Unset: QUICK. THINKING takes a query with text, a limit up to 100, and neither `method` nor
     `max_directories`.
@@ -419,11 +547,14 @@ class MatchedPassage(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    ORDINAL_FIELD_NUMBER: _builtins.int
     SECTION_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
+    ordinal: _builtins.int
+    """Its number in the context, from 1, as RetrievedItem.passage and ContextItem.passage."""
     section: _builtins.str
     """Headings joined by " > "."""
     text: _builtins.str
@@ -437,6 +568,7 @@ class MatchedPassage(_message.Message):
     def __init__(
         self,
         *,
+        ordinal: _builtins.int = ...,
         section: _builtins.str = ...,
         text: _builtins.str = ...,
         start: _builtins.int = ...,
@@ -445,7 +577,7 @@ class MatchedPassage(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "score", b"score", "section", b"section", "start", b"start", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "ordinal", b"ordinal", "score", b"score", "section", b"section", "start", b"start", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -473,15 +605,15 @@ class MatchedContext(_message.Message):
     is_leaf: _builtins.bool
     """True for a file."""
     level: _builtins.int
-    """The level of the text that matched best: 0 the abstract, or none; 2 a passage of the content."""
+    """The level of the text that matched best. 0: the abstract, or no text. 2: a passage of the content."""
     abstract: _builtins.str
     """L0."""
     score: _builtins.float
     """In (0, 1], comparable from query to query."""
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[_contexts_pb2.Relation]:
-        """What it is linked with in the scope of the search: the 5 with the best scores for this query,
-        ties by URI.
+        """The contexts that it is linked with in the scope of the search: the 5 with the best scores for this
+        query, ties by URI.
         """
 
     @_builtins.property
@@ -515,9 +647,10 @@ Global___MatchedContext: _TypeAlias = MatchedContext  # noqa: Y015
 
 @_typing.final
 class ScoreParts(_message.Message):
-    """How a score came about: final = (1 - b) * smoothed + b * parent + title, at most 1, where smoothed
-    is own with a share of the neighbours', and own = w * dense + (1 - w) * lexical of the best text.
-    Where the reranker has decided: final = (1 - b) * (rerank, or own where that is unset) + b * parent.
+    """The parts of a score: final = (1 - b) * smoothed + b * parent + title, at most 1, where smoothed
+    is node_score with a share of the neighbours', and node_score = w * dense + (1 - w) * lexical of the
+    best text.
+    If the reranker has decided: final = (1 - b) * (rerank, or node_score where that is unset) + b * parent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -525,7 +658,7 @@ class ScoreParts(_message.Message):
     DENSE_FIELD_NUMBER: _builtins.int
     LEXICAL_FIELD_NUMBER: _builtins.int
     DENSE_WEIGHT_FIELD_NUMBER: _builtins.int
-    OWN_FIELD_NUMBER: _builtins.int
+    NODE_SCORE_FIELD_NUMBER: _builtins.int
     SMOOTHED_FIELD_NUMBER: _builtins.int
     PARENT_FIELD_NUMBER: _builtins.int
     PARENT_WEIGHT_FIELD_NUMBER: _builtins.int
@@ -533,14 +666,14 @@ class ScoreParts(_message.Message):
     RERANK_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
     dense: _builtins.float
-    """The closeness of meaning, max(0, cosine) after centring by language. 0 without a vector."""
+    """The similarity of meaning: max(0, cosine) after centring by language. 0 without a vector."""
     lexical: _builtins.float
-    """BM25 over the best that a text could reach for this query; of files, where the best of the
-    scope has less than .2, raised by one factor so that it has that.
+    """BM25 divided by the highest score that a text can reach for this query. If the best file of the
+    scope has less than .2, the scores of all files are multiplied by FindTrace.lexical_rescale.
     """
     dense_weight: _builtins.float
-    """The weight of dense in own."""
-    own: _builtins.float
+    """The weight of dense in node_score."""
+    node_score: _builtins.float
     """Score of the node by itself."""
     smoothed: _builtins.float
     """The same with its neighbours' share."""
@@ -551,11 +684,11 @@ class ScoreParts(_message.Message):
     final: _builtins.float
     """The result."""
     rerank: _builtins.float
-    """What the reranker gave the abstract, in [0, 1]. Unset in QUICK, and where there is no abstract:
-    such a context keeps its score by meaning and words, the one place where two scales meet.
+    """The score of the abstract by the reranker, in [0, 1]. Unset in QUICK, and for a context without an
+    abstract, which keeps its score by meaning and words.
     """
     title: _builtins.float
-    """What the title of a file adds: .1 times the square of the share of its terms that the query
+    """The share of the title of a file: .1 times the square of the share of its terms that the query
     has. 0 where the reranker has decided.
     """
     def __init__(
@@ -564,7 +697,7 @@ class ScoreParts(_message.Message):
         dense: _builtins.float = ...,
         lexical: _builtins.float = ...,
         dense_weight: _builtins.float = ...,
-        own: _builtins.float = ...,
+        node_score: _builtins.float = ...,
         smoothed: _builtins.float = ...,
         parent: _builtins.float = ...,
         parent_weight: _builtins.float = ...,
@@ -574,7 +707,7 @@ class ScoreParts(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "dense", b"dense", "dense_weight", b"dense_weight", "final", b"final", "lexical", b"lexical", "own", b"own", "parent", b"parent", "parent_weight", b"parent_weight", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "dense", b"dense", "dense_weight", b"dense_weight", "final", b"final", "lexical", b"lexical", "node_score", b"node_score", "parent", b"parent", "parent_weight", b"parent_weight", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__rerank: _TypeAlias = _typing.Literal["rerank"]  # noqa: Y015
     _WhichOneofArgType__rerank: _TypeAlias = _typing.Literal["_rerank", b"_rerank"]  # noqa: Y015
@@ -584,7 +717,7 @@ Global___ScoreParts: _TypeAlias = ScoreParts  # noqa: Y015
 
 @_typing.final
 class TracedDirectory(_message.Message):
-    """A directory that the search opened or weighed."""
+    """A directory that the search opened or scored."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -635,9 +768,9 @@ class TracedMean(_message.Message):
     script: _builtins.str
     """The script that stands for the language: "latin", "han", ..."""
     vectors: _builtins.int
-    """How many vectors it is the mean of."""
+    """The number of vectors in the mean."""
     uri: _builtins.str
-    """The directory that they lie below: the scope, or the nearest above it with enough of them."""
+    """The directory of the vectors: the scope, or the nearest directory above it with enough of them."""
     with_prior: _builtins.bool
     """True when there were too few and the model's prior was mixed in."""
     def __init__(
@@ -679,7 +812,7 @@ class FindTrace(_message.Message):
     ROUNDS_FIELD_NUMBER: _builtins.int
     STOP_REASON_FIELD_NUMBER: _builtins.int
     IDENTIFIERS_FIELD_NUMBER: _builtins.int
-    LEXICAL_LIFT_FIELD_NUMBER: _builtins.int
+    LEXICAL_RESCALE_FIELD_NUMBER: _builtins.int
     method: Global___Method.ValueType
     """The method that was used."""
     scope_directories: _builtins.int
@@ -693,24 +826,24 @@ class FindTrace(_message.Message):
     rescored: _builtins.int
     """Candidates whose score was computed again from fp32 vectors."""
     query_script: _builtins.str
-    """The language that the query was taken for."""
+    """The script of the query."""
     icc: _builtins.float
-    """Intraclass correlation of the own scores over the sample, in [0, 1]."""
+    """The intraclass correlation of the node scores over the sample, in [0, 1]."""
     gate: _builtins.float
-    """The gate that it gives, max(0, 1 - icc / 0.25); 1: parents and neighbours count in full."""
+    """The gate, max(0, 1 - icc / 0.25). 1: parents and neighbours count in full."""
     sample_files: _builtins.int
     """Files in the sample."""
     opened: _builtins.int
-    """Directories opened in all."""
+    """The number of directories that were opened."""
     rounds: _builtins.int
     """Rounds of the walk. 0: no walk."""
-    stop_reason: _builtins.str
+    stop_reason: Global___StopReason.ValueType
     """Why it stopped."""
     identifiers: _builtins.bool
     """True when the query was taken for identifiers and text alone counts."""
-    lexical_lift: _builtins.float
-    """What the scores of texts by words were multiplied by, so that the best of the scope has at
-    least .2; 1: it has.
+    lexical_rescale: _builtins.float
+    """Lexical scores were multiplied by this factor, so that the best of the scope has at least the
+    score floor .2. 1: it had that.
     """
     @_builtins.property
     def terms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -718,7 +851,7 @@ class FindTrace(_message.Message):
 
     @_builtins.property
     def means(self) -> _containers.RepeatedCompositeFieldContainer[Global___TracedMean]:
-        """The means in force."""
+        """The means that were used."""
 
     @_builtins.property
     def directories(self) -> _containers.RepeatedCompositeFieldContainer[Global___TracedDirectory]:
@@ -742,13 +875,13 @@ class FindTrace(_message.Message):
         directories: _abc.Iterable[Global___TracedDirectory] | None = ...,
         opened: _builtins.int = ...,
         rounds: _builtins.int = ...,
-        stop_reason: _builtins.str = ...,
+        stop_reason: Global___StopReason.ValueType = ...,
         identifiers: _builtins.bool = ...,
-        lexical_lift: _builtins.float = ...,
+        lexical_rescale: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_lift", b"lexical_lift", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -772,16 +905,16 @@ class RerankRound(_message.Message):
     opened: _builtins.int
     """Directories opened."""
     documents: _builtins.int
-    """Abstracts that it read now."""
+    """Abstracts that it scored in this call."""
     cached: _builtins.int
     """Abstracts whose scores were known from before."""
     without_abstract: _builtins.int
     """Contexts without an abstract, which keep their score by meaning and words."""
     left_out: _builtins.int
-    """Children for which there was no room: those with the least scores by meaning and words."""
+    """Children that were left out for lack of room: those with the lowest scores by meaning and words."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """What the call took."""
+        """The duration of the call."""
 
     def __init__(
         self,
@@ -804,7 +937,7 @@ Global___RerankRound: _TypeAlias = RerankRound  # noqa: Y015
 
 @_typing.final
 class Rerank(_message.Message):
-    """What the reranker did."""
+    """The work of the reranker."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -813,7 +946,7 @@ class Rerank(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     ROUNDS_FIELD_NUMBER: _builtins.int
     status: Global___RerankStatus.ValueType
-    """What became of it."""
+    """The outcome."""
     reason: _builtins.str
     """Why it is not DONE, for people and logs. Empty: it is."""
     model: _builtins.str
@@ -839,8 +972,34 @@ class Rerank(_message.Message):
 Global___Rerank: _TypeAlias = Rerank  # noqa: Y015
 
 @_typing.final
+class Degradation(_message.Message):
+    """One thing that an answer had to do without."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    reason: Global___DegradationReason.ValueType
+    """The cause."""
+    detail: _builtins.str
+    """An explanation for people and logs, such as "the embedder is down: ..."."""
+    def __init__(
+        self,
+        *,
+        reason: Global___DegradationReason.ValueType = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Degradation: _TypeAlias = Degradation  # noqa: Y015
+
+@_typing.final
 class StageTiming(_message.Message):
-    """What a stage took."""
+    """The duration of a stage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -850,7 +1009,7 @@ class StageTiming(_message.Message):
     """embed, plan, score, rerank, reply, ..."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long."""
+        """Its duration."""
 
     def __init__(
         self,
@@ -882,7 +1041,7 @@ class FindResponse(_message.Message):
     TRACE_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
     total: _builtins.int
-    """How many there are in the three together."""
+    """The number of results in the three lists."""
     revision: _builtins.int
     """The revision that was searched."""
     @_builtins.property
@@ -899,13 +1058,11 @@ class FindResponse(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
-        """What each stage took, in order."""
+        """The duration of each stage, in order."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What the answer had to do without, for people and logs: "the embedder is down: ...". Empty:
-        nothing.
-        """
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
+        """What the answer had to do without. Empty: nothing."""
 
     @_builtins.property
     def trace(self) -> Global___FindTrace:
@@ -924,7 +1081,7 @@ class FindResponse(_message.Message):
         total: _builtins.int = ...,
         revision: _builtins.int = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[Global___Degradation] | None = ...,
         trace: Global___FindTrace | None = ...,
         rerank: Global___Rerank | None = ...,
     ) -> None: ...
@@ -938,7 +1095,7 @@ Global___FindResponse: _TypeAlias = FindResponse  # noqa: Y015
 
 @_typing.final
 class SessionMessage(_message.Message):
-    """One message of a session."""
+    """A message of a session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -947,9 +1104,7 @@ class SessionMessage(_message.Message):
     role: _builtins.str
     """user, assistant, system or tool."""
     content: _builtins.str
-    """What was said; not empty. Of more than 8,000 characters the last are left out, and the plan
-    says so.
-    """
+    """The text; not empty. Only the first 8,000 characters count, and the plan says so."""
     def __init__(
         self,
         *,
@@ -966,19 +1121,19 @@ Global___SessionMessage: _TypeAlias = SessionMessage  # noqa: Y015
 
 @_typing.final
 class SearchSession(_message.Message):
-    """What was said before a search."""
+    """The conversation before a search."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SUMMARY_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
     summary: _builtins.str
-    """Of all that is no longer among the messages. Of more than 30,000 characters the first are left
-    out, and the plan says so.
+    """A summary of the part that is not among the messages. Only the last 30,000 characters count, and
+    the plan says so.
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionMessage]:
-        """In the order in which they were said, at most 1,000; the last five count."""
+        """The messages in their order, at most 1,000; the last five count."""
 
     def __init__(
         self,
@@ -1013,14 +1168,14 @@ class SearchRequest(_message.Message):
     MIN_REVISION_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """What is to be done, at most 16 KiB; not empty."""
+    """The task, at most 16 KiB; not empty."""
     target_uri: _builtins.str
     """As in FindRequest."""
     levels: Global___Levels.ValueType
     """As in FindRequest."""
     limit: _builtins.int
-    """At most so many results in all, up to 1,000, in THINKING up to 100. 0: 10. Each planned query
-    has its share of them; what one does not need goes to the best of the others.
+    """Return at most this many results in all, up to 1,000, in THINKING up to 100. 0: 10. Each planned
+    query has its share. The rest of a share goes to the best results of the other queries.
     """
     score_threshold: _builtins.float
     """As in FindRequest."""
@@ -1034,12 +1189,12 @@ class SearchRequest(_message.Message):
     """Unset: THINKING."""
     @_builtins.property
     def session(self) -> Global___SearchSession:
-        """What was said before. Without summary and messages the query is searched as it stands."""
+        """The conversation before. Without summary and messages the query is searched as it is."""
 
     @_builtins.property
     def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
-        """Return these types only, at most 100 values; what is planned for others is not searched. Empty:
-        all.
+        """Return these types only, at most 100 values. Planned queries for other types are not searched.
+        Empty: all.
         """
 
     @_builtins.property
@@ -1088,11 +1243,11 @@ class TypedQuery(_message.Message):
     INTENT_FIELD_NUMBER: _builtins.int
     PRIORITY_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """In the words of what is looked for."""
+    """The text to search for."""
     context_type: _contexts_pb2.ContextType.ValueType
-    """Where it is looked for. UNSPECIFIED: everywhere."""
+    """The type to search. UNSPECIFIED: all types."""
     intent: _builtins.str
-    """What it is for."""
+    """Its purpose."""
     priority: _builtins.int
     """1, the most important, to 5."""
     def __init__(
@@ -1113,7 +1268,7 @@ Global___TypedQuery: _TypeAlias = TypedQuery  # noqa: Y015
 
 @_typing.final
 class QueryPlan(_message.Message):
-    """What a task needs to know."""
+    """The queries that a task needs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1123,20 +1278,18 @@ class QueryPlan(_message.Message):
     NOTES_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     source: Global___PlanSource.ValueType
-    """Who planned."""
+    """The planner."""
     reason: _builtins.str
-    """Why so: the model's own words, or why it was not the model."""
+    """The explanation of the model, or why the model did not plan."""
     model: _builtins.str
-    """The model that planned, or was to. Empty: there is none, or no session."""
+    """The model that was asked for a plan. Empty: there is no model, or no session."""
     @_builtins.property
     def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___TypedQuery]:
-        """By priority, at most 5. None: nothing is to be looked up, and the result is empty."""
+        """By priority, at most 5. Empty: there is nothing to look up, and the result is empty."""
 
     @_builtins.property
     def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What was left out: of the session because it was too long, of the plan because it could not be
-        used.
-        """
+        """Parts that were left out: of a session that was too long, of a plan that could not be used."""
 
     def __init__(
         self,
@@ -1157,7 +1310,7 @@ Global___QueryPlan: _TypeAlias = QueryPlan  # noqa: Y015
 
 @_typing.final
 class QueryHit(_message.Message):
-    """A result of one query, by its name."""
+    """A result of one query, by its URI."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1183,7 +1336,7 @@ Global___QueryHit: _TypeAlias = QueryHit  # noqa: Y015
 
 @_typing.final
 class QueryResult(_message.Message):
-    """What one query of the plan found, before the merge."""
+    """The results of one query of the plan, before the merge."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1203,10 +1356,10 @@ class QueryResult(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
-        """What each stage took."""
+        """The duration of each stage."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
         """As in FindResponse."""
 
     @_builtins.property
@@ -1223,7 +1376,7 @@ class QueryResult(_message.Message):
         query: Global___TypedQuery | None = ...,
         hits: _abc.Iterable[Global___QueryHit] | None = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[Global___Degradation] | None = ...,
         rerank: Global___Rerank | None = ...,
         trace: Global___FindTrace | None = ...,
     ) -> None: ...
@@ -1252,7 +1405,7 @@ class SearchResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
     total: _builtins.int
-    """How many there are in the three together."""
+    """The number of results in the three lists."""
     revision: _builtins.int
     """The revision that was searched."""
     @_builtins.property
@@ -1269,19 +1422,19 @@ class SearchResponse(_message.Message):
 
     @_builtins.property
     def query_plan(self) -> Global___QueryPlan:
-        """What was looked for."""
+        """The plan."""
 
     @_builtins.property
     def query_results(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryResult]:
-        """What each query found, in the order of the plan."""
+        """The results of each query, in the order of the plan."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
-        """What each stage took, in order: intent is the plan, queries all of them side by side."""
+        """The duration of each stage, in order. `intent` is the planner; `queries` is all queries in parallel."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What the answer had to do without, for people and logs. Empty: nothing."""
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
+        """What the answer had to do without. Empty: nothing."""
 
     @_builtins.property
     def rerank(self) -> Global___Rerank:
@@ -1298,7 +1451,7 @@ class SearchResponse(_message.Message):
         total: _builtins.int = ...,
         revision: _builtins.int = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[Global___Degradation] | None = ...,
         rerank: Global___Rerank | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["query_plan", b"query_plan", "rerank", b"rerank"]  # noqa: Y015
@@ -1335,7 +1488,7 @@ Global___BatchFindRequest: _TypeAlias = BatchFindRequest  # noqa: Y015
 
 @_typing.final
 class BatchFindResponse(_message.Message):
-    """Many answers, each with the revision that it was given at."""
+    """Many answers, each with its revision."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1481,7 +1634,7 @@ class RetrieveRequest(_message.Message):
     BOOSTS_FIELD_NUMBER: _builtins.int
     OPTIONAL_CLAUSES_FIELD_NUMBER: _builtins.int
     DEGRADE_FIELD_NUMBER: _builtins.int
-    DEBUG_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     query: _builtins.str
@@ -1493,11 +1646,11 @@ class RetrieveRequest(_message.Message):
     target_uri: _builtins.str
     """As in FindRequest."""
     top_k: _builtins.int
-    """At most so many items, up to 1,000. 0: the daemon's default, see its configuration."""
+    """Return at most this many items, up to 1,000. 0: the daemon's default, see its configuration."""
     score_threshold: _builtins.float
     """Return only what scores more than this, on the scale of the mode. Unset: the daemon's default."""
     mode: Global___Mode.ValueType
-    """The side that answers."""
+    """The side of the index that answers."""
     group_by_context: _builtins.bool
     """Return the best passage of each context only."""
     diversity: _builtins.float
@@ -1508,8 +1661,8 @@ class RetrieveRequest(_message.Message):
     """
     degrade: _builtins.bool
     """Answer by the other side alone where the embedder fails; else that is an error."""
-    debug: _builtins.bool
-    """Say how each score came about."""
+    trace: _builtins.bool
+    """Return the parts of each score."""
     min_revision: _builtins.int
     """As in GetRequest."""
     page_token: _builtins.str
@@ -1532,7 +1685,7 @@ class RetrieveRequest(_message.Message):
 
     @_builtins.property
     def include(self) -> _containers.RepeatedScalarFieldContainer[Global___Include.ValueType]:
-        """What items bring along, at most 100 values. Empty: the text."""
+        """The parts of items that are returned, at most 100 values. Empty: the text."""
 
     @_builtins.property
     def boosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Boost]:
@@ -1563,13 +1716,13 @@ class RetrieveRequest(_message.Message):
         boosts: _abc.Iterable[Global___Boost] | None = ...,
         optional_clauses: _abc.Iterable[_builtins.str] | None = ...,
         degrade: _builtins.bool = ...,
-        debug: _builtins.bool = ...,
+        trace: _builtins.bool = ...,
         min_revision: _builtins.int = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold", "fusion", b"fusion", "rrf", b"rrf", "score_threshold", b"score_threshold", "weighted", b"weighted", "where", b"where"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold", "boosts", b"boosts", "context_types", b"context_types", "debug", b"debug", "degrade", b"degrade", "diversity", b"diversity", "fusion", b"fusion", "group_by_context", b"group_by_context", "include", b"include", "min_revision", b"min_revision", "mode", b"mode", "optional_clauses", b"optional_clauses", "page_token", b"page_token", "query", b"query", "rrf", b"rrf", "score_threshold", b"score_threshold", "target_uri", b"target_uri", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold", "boosts", b"boosts", "context_types", b"context_types", "degrade", b"degrade", "diversity", b"diversity", "fusion", b"fusion", "group_by_context", b"group_by_context", "include", b"include", "min_revision", b"min_revision", "mode", b"mode", "optional_clauses", b"optional_clauses", "page_token", b"page_token", "query", b"query", "rrf", b"rrf", "score_threshold", b"score_threshold", "target_uri", b"target_uri", "top_k", b"top_k", "trace", b"trace", "vector", b"vector", "weighted", b"weighted", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__score_threshold: _TypeAlias = _typing.Literal["score_threshold"]  # noqa: Y015
     _WhichOneofArgType__score_threshold: _TypeAlias = _typing.Literal["_score_threshold", b"_score_threshold"]  # noqa: Y015
@@ -1583,8 +1736,8 @@ class RetrieveRequest(_message.Message):
 Global___RetrieveRequest: _TypeAlias = RetrieveRequest  # noqa: Y015
 
 @_typing.final
-class ItemDebug(_message.Message):
-    """How an item's score came about."""
+class ItemTrace(_message.Message):
+    """The parts of the score of an item."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1595,13 +1748,13 @@ class ItemDebug(_message.Message):
     FUSED_FIELD_NUMBER: _builtins.int
     BOOST_FIELD_NUMBER: _builtins.int
     vector_rank: _builtins.int
-    """Its place among the best by meaning, from 0. Unset: it is not among those looked at."""
+    """Its rank by meaning, from 0. Unset: it is not among the candidates by meaning."""
     keyword_rank: _builtins.int
     """The same by words."""
     dense: _builtins.float
-    """The closeness of meaning, where it was computed."""
+    """The similarity of meaning, if it was computed."""
     lexical: _builtins.float
-    """The score by words, where it was computed."""
+    """The score by words, if it was computed."""
     fused: _builtins.float
     """The score before boosts."""
     boost: _builtins.float
@@ -1629,7 +1782,7 @@ class ItemDebug(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__vector_rank) -> _WhichOneofReturnType__vector_rank | None: ...
 
-Global___ItemDebug: _TypeAlias = ItemDebug  # noqa: Y015
+Global___ItemTrace: _TypeAlias = ItemTrace  # noqa: Y015
 
 @_typing.final
 class RetrievedItem(_message.Message):
@@ -1646,7 +1799,7 @@ class RetrievedItem(_message.Message):
     SCORE_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
-    DEBUG_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """Its context."""
     passage: _builtins.int
@@ -1668,8 +1821,8 @@ class RetrievedItem(_message.Message):
         """Only when asked for."""
 
     @_builtins.property
-    def debug(self) -> Global___ItemDebug:
-        """Only with debug."""
+    def trace(self) -> Global___ItemTrace:
+        """Only with `trace`."""
 
     def __init__(
         self,
@@ -1683,11 +1836,11 @@ class RetrievedItem(_message.Message):
         score: _builtins.float = ...,
         metadata: _struct_pb2.Struct | None = ...,
         vector: _builtins.bytes = ...,
-        debug: Global___ItemDebug | None = ...,
+        trace: Global___ItemTrace | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["debug", b"debug", "metadata", b"metadata"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["debug", b"debug", "end", b"end", "metadata", b"metadata", "passage", b"passage", "score", b"score", "section", b"section", "start", b"start", "text", b"text", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "metadata", b"metadata", "passage", b"passage", "score", b"score", "section", b"section", "start", b"start", "text", b"text", "trace", b"trace", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1722,10 +1875,10 @@ class RetrieveResponse(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
-        """What each stage took, in order."""
+        """The duration of each stage, in order."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
         """As in FindResponse."""
 
     def __init__(
@@ -1736,7 +1889,7 @@ class RetrieveResponse(_message.Message):
         relaxed_clauses: _abc.Iterable[_builtins.str] | None = ...,
         revision: _builtins.int = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[Global___Degradation] | None = ...,
         next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -1757,7 +1910,7 @@ class ContextItem(_message.Message):
     PASSAGE_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """Its context. One that is gone meanwhile is dropped."""
+    """Its context. A context that no longer exists is dropped."""
     passage: _builtins.int
     """The passage, from 1. 0: the context as a whole."""
     score: _builtins.float
@@ -1776,6 +1929,54 @@ class ContextItem(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
+
+@_typing.final
+class ContextItems(_message.Message):
+    """Items to build a context from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
+        """At most 1,000. Empty: the context is empty."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___ContextItem] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextItems: _TypeAlias = ContextItems  # noqa: Y015
+
+@_typing.final
+class ContextUris(_message.Message):
+    """Whole contexts to build a context from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URIS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Best first; at most 1,000. Empty: the context is empty."""
+
+    def __init__(
+        self,
+        *,
+        uris: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["uris", b"uris"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextUris: _TypeAlias = ContextUris  # noqa: Y015
 
 @_typing.final
 class BuildContextRequest(_message.Message):
@@ -1803,11 +2004,11 @@ class BuildContextRequest(_message.Message):
     reserve_tokens: _builtins.int
     """Tokens of these that stay free for the question and the answer. Unset: the daemon's default."""
     tokenizer: _builtins.str
-    """Who counts: o200k_base, cl100k_base, qwen3, llama3; approx, an estimate by script; or a name
+    """The tokenizer: o200k_base, cl100k_base, qwen3, llama3; approx, an estimate by script; or a name
     that the daemon's configuration adds, see its [context.tokenizers]. Empty: o200k_base.
     """
     citation: Global___CitationStyle.ValueType
-    """What names the sources."""
+    """The style of the markers."""
     separator: _builtins.str
     """Stands between two passages, at most 64 characters. Unset: an empty line."""
     order: Global___ContextOrder.ValueType
@@ -1815,12 +2016,12 @@ class BuildContextRequest(_message.Message):
     full_text_only: _builtins.bool
     """Whole passages only. False: abstracts and overviews stand for what does not fit in full."""
     @_builtins.property
-    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
-        """Exactly one of items, uris, find and retrieve says what it is built from. Items: at most 1,000."""
+    def items(self) -> Global___ContextItems:
+        """Passages or contexts by name."""
 
     @_builtins.property
-    def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Contexts as a whole, best first, at most 1,000."""
+    def uris(self) -> Global___ContextUris:
+        """Whole contexts by name."""
 
     @_builtins.property
     def find(self) -> Global___FindRequest:
@@ -1833,8 +2034,8 @@ class BuildContextRequest(_message.Message):
     def __init__(
         self,
         *,
-        items: _abc.Iterable[Global___ContextItem] | None = ...,
-        uris: _abc.Iterable[_builtins.str] | None = ...,
+        items: Global___ContextItems | None = ...,
+        uris: Global___ContextUris | None = ...,
         find: Global___FindRequest | None = ...,
         retrieve: Global___RetrieveRequest | None = ...,
         max_tokens: _builtins.int = ...,
@@ -1845,24 +2046,28 @@ class BuildContextRequest(_message.Message):
         order: Global___ContextOrder.ValueType = ...,
         full_text_only: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "find", b"find", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "find", b"find", "items", b"items", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "uris", b"uris"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reserve_tokens: _TypeAlias = _typing.Literal["reserve_tokens"]  # noqa: Y015
     _WhichOneofArgType__reserve_tokens: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens"]  # noqa: Y015
     _WhichOneofReturnType__separator: _TypeAlias = _typing.Literal["separator"]  # noqa: Y015
     _WhichOneofArgType__separator: _TypeAlias = _typing.Literal["_separator", b"_separator"]  # noqa: Y015
+    _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["items", "uris", "find", "retrieve"]  # noqa: Y015
+    _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_tokens) -> _WhichOneofReturnType__reserve_tokens | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__separator) -> _WhichOneofReturnType__separator | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_source) -> _WhichOneofReturnType_source | None: ...
 
 Global___BuildContextRequest: _TypeAlias = BuildContextRequest  # noqa: Y015
 
 @_typing.final
 class ContextCitation(_message.Message):
-    """Where a passage stands in a built context."""
+    """The place of a passage in a built context."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1904,7 +2109,7 @@ Global___ContextCitation: _TypeAlias = ContextCitation  # noqa: Y015
 
 @_typing.final
 class DroppedPiece(_message.Message):
-    """A piece that is gone, or of which neither itself nor a summary of its source stands in the context."""
+    """A piece that is not in the context, neither itself nor by a summary of its source."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1915,16 +2120,14 @@ class DroppedPiece(_message.Message):
     """Its context."""
     section: _builtins.str
     """Headings joined by " > "."""
-    reason: _builtins.str
-    """"duplicate": a better one says the same; "empty": it has no text; "budget": it, or one before
-    it, did not fit; "gone": there is no such context or passage.
-    """
+    reason: Global___DropReason.ValueType
+    """Why it is not in the context."""
     def __init__(
         self,
         *,
         uri: _builtins.str = ...,
         section: _builtins.str = ...,
-        reason: _builtins.str = ...,
+        reason: Global___DropReason.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -1959,7 +2162,7 @@ class BuildContextResponse(_message.Message):
     approximate: _builtins.bool
     """True when tokens are estimated."""
     from_items: _builtins.int
-    """How many pieces stand in the text, themselves or by a summary."""
+    """The number of pieces in the text, themselves or by a summary."""
     revision: _builtins.int
     """All that was read is of this revision or a later one."""
     @_builtins.property
@@ -1972,10 +2175,10 @@ class BuildContextResponse(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
-        """What each stage took, in order."""
+        """The duration of each stage, in order."""
 
     @_builtins.property
-    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
         """As in FindResponse."""
 
     def __init__(
@@ -1990,7 +2193,7 @@ class BuildContextResponse(_message.Message):
         from_items: _builtins.int = ...,
         revision: _builtins.int = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
-        degraded: _abc.Iterable[_builtins.str] | None = ...,
+        degraded: _abc.Iterable[Global___Degradation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

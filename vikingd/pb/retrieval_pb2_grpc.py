@@ -5,7 +5,7 @@ import warnings
 
 from vikingd.pb import retrieval_pb2 as viking_dot_retrieval_dot_v1_dot_retrieval__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.72.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in viking/retrieval/v1/retrieval_pb2_grpc.py depends on'
+        + f' but the generated code in viking/retrieval/v1/retrieval_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class RetrievalStub:
+class RetrievalStub(object):
     """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
     results come first, passages before abstracts, and `degraded` says how much was left out.
     """
@@ -63,7 +63,7 @@ class RetrievalStub:
                 _registered_method=True)
 
 
-class RetrievalServicer:
+class RetrievalServicer(object):
     """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
     results come first, passages before abstracts, and `degraded` says how much was left out.
     """
@@ -83,8 +83,8 @@ class RetrievalServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Search(self, request, context):
-        """What a task needs to know, given what was said before it: a plan of typed queries, their
-        results in one.
+        """The contexts that a task needs, given the conversation before it: a plan of typed queries, and their
+        results in one list.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -140,7 +140,7 @@ def add_RetrievalServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Retrieval:
+class Retrieval(object):
     """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
     results come first, passages before abstracts, and `degraded` says how much was left out.
     """

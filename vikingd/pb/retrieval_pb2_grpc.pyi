@@ -40,8 +40,8 @@ class RetrievalStub:
     BatchFind: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.BatchFindRequest, _retrieval_pb2.BatchFindResponse]
     """The same for many queries in one call; one bad request fails the call. QUICK alone."""
     Search: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.SearchRequest, _retrieval_pb2.SearchResponse]
-    """What a task needs to know, given what was said before it: a plan of typed queries, their
-    results in one.
+    """The contexts that a task needs, given the conversation before it: a plan of typed queries, and their
+    results in one list.
     """
     Retrieve: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.RetrieveRequest, _retrieval_pb2.RetrieveResponse]
     """The passages that a strategy finds."""
@@ -60,8 +60,8 @@ class RetrievalAsyncStub(RetrievalStub):
     BatchFind: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.BatchFindRequest, _retrieval_pb2.BatchFindResponse]  # type: ignore[assignment]
     """The same for many queries in one call; one bad request fails the call. QUICK alone."""
     Search: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.SearchRequest, _retrieval_pb2.SearchResponse]  # type: ignore[assignment]
-    """What a task needs to know, given what was said before it: a plan of typed queries, their
-    results in one.
+    """The contexts that a task needs, given the conversation before it: a plan of typed queries, and their
+    results in one list.
     """
     Retrieve: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.RetrieveRequest, _retrieval_pb2.RetrieveResponse]  # type: ignore[assignment]
     """The passages that a strategy finds."""
@@ -95,8 +95,8 @@ class RetrievalServicer(metaclass=_abc_1.ABCMeta):
         request: _retrieval_pb2.SearchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_pb2.SearchResponse, _abc.Awaitable[_retrieval_pb2.SearchResponse]]:
-        """What a task needs to know, given what was said before it: a plan of typed queries, their
-        results in one.
+        """The contexts that a task needs, given the conversation before it: a plan of typed queries, and their
+        results in one list.
         """
 
     @_abc_1.abstractmethod

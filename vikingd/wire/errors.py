@@ -57,12 +57,12 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
 
 
 def code_of(error: BaseException) -> grpc.StatusCode:
-    """The status code of an error; one that is not in the table is INTERNAL, which means a bug."""
+    """Return the status code of an error; an unknown error is INTERNAL, which means a bug."""
     return next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), _Code.INTERNAL)
 
 
 def status_of(error: BaseException) -> grpc.Status:
-    """The status for the caller: ErrorInfo, BadRequest for a field, RetryInfo for a full queue."""
+    """Return the status: ErrorInfo, BadRequest for a field, RetryInfo for a full queue."""
     code = code_of(error)
     message, info = "internal error, see the daemon's log", ErrorInfo(reason="INTERNAL")
     if code is not _Code.INTERNAL and isinstance(error, errors.VikingError):
@@ -94,7 +94,7 @@ def _duration(seconds: float) -> Duration:
 
 
 def _short(text: str) -> str:
-    """At most MAX_BYTES of it."""
+    """Return at most MAX_BYTES of a text."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= MAX_BYTES else f"{data[:MAX_BYTES].decode(errors='ignore')}…"
 

@@ -40,13 +40,13 @@ class Intake:
         self._will_trim = False
 
     def guard(self, method: str) -> Guard:
-        """The limits of a method's requests."""
+        """Return the limits of a method's requests."""
         return self._guards[method]
 
     async def parsed(
         self, data: bytes, guard: Guard, parse: Callable[[bytes], Message]
     ) -> Message | VikingError:
-        """As `parsed` of a small message; Overloaded where too much waits for the thread."""
+        """Parse a message on the thread; return Overloaded if too much waits for it."""
         size = len(data)
         if self._waiting and self._waiting + size > MAX_WAITING_BYTES:
             return Overloaded(
@@ -62,7 +62,7 @@ class Intake:
             self._waiting -= size
 
     def let_go(self, size: int) -> None:
-        """Has the memory of a message of this size given back to the system, if it was large."""
+        """Return the memory of a large message to the system, later."""
         if size > INLINE_BYTES and not self._will_trim:
             self._will_trim = True
             asyncio.get_running_loop().call_later(_TRIM_AFTER, self._let_go)
@@ -73,12 +73,12 @@ class Intake:
             self._thread.submit(trim)
 
     def close(self) -> None:
-        """Ends the thread; what runs there is not waited for."""
+        """End the thread without waiting for its work."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 def parsed(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Message | InvalidField:
-    """Returns the request, or why there is none: a field breaks a limit, or the bytes are damaged.
+    """Return the request, or the error: a field breaks a limit, or the bytes are damaged.
 
     Raised, the fault would hold the frame that holds it and the bytes: a cycle.
     """
@@ -93,7 +93,7 @@ def parsed(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Mess
 
 
 def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
-    """Why a message does not parse: the first string that is not UTF-8, by its path."""
+    """Return why a message does not parse: the first string that is not UTF-8, by its path."""
     path = _bad_string(data, descriptor, count(_LOOKED_AT, -1))
     if path is not None:
         return InvalidField(path, "is not valid UTF-8")
@@ -101,7 +101,7 @@ def fault_in(data: bytes, descriptor: Descriptor) -> InvalidField:
 
 
 def _bad_string(data: bytes, descriptor: Descriptor, left: Iterator[int]) -> str | None:
-    """The path of the first one among so many fields as are `left`."""
+    """Return the path of the first such string among the `left` fields."""
     try:
         fields: Any = UnknownFieldSet(Empty.FromString(data))
     except DecodeError:

@@ -96,10 +96,8 @@ TABLE: Final[Mapping[str, Most]] = {
     "BatchFindRequest.requests": Most(MAX_FINDS),
     "Boost.uri_prefix": _URI,
     "Boost.where": _FILTER,
-    "BuildContextRequest.items": Most(MAX_ITEMS),
     "BuildContextRequest.separator": Most(bytes=_UTF8 * MAX_SEPARATOR),
     "BuildContextRequest.tokenizer": _NAME,
-    "BuildContextRequest.uris": Most(MAX_ITEMS, uris.MAX_BYTES),
     "ContextInput.abstract": Most(bytes=MAX_ABSTRACT_BYTES),
     "ContextInput.content": Most(bytes=MAX_CONTENT_BYTES),
     "ContextInput.metadata": Most(bytes=_STRUCT * MAX_METADATA_BYTES),
@@ -109,6 +107,8 @@ TABLE: Final[Mapping[str, Most]] = {
     "ContextInput.uri": _URI,
     "ContextInput.vector": _VECTOR,
     "ContextItem.uri": _URI,
+    "ContextItems.items": Most(MAX_ITEMS),
+    "ContextUris.uris": Most(MAX_ITEMS, uris.MAX_BYTES),
     "DeleteRequest.uris": Most(MAX_BATCH, uris.MAX_BYTES),
     "FindRequest.context_types": _CHOICES,
     "FindRequest.query": _QUERY,
@@ -203,7 +203,7 @@ class Guard:
         self._budgets = np.array([budget.most for budget in BUDGETS.values()], np.int64)
 
     def check(self, data: bytes) -> None:
-        """Looks at each field of a message once.
+        """Check each field of a message once.
 
         Raises:
             InvalidField: naming the field that breaks a limit, or `request` where the message is
@@ -241,7 +241,7 @@ class Guard:
         return InvalidField(name, f"has {value:,} bytes, at most {most.bytes:,} are allowed")
 
     def _named(self, path: list[list[int]]) -> tuple[str, FieldDescriptor]:
-        """The path of a known field as in an error, and the field."""
+        """Return the path of a known field as in an error, and the field."""
         names: list[str] = []
         below: Any = self.descriptor
         for number, index in path:
@@ -252,7 +252,7 @@ class Guard:
 
 
 def guards() -> dict[str, Guard]:
-    """The guard of each method, such as /viking.retrieval.v1.Contexts/Put."""
+    """Return the guard of each method, such as /viking.retrieval.v1.Contexts/Put."""
     return {
         f"/{service.full_name}/{method.name}": Guard(method.input_type)
         for file in _FILES
@@ -262,7 +262,7 @@ def guards() -> dict[str, Guard]:
 
 
 def _reachable(descriptor: Descriptor) -> list[Descriptor]:
-    """A type and all that stand below it, each once."""
+    """Return a type and all types of its fields, each once."""
     found = {descriptor.full_name: descriptor}
     for one in (waiting := [descriptor]):
         for field in one.fields:

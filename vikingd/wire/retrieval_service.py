@@ -14,6 +14,7 @@ from vikingd.answer.retriever import Retriever
 from vikingd.answer.search import Models, Searcher
 from vikingd.config import Settings
 from vikingd.context.build import BuiltContext
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import FindResult
 from vikingd.domain.retrieve import Include, RetrieveQuery, RetrieveResult
 from vikingd.domain.search import SearchMode, SearchQuery, SearchResult
@@ -21,7 +22,13 @@ from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.wire import weigh
-from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, reply_bytes
+from vikingd.wire.calls import (
+    CallContext,
+    CallDeadline,
+    Threads,
+    as_sent,
+    reply_bytes,
+)
 from vikingd.wire.messages import context as wire_context
 from vikingd.wire.messages import decode, encode, retrieve
 from vikingd.wire.messages import search as wire_search
@@ -189,7 +196,7 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
         built: BuiltContext,
         revision: int,
         stages: Sequence[Stage],
-        degraded: Sequence[str],
+        degraded: Degraded,
     ) -> retrieval_pb2.BuildContextResponse:
         self._observer.took("BuildContext", stages)
         return as_sent(

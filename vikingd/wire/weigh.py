@@ -16,7 +16,7 @@ _PAGE = 100
 
 
 def find(request: retrieval_pb2.FindRequest | retrieval_pb2.SearchRequest) -> bool:
-    """Whether a find is heavy."""
+    """Return whether a find is heavy."""
     return (
         request.limit > LIGHT_LIMIT
         or request.trace
@@ -26,26 +26,26 @@ def find(request: retrieval_pb2.FindRequest | retrieval_pb2.SearchRequest) -> bo
 
 
 def batch(request: retrieval_pb2.BatchFindRequest) -> bool:
-    """Whether a batch is heavy."""
+    """Return whether a batch is heavy."""
     return len(request.requests) > _BATCH or any(map(find, request.requests))
 
 
 def search(request: retrieval_pb2.SearchRequest) -> bool:
-    """Whether a search is heavy."""
+    """Return whether a search is heavy."""
     return find(request) or request.session.ByteSize() > _SESSION_BYTES
 
 
 def retrieve(request: retrieval_pb2.RetrieveRequest) -> bool:
-    """Whether a retrieval is heavy."""
+    """Return whether a retrieval is heavy."""
     filters = request.where.ByteSize() + sum(boost.ByteSize() for boost in request.boosts)
     return request.top_k > LIGHT_LIMIT or len(request.query) > _TEXT or filters > _FILTER_BYTES
 
 
 def recall(request: memories_pb2.RecallRequest) -> bool:
-    """Whether a recall is heavy."""
+    """Return whether a recall is heavy."""
     return request.top_k > _RECALLED or request.max_tokens > _TOKENS or len(request.query) > _TEXT
 
 
 def page(size: int) -> bool:
-    """Whether a page of a listing is heavy."""
+    """Return whether a page of a listing is heavy."""
     return size > _PAGE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import TypeVar
 
 from vikingd.answer.context import ItemRef
@@ -13,40 +13,48 @@ from vikingd.context.assemble import Citation, Order
 from vikingd.context.build import BuiltContext, Plan
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.degradation import Degradation, Degraded
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget, size_of
+from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget, size_of, too_large
 from vikingd.domain.stages import Stage
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.limits import MAX_SEPARATOR
-from vikingd.wire.messages.encode import add_timings
+from vikingd.wire.limits import MAX_ITEMS, MAX_SEPARATOR
+from vikingd.wire.messages import encode
 
 _T = TypeVar("_T")
-_SOURCES = ("items", "uris", "find", "retrieve")
 _CITATIONS = {0: Citation.NUMBERED, 1: Citation.NONE, 2: Citation.NUMBERED, 3: Citation.URI}
+_DROPPED = retrieval_pb2.DropReason.ValueType
 _ORDERS = {0: Order.SCORE, 1: Order.SCORE, 2: Order.TREE}
 
 
 def source_of(request: retrieval_pb2.BuildContextRequest) -> str:
-    """The one field that says what the context is built from."""
-    there = (
-        bool(request.items),
-        bool(request.uris),
-        request.HasField("find"),
-        request.HasField("retrieve"),
-    )
-    given = [name for name, is_there in zip(_SOURCES, there, strict=True) if is_there]
-    if len(given) != 1:
-        raise InvalidField(
-            given[1] if given else "items",
-            f"one of {', '.join(_SOURCES)} is needed, and {len(given)} are given",
-        )
-    return given[0]
+    """Return the name of the field that is the source of the context."""
+    source = request.WhichOneof("source")
+    if source is None:
+        raise InvalidField("source", "is missing; set one of items, uris, find and retrieve")
+    return source
 
 
 def items_of(request: retrieval_pb2.BuildContextRequest) -> list[ItemRef]:
-    """The items, or the URIs as items that rank in their order."""
-    named = [_item(item, f"items[{i}]") for i, item in enumerate(request.items)]
-    return named or _in_order(request.uris)
+    """Return the items, or the URIs as items that rank in their order."""
+    if request.HasField("uris"):
+        named = request.uris.uris
+        _check_count(named, "uris.uris")
+        return [
+            ItemRef(uris.parse(uri, f"uris.uris[{i}]"), 0, float(len(named) - i))
+            for i, uri in enumerate(named)
+        ]
+    items = request.items.items
+    _check_count(items, "items.items")
+    return [_item(item, f"items.items[{i}]") for i, item in enumerate(items)]
+
+
+def _check_count(entries: Sized, field: str) -> None:
+    """Check the number of entries: parts of a message that come one by one are joined."""
+    if len(entries) > MAX_ITEMS:
+        raise InvalidField(
+            field, f"has {len(entries):,} entries, at most {MAX_ITEMS:,} are allowed"
+        )
 
 
 def _item(item: retrieval_pb2.ContextItem, field: str) -> ItemRef:
@@ -55,15 +63,8 @@ def _item(item: retrieval_pb2.ContextItem, field: str) -> ItemRef:
     return ItemRef(uris.parse(item.uri, f"{field}.uri"), item.passage, item.score)
 
 
-def _in_order(named: Sequence[str]) -> list[ItemRef]:
-    return [
-        ItemRef(uris.parse(uri, f"uris[{i}]"), 0, float(len(named) - i))
-        for i, uri in enumerate(named)
-    ]
-
-
 def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_bytes: int) -> Plan:
-    """How it is to be built; `build` checks the rest."""
+    """Return the plan of the context; `build` checks the rest."""
     separator = request.separator if request.HasField("separator") else "\n\n"
     if len(separator) > MAX_SEPARATOR:
         raise InvalidField("separator", f"is longer than {MAX_SEPARATOR} characters")
@@ -97,10 +98,11 @@ def response_of(
     built: BuiltContext,
     revision: int,
     stages: Sequence[Stage],
-    degraded: Sequence[str],
+    degraded: Degraded,
     most_bytes: int,
 ) -> retrieval_pb2.BuildContextResponse:
-    """The reply, with as many of the dropped pieces as it has room for."""
+    """Return the reply, with as many dropped pieces as it has room for."""
+    cut: list[Degradation] = []
     reply = retrieval_pb2.BuildContextResponse(
         text=built.text,
         used_tokens=built.used_tokens,
@@ -108,7 +110,6 @@ def response_of(
         approximate=built.approximate,
         from_items=built.from_items,
         revision=revision,
-        degraded=degraded,
     )
     for cited in built.citations:
         reply.citations.add(
@@ -120,17 +121,21 @@ def response_of(
             end=cited.end,
         )
     if built.is_cut:
-        reply.degraded.append(
-            "the reply has no room for a longer context; let the operator raise "
-            "limits.max_reply_bytes"
+        cut.append(
+            too_large(
+                "the reply has no room for a longer context; let the operator raise "
+                "limits.max_reply_bytes"
+            )
         )
+    reply.degraded.extend(encode.degraded(degraded))
     budget = ReplyBudget(max(0, most_bytes - reply.ByteSize()))
     for i, piece in enumerate(built.dropped):
         pace.step()
         if not budget.take(MESSAGE_BYTES + size_of(piece.uri) + size_of(piece.section)):
             left_out = len(built.dropped) - i
-            reply.degraded.append(f"the reply has no room to name {left_out:,} dropped pieces")
+            cut.append(too_large(f"the reply has no room to name {left_out:,} dropped pieces"))
             break
-        reply.dropped.add(uri=piece.uri, section=piece.section, reason=piece.reason)
-    add_timings(reply.timings, stages)
+        reply.dropped.add(uri=piece.uri, section=piece.section, reason=_DROPPED(piece.reason))
+    reply.degraded.extend(encode.degraded(cut))
+    encode.add_timings(reply.timings, stages)
     return reply

@@ -44,7 +44,7 @@ Vector = NDArray[np.float32]
 def find_query(
     request: retrieval_pb2.FindRequest, dimension: int | None
 ) -> tuple[FindQuery, Vector | None]:
-    """The query, and its vector as unit float32 where the request brings one.
+    """Return the query, and the unit float32 vector of the request, if it has one.
 
     Raises:
         InvalidField: naming the field as in the proto.
@@ -102,7 +102,7 @@ def _is_thinking(request: retrieval_pb2.FindRequest, limit: int) -> bool:
 
 
 def query_text(text: str) -> str:
-    """A question within its limits; "" for one of blanks alone."""
+    """Return a question within its limits; "" for one of blanks alone."""
     if len(text) * 4 > MAX_QUERY_BYTES and len(text.encode()) > MAX_QUERY_BYTES:
         raise InvalidField("query", f"has more than {MAX_QUERY_BYTES} bytes")
     if "\0" in text:
@@ -113,7 +113,7 @@ def query_text(text: str) -> str:
 def find_queries(
     requests: Sequence[retrieval_pb2.FindRequest], dimension: int | None
 ) -> list[tuple[FindQuery, Vector | None]]:
-    """The queries of a batch."""
+    """Return the queries of a batch."""
     check_any(requests, "requests")
     out = []
     for i, request in enumerate(requests):
@@ -127,12 +127,12 @@ def find_queries(
 
 
 def target_uri(uri: str, field: str) -> str:
-    """A URI where empty means the root."""
+    """Return a URI; an empty one means the root."""
     return uris.parse(uri, field) if uri else uris.ROOT
 
 
 def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
-    """What to delete."""
+    """Return the URIs to delete."""
     check_any(request.uris, "uris")
     if request.HasField("expected_revision") and len(request.uris) > 1:
         raise InvalidField(
@@ -142,7 +142,7 @@ def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
 
 
 def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> Iterator[Draft]:
-    """The contexts of a batch, each checked when its turn comes.
+    """Yield the contexts of a batch, each checked when its turn comes.
 
     `dimension` None is taken from the first vector.
     """
@@ -162,7 +162,7 @@ def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> Itera
 
 
 def put_size(request: contexts_pb2.PutRequest) -> int:
-    """About how much will have to be gone through: contents, metadata and passages.
+    """Estimate the work of a batch: contents, metadata and passages.
 
     In characters of a text in few lines: one of many short lines takes a parser far longer.
     """
@@ -179,14 +179,14 @@ def _text_size(text: str) -> int:
 
 
 def check_vectors_given(contexts: Sequence[Prepared | Masked]) -> None:
-    """Refuses to wait for vectors that nobody will make."""
+    """Refuse to wait for vectors when there is no embedder."""
     whole = [context for context in contexts if isinstance(context, Prepared)]
     if any(text.text and not text.vector for context in whole for text in context.texts):
         raise InvalidField("wait_for_vectors", "there is no embedder to make the missing vectors")
 
 
 def page(page_size: int, page_token: str, uri: str) -> tuple[int, str]:
-    """(limit, after) for the store.
+    """Return (limit, after) for the store.
 
     Raises:
         InvalidField: for a page that is too large, or a token not given for a listing of `uri`.
@@ -206,7 +206,7 @@ def page(page_size: int, page_token: str, uri: str) -> tuple[int, str]:
 
 
 def json_object(struct: struct_pb2.Struct, field: str) -> dict[str, Any]:
-    """A Struct as JSON; whole numbers become int. Protobuf itself bounds the depth (100 messages).
+    """Return a Struct as JSON; whole numbers become int. Protobuf bounds the depth (100 messages).
 
     Raises:
         InvalidField: for NaN and infinities, which JSON does not have, and for numbers that may be
@@ -216,7 +216,7 @@ def json_object(struct: struct_pb2.Struct, field: str) -> dict[str, Any]:
 
 
 def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
-    """A vector of the wire, normalised to unit length.
+    """Return a vector of the wire at unit length.
 
     Raises:
         InvalidField: when it is not of `dimension` (None: any) finite float32, or is all zeros.
@@ -237,7 +237,7 @@ def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
 def _unit_vectors(
     request: contexts_pb2.PutRequest, dimension: int | None
 ) -> Iterator[bytes] | None:
-    """All vectors of a batch at unit length, in the order in which `_draft` asks for them.
+    """Yield all vectors of a batch at unit length, in the order in which `_draft` reads them.
 
     None when one of them is faulty: which one is only found when they are looked at one by one.
     """
@@ -314,12 +314,12 @@ def _mask(context: contexts_pb2.ContextInput) -> frozenset[str] | None:
 def expected_revision(
     message: contexts_pb2.ContextInput | contexts_pb2.MoveRequest | contexts_pb2.DeleteRequest,
 ) -> int | None:
-    """The revision that a context must have; None: any."""
+    """Return the revision that a context must have; None: any."""
     return message.expected_revision if message.HasField("expected_revision") else None
 
 
 def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:
-    """What is given of a memory; its id is the store's own affair."""
+    """Return the given state of a memory; the store assigns its id."""
     for name in ("reinforcement", "access_count"):
         if (value := getattr(state, name)) > MAX_COUNTER:
             raise InvalidField(f"{field}.{name}", f"is {value:,}, at most {MAX_COUNTER:,}")
@@ -328,14 +328,14 @@ def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:
         state.reinforcement,
         state.access_count,
         microseconds(state.time, f"{field}.time") if state.HasField("time") else None,
-        microseconds(state.created_at, f"{field}.created_at")
-        if state.HasField("created_at")
+        microseconds(state.create_time, f"{field}.create_time")
+        if state.HasField("create_time")
         else None,
     )
 
 
 def microseconds(time: timestamp_pb2.Timestamp, field: str) -> int:
-    """A time in microseconds since the epoch, of the years 1 to 9999."""
+    """Return a time of the years 1 to 9999 in microseconds since the epoch."""
     if not 0 <= time.nanos < 1_000_000_000:
         raise InvalidField(field, f"has {time.nanos} nanoseconds in the second")
     micros = time.seconds * 1_000_000 + time.nanos // 1000
@@ -364,7 +364,7 @@ def _json(value: struct_pb2.Value, field: str) -> Any:
 
 
 def context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
-    """The types by their numbers."""
+    """Return the types of these numbers."""
     for i, number in enumerate(numbers):
         if number not in (ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL):
             raise InvalidField(f"context_types[{i}]", f"{number} is not a type of context")
@@ -386,13 +386,13 @@ def _method(number: int) -> Method:
 
 
 def fraction(value: float, field: str) -> float:
-    """A number that must be in [0, 1]."""
+    """Return a number that must be in [0, 1]."""
     if not 0.0 <= value <= 1.0:  # so NaN is refused too
         raise InvalidField(field, f"is {value}, not in [0, 1]")
     return value
 
 
 def check_any(entries: Sized, field: str) -> None:
-    """Refuses an empty list; the scan of the bytes has refused one that is too long."""
+    """Refuse an empty list; the scan of the bytes refuses one that is too long."""
     if not entries:
         raise InvalidField(field, "is empty, at least one entry is needed")

@@ -12,22 +12,23 @@ from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import Context, ContextType
+from vikingd.domain.degradation import Degradation
 from vikingd.domain.find import FindResult, FindTrace, Gathered, Match, Rerank, ScoreParts
 from vikingd.domain.reply_budget import ReplyBudget, cut_notes
 from vikingd.domain.stages import Stage, seconds_of
 from vikingd.engine import EngineStats, VerifyReport
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
-from vikingd.telemetry.metrics import Distribution, Metrics
+from vikingd.telemetry.metrics import Metrics
 
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 
 def find_response(result: FindResult, embed: Stage) -> Gathered:
-    """The whole reply, its results in three buckets; `embed` made the query's vector before."""
+    """Return the whole reply, with its results in three buckets; `embed` is the first stage."""
     reply = retrieval_pb2.FindResponse(
         revision=result.revision,
-        degraded=(*result.degraded, *cut_notes(result.left_out, result.shortened)),
+        degraded=degraded((*result.degraded, *cut_notes(result.left_out, result.shortened))),
     )
     gathered = result.gathered or Gathered(b"", *add_matches(reply, result.matches))
     reply.total = gathered.total
@@ -39,10 +40,21 @@ def find_response(result: FindResult, embed: Stage) -> Gathered:
     return gathered._replace(data=gathered.data + reply.SerializeToString())
 
 
+def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
+    """Return what an answer had to do without, as messages."""
+    return [
+        retrieval_pb2.Degradation(
+            reason=one.reason,  # type: ignore[arg-type]  # same numbers
+            detail=one.detail,
+        )
+        for one in given
+    ]
+
+
 def add_matches(
     reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse, matches: Iterable[Match]
 ) -> tuple[int, float]:
-    """Fills the three buckets; (how many there are, the best score)."""
+    """Fill the three buckets; return (count of results, best score)."""
     buckets = {
         ContextType.MEMORY: reply.memories,
         ContextType.RESOURCE: reply.resources,
@@ -68,6 +80,7 @@ def add_matches(
             )
         for passage in match.passages:
             matched.passages.add(
+                ordinal=passage.ordinal,
                 section=passage.section,
                 text=passage.text,
                 start=passage.start,
@@ -80,7 +93,7 @@ def add_matches(
 
 
 def rerank(done: Rerank) -> retrieval_pb2.Rerank:
-    """What the reranker did."""
+    """Return the work of the reranker as a message."""
     message = retrieval_pb2.Rerank(
         status=done.status,  # type: ignore[arg-type]  # same numbers
         reason=done.reason,
@@ -102,7 +115,7 @@ def rerank(done: Rerank) -> retrieval_pb2.Rerank:
 
 
 def add_timings(to: Any, stages: Iterable[Stage]) -> None:
-    """Says what each stage took, in a field of StageTiming."""
+    """Add the duration of each stage to a field of StageTiming."""
     for stage, seconds in seconds_of(stages).items():
         _set_duration(to.add(stage=stage).duration, seconds)
 
@@ -112,7 +125,7 @@ def _set_duration(duration: duration_pb2.Duration, seconds: float) -> None:
 
 
 def context(found: Context) -> contexts_pb2.Context:
-    """A context; what the store did not read stays empty."""
+    """Return a context as a message; fields that the store did not read stay empty."""
     message = contexts_pb2.Context(
         uri=found.uri,
         context_type=uris.context_type(found.uri),  # type: ignore[arg-type]  # same numbers
@@ -122,8 +135,8 @@ def context(found: Context) -> contexts_pb2.Context:
         content=found.content,
         title=found.title,
         time=timestamp(found.time),
-        created_at=timestamp(found.created_at),
-        updated_at=timestamp(found.updated_at),
+        create_time=timestamp(found.created_at),
+        update_time=timestamp(found.updated_at),
         reinforcement=found.reinforcement,
         access_count=found.access_count,
         content_hash=found.content_hash,
@@ -140,7 +153,7 @@ def context(found: Context) -> contexts_pb2.Context:
                     reinforcement=entry.reinforcement,
                     access_count=entry.access_count,
                     time=timestamp(entry.time or 0),
-                    created_at=timestamp(entry.created_at or 0),
+                    create_time=timestamp(entry.created_at or 0),
                 )
             )
     for relation in found.relations:
@@ -162,7 +175,7 @@ class Page:
         self._last = ""
 
     def add(self, one: Context) -> bool:
-        """Adds the next context; False where it begins the next page."""
+        """Add the next context; return False if it begins the next page."""
         pace.step()
         message = context(one)
         fits = self._budget.take(message.ByteSize())
@@ -178,16 +191,16 @@ class Page:
 
 
 def put_outcomes(outcomes: Iterable[PutOutcome]) -> list[contexts_pb2.PutOutcome.ValueType]:
-    """What was done with each context; the numbers are the same."""
+    """Return the outcomes of a put; the numbers are the same."""
     return [contexts_pb2.PutOutcome.ValueType(outcome) for outcome in outcomes]
 
 
 def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_pb2.StatsResponse:
-    """The daemon in numbers."""
+    """Return the state of the daemon."""
     embedder, index = stats.embedder, stats.index
     response = admin_pb2.StatsResponse(
         version=version,
-        started_at=timestamp(stats.started_at),
+        start_time=timestamp(stats.started_at),
         revision=stats.revision,
         directories=stats.directories,
         files=stats.files,
@@ -205,10 +218,9 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             backlog=embedder.backlog,
             embedded=embedder.embedded,
             last_error=embedder.last_error,
-            retry_at=None if embedder.retry_at is None else timestamp(embedder.retry_at),
+            retry_time=None if embedder.retry_at is None else timestamp(embedder.retry_at),
             query_cache_hits=embedder.query_cache_hits,
             query_cache_misses=embedder.query_cache_misses,
-            query_seconds=_distribution(metrics.query_embedding()),
             backlog_characters=embedder.backlog_cost,
             characters_per_second=embedder.rate,
             stalled=embedder.stalled,
@@ -224,41 +236,15 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             bytes_on_disk=index.bytes_on_disk,
             problem=index.problem,
             rebuilt=index.rebuilt,
-            compaction_seconds=_distribution(metrics.compaction()),
         ),
     )
-    for rpc, calls in metrics.calls().items():
-        response.calls.add(rpc=rpc, codes=calls.codes, seconds=_distribution(calls.seconds))
-    for rpc, answers in metrics.answers().items():
-        stages = [
-            admin_pb2.StageStats(stage=stage, seconds=_distribution(seconds))
-            for stage, seconds in answers.stages.items()
-        ]
-        response.answers.add(
-            rpc=rpc,
-            methods=answers.methods,
-            empty=answers.empty,
-            degraded=answers.degraded,
-            results=_distribution(answers.results),
-            top_score=_distribution(answers.top_score),
-            stages=stages,
-        )
-    response.plans.update(metrics.plans())
-    response.reranks.update(metrics.reranks())
-    for (role, name), figures in metrics.models().items():
-        response.models.add(
-            role=role,
-            name=name,
-            outcomes=figures.outcomes,
-            seconds=_distribution(figures.seconds),
-        )
     for queue, (waiting, refused) in metrics.queues().items():
         response.queues.add(queue=queue, waiting=waiting, refused=refused)
     return response
 
 
 def verify_response(report: VerifyReport) -> admin_pb2.VerifyResponse:
-    """What was compared and what differs."""
+    """Return the report of a comparison as a message."""
     return admin_pb2.VerifyResponse(
         ok=report.ok,
         contexts=report.contexts,
@@ -270,15 +256,9 @@ def verify_response(report: VerifyReport) -> admin_pb2.VerifyResponse:
 
 
 def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
-    """A time of the domain."""
+    """Return a time of the domain as a message."""
     seconds, rest = divmod(microseconds, 1_000_000)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
-
-
-def _distribution(values: Distribution) -> admin_pb2.Distribution:
-    return admin_pb2.Distribution(
-        count=sum(values.counts), sum=values.total, bounds=values.bounds, counts=values.counts
-    )
 
 
 def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
@@ -286,7 +266,7 @@ def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
         dense=parts.dense,
         lexical=parts.lexical,
         dense_weight=parts.dense_weight,
-        own=parts.own,
+        node_score=parts.node_score,
         smoothed=parts.smoothed,
         parent=parts.parent,
         parent_weight=parts.parent_weight,
@@ -297,7 +277,7 @@ def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
 
 
 def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
-    """Why the answer is what it is."""
+    """Return the trace of an answer as a message."""
     message = retrieval_pb2.FindTrace(
         method=trace.method,  # type: ignore[arg-type]  # same numbers
         scope_directories=trace.scope_directories,
@@ -312,9 +292,9 @@ def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
         sample_files=trace.sample_files,
         opened=trace.opened,
         rounds=trace.rounds,
-        stop_reason=trace.stop_reason,
+        stop_reason=trace.stop_reason,  # type: ignore[arg-type]  # same numbers
         identifiers=trace.identifiers,
-        lexical_lift=trace.lexical_lift,
+        lexical_rescale=trace.lexical_rescale,
     )
     for mean in trace.means:
         message.means.add(

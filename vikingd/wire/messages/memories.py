@@ -21,6 +21,7 @@ from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import ContextType
+from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.recall import RecallPath
 from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget
@@ -45,6 +46,7 @@ from vikingd.pb import memories_pb2
 from vikingd.wire.limits import MAX_IDS
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import add_timings, timestamp
+from vikingd.wire.messages.encode import degraded as encode_degraded
 from vikingd.wire.messages.retrieve import fusion_of
 
 MAX_TOKENS = 1_000_000
@@ -63,7 +65,7 @@ _HALVES = WeightedSum(0.5, 0.5)
 def recall_query(
     request: memories_pb2.RecallRequest, dimension: int | None, defaults: Defaults
 ) -> tuple[RecallQuery, decode.Vector | None]:
-    """The query, and its vector as unit float32 where the request brings one.
+    """Return the query, and the unit float32 vector of the request, if it has one.
 
     Raises:
         InvalidField: naming the field as in the proto.
@@ -71,9 +73,9 @@ def recall_query(
     text = decode.query_text(request.query)
     if not text:
         raise InvalidField("query", "is empty")
-    max_tokens = request.max_tokens if request.HasField("max_tokens") else defaults.max_tokens
-    if not 1 <= max_tokens <= MAX_TOKENS:
-        raise InvalidField("max_tokens", f"is {max_tokens}, 1 to {MAX_TOKENS:,} are allowed")
+    max_tokens = request.max_tokens or defaults.max_tokens
+    if max_tokens > MAX_TOKENS:
+        raise InvalidField("max_tokens", f"is {max_tokens}, at most {MAX_TOKENS:,} is allowed")
     if request.top_k > MAX_TOP_K:
         raise InvalidField("top_k", f"is {request.top_k}, at most {MAX_TOP_K} is allowed")
     query = RecallQuery(
@@ -96,7 +98,7 @@ def recall_query(
 
 
 def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_pb2.RecallResponse:
-    """The reply."""
+    """Return the reply."""
     reply = memories_pb2.RecallResponse(
         results=[_memory(memory) for memory in result.memories],
         total_tokens=result.total_tokens,
@@ -106,7 +108,7 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
         approximate=result.approximate,
         candidates=result.candidates,
         revision=result.revision,
-        degraded=result.degraded,
+        degraded=encode_degraded(result.degraded),
     )
     add_timings(reply.timings, stages)
     return reply
@@ -115,7 +117,7 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
 def remembering(
     request: memories_pb2.RememberRequest, engine: Engine, routes: Routes
 ) -> Remembering:
-    """What is to be remembered, and in which file; it reads the store where files may differ."""
+    """Return the text to remember with its file; read the store if several files are possible."""
     text = entries.check_text(request.text)
     section = entries.check_section(request.section)
     now = time.time_ns() // 1000
@@ -135,9 +137,9 @@ def remembering(
 
 
 def remember_response(
-    remembered: Remembering, outcome: Outcome, revision: int, degraded: Sequence[str]
+    remembered: Remembering, outcome: Outcome, revision: int, degraded: Degraded
 ) -> memories_pb2.RememberResponse:
-    """The reply."""
+    """Return the reply."""
     return memories_pb2.RememberResponse(
         outcome=memories_pb2.RememberOutcome.ValueType(outcome.did),
         id=outcome.entry.id,
@@ -146,12 +148,12 @@ def remember_response(
         met=outcome.met,
         similarity=outcome.similarity,
         revision=revision,
-        degraded=[*degraded, *outcome.notes],
+        degraded=encode_degraded((*degraded, *outcome.degraded)),
     )
 
 
 def reinforcement(request: memories_pb2.ReinforceRequest) -> tuple[list[int], int]:
-    """(ids, by how much)."""
+    """Return (ids, amount)."""
     decode.check_any(request.ids, "ids")
     if request.by > MAX_BY:
         raise InvalidField("by", f"is {request.by}, at most {MAX_BY:,} is allowed")
@@ -159,7 +161,7 @@ def reinforcement(request: memories_pb2.ReinforceRequest) -> tuple[list[int], in
 
 
 def reinforce_response(done: Committed) -> memories_pb2.ReinforceResponse:
-    """The reply."""
+    """Return the reply."""
     return memories_pb2.ReinforceResponse(
         revision=done.revision, reinforcements=[entry.reinforcement for entry in done.entries]
     )
@@ -169,7 +171,7 @@ def once(
     request: memories_pb2.RememberRequest | memories_pb2.ReinforceRequest,
     reply: Callable[[Committed], Message | None],
 ) -> Once | None:
-    """How a request counts once, where it has a name; `reply` is None where nothing was done."""
+    """Return how a named request counts once; `reply` returns None if nothing was done."""
     if not request.request_id:
         return None
     if not _REQUEST_ID.fullmatch(request.request_id):
@@ -188,7 +190,7 @@ def once(
 
 
 def forget_query(request: memories_pb2.ForgetRequest) -> ForgetQuery:
-    """What to forget: ids or criteria."""
+    """Return the query of what to forget: ids or criteria."""
     below = request.below_salience if request.HasField("below_salience") else None
     if below is not None and not 0 < below <= 1:
         raise InvalidField("below_salience", f"is {below}, not in (0, 1]")
@@ -213,7 +215,7 @@ def forget_query(request: memories_pb2.ForgetRequest) -> ForgetQuery:
 def forget_response(
     forgotten: Sequence[Memory], revision: int, most_bytes: int
 ) -> memories_pb2.ForgetResponse:
-    """The reply, with as many memories as it has room for."""
+    """Return the reply, with as many memories as it has room for."""
     reply, budget = memories_pb2.ForgetResponse(revision=revision), ReplyBudget(most_bytes)
     for memory in forgotten:
         pace.step()
@@ -226,7 +228,7 @@ def forget_response(
 
 
 def salience_of(defaults: Defaults) -> Salience:
-    """The weights of the configuration."""
+    """Return the weights of the configuration."""
     return Salience(
         defaults.semantic,
         defaults.reinforcement,
@@ -237,17 +239,17 @@ def salience_of(defaults: Defaults) -> Salience:
 
 
 def scope_of(scope: memories_pb2.MemoryScope) -> MemoryScope:
-    """Whose memories; the global ones where nothing is said."""
+    """Return the scope; by default the memories of no project."""
     if "/" in scope.project:
         raise InvalidField("scope.project", f"{scope.project!r} is no name: it has a slash")
     if scope.project:
         uris.parse(project_root(scope.project), "scope.project")
-    with_global = getattr(scope, "global") or not scope.project
+    with_global = scope.with_global or not scope.project
     return MemoryScope(with_global, scope.project)
 
 
 def now_of(now: timestamp_pb2.Timestamp | None) -> int:
-    """The time of the request in microseconds, or that of the clock."""
+    """Return the time of the request in microseconds, or that of the clock."""
     if now is None:
         return time.time_ns() // 1000
     micros = decode.microseconds(now, "now")
@@ -257,7 +259,7 @@ def now_of(now: timestamp_pb2.Timestamp | None) -> int:
 
 
 def time_zone(name: str) -> str:
-    """A zone of the IANA database; "" is UTC."""
+    """Return a zone of the IANA database; "" is UTC."""
     try:
         return ZoneInfo(name or "UTC").key
     except (KeyError, ValueError, OSError):
@@ -274,7 +276,7 @@ def _day(micros: int, zone: str) -> str:
 def _file_for(
     request: memories_pb2.RememberRequest, engine: Engine, routes: Routes, said: int, zone: str
 ) -> str:
-    """The file of a kind of memories in a scope."""
+    """Return the file of a kind of memories in a scope."""
     kind = request.memory_type
     if not _TYPE.fullmatch(kind):
         raise InvalidField("memory_type", f"is {kind!r}, a name like preferences is needed")

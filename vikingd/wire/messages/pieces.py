@@ -75,7 +75,7 @@ class _Kept:
         self.size = 0
 
     def count(self, data: bytes) -> None:
-        """Takes note of a piece that is kept from now on."""
+        """Count a piece that is kept from now on."""
         self.size += len(data) + _OVERHEAD
         if self.size > MOST_KEPT:
             self.contexts.clear()
@@ -97,7 +97,7 @@ class Pieces:
     def matches(
         self, snapshot: Snapshot, chosen: Sequence[Hit], most_bytes: int
     ) -> Gathered | None:
-        """The results of a find in their order; None where there is no room for the whole of all.
+        """Return the results of a find in their order; None if they do not all fit in full.
 
         Args:
             snapshot: has their rows.
@@ -137,7 +137,7 @@ class Pieces:
     def items(
         self, snapshot: Snapshot, chosen: Sequence[tuple[int, float]], most_bytes: int
     ) -> Gathered | None:
-        """The items of a retrieval likewise, each its text's row and its score."""
+        """Return the items of a retrieval likewise, each from its text's row and its score."""
         kept = self._of(snapshot)
         out: list[bytes] = []
         for row, score in chosen:
@@ -159,7 +159,7 @@ class Pieces:
 
 
 def batched(reply: bytes) -> bytes:
-    """A FindResponse as it stands in a BatchFindResponse."""
+    """Return a FindResponse as a field of a BatchFindResponse."""
     return _RESPONSES + _varint(len(reply)) + reply
 
 
@@ -179,7 +179,10 @@ def _context(snapshot: Snapshot, row: int) -> _Context:
 def _passage(snapshot: Snapshot, row: int) -> _Passage:
     budget = ReplyBudget(UNBOUNDED)
     section, text, start, end = snapshot.contents.passage(row, budget)
-    data = MatchedPassage(section=section, text=text, start=start, end=end).SerializeToString()
+    ordinal = snapshot.text_ordinal.item(row)
+    data = MatchedPassage(
+        ordinal=ordinal, section=section, text=text, start=start, end=end
+    ).SerializeToString()
     size = len(data) + len(_OWN) + _DOUBLE_BYTES
     return _Passage(budget.limit - budget.left, _PASSAGES + _varint(size) + data + _OWN)
 
@@ -199,12 +202,12 @@ def _item(snapshot: Snapshot, row: int) -> _Item:
 
 
 def _file(snapshot: Snapshot, row: int) -> int:
-    """The file of a text, as -1 - f."""
+    """Return the file of a text, as -1 - f."""
     return -1 - snapshot.tree.texts.file.item(row)
 
 
 def _varint(number: int) -> bytes:
-    """A number as protobuf has it: seven bits a byte, the lowest first."""
+    """Return a number as a varint: seven bits a byte, the lowest first."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

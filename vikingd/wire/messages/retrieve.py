@@ -11,7 +11,7 @@ from vikingd.config import Retrieval as Defaults
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget
+from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, too_large
 from vikingd.domain.retrieve import (
     MAX_BOOST,
     MAX_TOP_K,
@@ -28,7 +28,7 @@ from vikingd.domain.retrieve import (
 from vikingd.domain.stages import Stage
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import add_timings
+from vikingd.wire.messages.encode import add_timings, degraded
 
 _AT_ONCE = 16  # contexts whose metadata are read
 _TEXT = frozenset((Include.TEXT,))
@@ -37,7 +37,7 @@ _TEXT = frozenset((Include.TEXT,))
 def query_of(
     request: retrieval_pb2.RetrieveRequest, dimension: int | None, defaults: Defaults
 ) -> tuple[RetrieveQuery, decode.Vector | None]:
-    """The query, and its vector as unit float32 where the request brings one.
+    """Return the query, and the unit float32 vector of the request, if it has one.
 
     Raises:
         InvalidField: naming the field as in the proto.
@@ -72,7 +72,7 @@ def query_of(
         boosts=_boosts(request.boosts),
         optional_clauses=_optional(request.optional_clauses, where or {}),
         degrade=request.degrade,
-        debug=request.debug,
+        trace=request.trace,
         min_revision=request.min_revision,
         after=_after(request.page_token, target),
         listing=listing,
@@ -87,7 +87,7 @@ def response_of(
     metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] | None = None,
     most_bytes: int = UNBOUNDED,
 ) -> retrieval_pb2.RetrieveResponse:
-    """The reply.
+    """Return the reply.
 
     Args:
         result: of the retrieval.
@@ -99,7 +99,7 @@ def response_of(
         outcome=retrieval_pb2.Outcome.ValueType(result.outcome),
         relaxed_clauses=result.relaxed_clauses,
         revision=result.revision,
-        degraded=result.degraded,
+        degraded=degraded(result.degraded),
     )
     for item in result.items:
         pace.step()
@@ -108,10 +108,11 @@ def response_of(
         budget = ReplyBudget(max(0, most_bytes - reply.ByteSize()))
         _add_metadata(reply, metadata_of, budget)
         if budget.left_out:
-            reply.degraded.append(
+            cut = too_large(
                 f"the reply has no room for the metadata of {budget.left_out:,} items; ask for "
                 "less, or let the operator raise limits.max_reply_bytes"
             )
+            reply.degraded.extend(degraded([cut]))
     if result.next_after:
         reply.next_page_token = base64.urlsafe_b64encode(result.next_after.encode()).decode()
     add_timings(reply.timings, (embed, *result.stages))
@@ -123,7 +124,7 @@ def _add_metadata(
     metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]],
     budget: ReplyBudget,
 ) -> None:
-    """Adds the metadata of items, first to last, as long as there is room."""
+    """Add the metadata of items, first to last, as long as there is room."""
     for start in range(0, len(reply.items), _AT_ONCE):
         items = reply.items[start : start + _AT_ONCE]
         found = metadata_of(list(dict.fromkeys(item.uri for item in items))) if budget.left else {}
@@ -150,16 +151,16 @@ def _add(reply: retrieval_pb2.RetrieveResponse, item: RetrievedItem) -> None:
         score=item.score,
         vector=item.vector,
     )
-    if item.debug is not None:
-        debug = item.debug
-        message.debug.CopyFrom(
-            retrieval_pb2.ItemDebug(
-                vector_rank=debug.vector_rank,
-                keyword_rank=debug.keyword_rank,
-                dense=debug.dense,
-                lexical=debug.lexical,
-                fused=debug.fused,
-                boost=debug.boost,
+    if item.trace is not None:
+        trace = item.trace
+        message.trace.CopyFrom(
+            retrieval_pb2.ItemTrace(
+                vector_rank=trace.vector_rank,
+                keyword_rank=trace.keyword_rank,
+                dense=trace.dense,
+                lexical=trace.lexical,
+                fused=trace.fused,
+                boost=trace.boost,
             )
         )
 
@@ -182,7 +183,7 @@ def _threshold(request: retrieval_pb2.RetrieveRequest, defaults: Defaults) -> fl
 def fusion_of(
     request: retrieval_pb2.RetrieveRequest | memories_pb2.RecallRequest,
 ) -> Rrf | WeightedSum:
-    """How both sides are to be fused, by rank where nothing is said."""
+    """Return the fusion of both sides; by rank by default."""
     if request.HasField("weighted"):
         weighted = request.weighted
         both = WeightedSum(

@@ -56,7 +56,7 @@ def response_of(result: SearchResult) -> retrieval_pb2.SearchResponse:
             model=plan.model,
         ),
         revision=result.revision,
-        degraded=result.degraded,
+        degraded=encode.degraded(result.degraded),
         rerank=encode.rerank(result.rerank),
     )
     reply.total, _ = encode.add_matches(reply, result.matches)
@@ -69,7 +69,7 @@ def response_of(result: SearchResult) -> retrieval_pb2.SearchResponse:
                 for match in found.matches
                 if match.context_type
             ],
-            degraded=found.degraded,
+            degraded=encode.degraded(found.degraded),
             trace=encode.find_trace(found.trace) if found.trace else None,
         )
         encode.add_timings(added.timings, found.stages)

@@ -1,0 +1,101 @@
+"""A daemon as a child process, and readers of its metrics."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from vikingd.client.messages import MessageClient
+
+ROOT = "viking://resources/notes"
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def free_address() -> str:
+    """Return an address on loopback whose port is free."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def samples(url: str) -> Samples:
+    """Return every sample that Prometheus reads, by name and labels."""
+    with urllib.request.urlopen(url, timeout=10) as reply:
+        families = text_string_to_metric_families(reply.read().decode())
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def sample(url: str, name: str, **labels: str) -> float:
+    """Return one sample; 0 where it is missing."""
+    return samples(url).get((name, tuple(sorted(labels.items()))), 0)
+
+
+class Daemon:
+    """A vikingd as a child process; `url` is that of its metrics, "" without any."""
+
+    def __init__(self, store: Path, said: Path, *options: str, **environment: str) -> None:
+        own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
+        self._said = said
+        with said.open("w") as err:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "vikingd.daemon.server",
+                    "serve",
+                    "--listen",
+                    "127.0.0.1:0",
+                    "--path",
+                    str(store),
+                    "--config",
+                    os.devnull,
+                    *options,
+                ],
+                stdout=subprocess.PIPE,
+                stderr=err,
+                text=True,
+                env=own | environment,
+            )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().split()[-1]
+        (self.url, *_) = re.findall(r'event="serving metrics" url=(\S+)', self.stderr) or [""]
+        self.client = MessageClient(self.address)
+
+    @property
+    def stderr(self) -> str:
+        """What it has logged."""
+        return self._said.read_text()
+
+    def stop(self) -> int:
+        """Ends it by SIGTERM: its exit code."""
+        self.client.close()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=30)
+        return self.process.returncode
+
+
+@contextmanager
+def running(store: Path, *options: str, **environment: str) -> Iterator[Daemon]:
+    """A daemon with metrics on a free port, which must end well."""
+    said = store.with_name(f"{store.name}-{time.monotonic_ns()}.log")
+    daemon = Daemon(store, said, "--metrics-listen", "127.0.0.1:0", *options, **environment)
+    try:
+        yield daemon
+    finally:
+        assert daemon.stop() == 0
+        assert "event=stopped" in daemon.stderr  # in good order, not as a last resort
+        assert "Traceback" not in daemon.stderr

@@ -1,0 +1,247 @@
+"""The renderers of vikingctl: tables, trees and formulas."""
+
+from __future__ import annotations
+
+import time
+from io import StringIO
+
+import pytest
+from google.protobuf.json_format import ParseDict
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from vikingd.ctl import render, trace
+from vikingd.pb.contexts_pb2 import Context
+from vikingd.pb.retrieval_pb2 import FindResponse, ScoreParts
+
+LONG_URI = "viking://resources/fastapi/en/docs/advanced/response-change-status-code.md"
+
+
+def shown(renderable: RenderableType, width: int) -> list[str]:
+    """The lines that a terminal of this width shows."""
+    console = Console(file=StringIO(), width=width, markup=False, highlight=False, emoji=False)
+    console.print(renderable)
+    assert isinstance(console.file, StringIO)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert max(map(cell_len, lines)) <= width
+    return lines
+
+
+def parts(**changed: float) -> dict[str, float]:
+    """The parts of a score of .412, in protobuf's JSON form."""
+    return {
+        "dense": 0.38,
+        "lexical": 0.48,
+        "denseWeight": 0.5,
+        "nodeScore": 0.43,
+        "smoothed": 0.43,
+        "parent": 0.33,
+        "parentWeight": 0.19,
+        "final": 0.411,
+    } | changed
+
+
+@pytest.fixture
+def answer() -> FindResponse:
+    """A reply with every bucket and a trace."""
+    return ParseDict(
+        {
+            "memories": [
+                {
+                    "uri": "viking://user/memories/喝茶.md",
+                    "contextType": 1,
+                    "isLeaf": True,
+                    "abstract": "下午三点以后不喝浓茶。" * 20,
+                    "score": 0.411,
+                    "parts": parts(),
+                }
+            ],
+            "resources": [
+                {
+                    "uri": LONG_URI,
+                    "contextType": 2,
+                    "isLeaf": True,
+                    "level": 2,
+                    "score": 0.52,
+                    "parts": parts(),
+                    "passages": [
+                        {"section": "Response [bold]", "text": "set\n\x1b[31m it"},
+                    ],
+                }
+            ],
+            "skills": [
+                {
+                    "uri": "viking://agent/skills/x",
+                    "contextType": 3,
+                    "score": 0.411,
+                    "abstract": "a directory",
+                    "parts": parts(),
+                }
+            ],
+            "total": 3,
+            "revision": 12,
+            "timings": [
+                {"stage": "embed", "duration": "0.002s"},
+                {"stage": "score", "duration": "0.0005s"},
+            ],
+            "degraded": [{"reason": 1, "detail": "the embedder is down: no route"}],
+            "trace": {
+                "method": 2,
+                "scopeFiles": 1000,
+                "icc": 0.1,
+                "gate": 0.6,
+                "opened": 5,
+                "rounds": 2,
+                "stopReason": "STOP_REASON_OUT_OF_REACH",
+                "terms": ["status", "code"],
+                "queryScript": "latin",
+                "means": [{"script": "latin", "vectors": 600, "uri": "viking://"}],
+                "directories": [
+                    {
+                        "uri": "viking://resources/fastapi/en/docs",
+                        "parts": parts(),
+                        "round": 1,
+                        "startPoint": True,
+                        "files": 3,
+                    },
+                    {"uri": "viking://resources/fastapi", "parts": parts()},
+                ],
+            },
+        },
+        FindResponse(),
+    )
+
+
+def test_results_stand_by_score_across_the_buckets(answer: FindResponse) -> None:
+    """The table is one list: the best first, ties by URI."""
+    lines = shown(render.find_table(answer), 100)
+    assert [line.split()[:3] for line in lines[1:] if line[0] != " "] == [
+        ["1", "0.520", "resource"],
+        ["2", "0.411", "skill"],
+        ["3", "0.411", "memory"],
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
+def test_results_fit_the_terminal(answer: FindResponse, width: int) -> None:
+    """Nothing is wider than the terminal, Chinese included; a URI breaks only when it must."""
+    lines = shown(render.find_table(answer), width)
+    whole = any(LONG_URI in line for line in lines)
+    assert whole == (width >= 100)
+    assert LONG_URI in "".join(line.strip() for line in lines)
+    assert any("下午三点" in line for line in lines)
+
+
+def test_stored_text_cannot_act_on_the_terminal(answer: FindResponse) -> None:
+    """Escape sequences are taken out and markup stays text."""
+    text = "\n".join(shown(render.find_table(answer), 120))
+    assert "Response [bold]: set [31m it" in text
+    assert "\x1b" not in text
+
+
+def test_what_the_answer_had_to_do_without_is_said(answer: FindResponse) -> None:
+    """The footer counts, dates and times the answer and names every lack."""
+    assert shown(render.find_footer(answer), 80) == [
+        "3 results · revision 12 · 2.5 ms",
+        "degraded: the embedder is down: no route",
+    ]
+
+
+def test_a_score_is_shown_as_the_formula_that_makes_it() -> None:
+    """The numbers of the line, put into the formula, give the final score."""
+    score = ParseDict(parts(), ScoreParts())
+    assert trace.formula(score) == (
+        "0.411 = 0.81·smoothed 0.430 + 0.19·parent 0.330; "
+        "node 0.430 = 0.50·dense 0.380 + 0.50·lexical 0.480"
+    )
+    titled = ParseDict(parts(title=0.04, final=0.451), ScoreParts())
+    assert trace.formula(titled).startswith(
+        "0.451 = 0.81·smoothed 0.430 + 0.19·parent 0.330 + title 0.040; node"
+    )
+
+
+def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
+    """Scope, means, gate, directories by URI, results, stop reason and timings all appear."""
+    lines = shown(trace.trace_tree(answer, "viking://resources"), 240)
+    text = "\n".join(lines)
+    for said in (
+        "best-first over viking://resources",
+        "1,000 files",
+        "latin; terms: status code",
+        "600 vectors",
+        "icc 0.100",
+        "gate 0.60",
+        "5 opened in 2 rounds",
+        LONG_URI,
+        "0.81·smoothed 0.430",
+        "stopped: no directory left can hold anything better",
+        "embed 2.00 ms · score 0.50 ms",
+    ):
+        assert said in text
+    upper = next(line for line in lines if "viking://resources/fastapi  " in line)
+    lower = next(line for line in lines if "en/docs  " in line)
+    assert "round 1; start point" in lower
+    assert lower.index("en/docs") > upper.index("viking://")
+
+
+@pytest.mark.parametrize(
+    ("changed", "identifiers", "said"),
+    [
+        ({}, False, "close to the query's (0.380) and it has the query's words (0.480)"),
+        ({"lexical": 0.0}, False, "meaning is close to the query's (0.380), which makes 0.430"),
+        ({"dense": 0.0}, False, "has the query's words (0.480), which makes 0.430"),
+        ({"denseWeight": 1.0}, False, "close to the query's, which alone makes 0.430"),
+        ({"denseWeight": 0.0}, False, "has the query's words, which alone makes 0.430"),
+        ({"denseWeight": 0.0}, True, "names an identifier, so words alone count"),
+        ({"smoothed": 0.5}, False, "its neighbours raise that to 0.500"),
+        ({"smoothed": 0.4}, False, "its neighbours lower that to 0.400"),
+        ({}, False, "viking://a, counts for 19% with its 0.330: 0.411."),
+        ({"parent": 0.43}, False, "which makes 0.430."),
+        (
+            {"title": 0.04, "final": 0.451},
+            False,
+            "its 0.330: 0.411, and the words of its title add 0.040: 0.451.",
+        ),
+    ],
+)
+def test_the_reason_says_what_the_parts_say(
+    changed: dict[str, float], identifiers: bool, said: str
+) -> None:
+    """The sentence about the best result names each part that mattered, and no other."""
+    match = FindResponse().resources.add(uri="viking://a/b")
+    ParseDict(parts(**changed), match.parts)
+    assert said in trace.reason(match, identifiers=identifiers)
+
+
+def test_a_tree_hangs_each_context_below_its_directory() -> None:
+    """Names that sort between a directory and what is in it do not tear it apart."""
+    uris = [
+        "viking://resources",
+        "viking://resources/a",
+        "viking://resources/a b.md",
+        "viking://resources/a/x.md",
+    ]
+    contexts = [Context(uri=uri, is_directory=not uri.endswith(".md")) for uri in uris]
+    assert shown(render.context_tree("viking://resources", contexts), 60) == [
+        "viking://resources/",
+        "├── a/",
+        "│   └── x.md",
+        "└── a b.md",
+    ]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+@pytest.mark.parametrize("seconds", [-62_135_596_800, 253_402_300_799])
+def test_the_first_and_the_last_of_all_times_can_be_shown(
+    zone: str, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where this place has no such day any more, it is that of UTC."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        shown = render.local_time(Timestamp(seconds=seconds))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert shown[:7] in ("0001-01", "9999-12")
