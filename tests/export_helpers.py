@@ -23,7 +23,7 @@ Ctl = Callable[..., tuple[int, str, str]]
 TOP = "viking://user/memories"
 NOTES = f"{TOP}/notes.md"
 EDITED = "# Me\n\n- likes oolong\n- drives a bike\n- likes oolong\n"
-MOVING = {"revision", "updatedAt", "createdAt", "contentHash"}
+MOVING = {"revision", "updateTime", "createTime", "contentHash"}
 
 
 def snapshot(
@@ -73,7 +73,7 @@ def counted(client: MessageClient, uri: str = NOTES) -> list[tuple[str, int, int
             p.memory.reinforcement,
             p.memory.access_count,
             p.memory.time.ToMicroseconds(),
-            p.memory.created_at.ToMicroseconds(),
+            p.memory.create_time.ToMicroseconds(),
         )
         for p in context.passages
     ]

@@ -626,8 +626,8 @@ def intraclass_correlation(groups: Iterable[Sequence[float]]) -> float:
 
 
 def gate_of(icc: float) -> float:
-    """How far the gate is open; what rounding leaves of it is nothing."""
-    return 0.0 if (gate := 1 - icc / ICC_FULL) < 1e-9 else gate
+    """Return the gate in float32, so that the order of the icc's sums cannot change it."""
+    return 0.0 if (gate := float(np.float32(1 - icc / ICC_FULL))) < 1e-9 else gate
 
 
 def directory_scores(

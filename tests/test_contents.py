@@ -107,13 +107,13 @@ def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
     fixture.put(A, "a")
     held = [
         fixture.put(B, "b"),
-        fixture.wrote(fixture.engine.link(B, A, "why")),
-        fixture.wrote(fixture.engine.link(A, B, "因为")),
+        fixture.wrote(fixture.engine.writable_store.link(B, A, "why")),
+        fixture.wrote(fixture.engine.writable_store.link(A, B, "因为")),
         fixture.put(B, "b2"),
-        fixture.wrote(fixture.engine.move(B, C)),
-        fixture.wrote(fixture.engine.link(A, DOCS, "")),
-        fixture.wrote(fixture.engine.unlink(C, A)),
-        fixture.wrote(fixture.engine.link(A, C, "again")),
+        fixture.wrote(fixture.engine.writable_store.move(B, C)),
+        fixture.wrote(fixture.engine.writable_store.link(A, DOCS, "")),
+        fixture.wrote(fixture.engine.writable_store.unlink(C, A)),
+        fixture.wrote(fixture.engine.writable_store.link(A, C, "again")),
         fixture.wrote(fixture.engine.writable_store.delete([C])),
         fixture.put(C, "another"),
     ]
@@ -140,9 +140,9 @@ def test_links_move_with_the_directory_above_them(fixture: Fixture) -> None:
     fixture.put(A, "a")
     fixture.put(B, "b")
     fixture.put("viking://resources/other.md", "other")
-    fixture.wrote(fixture.engine.link(A, B, "within"))
-    fixture.wrote(fixture.engine.link(A, "viking://resources/other.md", "out"))
-    moved = fixture.wrote(fixture.engine.move(DOCS, "viking://resources/new"))
+    fixture.wrote(fixture.engine.writable_store.link(A, B, "within"))
+    fixture.wrote(fixture.engine.writable_store.link(A, "viking://resources/other.md", "out"))
+    moved = fixture.wrote(fixture.engine.writable_store.move(DOCS, "viking://resources/new"))
     assert relations(moved, "viking://resources/new/a.md") == (
         Relation("viking://resources/new/b.md", "b", "within"),
         Relation("viking://resources/other.md", "other", "out"),
@@ -156,7 +156,7 @@ def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
     """It tells an index its dimension, and every row is made anew."""
     fixture.put(A, "a")
     fixture.put(B, "b")
-    fixture.wrote(fixture.engine.link(A, B, "why"))
+    fixture.wrote(fixture.engine.writable_store.link(A, B, "why"))
     wide = fixture.put(C, "c", vector=np.ones(4, "<f4").tobytes())
     assert wide.dimension == 4
     assert relations(wide, A) == (Relation(B, "b", "why"),)
@@ -183,7 +183,7 @@ def test_verify_sees_what_a_reply_would_show_wrong(
     made = Fixture(tmp_path, STAYS)
     made.put(B, "b")
     made.put(A, "a", content="warm", passages=(Passage("S", 0, 4),))
-    made.wrote(made.engine.link(A, B, "why"))
+    made.wrote(made.engine.writable_store.link(A, B, "why"))
     with closing(sqlite3.connect(tmp_path / "store.sqlite3")) as db, db:
         assert db.execute(statement, (A,)).rowcount == 1
     report = made.engine.verify()
@@ -227,7 +227,7 @@ def test_a_find_reads_no_database(fixture: Fixture) -> None:
     linked = [f"{DOCS}/{name}.txt" for name in "gfedcba"]
     for uri in linked:
         fixture.put(uri, uri[-5:])
-        fixture.wrote(fixture.engine.link(uri, A, "r"))
+        fixture.wrote(fixture.engine.writable_store.link(uri, A, "r"))
     fixture.engine.store.close()
     (match, *_) = find(fixture.engine, FindQuery("harbour winter 冬天"), None).matches
     assert (match.uri, match.abstract) == (A, "About a harbour")
@@ -248,7 +248,7 @@ def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
             engine.writable_store.put([prepare(draft) for draft in drafts]).result(timeout=10)
 
         write(0)
-        engine.link(A, B, "").result(timeout=10)
+        engine.writable_store.link(A, B, "").result(timeout=10)
         mixed: list[object] = []
         done = threading.Event()
 

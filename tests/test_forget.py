@@ -230,7 +230,9 @@ def test_what_is_said_again_or_moves_while_criteria_are_looked_at(tmp_path: Path
     engine.writable_store.reinforce([again], 1).result()
     engine.writable_store.move(f"{USER}/moved.md", f"{USER}/elsewhere.md").result()
     forgotten = forgetting(query, found)
-    engine.writable_store.rewrite_holders([again, moved, old], forgotten, all_there=False).result()
+    engine.writable_store.rewrite_holders(
+        [again, moved, old], forgotten, require_all=False
+    ).result()
     assert forgotten.gone == {moved, old}
     assert [stored.entry.id for stored in engine.store.memories_below(USER)] == [again]
     assert engine.verify().ok

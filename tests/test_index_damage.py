@@ -20,13 +20,13 @@ from reader_helpers import Daemon, note, vector
 from vikingd.client import ClientError
 from vikingd.domain.errors import Corrupt
 from vikingd.engine import Engine
-from vikingd.index import files
 from vikingd.index.segment import disk as bases
+from vikingd.index.segment import files
+from vikingd.index.segment.arrays import FIELDS, GROWING
 from vikingd.system.sealed_files import seal, unseal
 
-ARRAYS = sorted(spec.name for spec in bases.fields(bases.Base))
 PARTS = (
-    *(f"{name}.bin" for name in {*ARRAYS, *bases.rows.KINDS}),
+    *(f"{name}.bin" for name in FIELDS.keys() | GROWING.keys()),
     "manifest.json",
     "dir_columns",
     "file_columns",
@@ -134,7 +134,7 @@ def test_damage_of_any_file_of_a_base_changes_no_answer(
             assert _answers(engine) == expected, name
             changed = not file.exists() or file.read_bytes() != before
             # Nothing reads the room behind the rows, nor what two equal files have exchanged.
-            harmless = damage == "swap" or name.removesuffix(".bin") in bases.rows.KINDS
+            harmless = damage == "swap" or name.removesuffix(".bin") in GROWING
             assert engine.stats().index.rebuilt or not changed or harmless, name
         shutil.rmtree(path)
 

@@ -213,7 +213,7 @@ def test_masks_and_revisions_go_over_the_wire(typed: Client) -> None:
     with pytest.raises(InvalidField, match="single URI"):
         typed.delete(TEA, NOTES, expected_revision=after.revision)
     moved = typed.move(TEA, f"{DOCS}/tea.md", expected_revision=after.revision)
-    assert typed.get(f"{DOCS}/tea.md").updated_at == after.updated_at
+    assert typed.get(f"{DOCS}/tea.md").update_time == after.update_time
     assert typed.get(f"{DOCS}/tea.md").revision == moved.revision
     gone = typed.delete(f"{DOCS}/tea.md", NOTES, allow_missing=True)
     assert gone.deleted == 1

@@ -159,8 +159,8 @@ def test_without_its_embedder_a_daemon_remembers_and_says_so(
             assert reply.outcome == outcome
         first = client.remember("Likes rowing.", uri=NOTES)
         (note,) = first.degraded
-        assert "wordings alone were compared" in note
-        assert ("can't be reached" if threshold else "recall.same_meaning") in note
+        assert "wordings alone were compared" in note.detail
+        assert ("can't be reached" if threshold else "recall.same_meaning") in note.detail
         assert "Likes rowing." in recalled(client, "rowing")
         assert verified(client)
 
