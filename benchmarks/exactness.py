@@ -43,7 +43,7 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        """Whether all scores are within the tolerance."""
+        """Return True if all scores are within the tolerance."""
         return max(self.difference, self.misplaced) <= self.tolerance
 
 

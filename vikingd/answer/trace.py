@@ -32,7 +32,7 @@ _STOPPED = {
 
 
 class Hit(NamedTuple):
-    """A result, of which only the row is read yet."""
+    """A result by its row; its strings are not read yet."""
 
     score: float
     row: int  # directory d as d, file f as -1 - f

@@ -242,7 +242,7 @@ class Engine:
 
     @property
     def is_lost(self) -> bool:
-        """Whether this process must end, so that the next start can recover.
+        """True if this process must end, so that the next start can recover.
 
         It is a reader that cannot follow its store, or a writer with a damaged index.
         """

@@ -138,7 +138,7 @@ class Index:
 
     @property
     def damage(self) -> str:
-        """Why the snapshot must not be used, at the last `look`; "" if it may be used."""
+        """The reason not to use the snapshot, found by the last `look`; "" if there is none."""
         return self._damage
 
     def look(self) -> str:

@@ -198,7 +198,7 @@ class Store(Reads):
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk is full, so that only deletes are accepted."""
+        """True if the disk is full, so that only deletes are accepted."""
         return self._writer.is_full
 
     def start(self, on_commit: OnCommit) -> None:

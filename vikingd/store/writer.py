@@ -115,7 +115,7 @@ class Writer:
 
     @property
     def is_full(self) -> bool:
-        """Whether the disk is full, so that only operations that free room are accepted."""
+        """True if the disk is full, so that only operations that free room are accepted."""
         return not self._reserve.is_held
 
     def start(self, on_commit: OnCommit) -> None:

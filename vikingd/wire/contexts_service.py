@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
 from vikingd.answer.deadline import wait_for_revision
 from vikingd.answer.futures import FutureBridge
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Context
 from vikingd.domain.errors import InvalidField
 from vikingd.engine import Engine
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
@@ -19,6 +24,8 @@ from vikingd.wire.calls import (
 from vikingd.wire.limits import MAX_REASON_BYTES
 from vikingd.wire.messages import decode, encode
 from vikingd.wire.preparing import Preparing
+
+_Listing = TypeVar("_Listing", contexts_pb2.ListResponse, contexts_pb2.TreeResponse)
 
 
 class ContextsService(contexts_pb2_grpc.ContextsServicer):
@@ -94,18 +101,8 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         limit, after = decode.page(request.page_size, request.page_token, uri)
         deadline = CallDeadline(context)
         await wait_for_revision(self._engine, request.min_revision, deadline)
-
-        def read() -> contexts_pb2.ListResponse:
-            page = encode.Page(limit)
-            self._engine.store.children(uri, after, limit + 1, page.add)
-            return as_sent(
-                contexts_pb2.ListResponse(
-                    contexts=page.contexts, next_page_token=page.next_page_token
-                )
-            )
-
-        async with self._threads.queues.runner(deadline, heavy=weigh.page(limit)) as run:
-            return await run.away(read)
+        fill = partial(self._engine.store.children, uri, after, limit + 1)
+        return await self._page(contexts_pb2.ListResponse, limit, fill, deadline)
 
     async def Tree(
         self, request: contexts_pb2.TreeRequest, context: CallContext
@@ -115,15 +112,22 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         limit, after = decode.page(request.page_size, request.page_token, uri)
         deadline = CallDeadline(context)
         await wait_for_revision(self._engine, request.min_revision, deadline)
+        fill = partial(self._engine.store.tree, uri, request.depth, after, limit + 1)
+        return await self._page(contexts_pb2.TreeResponse, limit, fill, deadline)
 
-        def read() -> contexts_pb2.TreeResponse:
+    async def _page(
+        self,
+        response: type[_Listing],
+        limit: int,
+        fill: Callable[[Callable[[Context], bool]], object],
+        deadline: CallDeadline,
+    ) -> _Listing:
+        """Read one page of a listing on a thread; `fill` hands its contexts over one by one."""
+
+        def read() -> _Listing:
             page = encode.Page(limit)
-            self._engine.store.tree(uri, request.depth, after, limit + 1, page.add)
-            return as_sent(
-                contexts_pb2.TreeResponse(
-                    contexts=page.contexts, next_page_token=page.next_page_token
-                )
-            )
+            fill(page.add)
+            return as_sent(response(contexts=page.contexts, next_page_token=page.next_page_token))
 
         async with self._threads.queues.runner(deadline, heavy=weigh.page(limit)) as run:
             return await run.away(read)

@@ -64,7 +64,7 @@ _NAMES = tuple(BUDGETS)
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """What a field may have within its message; None is no limit but that of the whole message.
+    """The limits of a field within its message; with None only the whole message has a limit.
 
     Attributes:
         entries: how many.

@@ -1,4 +1,4 @@
-"""Which requests are heavy, told from the request alone, before anything is done."""
+"""The weight of requests, light or heavy, decided from the request alone."""
 
 from __future__ import annotations
 

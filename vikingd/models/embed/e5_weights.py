@@ -201,7 +201,7 @@ def _write(path: Path, weights: Weights) -> None:
 
 
 def _digest(path: Path, body: memoryview | bytearray) -> bytes:
-    """The name tells what was made of which weights, so a renamed or foreign file does not pass."""
+    """Return the digest of a file's name and body, so that a renamed file does not pass."""
     digest = hashlib.sha256(path.name.encode())
     digest.update(body)
     return digest.digest()
