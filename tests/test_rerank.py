@@ -333,7 +333,8 @@ def test_breaker_opens_tries_with_one_call_and_closes(
 ) -> None:
     """Three failures in a row; then fast failures, one call that tries, and all is well again."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(breaker, "MIN_PAUSE", 0.3)
+    now = 0.0
+    monkeypatch.setattr(rerankers, "Breaker", lambda: breaker.Breaker(lambda: now))
     works, came, hold = threading.Event(), threading.Event(), threading.Event()
 
     def script(request: Request) -> Reply:
@@ -344,15 +345,16 @@ def test_breaker_opens_tries_with_one_call_and_closes(
         return answer(request)
 
     async def scene(made: Rerankers, server: ScriptedServer) -> None:
+        nonlocal now
         for _ in range(3):
             assert await reason(made) == "http/tei answered 500: broken"
         told = await reason(made)
         assert told == (
-            "http/tei failed 3 times in a row (answered 500: broken); asked again in 1 s"
+            "http/tei failed 3 times in a row (answered 500: broken); asked again in 5 s"
         )
         assert len(server.requests) == 3
         works.set()
-        await asyncio.sleep(0.31)
+        now += breaker.MIN_PAUSE
         trial = asyncio.create_task(made.rerank("query", ["a"], None))
         await asyncio.to_thread(came.wait, 10)
         for _ in range(5):

@@ -244,8 +244,9 @@ def test_a_call_that_is_given_up_is_a_span_too(collector: Collector, channel: gr
     """Its code is CANCELLED, as in the metrics, and it is no error of the server."""
     trace, metadata = called()
     request = contexts_pb2.GetRequest(uri=ROOT, min_revision=1 << 40)
-    call = contexts_pb2_grpc.ContextsStub(channel).Get.future(request, metadata=metadata)
-    time.sleep(0.5)  # it waits there by now
+    tree = contexts_pb2_grpc.ContextsStub(channel)
+    call = tree.Get.future(request, metadata=metadata)
+    tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)  # the first waits by now
     call.cancel()
     span, _ = collector.call(trace)
     assert attributes(span)["rpc.grpc.status_code"] == grpc.StatusCode.CANCELLED.value[0]

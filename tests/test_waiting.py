@@ -116,7 +116,8 @@ def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(
 
     async def main() -> None:
         waiting = asyncio.create_task(wait_for_vectors(engine, threads, text_ids, within(20)))
-        await asyncio.sleep(0.05)
+        while not engine._listeners:
+            await asyncio.sleep(0)
         assert not waiting.done()
         await asyncio.to_thread(put, engine, "another content")
         await waiting

@@ -252,7 +252,7 @@ def test_reads_wait_for_the_revision_they_ask_for(channel: grpc.Channel) -> None
     late = grpc.StatusCode.DEADLINE_EXCEEDED
     assert failure(tree.Get, far, timeout=0.5) == (late, "REVISION_NOT_REACHED")
     others = [tree.Get.future(far) for _ in range(200)]
-    time.sleep(0.3)
+    tree.Get(contexts_pb2.GetRequest(uri=top), timeout=20)  # the others wait by now
     near = tree.Get.future(contexts_pb2.GetRequest(uri=top, min_revision=revision + 1), timeout=20)
     put(channel, contexts_pb2.ContextInput(uri=f"{top}/b.md"))
     assert near.result().context.uri == top
@@ -340,7 +340,7 @@ def test_daemon_holds_its_store_and_drains_at_the_end(tmp_path: Path) -> None:
             tree = contexts_pb2_grpc.ContextsStub(channel)
             asked = contexts_pb2.GetRequest(uri="viking://", min_revision=1 << 40)
             call = tree.Get.future(asked, timeout=2)
-            time.sleep(0.3)
+            tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)  # the first waits by now
             daemon.send_signal(signal.SIGTERM)
             assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         assert daemon.wait(10) == 0
