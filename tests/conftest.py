@@ -14,12 +14,14 @@ from embed_helpers import Endpoint
 from intent_helpers import Asked, in_turn, planned
 from scripted import ScriptedServer
 from store_helpers import opened
+from thinking_helpers import House, thinking_daemon, told
 from viking_kernels import simd
 
 from vikingd.client import Client
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import main
 from vikingd.ctl.demo import serving
+from vikingd.pb.retrieval_pb2 import RERANK_STATUS_DONE
 from vikingd.store import Store
 
 Ctl = Callable[..., tuple[int, str, str]]
@@ -121,3 +123,18 @@ def typed(client: MessageClient) -> Iterator[Client]:
     """A client of the daemon that returns dataclasses; the tree is empty."""
     with Client(client.address) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def started_house() -> Iterator[House]:
+    """A daemon whose reranker is scripted."""
+    with thinking_daemon() as made:
+        yield made
+
+
+@pytest.fixture
+def house(started_house: House) -> House:
+    """The daemon with a reranker that works, so that no circuit is open."""
+    started_house.reranker.answer = told({})
+    assert started_house.think().rerank.status == RERANK_STATUS_DONE
+    return started_house

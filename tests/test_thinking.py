@@ -1,137 +1,19 @@
-"""THINKING over the wire, with a reranker that a test scripts: the walk, its scores, its faults."""
+"""THINKING over the wire, with a scripted reranker: the walk and its scores."""
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-from array import array
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from typing import Any
-
 import pytest
-from scripted import Reply, Request, ScriptedServer
+from thinking_helpers import TOP, House, matches, scored, told, vector
 
 from vikingd.client import (
-    ClientError,
     ContextType,
     Draft,
     Levels,
-    Method,
-    SearchMode,
     Session,
-    find_request,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.domain import uri as uris
 from vikingd.domain.find import StopReason
-from vikingd.pb.retrieval_pb2 import (
-    RERANK_STATUS_DONE,
-    RERANK_STATUS_FAILED,
-    RERANK_STATUS_OFF,
-    FindResponse,
-    MatchedContext,
-)
-
-TOP = "viking://resources/house"
-THINKING = SearchMode.THINKING
-
-
-def vector(*numbers: float) -> bytes:
-    """As on the wire."""
-    return array("f", numbers).tobytes()
-
-
-def told(scores: dict[str, float], other: float = 0.1) -> Callable[[Request], Reply]:
-    """A reranker that has a score for each abstract."""
-
-    def answer(request: Request) -> Reply:
-        documents = request.json["documents"]
-        results = [
-            {"index": i, "relevance_score": scores.get(text, other)}
-            for i, text in enumerate(documents)
-        ]
-        return Reply({"results": results})
-
-    return answer
-
-
-class House:
-    """A daemon with its reranker."""
-
-    def __init__(self, client: MessageClient, reranker: ScriptedServer) -> None:
-        self.client = client
-        self.reranker = reranker
-        self._asked = 0
-
-    def think(self, query: str = "", **fields: Any) -> FindResponse:
-        """A find in THINKING; without a query, one of its own, whose scores nobody knows yet."""
-        self.reranker.requests.clear()
-        return self.client.find(query or self.question(), mode=THINKING, **fields)
-
-    def question(self) -> str:
-        """Each time in other words, which mean the same."""
-        self._asked += 1
-        return f"where are tea and spades in the house {'really ' * self._asked}"
-
-    def documents(self) -> list[list[str]]:
-        """What the reranker was sent by the last find, call by call."""
-        return [request.json["documents"] for request in self.reranker.requests]
-
-
-@pytest.fixture(scope="module")
-def started() -> Iterator[House]:
-    """One daemon for all of these tests."""
-    with ScriptedServer(told({})) as reranker, ExitStack() as stack:
-        backend = {"kind": "http", "form": "vllm", "url": reranker.url, "model": "m", "timeout": 5}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("VIKINGD_RERANK__BACKENDS", json.dumps([backend]))
-            address = stack.enter_context(serving("--provider", "none", quiet=True))
-        with MessageClient(address) as client:
-            client.put(
-                [
-                    Draft("viking://resources", is_directory=True, abstract="All there is"),
-                    Draft(TOP, is_directory=True, abstract="The house"),
-                    Draft(f"{TOP}/kitchen", is_directory=True, abstract="The kitchen and its tea"),
-                    Draft(f"{TOP}/kitchen/tea.md", content="Tea stands on the shelf."),
-                    Draft(f"{TOP}/kitchen/pan.md", content="The pan hangs by the tea."),
-                    Draft(f"{TOP}/kitchen/blank.md", vector=vector(1, 0)),
-                    Draft(f"{TOP}/shed", is_directory=True, abstract="The shed"),
-                    Draft(
-                        f"{TOP}/shed/spade.md",
-                        content="Two spades are in the shed.",
-                        metadata={"sharp": True},
-                    ),
-                    Draft(f"{TOP}/shed/box", is_directory=True, abstract="A box in the shed"),
-                    Draft(f"{TOP}/shed/box/nail.md", content="Nails of all kinds."),
-                    Draft(f"{TOP}/shed/box/bag", is_directory=True, abstract="A bag in the box"),
-                    Draft(f"{TOP}/shed/box/bag/screw.md", content="Screws of brass."),
-                    Draft("viking://user/memories/tea.md", content="She likes green tea."),
-                ]
-            )
-            yield House(client, reranker)
-
-
-@pytest.fixture
-def house(started: House) -> House:
-    """Whose reranker has just been well, so that no circuit is open."""
-    started.reranker.answer = told({})
-    assert started.think().rerank.status == RERANK_STATUS_DONE
-    return started
-
-
-def matches(reply: FindResponse) -> list[MatchedContext]:
-    """All results, best first."""
-    found = [*reply.memories, *reply.resources, *reply.skills]
-    return sorted(found, key=lambda match: (-match.score, match.uri))
-
-
-def scored(reply: FindResponse) -> dict[str, float]:
-    """URI to score, in order."""
-    return {match.uri: match.score for match in matches(reply)}
 
 
 def test_start_points_are_read_first_then_the_children_of_each_round(house: House) -> None:
@@ -230,87 +112,6 @@ def test_threshold_filters_and_levels_hold(house: House) -> None:
     assert set(house.documents()[0]) <= {"The shed", "A box in the shed", "A bag in the box"}
 
 
-def broken(call: int, how: Callable[[Request], Reply]) -> Callable[[Request], Reply]:
-    """A reranker that is well but in one call of a find."""
-    calls = iter(range(10))
-    well = told({}, 0.3)
-    return lambda request: (how if next(calls) == call else well)(request)
-
-
-FAULTS: dict[str, Callable[[Request], Reply]] = {
-    "nothing": lambda _: Reply({"results": []}),
-    "one too few": lambda r: Reply(
-        {
-            "results": [
-                {"index": i, "relevance_score": 0.5} for i in range(len(r.json["documents"]) - 1)
-            ]
-        }
-    ),
-    "NaN": lambda r: Reply(
-        json.dumps(
-            {
-                "results": [
-                    {"index": i, "relevance_score": float("nan")}
-                    for i in range(len(r.json["documents"]))
-                ]
-            }
-        ).encode()
-    ),
-    "an error": lambda _: Reply({"error": "no"}, status=500),
-    "a reset": lambda _: Reply(reset=True),
-    "half an answer": lambda _: Reply({"results": ["x" * 100]}, cut=20),
-}
-
-
-@pytest.mark.parametrize("call", [0, 1, 2])
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_any_round_gives_quicks_scores_and_says_so(
-    house: House, fault: str, call: int
-) -> None:
-    """In the first call, the second or the third."""
-    query = house.question()
-    house.reranker.answer = broken(call, FAULTS[fault])
-    reply = house.think(query)
-    assert len(house.reranker.requests) == call + 1
-    assert reply.rerank.status == RERANK_STATUS_FAILED
-    assert reply.rerank.reason
-    assert len(reply.rerank.rounds) == call  # those before
-    assert any(reply.rerank.reason in note.detail for note in reply.degraded)
-    assert scored(reply) == scored(house.client.find(query))
-
-
-def test_quick_never_asks_the_reranker(house: House) -> None:
-    """Though one is configured."""
-    house.reranker.requests.clear()
-    reply = house.client.find(house.question())
-    assert reply.total
-    assert not house.reranker.requests
-    assert not reply.HasField("rerank")
-
-
-def test_where_nothing_has_an_abstract_the_answer_is_quicks(house: House) -> None:
-    """And nobody says that it was reranked."""
-    top = "viking://resources/bare"
-    house.client.put([Draft(f"{top}/{i}", vector=vector(1, i)) for i in range(3)])
-    reply = house.think(vector=vector(1, 0), target_uri=top)
-    assert not house.reranker.requests
-    assert reply.rerank.status == RERANK_STATUS_OFF
-    assert "abstract" in reply.rerank.reason
-    assert reply.total == 3
-    house.client.delete(top)
-
-
-def test_identifiers_are_left_to_words(house: House) -> None:
-    """A reranker reads abstracts, in which they need not stand."""
-    house.client.put([Draft(f"{TOP}/errors.md", content="E4102 means that the fuse is out.")])
-    reply = house.think("E4102")
-    assert not house.reranker.requests
-    assert reply.rerank.status == RERANK_STATUS_OFF
-    assert "identifiers" in reply.rerank.reason
-    assert matches(reply)[0].uri == f"{TOP}/errors.md"
-    house.client.delete(f"{TOP}/errors.md")
-
-
 def test_known_scores_are_not_asked_for_again(house: House) -> None:
     """Scores are kept by query and abstract."""
     query = house.question()
@@ -319,73 +120,6 @@ def test_known_scores_are_not_asked_for_again(house: House) -> None:
     assert not house.reranker.requests
     assert scored(again) == scored(first)
     assert [r.cached for r in again.rerank.rounds] == [r.documents for r in first.rerank.rounds]
-
-
-def test_a_slow_reranker_holds_up_nobody_and_no_deadline(house: House) -> None:
-    """The find in THINKING is still under way when twenty others are done."""
-    waiting = threading.Event()
-
-    def slow(request: Request) -> Reply:
-        waiting.set()
-        return Reply(told({})(request).body, after=60)
-
-    house.reranker.answer = slow
-    query = house.question()
-    with ThreadPoolExecutor(1) as pool:
-        late = 1.0
-        for _ in range(3):  # the machine may be busy
-            waiting.clear()
-            started = time.monotonic()
-            thinking = pool.submit(house.client.with_timeout(1.0).find, query, mode=THINKING)
-            assert waiting.wait(10)
-            for _ in range(20):
-                assert house.client.find("tea").total
-            assert not thinking.done()
-            reply = thinking.result()
-            late = time.monotonic() - started - 1.0
-            assert reply.rerank.status == RERANK_STATUS_FAILED
-            assert scored(reply) == scored(house.client.find(query))
-            if late <= 0.05:
-                break
-        assert late <= 0.05
-
-
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"limit": 101}, "limit"),
-        ({"query": " ", "vector": vector(1, 0)}, "query"),
-        ({"max_directories": 4}, "max_directories"),
-        ({"method": Method.EXACT}, "method"),
-    ],
-)
-def test_what_thinking_does_not_take(house: House, fields: dict[str, Any], field: str) -> None:
-    """Each with its field."""
-    with pytest.raises(ClientError) as refused:
-        house.client.find(**{"query": "tea", **fields}, mode=THINKING)
-    assert refused.value.field_violations[0].field == field
-
-
-def test_a_batch_does_not_think_and_there_is_no_third_mode(house: House) -> None:
-    """Both are told with their field."""
-    requests = [find_request("tea"), find_request("tea", mode=THINKING)]
-    with pytest.raises(ClientError) as refused:
-        house.client.batch_find(requests)
-    assert refused.value.field_violations[0].field == "requests[1].mode"
-    requests[1].mode = 3  # type: ignore[assignment]
-    with pytest.raises(ClientError) as refused:
-        house.client.batch_find(requests)
-    assert refused.value.message == "requests[1].mode: 3 is not a mode of search"
-
-
-def test_without_a_reranker_the_answer_is_quicks(client: MessageClient) -> None:
-    """And says why."""
-    client.put([Draft(f"{TOP}/tea.md", content="Tea stands on the shelf.")])
-    reply = client.find("where is the tea", mode=THINKING)
-    assert reply.rerank.status == RERANK_STATUS_OFF
-    assert "no reranker" in reply.rerank.reason
-    assert not reply.degraded
-    assert scored(reply) == scored(client.find("where is the tea"))
 
 
 def test_what_quick_finds_is_read_though_each_stands_deep_in_a_directory_of_its_own(
