@@ -37,7 +37,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[str]:
-    """Where a daemon without an embedder listens."""
+    """The address of a daemon without an embedder."""
     with serving("--provider", "none", quiet=True) as where:
         yield where
 
@@ -87,7 +87,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 
 @pytest.fixture(params=simd.paths()[1:])
 def printed_by_another(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
-    """What code prints, run among the tests' modules as on a machine with fewer instructions."""
+    """Runs code among the tests' modules as on a machine with fewer instructions; its stdout."""
     environment = {
         **os.environ,
         "VIKING_KERNELS_SIMD": request.param,

@@ -82,7 +82,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 
 def test_01_an_empty_query_without_a_vector_is_an_error(embedded: Embedded) -> None:
-    """And the embedder is never called; Retrieve by KEYWORD with `where` alone is none."""
+    """An empty query is refused without an embedding; KEYWORD with `where` alone is allowed."""
     client, before = embedded.client, list(embedded.asked)
     for text in ("", " \n\u3000"):
         for call in (client.find, client.retrieve, client.recall, client.build_context):
@@ -96,7 +96,7 @@ def test_01_an_empty_query_without_a_vector_is_an_error(embedded: Embedded) -> N
 
 
 def test_05_a_quick_find_embeds_its_query_once(embedded: Embedded) -> None:
-    """And calls nothing else, whatever it has to open; with a vector it calls nothing at all."""
+    """A find calls the embedder once and no other model; with a vector it calls none."""
     client = embedded.client
     for i, method in enumerate((Method.AUTO, *METHODS)):
         before = list(embedded.asked)
@@ -109,7 +109,7 @@ def test_05_a_quick_find_embeds_its_query_once(embedded: Embedded) -> None:
 
 
 def test_10_a_slow_model_call_delays_no_other_request(embedded: Embedded) -> None:
-    """Those that need the embedder too go past some, those that don't past any number of them."""
+    """Some slow model calls delay no call; many delay only calls that need the model."""
     client = embedded.client
     with ThreadPoolExecutor(16) as pool:
         slow = [pool.submit(client.find, f"slow cab {i}") for i in range(3)]
@@ -178,7 +178,7 @@ def test_07_the_reranker_sees_start_points_then_the_children_of_each_round(model
 def test_08_a_reranker_that_fails_leaves_all_to_meaning_and_words(
     models: Models, fault: str, call: int
 ) -> None:
-    """Nothing, an error or a wrong number, in any round: vector scores, and the reply says so."""
+    """A reranker that fails in any round leaves the plain scores, and the reply says so."""
     models.reranker.answer = told({})
     assert models.think(f"well {fault} {call}")[0].rerank.status == RERANK_STATUS_DONE
     models.reranker.answer = broken(call, FAULTS[fault])

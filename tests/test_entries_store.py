@@ -241,7 +241,7 @@ def count_until_killed(path: Path, acknowledged) -> None:
 
 
 def test_a_kill_loses_no_more_than_the_accesses_of_a_second(tmp_path: Path) -> None:
-    """And reinforcement, which is written when it is answered, not at all."""
+    """A kill loses the accesses of a second at most, and no acknowledged reinforcement."""
     engine = Engine(settings(tmp_path))
     engine.writable_store.put([file(NOTES, "a\n")]).result()
     (entry,) = known(engine.store).values()

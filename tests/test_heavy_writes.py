@@ -73,7 +73,7 @@ def test_markdown_that_is_too_costly_is_cut_as_plain_text(start: str, unit: str)
 
 
 def test_a_large_file_takes_no_more_steps_than_a_second_has() -> None:
-    """However long it is: the budget has an end."""
+    """The budget of steps bounds a file of any length."""
     list_of_words = "- a word of a list\n" * 60_000
     with pytest.raises(markdown.TooCostly):
         markdown.blocks("- a\n" * 150_000, 0, lambda _start, _end: True)
@@ -118,7 +118,7 @@ def test_headings_do_not_multiply_with_the_passages_below_them() -> None:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Where a daemon listens."""
+    """The address of a daemon."""
     with serving("--provider", "none", quiet=True) as where:
         yield where
 

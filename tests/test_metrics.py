@@ -24,7 +24,7 @@ from vikingd.telemetry.metrics import Metrics
 
 
 def test_counts_move_by_what_was_asked(tmp_path: Path) -> None:
-    """Each call, code, method, stage, result and score counts once, and nothing else does."""
+    """Each call, code, method, stage, result and score counts once, and no other counter moves."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
         client = daemon.client
         client.put(
@@ -87,7 +87,7 @@ def test_counts_move_by_what_was_asked(tmp_path: Path) -> None:
 
 
 def test_seconds_are_those_that_the_caller_is_told(tmp_path: Path) -> None:
-    """What the replies' timings sum up to is the sum of each stage, and no call is shorter."""
+    """The stages in the metrics are the sums of the replies' timings; calls are longer."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
         daemon.client.put([Draft(f"{ROOT}/a.md", content="harbour")])
         told: dict[str, float] = {}

@@ -191,7 +191,7 @@ def test_work_ends_at_its_next_step_when_nobody_waits_for_it(why: str) -> None:
 
 
 def test_a_slot_is_held_until_its_thread_is_done() -> None:
-    """Also when its call is gone: no more threads work than there are slots."""
+    """A slot is held until its thread ends, also if the call is gone."""
 
     async def main() -> None:
         of, go_on = lane(threads=2, at_once=2), threading.Event()

@@ -27,7 +27,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[MessageClient, MessageClient]]:
 def test_a_reader_follows_within_a_fraction_of_a_second(
     pair: tuple[MessageClient, MessageClient],
 ) -> None:
-    """Also without being asked for a revision; who asks for one is not kept any longer."""
+    """A reader follows by itself within a fraction of a second; min_revision waits no longer."""
     writer, reader = pair
     lags, waits = [], []
     for number in range(20):

@@ -79,7 +79,7 @@ def test_known_scores_are_not_asked_for_again() -> None:
 
 
 def test_equal_documents_are_sent_once() -> None:
-    """Also those that are equal only as they are cut."""
+    """Documents that are equal after the cut are sent once."""
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
         reranked = await made.rerank("query", ["a1", "b", "a2", "b"], None)
@@ -91,7 +91,7 @@ def test_equal_documents_are_sent_once() -> None:
 
 
 def test_no_documents_are_no_call() -> None:
-    """Nothing to read is nothing to ask."""
+    """Without documents the backend is not called."""
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
         assert await made.rerank("query", [], None) == Reranked((), 0, 0)
@@ -266,7 +266,7 @@ def test_parts_of_a_failed_call_are_not_waited_for() -> None:
 
 
 def test_a_call_that_took_too_long_gives_its_place_back() -> None:
-    """What nobody waits for any more does not keep others waiting."""
+    """A call that timed out does not keep others waiting."""
     replies = iter([Reply(after=5)])
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
@@ -331,7 +331,7 @@ def test_each_call_is_told_with_its_time() -> None:
 def test_breaker_opens_tries_with_one_call_and_closes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Three failures in a row; then fast failures, one call that tries, and all is well again."""
+    """After three failures calls fail at once, until one trial succeeds."""
     caplog.set_level(logging.INFO)
     now = 0.0
     monkeypatch.setattr(rerankers, "Breaker", lambda: breaker.Breaker(lambda: now))
@@ -373,7 +373,7 @@ def test_breaker_opens_tries_with_one_call_and_closes(
 
 
 def test_known_scores_are_given_while_the_breaker_is_open() -> None:
-    """What needs no call does not fail for one."""
+    """Known scores are returned while the breaker is open."""
 
     async def scene(made: Rerankers, server: ScriptedServer) -> None:
         await made.rerank("query", ["a"], None)

@@ -86,7 +86,7 @@ class Daemon:
         self._asked = 0
 
     def reset(self) -> None:
-        """Both models are well, and no circuit is open."""
+        """Make both models work and close all circuits."""
         self.reranker.answer = rated
         self.model.answer = planned(("resource", "tea"))
         assert self.search("x").query_plan.source == PLAN_SOURCE_MODEL
@@ -135,7 +135,7 @@ def started() -> Iterator[Daemon]:
 
 @pytest.fixture
 def daemon(started: Daemon) -> Daemon:
-    """As after a start."""
+    """The daemon as after a start."""
     started.reset()
     return started
 
@@ -209,7 +209,7 @@ def test_each_query_has_its_share_of_the_limit(daemon: Daemon) -> None:
 
 
 def test_a_plan_of_no_queries_gives_an_explained_empty_answer(daemon: Daemon) -> None:
-    """Nothing is embedded, found or reranked."""
+    """An empty plan needs no model call and no find, and the reply explains it."""
     daemon.model.answer = planned(reason="a greeting")
     reply = daemon.search("hello there, old friend of mine")
     assert (reply.total, len(reply.query_results)) == (0, 0)
@@ -249,7 +249,7 @@ def test_a_failed_model_leaves_the_plan_to_rules_and_says_so(daemon: Daemon, fau
 
 
 def test_without_a_mode_a_search_thinks_and_a_find_does_not(daemon: Daemon) -> None:
-    """As clients in other languages send it."""
+    """The defaults hold for requests of clients in other languages."""
     with grpc.insecure_channel(daemon.client.address) as channel:
         stub = RetrievalStub(channel)
         found = stub.Find(retrieval_pb2.FindRequest(query="green tea, by default"))
@@ -260,7 +260,7 @@ def test_without_a_mode_a_search_thinks_and_a_find_does_not(daemon: Daemon) -> N
 
 
 def test_plans_reranks_and_calls_of_models_are_counted(daemon: Daemon) -> None:
-    """Those that failed too."""
+    """Successful and failed calls of models are counted."""
     before = samples(daemon.metrics)
     daemon.search("green tea")
     daemon.model.answer = lambda _: Reply(status=401)
@@ -281,7 +281,7 @@ def test_plans_reranks_and_calls_of_models_are_counted(daemon: Daemon) -> None:
 
 
 def test_a_reranker_that_fails_for_one_query_fails_for_all(daemon: Daemon) -> None:
-    """Else two scales would meet in the merge."""
+    """One failure leaves plain scores to all queries, so that the merge has one scale."""
 
     def fail(request: Request) -> Reply:
         return Reply(status=500) if "tea" in request.json["query"] else rated(request)
@@ -318,7 +318,7 @@ def test_slow_models_keep_the_deadline(daemon: Daemon) -> None:
 
 
 def test_types_of_the_request_leave_out_what_is_planned_for_others(daemon: Daemon) -> None:
-    """And where nothing else is left the task itself is searched."""
+    """Queries of other types are dropped; if none is left, the task itself is searched."""
     daemon.model.answer = planned(("resource", "green tea"), ("memory", "User's green tea"))
     reply = daemon.search("tea", context_types=[ContextType.MEMORY])
     assert [q.context_type for q in reply.query_plan.queries] == [ContextType.MEMORY]
@@ -381,7 +381,7 @@ def test_what_a_session_says_reaches_the_model_as_data(daemon: Daemon) -> None:
 
 
 def test_a_trace_explains_each_query(daemon: Daemon) -> None:
-    """And costs nothing unless asked for."""
+    """A trace explains each query, and is absent unless it is requested."""
     reply = daemon.search("tea", trace=True)
     (result,) = reply.query_results
     assert result.trace.rounds
@@ -397,7 +397,7 @@ def test_a_trace_explains_each_query(daemon: Daemon) -> None:
 def test_a_faulty_request_is_refused_before_anything_is_planned(
     daemon: Daemon, plan: Callable[[Request], Reply], fields: dict[str, Any], field: str
 ) -> None:
-    """Whatever the plan would have been."""
+    """A faulty request is refused before it is planned."""
     daemon.model.answer = plan
     with pytest.raises(ClientError) as refused:
         daemon.search("tea", **fields)
@@ -439,7 +439,7 @@ def test_a_query_is_found_below_the_root_of_its_type_unless_the_request_has_a_ta
 
 
 def test_one_reranker_scores_all_queries(daemon: Daemon) -> None:
-    """That of the task's language, whichever a query is in: two would be two scales."""
+    """The task's language chooses one reranker for all queries, so that there is one scale."""
     daemon.model.answer = planned(("resource", "strong tea"), ("resource", "绿茶指南"))
     assert daemon.search("tea").rerank.status == RERANK_STATUS_DONE
     assert {request.json["query"] for request in daemon.reranker.requests} == {
@@ -450,7 +450,7 @@ def test_one_reranker_scores_all_queries(daemon: Daemon) -> None:
 
 
 def test_a_query_of_identifiers_among_others_is_reranked_with_them(daemon: Daemon) -> None:
-    """Else two scales would meet in the merge."""
+    """A query of identifiers is reranked with the others, so that there is one scale."""
     daemon.client.put([Draft(f"{DOCS}/fuse.md", content="E4102 means that the fuse is out.")])
     daemon.model.answer = planned(("resource", "E4102"), ("resource", "green tea"))
     reply = daemon.search("tea")

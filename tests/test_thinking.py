@@ -17,7 +17,7 @@ from vikingd.domain.find import StopReason
 
 
 def test_start_points_are_read_first_then_the_children_of_each_round(house: House) -> None:
-    """Each call, what was read in it, and each abstract once."""
+    """The rounds in the reply are the calls of the reranker; each abstract is read once."""
     reply = house.think()
     starts, *rounds = house.documents()
     assert {"The house", "All there is"} <= set(starts)
@@ -40,7 +40,7 @@ def test_start_points_are_read_first_then_the_children_of_each_round(house: Hous
 
 
 def test_scores_are_the_rerankers_blended_with_the_parents(house: House) -> None:
-    """Recomputed from what the reranker was told and the traced directories."""
+    """A score is the reranker's, blended with the final score of the parent."""
     house.reranker.answer = told(
         {"Two spades are in the shed.": 0.9, "The shed": 0.7, "The house": 0.4, "Tea": 0.2}
     )
@@ -62,7 +62,7 @@ def test_scores_are_the_rerankers_blended_with_the_parents(house: House) -> None
 
 
 def test_alpha_1_is_the_rerankers_score_and_0_the_parents(house: House) -> None:
-    """As without a reranker."""
+    """Alpha weighs the reranker's score against the parent's."""
     house.reranker.answer = told({"Two spades are in the shed.": 0.9, "The shed": 0.6})
     own = scored(house.think(alpha=1.0))
     assert own[f"{TOP}/shed/spade.md"] == pytest.approx(0.9)
@@ -74,7 +74,7 @@ def test_alpha_1_is_the_rerankers_score_and_0_the_parents(house: House) -> None:
 
 
 def test_what_has_no_abstract_is_not_sent_and_keeps_its_score(house: House) -> None:
-    """The one place where two scales meet."""
+    """A file without an abstract is not sent and keeps its node score."""
     reply = house.think(vector=vector(1, 0), trace=True, alpha=1.0)
     assert all(all(call) for call in house.documents())
     blank = next(m for m in matches(reply) if m.uri == f"{TOP}/kitchen/blank.md")
@@ -84,7 +84,7 @@ def test_what_has_no_abstract_is_not_sent_and_keeps_its_score(house: House) -> N
 
 
 def test_what_quick_finds_is_always_among_what_is_read(house: House) -> None:
-    """So the limit is filled whenever QUICK fills it."""
+    """Each result of QUICK is read, so the limit is filled if QUICK fills it."""
     query = house.question()
     quick = house.client.find(query, limit=100)
     found = house.think(query, limit=100)
@@ -94,7 +94,7 @@ def test_what_quick_finds_is_always_among_what_is_read(house: House) -> None:
 
 
 def test_threshold_filters_and_levels_hold(house: House) -> None:
-    """As without a reranker."""
+    """Threshold, filters, types, levels and target hold as without a reranker."""
     house.reranker.answer = told({"Two spades are in the shed.": 0.5, "Nails of all kinds.": 0.6})
     reply = house.think(alpha=1.0, score_threshold=0.5, vector=vector(0, 1))
     assert [*scored(reply)] == [f"{TOP}/shed/box/nail.md"]  # strictly above
@@ -125,7 +125,7 @@ def test_known_scores_are_not_asked_for_again(house: House) -> None:
 def test_what_quick_finds_is_read_though_each_stands_deep_in_a_directory_of_its_own(
     house: House,
 ) -> None:
-    """More directories lie above them than are read at a time."""
+    """Results of QUICK are read even if more directories are above them than a round reads."""
     top = "viking://resources/shelves"
     drafts = [
         draft
@@ -148,7 +148,7 @@ def test_what_quick_finds_is_read_though_each_stands_deep_in_a_directory_of_its_
 
 
 def test_an_abstract_of_blanks_is_not_sent(house: House) -> None:
-    """It says no more than none."""
+    """A blank abstract counts as none."""
     blank = "viking://resources/blank"
     house.client.put(
         [
@@ -162,7 +162,7 @@ def test_an_abstract_of_blanks_is_not_sent(house: House) -> None:
 
 
 def test_all_directories_opened_in_a_round_are_counted(house: House) -> None:
-    """Those without anything in them too, after which others are opened in the same round."""
+    """Opened directories without children count too."""
     top = "viking://resources/chests"
     chests = [Draft(f"{top}/{i}", is_directory=True, abstract=f"Chest {i}") for i in range(20)]
     house.client.put([*chests, Draft(f"{top}/19/lid.md", content="A lid of oak.")])
@@ -176,7 +176,7 @@ def test_all_directories_opened_in_a_round_are_counted(house: House) -> None:
 
 
 def test_the_walk_goes_on_while_something_deeper_could_be_better(house: House) -> None:
-    """What is below a child may score more than any child, if the child scores well itself."""
+    """The walk goes on while the upper bound of a subtree is above the best score."""
     top = "viking://resources/stairs"
     house.client.put(
         [
@@ -203,7 +203,7 @@ def test_the_walk_goes_on_while_something_deeper_could_be_better(house: House) -
 
 
 def test_ties_are_by_uri_and_a_score_of_nothing_is_no_result(house: House) -> None:
-    """Whatever was there first, and whatever meaning and words say."""
+    """Ties are by URI, and a score of 0 is no result."""
     top = "viking://resources/ties"
     for name in ("ash", "beech", "cedar"):
         house.client.put([Draft(f"{top}/{name}.md", content=f"Tea in a box of {name}.")])
@@ -214,7 +214,7 @@ def test_ties_are_by_uri_and_a_score_of_nothing_is_no_result(house: House) -> No
 
 
 def test_a_root_without_a_text_counts_for_nothing(house: House) -> None:
-    """As without a reranker."""
+    """A target without a text has no share in its children's scores."""
     top = "viking://resources/bare"
     house.client.put(
         [
@@ -234,7 +234,7 @@ def test_a_root_without_a_text_counts_for_nothing(house: House) -> None:
 def test_what_does_not_fit_into_a_round_is_left_out_but_never_what_quick_found(
     house: House,
 ) -> None:
-    """However much better the rest scores by itself: at alpha 0 its directory alone counts."""
+    """A full round leaves out other children first, also those with a better node score."""
     top = "viking://resources/drawers"
     house.client.put(
         [
@@ -255,7 +255,7 @@ def test_what_does_not_fit_into_a_round_is_left_out_but_never_what_quick_found(
 
 
 def test_three_rounds_of_eight_directories_are_the_most(house: House) -> None:
-    """After the start points, which are all opened in the first."""
+    """A walk opens the start points, then eight directories in each of two more rounds."""
     top = "viking://resources/tower"
     floors = [f"{top}/{'/'.join(str(i) for i in range(n + 1))}" for n in range(6)]
     house.client.put(
@@ -277,7 +277,7 @@ def test_three_rounds_of_eight_directories_are_the_most(house: House) -> None:
 
 
 def test_a_search_for_a_type_of_which_there_is_nothing_is_empty(client: MessageClient) -> None:
-    """Though the root of that type is not there."""
+    """A missing root of a type gives an empty answer."""
     client.put([Draft(f"{TOP}/tea.md", content="Tea stands on the shelf.")])
     reply = client.search("Create an RFC document", session=Session("A new service."))
     assert ContextType.SKILL in [one.query.context_type for one in reply.query_results]
@@ -285,7 +285,7 @@ def test_a_search_for_a_type_of_which_there_is_nothing_is_empty(client: MessageC
 
 
 def test_the_best_children_are_read_and_none_that_is_gone(house: House) -> None:
-    """Where there are more than a round has room for."""
+    """A full round reads the best living children."""
     top = "viking://resources/heap"
     house.client.put([Draft(f"{top}/{i}.md", content=f"Paper {i}") for i in range(110)])
     house.client.put([Draft(f"{top}/{i}.md", content=f"Tea, paper {i}") for i in range(110, 120)])

@@ -27,7 +27,7 @@ from vikingd.pb.retrieval_pb2 import (
 
 
 def broken(call: int, how: Callable[[Request], Reply]) -> Callable[[Request], Reply]:
-    """A reranker that is well but in one call of a find."""
+    """Return the script of a reranker that fails in one call of a find."""
     calls = iter(range(10))
     well = told({}, 0.3)
     return lambda request: (how if next(calls) == call else well)(request)
@@ -63,7 +63,7 @@ FAULTS: dict[str, Callable[[Request], Reply]] = {
 def test_a_fault_in_any_round_gives_quicks_scores_and_says_so(
     house: House, fault: str, call: int
 ) -> None:
-    """In the first call, the second or the third."""
+    """A fault in the first, second or third call gives QUICK's answer and a note."""
     query = house.question()
     house.reranker.answer = broken(call, FAULTS[fault])
     reply = house.think(query)
@@ -76,7 +76,7 @@ def test_a_fault_in_any_round_gives_quicks_scores_and_says_so(
 
 
 def test_a_slow_reranker_holds_up_nobody_and_no_deadline(house: House) -> None:
-    """The find in THINKING is still under way when twenty others are done."""
+    """Twenty other finds are answered during one in THINKING, which keeps its deadline."""
     waiting = threading.Event()
 
     def slow(request: Request) -> Reply:
@@ -105,7 +105,7 @@ def test_a_slow_reranker_holds_up_nobody_and_no_deadline(house: House) -> None:
 
 
 def test_quick_never_asks_the_reranker(house: House) -> None:
-    """Though one is configured."""
+    """QUICK does not call a configured reranker."""
     house.reranker.requests.clear()
     reply = house.client.find(house.question())
     assert reply.total
@@ -114,7 +114,7 @@ def test_quick_never_asks_the_reranker(house: House) -> None:
 
 
 def test_where_nothing_has_an_abstract_the_answer_is_quicks(house: House) -> None:
-    """And nobody says that it was reranked."""
+    """Without abstracts the reply has QUICK's answer and the status OFF."""
     top = "viking://resources/bare"
     house.client.put([Draft(f"{top}/{i}", vector=vector(1, i)) for i in range(3)])
     reply = house.think(vector=vector(1, 0), target_uri=top)
@@ -126,7 +126,7 @@ def test_where_nothing_has_an_abstract_the_answer_is_quicks(house: House) -> Non
 
 
 def test_identifiers_are_left_to_words(house: House) -> None:
-    """A reranker reads abstracts, in which they need not stand."""
+    """A query of identifiers is not reranked, because abstracts need not have them."""
     house.client.put([Draft(f"{TOP}/errors.md", content="E4102 means that the fuse is out.")])
     reply = house.think("E4102")
     assert not house.reranker.requests
@@ -137,7 +137,7 @@ def test_identifiers_are_left_to_words(house: House) -> None:
 
 
 def test_without_a_reranker_the_answer_is_quicks(client: MessageClient) -> None:
-    """And says why."""
+    """Without a reranker the reply has QUICK's answer and the reason."""
     client.put([Draft(f"{TOP}/tea.md", content="Tea stands on the shelf.")])
     reply = client.find("where is the tea", mode=THINKING)
     assert reply.rerank.status == RERANK_STATUS_OFF
@@ -156,14 +156,14 @@ def test_without_a_reranker_the_answer_is_quicks(client: MessageClient) -> None:
     ],
 )
 def test_what_thinking_does_not_take(house: House, fields: dict[str, Any], field: str) -> None:
-    """Each with its field."""
+    """A field that THINKING does not take is refused by its name."""
     with pytest.raises(ClientError) as refused:
         house.client.find(**{"query": "tea", **fields}, mode=THINKING)
     assert refused.value.field_violations[0].field == field
 
 
 def test_a_batch_does_not_think_and_there_is_no_third_mode(house: House) -> None:
-    """Both are told with their field."""
+    """A batch refuses THINKING and unknown modes with their field."""
     requests = [find_request("tea"), find_request("tea", mode=THINKING)]
     with pytest.raises(ClientError) as refused:
         house.client.batch_find(requests)

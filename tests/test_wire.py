@@ -140,7 +140,7 @@ def put(channel: grpc.Channel, *contexts: contexts_pb2.ContextInput) -> int:
 
 
 def test_tree_is_written_found_moved_and_gone(channel: grpc.Channel) -> None:
-    """What one call acknowledges, the next one sees, through every call of the tree."""
+    """Each call of the tree sees all acknowledged calls before it."""
     tree = contexts_pb2_grpc.ContextsStub(channel)
     retrieval = retrieval_pb2_grpc.RetrievalStub(channel)
     top = "viking://resources/flow"
@@ -226,7 +226,7 @@ def test_batch_answers_in_the_order_of_its_requests(channel: grpc.Channel) -> No
 
 
 def test_a_fault_of_one_query_of_a_batch_names_it(channel: grpc.Channel) -> None:
-    """Whether it is seen when the request is read or when the tree is."""
+    """A fault names its query, whether the request or the tree shows it."""
     put(channel, contexts_pb2.ContextInput(uri="viking://resources/batch2/a.md", content="x"))
     retrieval = retrieval_pb2_grpc.RetrievalStub(channel)
     good = retrieval_pb2.FindRequest(query="x")
@@ -244,7 +244,7 @@ def test_a_fault_of_one_query_of_a_batch_names_it(channel: grpc.Channel) -> None
 
 
 def test_reads_wait_for_the_revision_they_ask_for(channel: grpc.Channel) -> None:
-    """A revision yet to come is waited for, and told as such when it doesn't come in time."""
+    """A read waits for its revision; a late revision gives REVISION_NOT_REACHED."""
     top = "viking://resources/wait"
     tree = contexts_pb2_grpc.ContextsStub(channel)
     revision = put(channel, contexts_pb2.ContextInput(uri=f"{top}/a.md", vector=floats(1, 1, 1, 1)))
