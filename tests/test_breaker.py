@@ -13,7 +13,7 @@ class Clock:
     now = 1000.0
 
     def __call__(self) -> float:
-        """What it shows."""
+        """Return the time that the clock shows."""
         return self.now
 
 
