@@ -77,7 +77,7 @@ class SoakMachine(EngineMachine):
         self.memories: dict[str, dict[int, Said]] = {}
         self.newest = 0  # the highest id of a memory so far
         self.clock = itertools.count(1)
-        self.in_flight: list[Waiting] = []
+        self.flights: list[list[Waiting]] = []
 
     # Batches
 
@@ -90,24 +90,23 @@ class SoakMachine(EngineMachine):
 
     @rule(limit=st.integers(1, 30))
     def begin_embedding(self, limit: int) -> None:
-        """The embedder takes waiting texts; their vectors come after other writes."""
-        self.in_flight = self.engine.store.backlog(limit)
+        """The embedder takes waiting texts, also twice; their vectors come after other writes."""
+        self.flights.append(self.engine.store.backlog(limit))
 
-    @precondition(lambda self: self.in_flight)
+    @precondition(lambda self: self.flights)
     @rule(text=words, seed=st.integers(0, 40), method=methods)
     def end_embedding(self, text: str, seed: int, method: Method) -> None:
         """Late vectors change the newest answers, and none of an older snapshot."""
         query = FindQuery(text, limit=ALL, levels=Levels.BOTH, method=method)
         asked, snapshot = as_array(seed), self.engine.snapshot
         before = shown(Find(self.engine, query, asked, snapshot=snapshot).answer())
-        store, flight = self.engine.writable_store, self.in_flight
+        store, flight = self.engine.writable_store, self.flights.pop(0)
         still = {waiting.text_id for waiting in store.backlog(ALL)}
         made = store.made_vectors([waiting.digest for waiting in flight])
         assert all(made.get(w.digest, embedding(w.text)) == embedding(w.text) for w in flight)
         digests = {waiting.text_id: waiting.digest for waiting in flight}
         filled = store.fill([(w.text_id, embedding(w.text)) for w in flight], digests).result()
         assert filled.count == len(still & digests.keys())
-        self.in_flight = []
         assert shown(Find(self.engine, query, asked, snapshot=snapshot).answer()) == before
         self.check_scores(uris.ROOT, text, asked)
 
