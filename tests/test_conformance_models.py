@@ -16,7 +16,7 @@ from patience import eventually
 from reader_helpers import serving as on_store
 from scripted import Reply, Request, ScriptedServer
 from test_search import planned
-from test_thinking import FAULTS, broken, told
+from thinking_helpers import FAULTS, broken, told
 from wire_helpers import floats as vector
 
 from vikingd.client import (

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from scripted import Reply, Request
-from thinking_helpers import THINKING, TOP, House, matches, scored, told, vector
+from thinking_helpers import FAULTS, THINKING, TOP, House, broken, matches, scored, told, vector
 
 from vikingd.client import (
     ClientError,
@@ -24,38 +22,6 @@ from vikingd.pb.retrieval_pb2 import (
     RERANK_STATUS_FAILED,
     RERANK_STATUS_OFF,
 )
-
-
-def broken(call: int, how: Callable[[Request], Reply]) -> Callable[[Request], Reply]:
-    """Return the script of a reranker that fails in one call of a find."""
-    calls = iter(range(10))
-    well = told({}, 0.3)
-    return lambda request: (how if next(calls) == call else well)(request)
-
-
-FAULTS: dict[str, Callable[[Request], Reply]] = {
-    "nothing": lambda _: Reply({"results": []}),
-    "one too few": lambda r: Reply(
-        {
-            "results": [
-                {"index": i, "relevance_score": 0.5} for i in range(len(r.json["documents"]) - 1)
-            ]
-        }
-    ),
-    "NaN": lambda r: Reply(
-        json.dumps(
-            {
-                "results": [
-                    {"index": i, "relevance_score": float("nan")}
-                    for i in range(len(r.json["documents"]))
-                ]
-            }
-        ).encode()
-    ),
-    "an error": lambda _: Reply({"error": "no"}, status=500),
-    "a reset": lambda _: Reply(reset=True),
-    "half an answer": lambda _: Reply({"results": ["x" * 100]}, cut=20),
-}
 
 
 @pytest.mark.parametrize("call", [0, 1, 2])

@@ -110,3 +110,35 @@ def thinking_daemon() -> Iterator[House]:
                 ]
             )
             yield House(client, reranker)
+
+
+def broken(call: int, how: Callable[[Request], Reply]) -> Callable[[Request], Reply]:
+    """Return the script of a reranker that fails in one call of a find."""
+    calls = iter(range(10))
+    well = told({}, 0.3)
+    return lambda request: (how if next(calls) == call else well)(request)
+
+
+FAULTS: dict[str, Callable[[Request], Reply]] = {
+    "nothing": lambda _: Reply({"results": []}),
+    "one too few": lambda r: Reply(
+        {
+            "results": [
+                {"index": i, "relevance_score": 0.5} for i in range(len(r.json["documents"]) - 1)
+            ]
+        }
+    ),
+    "NaN": lambda r: Reply(
+        json.dumps(
+            {
+                "results": [
+                    {"index": i, "relevance_score": float("nan")}
+                    for i in range(len(r.json["documents"]))
+                ]
+            }
+        ).encode()
+    ),
+    "an error": lambda _: Reply({"error": "no"}, status=500),
+    "a reset": lambda _: Reply(reset=True),
+    "half an answer": lambda _: Reply({"results": ["x" * 100]}, cut=20),
+}
