@@ -12,10 +12,10 @@ from typing import Any
 import grpc
 import pytest
 from conformance_helpers import METHODS, TOP, matches, refused, scores, tree
+from intent_helpers import planning
 from patience import eventually
 from reader_helpers import serving as on_store
 from scripted import Reply, Request, ScriptedServer
-from test_search import planned
 from thinking_helpers import FAULTS, broken, told
 from wire_helpers import floats as vector
 
@@ -147,7 +147,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     """On the tree."""
     backend = {"kind": "http", "form": "vllm", "model": "r"}
     with (
-        ScriptedServer(planned()) as planner,
+        ScriptedServer(planning()) as planner,
         ScriptedServer(told({})) as reranker,
         on_store(
             tmp_path_factory.mktemp("store"),
@@ -208,7 +208,7 @@ def test_21_no_session_and_no_queries(models: Models) -> None:
     assert not models.planner.requests
     assert [query.query for query in raw.query_plan.queries] == ["harbour tea"]
     assert scores(raw) == scores(models.client.find("harbour tea", limit=20))
-    models.planner.answer = planned(reason="a greeting")
+    models.planner.answer = planning(reason="a greeting")
     none = models.client.search("hello to all of you", session=SearchSession("We met."))
     assert none.total == 0
     assert none.query_plan.reason == "a greeting"
