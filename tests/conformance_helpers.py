@@ -42,7 +42,7 @@ def matches(reply: FindResponse | SearchResponse) -> list[MatchedContext]:
 
 
 def scores(reply: FindResponse | SearchResponse) -> dict[str, float]:
-    """What was found, in order, with its scores."""
+    """Return the URIs that were found with their scores, in order."""
     return {match.uri: match.score for match in matches(reply)}
 
 
@@ -96,7 +96,7 @@ def tree(client: MessageClient) -> None:
 
 
 def micros(moment: datetime) -> int:
-    """As in the domain."""
+    """Return a time in microseconds, as in the domain."""
     return round(moment.timestamp() * 1_000_000)
 
 

@@ -14,12 +14,14 @@ from embed_helpers import Endpoint
 from intent_helpers import Asked, in_turn, planned
 from scripted import ScriptedServer
 from store_helpers import opened
+from thinking_helpers import House, thinking_daemon, told
 from viking_kernels import simd
 
 from vikingd.client import Client
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import main
 from vikingd.ctl.demo import serving
+from vikingd.pb.retrieval_pb2 import RERANK_STATUS_DONE
 from vikingd.store import Store
 
 Ctl = Callable[..., tuple[int, str, str]]
@@ -35,7 +37,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[str]:
-    """Where a daemon without an embedder listens."""
+    """The address of a daemon without an embedder."""
     with serving("--provider", "none", quiet=True) as where:
         yield where
 
@@ -85,7 +87,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 
 @pytest.fixture(params=simd.paths()[1:])
 def printed_by_another(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
-    """What code prints, run among the tests' modules as on a machine with fewer instructions."""
+    """Runs code among the tests' modules as on a machine with fewer instructions; its stdout."""
     environment = {
         **os.environ,
         "VIKING_KERNELS_SIMD": request.param,
@@ -121,3 +123,18 @@ def typed(client: MessageClient) -> Iterator[Client]:
     """A client of the daemon that returns dataclasses; the tree is empty."""
     with Client(client.address) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def started_house() -> Iterator[House]:
+    """A daemon whose reranker is scripted."""
+    with thinking_daemon() as made:
+        yield made
+
+
+@pytest.fixture
+def house(started_house: House) -> House:
+    """The daemon with a reranker that works, so that no circuit is open."""
+    started_house.reranker.answer = told({})
+    assert started_house.think().rerank.status == RERANK_STATUS_DONE
+    return started_house

@@ -49,7 +49,7 @@ class Endpoint:
         return EmbedSettings(**{**given, "timeout": 5.0, "retries": 0, **changes})
 
     def vector(self, text: str, dimension: int = DIMENSION) -> list[float]:
-        """Not of unit length, different for different texts."""
+        """Return a vector that is not of unit length and differs from those of other texts."""
         return [
             float(x) for x in np.random.default_rng(list(text.encode())).normal(0, 3, dimension)
         ]

@@ -41,6 +41,16 @@ def planned(*queries: Any, **fields: Any) -> Reply:
     return Reply(completion(json.dumps(plan)))
 
 
+def planning(*queries: tuple[str, str], reason: str = "because") -> Callable[[Request], Reply]:
+    """Return the script of a model that plans these (type, query), the most important first."""
+    plan = [
+        {"query": query, "context_type": kind, "intent": "to know", "priority": priority}
+        for priority, (kind, query) in enumerate(queries, 1)
+    ]
+    reply = Reply(completion(json.dumps({"reason": reason, "queries": plan})))
+    return lambda _: reply
+
+
 def in_turn(*replies: Reply) -> Callable[[Request], Reply]:
     """Answers with one after the other, then always with the last."""
     left = list(replies)

@@ -77,7 +77,7 @@ class Daemon:
 
     @property
     def stderr(self) -> str:
-        """What it has logged."""
+        """Return the log of the daemon."""
         return self._said.read_text()
 
     def stop(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Request:
-    """What came in; `json` is the parsed body."""
+    """A received request; `json` is the parsed body."""
 
     path: str  # with the query string
     headers: Mapping[str, str]  # by name in lower case
@@ -28,7 +28,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes out: bytes as they are, anything else as JSON."""
+    """A reply: bytes are sent as they are, anything else as JSON."""
 
     body: Any = b""
     status: int = 200

@@ -44,7 +44,7 @@ def endpoint() -> Iterator[str]:
 
 
 def test_a_real_model_plans(endpoint: str) -> None:
-    """Each task becomes a plan, by the model or by rules, with queries within bounds."""
+    """The model or the rules make a plan of each task, with queries within bounds."""
     session = SearchSession(
         "The user maintains an API gateway.",
         (SessionMessage("user", "We talked about a cache in front of it."),),

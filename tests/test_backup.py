@@ -201,7 +201,7 @@ def slow(tmp_path: Path, metrics: str) -> Iterator[Daemon]:
 
 
 def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path, slow: Daemon) -> None:
-    """Neither the caller nor the daemon's directory keeps a part, after its next start."""
+    """A broken stream leaves no part at the caller, and none in the store after its next start."""
     (tmp_path / "to").mkdir()
 
     def kill(came: int, size: int) -> None:

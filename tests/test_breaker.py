@@ -13,7 +13,7 @@ class Clock:
     now = 1000.0
 
     def __call__(self) -> float:
-        """What it shows."""
+        """Return the time that the clock shows."""
         return self.now
 
 
@@ -120,7 +120,7 @@ def test_a_pause_that_the_server_asks_for_is_kept() -> None:
 
 
 def test_a_call_that_was_given_up_counts_for_nothing() -> None:
-    """Neither as a failure nor as an end of their row."""
+    """A call that gave up is no failure, and does not end a row of failures."""
     breaker = Breaker(Clock())
     for _ in range(2):
         breaker.failed(breaker.admit(), "x")

@@ -147,7 +147,7 @@ def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
 def test_a_bad_request_names_its_field(
     filled: MessageClient, request_: dict[str, Any], field: str
 ) -> None:
-    """As in the proto."""
+    """A bad request is refused with the name of its field in the proto."""
     with pytest.raises(ClientError) as caught:
         filled.build_context(**request_)
     assert [violation.field for violation in caught.value.field_violations] == [field]

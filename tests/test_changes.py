@@ -37,7 +37,7 @@ def test_numbers_are_those_of_the_tree(shape):
 @settings(max_examples=30, deadline=None, print_blob=True)
 @given(shapes, st.data())
 def test_all_above_a_change_are_touched(shape, data):
-    """Each once, rising."""
+    """All directories above a change are touched, each once, in rising order."""
     world = build(shape)
     directories = list(walk(world.root))
     changed = data.draw(st.lists(st.sampled_from(directories)))
@@ -51,7 +51,7 @@ def test_all_above_a_change_are_touched(shape, data):
 
 
 def test_sums_do_not_depend_on_their_order():
-    """What is added and taken away again leaves no trace; any order gives the same bits."""
+    """A sum has the same bits in any order; a value that is added and removed leaves no trace."""
     rng = np.random.default_rng(0)
     raw = rng.normal(size=(40, 16)).astype(np.float32)
     above = changes.Above(np.array([-1, 0], np.int32), np.array([0, 1], np.int32))

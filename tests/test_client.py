@@ -67,7 +67,7 @@ TEA = Draft(
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Where a daemon without an embedder listens."""
+    """The address of a daemon without an embedder."""
     with serving("--provider", "none", quiet=True) as where:
         yield where
 
@@ -140,7 +140,7 @@ def test_a_draft_goes_over_the_wire_with_every_field() -> None:
 @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=-5))])
 @pytest.mark.parametrize("year", [1, 1600, 2026, 2500, 9999])
 def test_a_time_goes_over_the_wire_to_the_microsecond(year: int, zone: timezone) -> None:
-    """However far from now it is."""
+    """A time keeps its microseconds, also in a distant year."""
     time = datetime(year, 12, 31, 18, 59, 59, 999_999, zone)
     sent = moment(time)
     assert sent is not None
@@ -148,7 +148,7 @@ def test_a_time_goes_over_the_wire_to_the_microsecond(year: int, zone: timezone)
 
 
 def test_a_time_without_a_zone_is_that_of_this_machine() -> None:
-    """As everywhere in Python."""
+    """A naive time is local time, as in all of Python."""
     local = datetime(2026, 3, 29, 2, 30)
     assert moment(local) == moment(local.astimezone())
 
@@ -351,7 +351,7 @@ def test_a_deadline_ends_a_call_that_gets_no_answer() -> None:
 
 @pytest.mark.parametrize("timeout", [math.inf, 1e12])
 def test_a_deadline_beyond_all_time_is_none(address: str, timeout: float) -> None:
-    """What gRPC cannot count to is waited for, and not over at once."""
+    """A timeout too large for gRPC means no deadline; the call does not end at once."""
     with Client(address, timeout=timeout) as client:
         assert client.stats().version
         assert client.timeout == timeout
@@ -408,7 +408,7 @@ SERVER = (
 
 
 def run_in_a_fresh_interpreter(program: str) -> str:
-    """What a program prints."""
+    """Return the output of a program."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=Path(vikingd_client.__file__).parents[2],
@@ -449,7 +449,7 @@ print(*set(sys.modules) - before)
 
 
 def test_what_is_exported_is_there_and_in_order() -> None:
-    """Whatever a method takes or returns can be imported from one place."""
+    """Every type that a method takes or returns can be imported from one place."""
     exported = vikingd_client.__all__
     assert len(set(exported)) == len(exported)
     for module in (contexts, results, status):

@@ -121,7 +121,7 @@ def test_what_cannot_be_imported_so_is_refused(
 
 
 def test_a_path_or_a_daemon_that_is_not_there_is_an_error(client: Client, tmp_path: Path) -> None:
-    """Nothing is deleted then."""
+    """A missing path or daemon is an error, and deletes no file."""
     with pytest.raises(FileNotFoundError):
         client.import_path(tmp_path / "none", TOP, delete=True)
     with Client("127.0.0.1:1", retries=False) as nobody, pytest.raises(Unreachable):

@@ -88,7 +88,7 @@ def scalar(field: FieldDescriptor, numbers: count[int]) -> Any:
 
 
 def plain(message: Any) -> Any:
-    """What a message should come to, as dicts; written for the test alone."""
+    """Return a message as dicts, by code that is written for the test alone."""
     name = message.DESCRIPTOR.name
     if name == "Timestamp":
         return datetime.fromtimestamp(message.seconds, UTC) + timedelta(
@@ -141,7 +141,7 @@ def test_every_method_is_among_those_above() -> None:
 
 @pytest.mark.parametrize("convert", REPLIES, ids=lambda convert: convert.__name__)
 def test_a_reply_is_immutable_and_an_empty_one_is_whole(convert: Callable[[Any], Any]) -> None:
-    """What is unset is None, empty or zero, never a fault."""
+    """An empty message makes a reply, and no field of a reply can be assigned."""
     value = convert(type(REPLIES[convert])())
     with pytest.raises(FrozenInstanceError):
         setattr(value, fields(value)[0].name, 1)
@@ -214,14 +214,14 @@ def test_enums_are_those_of_the_domain() -> None:
     ids=lambda enum: getattr(enum, "__name__", ""),
 )
 def test_the_enums_have_the_numbers_of_the_proto(domain: Any, wire: Any) -> None:
-    """Which is what conversions rely on."""
+    """Conversions rely on equal numbers in the enums and the proto."""
     prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", wire.DESCRIPTOR.name).upper()
     sent = {f"{prefix}_{member.name}": member.value for member in domain}
     assert sent | {f"{prefix}_UNSPECIFIED": 0} == dict(wire.items())
 
 
 def test_times_are_in_utc_to_the_microsecond() -> None:
-    """And None where there are none."""
+    """Times are in UTC with microseconds; an unset time is None."""
     message = contexts_pb2.Context()
     message.time.seconds, message.time.nanos = -2, 500_000_999
     found = replies.context(message)

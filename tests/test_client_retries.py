@@ -82,7 +82,7 @@ class Scripted(grpc.GenericRpcHandler):
 
 @contextmanager
 def serving(handler: Scripted, address: str = "127.0.0.1:0") -> Iterator[str]:
-    """Where a gRPC server with this handler listens; all calls are cancelled at its end."""
+    """Serve one handler, and yield the address; all calls are cancelled at its end."""
     server = grpc.server(ThreadPoolExecutor(32), [handler])
     port = server.add_insecure_port(address)
     server.start()
@@ -121,7 +121,7 @@ async def call_all(address: str, *, retries: bool) -> set[str]:
 
 
 def test_what_can_be_done_twice_is_sent_again() -> None:
-    """And nothing else: of each method it is decided here."""
+    """Only methods that may run twice are sent again; each method is checked."""
     handler = Scripted(unavailable(1))
     with serving(handler) as address:
         assert asyncio.run(call_all(address, retries=True)) == NAMES - ONCE
@@ -145,7 +145,7 @@ def test_what_can_be_done_twice_is_sent_again() -> None:
 def test_a_request_decides_whether_it_is_sent_again(
     rpc: str, call: Callable[[Client], Any], again: bool
 ) -> None:
-    """Where a second time does no more than one; the request is the same then."""
+    """A call is sent again, unchanged, if its request makes a second run harmless."""
     handler = Scripted(unavailable(1))
     with serving(handler) as address, Client(address) as client:
         if again:
@@ -254,7 +254,7 @@ def test_unavailable_is_what_a_repetition_may_mend(
 
 
 def test_other_errors_are_not_sent_again() -> None:
-    """What is refused once is refused."""
+    """Errors other than UNAVAILABLE are not sent again."""
 
     def refuse(_: int, context: Any) -> None:
         context.abort_with_status(status_of(domain_errors.InvalidField("limit", "is too large")))
@@ -268,7 +268,7 @@ def test_other_errors_are_not_sent_again() -> None:
 
 
 def test_a_call_survives_a_server_that_ends_and_comes_back() -> None:
-    """What was under way is sent to the one that listens there then."""
+    """A call in progress is sent to the next server at the same address."""
     entered, cancelled = threading.Event(), threading.Event()
 
     def hang(_: int, context: Any) -> None:
@@ -333,7 +333,7 @@ def test_every_reason_has_a_class_of_its_name() -> None:
 
 
 def raised(error: Exception | None, code: grpc.StatusCode | None = None) -> ClientError:
-    """What a client raises when the server answers so."""
+    """Return the error that a client raises for an answer."""
 
     def fail(_: int, context: Any) -> None:
         if code is not None:

@@ -28,7 +28,7 @@ def test_messages_are_kept_in_order() -> None:
     ("role", "content", "fault"), [("bot", "x", "role is 'bot'"), ("user", "", "content is empty")]
 )
 def test_what_no_daemon_takes_is_refused_at_once(role: str, content: str, fault: str) -> None:
-    """Where it is added, not where it is sent."""
+    """A message beyond the limits is refused when it is added, not when it is sent."""
     session = Session()
     with pytest.raises(ValueError, match=fault):
         session.add(role, content)
@@ -36,7 +36,7 @@ def test_what_no_daemon_takes_is_refused_at_once(role: str, content: str, fault:
 
 
 def test_at_least_one_message_is_kept() -> None:
-    """None of them would be no session."""
+    """A session keeps at least one message."""
     with pytest.raises(ValueError, match="at least 1"):
         Session(keep=0)
 
@@ -103,6 +103,6 @@ def test_a_file_that_is_no_session_is_refused_by_name(
 
 
 def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
-    """As with any other file."""
+    """A missing file raises FileNotFoundError."""
     with pytest.raises(FileNotFoundError):
         Session.load(tmp_path / "none.json")

@@ -62,7 +62,7 @@ class Daemon:
         return self.process.stdout.readline().split()[-1]
 
     def wait(self) -> str:
-        """What it said, when it has ended, and all processes that write to its stderr have."""
+        """Return its stderr, once it and all its processes have ended."""
         self.process.wait()
         self._listener.join()
         return "".join(self.said)
@@ -156,7 +156,7 @@ def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
 def test_a_start_whose_cache_cannot_be_written_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And compiles in its own process all that it will need."""
+    """Without a writable cache, the daemon says so and compiles all kernels in its own process."""
     monkeypatch.setattr(_jit, "CACHE_DIRECTORY", Path(os.devnull) / "cache")
     said: list[str] = []
     warm.compile_kernels(said.append)
@@ -165,7 +165,7 @@ def test_a_start_whose_cache_cannot_be_written_says_so(
 
 
 def test_code_that_is_no_pickle_is_compiled_anew(tmp_path: Path) -> None:
-    """Where it is damaged after the daemon's start, say."""
+    """Cached code that is damaged while the daemon runs is compiled again."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     for damage in (b"", b"nothing of the kind"):
         for suffix in ("nbi", "nbc"):

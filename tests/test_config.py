@@ -42,7 +42,7 @@ def refusal(file: Path | None = None, **flags: object) -> str:
 
 
 def test_defaults_hold_without_any_source(tmp_path: Path) -> None:
-    """Nothing set gives the documented defaults, the store below the home directory."""
+    """Without any source the documented defaults hold; the store is below the home directory."""
     settings = load().settings
     assert settings.listen == "127.0.0.1:7716"
     assert settings.path == tmp_path / ".local/share/vikingd"
@@ -86,7 +86,7 @@ def test_file_is_found_by_flag_variable_or_home(
 def test_a_user_without_a_home_names_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a container; that no configuration is found there is no fault."""
+    """Without a home the store must be named, and a missing configuration is no fault."""
 
     def unknown(_: int) -> None:
         raise KeyError
@@ -99,7 +99,7 @@ def test_a_user_without_a_home_names_the_store(
 
 
 def test_the_home_of_nobody_is_refused_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a store's directory and as the configuration's."""
+    """The home of an unknown user is refused, for the store and for the configuration."""
     with pytest.raises(ConfigError, match=r"path: .*~nobody-here is not the home directory"):
         load(None, {"path": "~nobody-here/store"})
     monkeypatch.setenv("VIKINGD_CONFIG", "~nobody-here/vikingd.toml")
@@ -155,7 +155,7 @@ def test_loopback_addresses_are_taken(given: str, listen: str) -> None:
     "given", ["0.0.0.0:7716", "[::]:7716", "192.168.1.2:7716", "example.org:80", "*:1"]
 )
 def test_other_addresses_are_refused_with_the_reason(given: str) -> None:
-    """Whatever others could reach is refused, and the message says that permissions are missing."""
+    """An address that others can reach is refused, because there are no permissions."""
     for setting in ("listen", "writer_listen", "metrics_listen"):
         assert "no permissions yet" in refusal(**{setting: given})
 
@@ -201,7 +201,7 @@ def test_bounds_of_the_planner_are_kept() -> None:
 
 
 def test_printed_settings_are_toml_with_origins(tmp_path: Path) -> None:
-    """What `vikingd config` prints gives the same settings when read, and names each origin."""
+    """The output of `vikingd config` loads as the same settings, and names each origin."""
     file = write(tmp_path / "c.toml", "[embedding]\nprovider = 'none'\ntimeout = 1.5\n")
     loaded = load(file, {"path": tmp_path / 'a "b"'})
     printed = loaded.toml()
@@ -355,7 +355,7 @@ def test_rerank_backends_come_from_file_and_environment(
 def test_rerank_backends_that_cant_work_are_refused(
     monkeypatch: pytest.MonkeyPatch, backend: dict[str, object], reason: str
 ) -> None:
-    """Each with its place, what is wrong, and no secret."""
+    """A bad backend is refused with its place and its fault, without a secret."""
     monkeypatch.setenv("ODD_KEY", "hunter2\u2026")
     monkeypatch.setenv(
         "VIKINGD_RERANK__BACKENDS", json.dumps([BGE | {"scripts": ["han"]}, backend])

@@ -147,7 +147,7 @@ def test_11_alpha_weighs_the_own_score_against_the_parents(client: MessageClient
 
 
 def test_12_a_directory_reached_by_two_ways_is_opened_once(client: MessageClient) -> None:
-    """As a start point and below its parent."""
+    """A start point below another directory is opened once."""
     tree(client)
     reply = client.find(
         "harbour",
@@ -246,7 +246,7 @@ def test_15_the_level_filter_changes_no_score(client: MessageClient) -> None:
 
 
 def test_16_no_score_is_nan_or_infinite(client: MessageClient) -> None:
-    """Whatever the vectors are like: tiny, huge, all alike, opposite, missing."""
+    """Scores are finite for tiny, huge, equal, opposite and missing vectors."""
     for i, scale in enumerate((1e-37, 1.0, 1e37)):
         there, back = vector(scale, 0, 0), vector(-scale, 0, scale)
         contexts = (("a", "tea", there), ("b", "tea", there), ("c", "", back), ("d", "the", b""))
@@ -361,7 +361,7 @@ def test_20_total_is_the_sum_of_the_three_buckets(client: MessageClient) -> None
 
 @pytest.mark.parametrize("query", ["E4102", "get_user", "deploy.sh", "RFC-7231"])
 def test_28_an_exact_identifier_is_found_first(client: MessageClient, query: str) -> None:
-    """Whatever the embedder thinks: all vectors speak for others."""
+    """An exact identifier is first, even if all vectors speak for other files."""
     near, far = vector(1, 0, 0), vector(-1, 0, 0)
     client.put(
         [Draft(f"{TOP}/{i}.md", abstract=f"tea and errors {i}", vector=near) for i in range(20)]

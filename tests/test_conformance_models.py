@@ -12,11 +12,11 @@ from typing import Any
 import grpc
 import pytest
 from conformance_helpers import METHODS, TOP, matches, refused, scores, tree
+from intent_helpers import planning
 from patience import eventually
 from reader_helpers import serving as on_store
 from scripted import Reply, Request, ScriptedServer
-from test_search import planned
-from test_thinking import FAULTS, broken, told
+from thinking_helpers import FAULTS, broken, told
 from wire_helpers import floats as vector
 
 from vikingd.client import (
@@ -82,7 +82,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 
 def test_01_an_empty_query_without_a_vector_is_an_error(embedded: Embedded) -> None:
-    """And the embedder is never called; Retrieve by KEYWORD with `where` alone is none."""
+    """An empty query is refused without an embedding; KEYWORD with `where` alone is allowed."""
     client, before = embedded.client, list(embedded.asked)
     for text in ("", " \n\u3000"):
         for call in (client.find, client.retrieve, client.recall, client.build_context):
@@ -96,7 +96,7 @@ def test_01_an_empty_query_without_a_vector_is_an_error(embedded: Embedded) -> N
 
 
 def test_05_a_quick_find_embeds_its_query_once(embedded: Embedded) -> None:
-    """And calls nothing else, whatever it has to open; with a vector it calls nothing at all."""
+    """A find calls the embedder once and no other model; with a vector it calls none."""
     client = embedded.client
     for i, method in enumerate((Method.AUTO, *METHODS)):
         before = list(embedded.asked)
@@ -109,7 +109,7 @@ def test_05_a_quick_find_embeds_its_query_once(embedded: Embedded) -> None:
 
 
 def test_10_a_slow_model_call_delays_no_other_request(embedded: Embedded) -> None:
-    """Those that need the embedder too go past some, those that don't past any number of them."""
+    """Some slow model calls delay no call; many delay only calls that need the model."""
     client = embedded.client
     with ThreadPoolExecutor(16) as pool:
         slow = [pool.submit(client.find, f"slow cab {i}") for i in range(3)]
@@ -147,7 +147,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     """On the tree."""
     backend = {"kind": "http", "form": "vllm", "model": "r"}
     with (
-        ScriptedServer(planned()) as planner,
+        ScriptedServer(planning()) as planner,
         ScriptedServer(told({})) as reranker,
         on_store(
             tmp_path_factory.mktemp("store"),
@@ -178,7 +178,7 @@ def test_07_the_reranker_sees_start_points_then_the_children_of_each_round(model
 def test_08_a_reranker_that_fails_leaves_all_to_meaning_and_words(
     models: Models, fault: str, call: int
 ) -> None:
-    """Nothing, an error or a wrong number, in any round: vector scores, and the reply says so."""
+    """A reranker that fails in any round leaves the plain scores, and the reply says so."""
     models.reranker.answer = told({})
     assert models.think(f"well {fault} {call}")[0].rerank.status == RERANK_STATUS_DONE
     models.reranker.answer = broken(call, FAULTS[fault])
@@ -208,7 +208,7 @@ def test_21_no_session_and_no_queries(models: Models) -> None:
     assert not models.planner.requests
     assert [query.query for query in raw.query_plan.queries] == ["harbour tea"]
     assert scores(raw) == scores(models.client.find("harbour tea", limit=20))
-    models.planner.answer = planned(reason="a greeting")
+    models.planner.answer = planning(reason="a greeting")
     none = models.client.search("hello to all of you", session=SearchSession("We met."))
     assert none.total == 0
     assert none.query_plan.reason == "a greeting"

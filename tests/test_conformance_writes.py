@@ -39,7 +39,7 @@ from vikingd.store import Store
 
 
 def test_22_a_crash_changes_no_answer(tmp_path: Path) -> None:
-    """What was acknowledged before a kill -9 is answered after it as it was before."""
+    """Answers to acknowledged writes are the same before and after a kill -9."""
     queries = ("harbour", "ship tea", "no such word")
     with on_store(tmp_path) as daemon:
         tree(daemon.client)
@@ -68,7 +68,7 @@ def test_23_the_same_query_has_the_same_answer(client: MessageClient) -> None:
 
 
 def test_24_what_was_deleted_is_never_returned(client: MessageClient) -> None:
-    """Not right after, not by a passage, not what an overwrite left out."""
+    """Deleted contexts, passages and overwritten texts are not found, from the next call on."""
     kept = f"{TOP}/keep.md"
     for i in range(5):
         gone = f"{TOP}/d{i}/gone.md"

@@ -78,7 +78,7 @@ def test_more_budget_shows_more(pieces: list[Piece], plan: Plan, extra: int) -> 
 def test_no_source_is_left_out_for_one_that_is_ranked_lower(
     pieces: list[Piece], plan: Plan
 ) -> None:
-    """Those that are shown are the best of those that have something to say."""
+    """The shown sources are the best of those with a text."""
     everything = build(pieces, replace(plan, max_tokens=10**6, order=Order.SCORE))
     ranked = list(dict.fromkeys(c.uri for c in everything.citations))
     shown = levels(build(pieces, plan)).keys()
@@ -270,7 +270,7 @@ def test_the_order_of_the_pieces_does_not_matter(
 @some
 @given(st.integers(1, 60), st.data())
 def test_no_character_of_a_file_stands_twice(length: int, data: st.DataObject) -> None:
-    """Each that is in some range stands once, in the order of the file in each passage."""
+    """Each character of the ranges is shown once, in the order of the file."""
     content = "".join(map(chr, range(0x4E00, 0x4E00 + length)))
     places = st.integers(0, length)
     ranges = data.draw(st.lists(st.tuples(places, places).map(sorted), max_size=6))
@@ -317,7 +317,7 @@ def test_passages_with_text_between_them_stay_apart() -> None:
 
 
 def test_equal_texts_stand_once() -> None:
-    """However their white space differs; also short ones, and where they stand is not known."""
+    """Texts that differ in white space alone are shown once."""
     pieces = [
         piece(A, 0.9, "Yes, do."),
         piece(B, 0.8, "Yes,\n  do."),

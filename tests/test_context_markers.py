@@ -76,7 +76,7 @@ def test_a_section_forges_no_source() -> None:
 def test_a_passage_forges_no_source_behind_a_separator(
     separator: str, text: str, shown: str
 ) -> None:
-    """Whatever the request puts between two passages."""
+    """No separator of a request lets a passage forge a source."""
     built = build([piece("viking://resources/a.md", 1.0, text)], Plan(1000, separator=separator))
     assert built.text == f"[1] {shown}"
 

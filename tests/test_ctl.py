@@ -217,7 +217,7 @@ def test_failures_have_their_exit_codes_and_are_told_on_stderr(
 
 @pytest.mark.parametrize("arguments", [["tree"], ["tree", "--json"], ["export", "viking://"]])
 def test_a_full_disk_is_told_without_a_traceback(daemon: str, arguments: list[str]) -> None:
-    """What can't be written to stdout is a failure like others, in one line."""
+    """A failure to write stdout is told in one line."""
     to = ["--to", "-"] if arguments[0] == "export" else []
     command = [sys.executable, "-m", "vikingd.ctl.main", *arguments, *to, "--address", daemon]
     with open("/dev/full", "wb") as full:
@@ -429,7 +429,7 @@ def test_get_writes_the_exact_content_where_no_terminal_is(
 
 
 def test_an_error_cannot_act_on_the_terminal(ctl: Ctl, tmp_path: Path) -> None:
-    """Neither one of the daemon nor one about a file."""
+    """Errors of the daemon and of files have no control characters."""
     code, _, err = ctl("get", "viking://resources/\u202e\x9b31m")
     assert code == 2
     assert set(HOSTILE).isdisjoint(err)
@@ -462,7 +462,7 @@ def test_verify_fails_when_index_and_store_differ(ctl: Ctl) -> None:
 
 
 def test_a_prompt_is_on_stdout_and_its_sources_beside_it(client: MessageClient, ctl: Ctl) -> None:
-    """So that it can be piped; with --json all of the reply is."""
+    """Only the prompt is on stdout, for a pipe; with --json the whole reply is."""
     said = "Green tea wants water of 80 degrees."
     client.put([Draft("viking://resources/p/tea.md", content=said)])
     code, out, err = ctl("context", "green tea", "--max-tokens", "40", "--citation", "uri")

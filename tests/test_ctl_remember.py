@@ -51,7 +51,7 @@ def test_each_speaks_json(client: MessageClient, ctl: Ctl) -> None:
 
 
 def test_an_age_is_in_days(client: MessageClient, ctl: Ctl) -> None:
-    """So is the time of what is remembered; only what is older goes."""
+    """Ages are in days, and a forget removes older memories only."""
     assert ctl("remember", "Old news.", *NOTES, "--time", "100d")[0] == 0
     assert ctl("remember", "New plans.", *NOTES, "--time", "2d")[0] == 0
     code, out, _ = ctl("forget", "--older-than", "90d", "--dry-run")

@@ -125,7 +125,7 @@ def test_results_stand_by_score_across_the_buckets(answer: FindResponse) -> None
 
 @pytest.mark.parametrize("width", [40, 80, 100, 200])
 def test_results_fit_the_terminal(answer: FindResponse, width: int) -> None:
-    """Nothing is wider than the terminal, Chinese included; a URI breaks only when it must."""
+    """No line is wider than the terminal, also in Chinese; a URI breaks only if it must."""
     lines = shown(render.find_table(answer), width)
     whole = any(LONG_URI in line for line in lines)
     assert whole == (width >= 100)
@@ -236,7 +236,7 @@ def test_a_tree_hangs_each_context_below_its_directory() -> None:
 def test_the_first_and_the_last_of_all_times_can_be_shown(
     zone: str, seconds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where this place has no such day any more, it is that of UTC."""
+    """A time that the local zone cannot show is shown in UTC."""
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:

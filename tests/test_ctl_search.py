@@ -66,7 +66,7 @@ def test_a_trace_is_one_tree(ctl: Ctl, session: str) -> None:
 
 
 def test_without_a_session_the_query_stands(ctl: Ctl, session: str) -> None:
-    """And the plan says so."""
+    """Without a session the query is not changed, and the plan says so."""
     assert session
     _, out, _ = ctl("search", "green tea", "--quick", "--type", "memory")
     assert "no session" in out
@@ -91,7 +91,7 @@ def test_a_malformed_session_is_a_usage_error(
 
 
 def test_rounds_of_the_reranker_are_drawn() -> None:
-    """What was opened, read, known, left out, and why it failed."""
+    """Each round shows opened, read, known and omitted items, and the reason of a failure."""
     rerank = retrieval_pb2.Rerank(
         status="RERANK_STATUS_FAILED", reason="http/m was slow", model="m"
     )

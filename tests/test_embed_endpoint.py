@@ -30,7 +30,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers as its server says."""
 
     def do_POST(self) -> None:
-        """As soon as the server may."""
+        """Answer as soon as the server may."""
         server = self.server
         assert isinstance(server, Endpoint)
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -90,7 +90,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clients() -> Callable[[], int]:
-    """How many clients were opened and not closed, by their threads."""
+    """Return the number of open clients, by their threads."""
 
     def threads() -> set[threading.Thread]:
         return {thread for thread in threading.enumerate() if thread.name == "embeddings"}
@@ -102,7 +102,7 @@ def clients() -> Callable[[], int]:
 @pytest.mark.parametrize("status", [200, 400])
 @pytest.mark.parametrize("headers", [{}, PACKED], ids=["plain", "packed"])
 def test_an_answer_has_a_limit(status: int, headers: dict[str, str]) -> None:
-    """Also one that only unpacks to so much, and what is said of a refusal."""
+    """Answers have a limit of size, also unpacked ones and texts of a refusal."""
     body = b" " * (16 << 20)
     body = gzip.compress(body) if headers else body
     with endpoint(body, status, headers) as server, opened(server) as client:
@@ -119,7 +119,7 @@ def test_an_answer_may_be_packed() -> None:
 
 
 def test_a_closed_client_leaves_no_thread_and_no_caller_waiting(clients: Callable[[], int]) -> None:
-    """Who waits for an answer is told, and who asks later is too."""
+    """A closed client fails waiting and later callers, and leaves no thread."""
     with endpoint() as server, ThreadPoolExecutor(1) as pool:
         server.may_answer.clear()
         client = OpenAIEndpoint(server.settings())
@@ -135,7 +135,7 @@ def test_a_closed_client_leaves_no_thread_and_no_caller_waiting(clients: Callabl
 
 
 def test_an_engine_ends_its_client(tmp_path: Path, clients: Callable[[], int]) -> None:
-    """Also one that could not be opened."""
+    """An engine closes its client, also if it could not be opened."""
     with endpoint() as server:
         settings = EngineSettings(tmp_path, server.settings())
         with closing(Engine(settings)):

@@ -165,7 +165,7 @@ def test_the_engine_keeps_queries_if_it_is_told_so(
 
 
 def test_no_query_is_cached_with_a_cache_of_none(endpoint: Endpoint, tmp_path: Path) -> None:
-    """Each one is embedded."""
+    """With a cache of size 0 each query is embedded."""
     settings = EngineSettings(tmp_path, endpoint.settings(query_cache=0))
     with closing(Engine(settings)) as engine:
         assert engine.embedding.query_embedder is not None

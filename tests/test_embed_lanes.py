@@ -22,7 +22,7 @@ def threads() -> Iterator[Threads]:
 
 
 def test_a_short_query_does_not_wait_for_long_ones(threads: Threads) -> None:
-    """However many of these wait already."""
+    """A short query does not wait for any number of long ones."""
     go_on, embedded = threading.Event(), list[int]()
 
     def embed(text: str) -> None:

@@ -92,7 +92,7 @@ def test_nothing_is_sent_while_no_request_is_left(
 
 
 def test_refusals_halve_what_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that come together once; successes raise it again, and never beyond the setting."""
+    """Refusals at one time halve the limit once; successes raise it up to the setting."""
     clock = _Clock(monkeypatch)
     limit = Limiter(8)
     for _ in range(3):
@@ -111,7 +111,7 @@ def test_refusals_halve_what_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_documents_go_in_several_requests_at_a_time(endpoint: Endpoint) -> None:
-    """As many as the setting says, no more; the vectors come in the order of the texts."""
+    """The setting bounds the requests at a time; vectors keep the order of their texts."""
     answer, lock = threading.Event(), threading.Lock()
     in_flight, most = 0, 0
 

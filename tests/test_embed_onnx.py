@@ -227,7 +227,7 @@ def test_many_threads_get_their_own_vectors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n\t", "\0" * 50, "a\ud800b", "\ufdfa" * 60, "\x07\x1b"])
 def test_hostile_texts_have_vectors(tmp_path: Path, text: str) -> None:
-    """As with all embedders; a text without a token fails alone."""
+    """Hostile texts have vectors; a text without a token fails alone."""
     made = opened(directory(tmp_path / "tiny"), pooling="mean")
     assert np.linalg.norm(made.embed_documents([text, "tea"]), axis=1) == pytest.approx([1, 1])
     bare = opened(directory(tmp_path / "bare", split=tokenizer(special=False)), pooling="mean")
@@ -260,7 +260,7 @@ def test_the_name_tells_models_apart(tmp_path: Path) -> None:
 
 
 def test_weights_in_a_file_of_their_own_count(tmp_path: Path) -> None:
-    """As of models beyond 2 GB; what only lies beside them does not."""
+    """External weights are part of the model's name; other files beside it are not."""
     path = tmp_path / "tiny"
 
     def digest(seed: int) -> str:
@@ -312,7 +312,7 @@ def test_a_large_file_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_daemon_finds_by_meaning_and_refuses_another_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was put is found by a word of the same meaning, also after a restart."""
+    """A file is found by a synonym, also after a restart; another model is refused."""
     path = directory(tmp_path / "tiny", **{"1_Pooling__config": MEAN})
     monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_PATH", str(path))
     daemon = ("--path", str(tmp_path / "store"), "--provider", "onnx")

@@ -139,7 +139,7 @@ def test_openai_checks_the_answer(endpoint: Endpoint, fault: Callable[..., None]
     ids=lambda body: body[:12].decode(),
 )
 def test_openai_survives_another_protocol(endpoint: Endpoint, body: bytes) -> None:
-    """What is not the protocol's JSON is an endpoint that can't be used."""
+    """An answer that is not the protocol's JSON raises EmbedderBroke."""
     endpoint.misbehave = lambda _request, _data: (200, body)
     with pytest.raises(EmbedderBroke):
         open_provider(endpoint.settings()).embed_query("x")
@@ -157,7 +157,7 @@ def test_openai_survives_another_protocol(endpoint: Endpoint, body: bytes) -> No
 def test_openai_tells_refusals_apart(
     endpoint: Endpoint, kind: type[EmbedderFailed], statuses: tuple[int, ...]
 ) -> None:
-    """What concerns these texts, what concerns every text, and what may be either."""
+    """Refusals of these texts, of every text, and of either are told apart."""
     for status in statuses:
         endpoint.misbehave = lambda _request, _data, status=status: (status, b"because")  # type: ignore[misc]
         with pytest.raises(EmbedderFailed, match="because" if status else "reached") as caught:
@@ -181,7 +181,7 @@ def test_openai_follows_no_redirect(endpoint: Endpoint, status: int) -> None:
 def test_openai_tells_no_secret(
     endpoint: Endpoint, caplog: pytest.LogCaptureFixture, secret: str, status: int
 ) -> None:
-    """Neither key nor password nor its Basic form is in an error or a log, cut or not."""
+    """No error and no log has the key, the password or its Basic form, whole or cut."""
     caplog.set_level(logging.INFO)
     url = endpoint.url.replace("//", "//user:pa%2Fss@")
     provider = open_provider(endpoint.settings(openai_base_url=url))
@@ -318,7 +318,7 @@ def test_one_query_tries_after_the_back_off(endpoint: Endpoint) -> None:
 
 
 def test_a_refused_query_fails_alone(endpoint: Endpoint) -> None:
-    """What the endpoint refuses for its text holds up no other, also if it tried for all."""
+    """A refused text does not hold up others."""
     refusal = 400, b"indigestible"
     endpoint.misbehave = lambda request, _data: refusal if POISON in request["input"] else None
     embedder = QueryEmbedder(open_provider(endpoint.settings()))
@@ -349,7 +349,7 @@ def test_an_endpoint_that_refuses_all_texts_is_down(endpoint: Endpoint) -> None:
 
 
 def _fails_for_all(embedder: QueryEmbedder, reason: str) -> None:
-    """Whatever is asked, and asked again, fails for this reason, which is its state."""
+    """Check that every call fails for this reason, which is the state."""
     for text in ("q", "q", "other"):
         with pytest.raises(EmbedderFailed, match=reason):
             embedder.embed(text)

@@ -88,7 +88,7 @@ def test_what_is_written_meanwhile_does_not_wait_for_a_slow_group(endpoint: Endp
 
 
 def test_texts_that_somebody_waits_for_are_embedded_first(endpoint: Endpoint) -> None:
-    """As long as somebody does; afterwards the order is that of the backlog again."""
+    """Texts that a call waits for come first; afterwards the backlog's order holds again."""
     backlog = Backlog(*"abcd")
     running = BacklogWorker(endpoint.settings(batch_size=1, openai_requests=1), backlog, DIMENSION)
     with running.asked_for([4]), running.asked_for([3, 4]):

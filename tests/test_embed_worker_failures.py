@@ -136,7 +136,7 @@ def test_the_state_is_of_one_moment_while_texts_are_skipped() -> None:
 
 @pytest.mark.parametrize("fails", ["batch, text", "batch, text, probe"])
 def test_an_endpoint_that_falters_costs_no_text(endpoint: Endpoint, fails: str) -> None:
-    """What fails once alone, and then not again or with everything else, was not the text."""
+    """A text that fails once, or together with all others, is not skipped."""
     answers = [(500, b""), None, (500, b""), *([(500, b"")] if "probe" in fails else [])]
     endpoint.misbehave = lambda _request, _data: answers.pop(0) if answers else None
     backlog = Backlog("a", "b")
@@ -169,7 +169,7 @@ def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, dea
 
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_failing_provider_leaves_the_backlog(endpoint: Endpoint, status: int) -> None:
-    """Nothing is skipped, the state says why and until when it waits; then all is embedded."""
+    """No text is skipped, the state gives reason and next try, and all are embedded later."""
     arrived: list[int] = []  # microseconds since the epoch
 
     def fail(_request: dict[str, Any], _data: list[Any]) -> tuple[int, bytes]:
@@ -223,7 +223,7 @@ def test_vectors_of_another_dimension_are_not_stored() -> None:
 
 @pytest.mark.parametrize("kind", [OSError, SystemExit])
 def test_a_store_that_fails_is_tried_again(kind: type[BaseException]) -> None:
-    """What could not be written is embedded and written again."""
+    """A group whose write failed is embedded and written again."""
     backlog = Backlog("a", "b")
     backlog.failures.append(kind("disk full"))
     with working(EmbedSettings(), backlog, 384) as running:
@@ -266,7 +266,7 @@ def test_a_stall_is_told_once_and_until_it_is_over(
 
 
 def test_a_bad_group_does_not_lose_the_others(endpoint: Endpoint) -> None:
-    """What is in flight beside it is kept, and the texts of the bad one are tried singly."""
+    """Groups in flight beside a bad one are kept, and its texts are tried singly."""
     endpoint.misbehave = lambda request, _: (
         (400, b"indigestible") if POISON in request["input"] else None
     )

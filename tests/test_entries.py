@@ -92,7 +92,7 @@ SECTIONS = ["", "Food", "工作", "Work & play"]
 
 
 def is_valid(text: str) -> bool:
-    """Whether the text can be remembered."""
+    """Return whether the text can be remembered."""
     try:
         return bool(check_text(text))
     except InvalidField:
@@ -137,7 +137,7 @@ def removed(content: str, *places: int) -> str:
 
 
 def passages(content: str) -> list[Passage]:
-    """As a memory is cut."""
+    """Return the passages of a memory file."""
     return split(content, "x.md", entries=True)
 
 
@@ -359,7 +359,7 @@ def test_what_is_never_closed_has_no_place_for_an_entry(open_end: str) -> None:
 
 
 def test_a_full_file_takes_no_more_entries() -> None:
-    """As many as a file has passages fit, each by itself, and soon."""
+    """A file takes as many entries as it may have passages."""
     content = "# T\n\n" + "- entry\n" * (MAX_PASSAGES - 1)
     content, _ = added(content, "last", "", TITLE)
     assert len(passages(content)) == MAX_PASSAGES
@@ -371,7 +371,7 @@ def test_a_full_file_takes_no_more_entries() -> None:
 
 
 def test_a_paragraph_that_is_said_anew_becomes_an_entry() -> None:
-    """Whatever it says then; a piece of a longer text is refused."""
+    """A repeated paragraph becomes an entry; a piece of a longer text is refused."""
     assert replaced("# T\n\nold\n\n## S\n", 5, 8, "# new") == "# T\n\n- # new\n\n## S\n"
     assert replaced("old\n\n  ## S\n", 0, 3, "new") == "-  new\n\n  ## S\n"
     content = "A sentence of a long text. " * 80
@@ -407,7 +407,7 @@ def test_a_forgotten_entry_leaves_no_trace(content: str, gone: str, result: str)
 @settings(max_examples=150, deadline=None)
 @given(files, st.data())
 def test_entries_that_go_together_leave_the_others(content: str, data: st.DataObject) -> None:
-    """Each as it was and in its place, however many go."""
+    """Removed entries leave all others unchanged and in their places."""
     there = items(content)
     gone = [p for p in there if data.draw(st.booleans())]
     kept = [p for p in there if p not in gone]
@@ -421,7 +421,7 @@ def test_entries_that_go_together_leave_the_others(content: str, data: st.DataOb
 
 
 def test_all_pieces_of_a_long_item_take_its_marker_along() -> None:
-    """Nothing of it is left."""
+    """A removed item of several pieces leaves no marker."""
     content = f"- a\n- {'First part. ' * 120}\n\n  {'Second part. ' * 120}\n- b\n"
     pieces = passages(content)[1:-1]
     assert len(pieces) > 2
@@ -429,7 +429,7 @@ def test_all_pieces_of_a_long_item_take_its_marker_along() -> None:
 
 
 def test_a_thousand_entries_go_in_one_reading() -> None:
-    """So forgetting what is old takes no longer than writing the file."""
+    """One call removes a thousand entries."""
     content = "# T\n\n" + "".join(f"- entry {i}\n" for i in range(2000))
     places = [(p.start, p.end) for p in passages(content)[::2]]
     result, _ = memories.removed(content, places)

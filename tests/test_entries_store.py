@@ -137,6 +137,14 @@ def test_counters_stay_at_their_limit(store: Store) -> None:
     assert counted.reinforcement == after.reinforcement == after.access_count == MAX_COUNTER
 
 
+def test_accesses_of_missing_memories_make_no_revision(store: Store) -> None:
+    """An access of a memory that is gone changes no entry and no revision."""
+    put(store, "a\n")
+    before = store.revision
+    assert store.touch({known(store)["a"].id + 1: 3}).result().count == 0
+    assert store.revision == before
+
+
 def test_a_move_into_the_memories_makes_memories_and_one_within_keeps_them(store: Store) -> None:
     """Behaviour 26: counters are at the new URI, and none are at the old one."""
     put(store, "a\nb\n", "viking://resources/d/notes.md")
@@ -241,7 +249,7 @@ def count_until_killed(path: Path, acknowledged) -> None:
 
 
 def test_a_kill_loses_no_more_than_the_accesses_of_a_second(tmp_path: Path) -> None:
-    """And reinforcement, which is written when it is answered, not at all."""
+    """A kill loses the accesses of a second at most, and no acknowledged reinforcement."""
     engine = Engine(settings(tmp_path))
     engine.writable_store.put([file(NOTES, "a\n")]).result()
     (entry,) = known(engine.store).values()

@@ -88,7 +88,7 @@ def test_forgetting_by_ids(client: MessageClient) -> None:
 
 
 def test_what_is_forgotten_is_returned_no_more(client: MessageClient) -> None:
-    """Not by the request that follows, nor while others are answered."""
+    """No later request returns a forgotten memory, also beside other calls."""
     for number in range(30):
         reply = client.remember(f"Harbour word{number}.", uri=NOTES)
         assert recalled(client, f"word{number}") == {f"Harbour word{number}."}
@@ -122,7 +122,7 @@ def test_a_heading_that_is_a_memory_stays_where_others_go(client: MessageClient)
 
 @pytest.mark.parametrize("mute", ["", "***\n", "<!-- mine -->\n"])
 def test_a_memory_that_is_an_abstract_goes_with_its_file(client: MessageClient, mute: str) -> None:
-    """Whatever signs the file has."""
+    """A memory that is a file's abstract is removed with the file, whatever its form."""
     client.put([Draft(NOTES, abstract="Likes tea.", content=mute)])
     (found,) = client.recall("tea", no_touch=True).results
     client.forget(found.id)
@@ -179,7 +179,7 @@ def test_forgetting_by_criteria(client: MessageClient) -> None:
 
 
 def test_what_criteria_forget_is_told_by_uri_and_place(client: MessageClient) -> None:
-    """Whatever root it lies below, and also where it would only go."""
+    """Memories of all roots are named by URI and place, also in a dry run."""
     files = (f"{USER}/a.md", f"{LAMP}/b.md", "viking://agent/memories/c.md")
     client.put([Draft(uri, content="- one\n- two\n") for uri in files])
     everything = {"older_than": NOW + timedelta(days=9999), "project": "lamp", "with_global": True}
@@ -193,7 +193,7 @@ def test_what_criteria_forget_is_told_by_uri_and_place(client: MessageClient) ->
 def test_forgetting_what_is_old_leaves_what_is_said_again_and_misses_nothing_that_moves(
     client: MessageClient,
 ) -> None:
-    """However the calls meet: what is acknowledged as said again later is there, or was told."""
+    """A memory that is said again during a forget is kept, or named as forgotten."""
     for turn in range(15):
         uri, other = f"{USER}/a{turn}.md", f"{USER}/b{turn}.md"
         long_ago = NOW - timedelta(days=999)
@@ -288,7 +288,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 def test_a_bad_request_is_refused_by_its_field(
     client: MessageClient, call: str, args: tuple[Any, ...], fields: dict[str, Any], field: str
 ) -> None:
-    """Nothing is changed."""
+    """A bad request is refused with its field and changes no memory."""
     client.put(
         [
             Draft(f"{USER}/kept.md", content="- kept\n"),

@@ -107,7 +107,7 @@ def test_the_records_of_a_former_export_are_reported_as_ignored(tmp_path: Path) 
 
 
 def test_what_cannot_be_read_is_reported_and_stops_nothing(tmp_path: Path) -> None:
-    """Each by a printable name, with the reason."""
+    """An unreadable file is reported with a printable name and the reason; others go on."""
     make_tree(tmp_path)
     _, faults = read(tmp_path, "viking://resources/h")
     assert set(faults) == {

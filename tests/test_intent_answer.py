@@ -35,7 +35,7 @@ def texts(answer: Answer) -> list[str]:
 
 
 def test_a_plan_is_read_as_it_is() -> None:
-    """What is well-formed comes through unchanged, in any language."""
+    """A well-formed plan is not changed, in any language."""
     answer = read(asked("提取 PDF 表格", "skill"), asked("API 使用指南", priority=2))
     assert answer == Answer(
         "because",
@@ -86,13 +86,13 @@ def test_garbage_is_no_plan(text: str) -> None:
 
 
 def test_no_queries_are_a_plan() -> None:
-    """That nothing is needed is an answer."""
+    """An empty plan is valid: the task needs no context."""
     assert read() == Answer("because", (), ())
     assert read_answer('{"queries": []}') == Answer("nothing to look up", (), ())
 
 
 def test_what_cannot_be_searched_is_dropped_and_said() -> None:
-    """Each query that is dropped is told with its number and the reason."""
+    """A query that cannot be searched is dropped and named with its number and the reason."""
     answer = read(
         asked("kept"),
         asked("of another type", "tool"),
@@ -128,7 +128,7 @@ def test_of_duplicates_the_most_important_stays() -> None:
 
 @pytest.mark.parametrize("priority", [0, 6, -1, 2.0, 1.5, "1", None, True, [1], 10**30])
 def test_a_wrong_priority_is_3_and_said(priority: Any) -> None:
-    """Also for what only looks like an integer, such as true."""
+    """A wrong priority becomes 3 with a note, also a value such as true."""
     answer = read(asked(priority=priority))
     assert answer.queries[0].priority == 3
     assert answer.notes == ("query 1 has no priority from 1 to 5: 3",)
@@ -158,7 +158,7 @@ def test_many_notes_are_told_in_few() -> None:
 
 
 def test_control_characters_become_spaces_and_long_fields_are_cut() -> None:
-    """Nothing that a terminal obeys or a wire cannot carry comes through."""
+    """Control and unencodable characters become spaces, and long fields are cut."""
     odd = "a\x00b\x1b[31m\x9f\u202ec\u2028d\ud800e"
     answer = read(asked(odd, intent=odd * 40), reason=odd)
     assert texts(answer) == ["a b [31m  c d e"]
@@ -169,7 +169,7 @@ def test_control_characters_become_spaces_and_long_fields_are_cut() -> None:
 
 
 def test_unknown_keys_do_not_matter() -> None:
-    """What was not asked for is not looked at, however deep."""
+    """Unknown keys are ignored at any depth."""
     plain = read(asked())
     odd = read(
         asked(

@@ -38,7 +38,7 @@ from vikingd.models.intent.settings import PlannerSettings
 
 
 def test_without_a_session_nobody_plans(asked: Asked) -> None:
-    """Also a greeting is searched as it stands then, and no call is made."""
+    """Without a session the query is searched as it is, and no model is called."""
     for session in (SearchSession(), SearchSession(" \n")):
         plan = asked.plan("hi there!", session)
         assert plan == QueryPlan(
@@ -70,7 +70,7 @@ def test_the_model_plans(asked: Asked) -> None:
 
 
 def test_notes_of_the_session_and_of_the_plan_are_told_together(asked: Asked) -> None:
-    """What was cut before the call and what was dropped after it."""
+    """The reply names both the cut of the session and the dropped queries."""
     asked.server.answer = in_turn(planned(PLANNED, PLANNED))
     plan = asked.plan(session=SearchSession("x" * 30_001))
     assert len(plan.notes) == 2
@@ -149,7 +149,7 @@ ODD = {
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_after_garbage_the_model_is_asked_once_more(asked: Asked, odd: Reply) -> None:
-    """Whatever is no plan has one more call, and then rules plan."""
+    """An answer that is no plan leads to one more call, then to rules."""
     asked.server.answer = in_turn(odd, planned(), odd)
 
     async def twice(planner: Planner) -> list[QueryPlan]:
@@ -237,7 +237,7 @@ def test_what_helps_nothing_is_not_remembered(asked: Asked) -> None:
 
 
 def http_date(seconds: float) -> str:
-    """So many seconds from now."""
+    """Return the HTTP date in so many seconds."""
     return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 
 

@@ -152,7 +152,7 @@ async def after_close(asked: Asked) -> QueryPlan:
 
 
 def test_calls_at_a_time_are_bounded(asked: Asked) -> None:
-    """As many calls as the setting says are made at a time, and not one more."""
+    """The setting bounds the calls at a time."""
     lock, running, most = threading.Lock(), 0, 0
     both = threading.Barrier(2)
 

@@ -103,7 +103,7 @@ def test_chit_chat_needs_nothing(query: str) -> None:
     ],
 )
 def test_false_friends_are_topics(query: str) -> None:
-    """What only begins or sounds like chit-chat, work or a memory is searched as it is."""
+    """A topic that looks like chit-chat, work or a memory is searched as it is."""
     assert kinds(query) == [(RESOURCE, query, 1)]
 
 
@@ -157,7 +157,7 @@ def test_work_needs_a_skill_without_the_polite_parts(query: str, action: str) ->
     ],
 )
 def test_what_is_the_users_own_is_remembered(query: str) -> None:
-    """What is the user's own is looked for in memories first."""
+    """A question about the user is searched in memories first."""
     assert kinds(query) == [(MEMORY, query, 1), (RESOURCE, query, 3)]
 
 

@@ -111,7 +111,7 @@ def test_very_many_empty_elements_cost_next_to_nothing(
 
 
 def test_refused_requests_leave_no_memory_and_no_long_line(large: Daemon) -> None:
-    """Neither in cycles of errors with their frames, nor in what malloc keeps."""
+    """Refused requests leave no memory behind and no long line in the log."""
     data = PutRequest(contexts=[ContextInput(uri="x" * SIZE)]).SerializeToString()
     refuse(large, "Contexts/Put", data)
     time.sleep(3)
@@ -127,7 +127,7 @@ def test_refused_requests_leave_no_memory_and_no_long_line(large: Daemon) -> Non
 
 
 def test_errors_never_repeat_a_long_value_whole() -> None:
-    """Else a log line grows with it, and so does each copy of the message."""
+    """An error cuts a long value, so that its copies and log lines stay short."""
     error = InvalidField("f" * 10_000, "v" * 10_000_000).below("contexts[0]")
     assert len(str(error)) < 4 * MAX_TEXT
     assert all(len(value) < 2 * MAX_TEXT for value in error.metadata.values())

@@ -7,7 +7,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from vikingd.telemetry.metrics import Metrics
 
 
 def test_counts_move_by_what_was_asked(tmp_path: Path) -> None:
-    """Each call, code, method, stage, result and score counts once, and nothing else does."""
+    """Each call, code, method, stage, result and score counts once, and no other counter moves."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
         client = daemon.client
         client.put(
@@ -88,7 +87,7 @@ def test_counts_move_by_what_was_asked(tmp_path: Path) -> None:
 
 
 def test_seconds_are_those_that_the_caller_is_told(tmp_path: Path) -> None:
-    """What the replies' timings sum up to is the sum of each stage, and no call is shorter."""
+    """The stages in the metrics are the sums of the replies' timings; calls are longer."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
         daemon.client.put([Draft(f"{ROOT}/a.md", content="harbour")])
         told: dict[str, float] = {}
@@ -108,7 +107,7 @@ def test_seconds_are_those_that_the_caller_is_told(tmp_path: Path) -> None:
 
 
 def test_a_call_that_is_given_up_counts_as_cancelled(tmp_path: Path) -> None:
-    """Whoever goes away is counted too, under the code that the log has."""
+    """A cancelled call is counted under the code that the log has."""
     with (
         running(tmp_path / "store", "--provider", "none") as daemon,
         grpc.insecure_channel(daemon.address) as channel,
@@ -117,12 +116,12 @@ def test_a_call_that_is_given_up_counts_as_cancelled(tmp_path: Path) -> None:
         tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)
         request = contexts_pb2.GetRequest(uri="viking://", min_revision=1 << 40)
         call = tree.Get.future(request, timeout=60)
-        time.sleep(0.5)  # it waits there by now
+        tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)  # the first waits by now
         call.cancel()
         eventually(
             lambda: sample(daemon.url, "vikingd_calls_total", rpc="Get", code="CANCELLED") == 1
         )
-        assert sample(daemon.url, "vikingd_call_seconds_sum", rpc="Get") > 0.1
+        assert sample(daemon.url, "vikingd_call_seconds_sum", rpc="Get") > 0
 
 
 def test_queries_of_the_embedder_and_of_the_cache_are_told_apart(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def long(uri: str, i: int) -> Draft:
 
 @pytest.fixture
 def stubs(address: str) -> Iterator[Stubs]:
-    """Those of a client that takes what any client takes."""
+    """The stubs of a client with the default limits."""
     with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
         yield Stubs(channel)
 
@@ -86,7 +86,7 @@ def batch(limit: int, count: int = 256) -> retrieval_pb2.BatchFindRequest:
 
 
 def boosted() -> retrieval_pb2.RetrieveRequest:
-    """As many clauses as a request may have."""
+    """Return a request with as many clauses as are allowed."""
     request = retrieval_pb2.RetrieveRequest(query="word", target_uri=TREE, top_k=10)
     for i in range(24):
         clauses = [{"name": {"$gte": f"name{i * 245 + j:06}x"}} for j in range(245)]
@@ -196,7 +196,7 @@ REPLIES = {
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_replies_keep_within_their_bytes_and_say_what_they_lack(stubs: Stubs, name: str) -> None:
-    """However much there is to be shown."""
+    """A reply stays within its bytes and names what it omits."""
     reply = sent(stubs, name.split()[0], REPLIES[name])
     assert reply.ByteSize() <= MOST
     replies = getattr(reply, "responses", [reply])
@@ -232,7 +232,7 @@ def test_a_find_that_has_room_is_the_same_as_ever(stubs: Stubs) -> None:
 
 
 def test_listings_of_much_come_in_pages(stubs: Stubs) -> None:
-    """None is larger than a client takes, and together they are all."""
+    """Each page fits a client, and together the pages have all contexts."""
     seen, token = 0, ""
     while True:
         page = stubs.contexts.List(
@@ -246,7 +246,7 @@ def test_listings_of_much_come_in_pages(stubs: Stubs) -> None:
 
 
 def test_a_forget_says_how_many_it_does_not_name(stubs: Stubs) -> None:
-    """What would go is more than the reply has room for."""
+    """A reply without room for all memories gives the number of the others."""
     request = memories_pb2.ForgetRequest(dry_run=True)
     request.older_than.FromSeconds(int(time.time()) + 1000)
     reply = stubs.memories.Forget(request, timeout=SECONDS)

@@ -241,7 +241,7 @@ def test_white_space_of_two_mebibytes_is_passed_over(space: str, name: str) -> N
 
 
 def test_each_list_item_of_a_memory_is_a_passage_of_its_own() -> None:
-    """However short, of any list, without its marker; a nested list belongs to its item."""
+    """Each item is a passage without its marker; a nested list belongs to its item."""
     content = (
         "---\nk: v\n---\n# T\n\nIntro.\n\n- tea\n- [ ] buy milk\n\n* star  \n  more\n\n"
         "## S\n\n9. nine\n   - inner\n10) ten\n\n-\n  low\n\n-\n\nOne.\n\nTwo.\n\n> - quoted\n"

@@ -171,7 +171,7 @@ def test_joined_replies_are_the_plain_ones(world: World) -> None:
 
 
 def test_a_budget_cuts_joined_replies_as_it_does_plain_ones(world: World) -> None:
-    """Also by a single byte."""
+    """A budget cuts joined and plain replies at the same byte."""
     made = Pieces()
     for _ in range(40):
         world.step()
@@ -188,7 +188,7 @@ def test_a_budget_cuts_joined_replies_as_it_does_plain_ones(world: World) -> Non
 def test_pieces_are_dropped_when_there_are_too_many(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And made anew."""
+    """Too many pieces are dropped, and made again when they are needed."""
     monkeypatch.setattr(pieces, "MOST_KEPT", 2000)
     made = Pieces()
     for _ in range(30):
@@ -243,7 +243,7 @@ def items(result: RetrieveResult) -> RetrieveResponse:
 
 
 def test_an_item_has_the_abstract_of_its_snapshot(tmp_path: Path) -> None:
-    """Also where the text that is searched stays the same: its title has what the abstract lost."""
+    """The abstract is that of the snapshot, also if the indexed text did not change."""
     index = Index(tmp_path, "", np.zeros((SCRIPTS, 0), np.float32), IndexSettings())
     text, made = IndexedText(1, 0, LATIN, "harbour\nlight", b"", True), Pieces()
     snapshots = []
@@ -262,7 +262,7 @@ def test_an_item_has_the_abstract_of_its_snapshot(tmp_path: Path) -> None:
 
 
 def test_a_reply_stands_in_a_batch_as_it_is(world: World) -> None:
-    """However long it is."""
+    """A reply of any length has the same bytes in a batch."""
     for _ in range(20):
         world.step()
     snapshot, made = world.engine.snapshot, Pieces()

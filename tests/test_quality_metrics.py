@@ -34,7 +34,7 @@ def test_ndcg_has_the_ideal_of_what_fits():
 
 
 def test_ndcg_ends_at_k():
-    """What stands behind the k-th place gains nothing."""
+    """Results after the k-th place gain nothing."""
     assert ndcg("xxxa", {"a"}, 3) == 0.0
 
 
@@ -105,7 +105,7 @@ def bilingual(tmp_path: Path) -> Path:
 
 
 def test_queries_come_with_their_judgements(bilingual):
-    """Those without are left out; of the relevant, those in the query's language are known."""
+    """Queries without judgements are left out; the relevant ones in their language are known."""
     english, chinese = read_queries(bilingual)
     assert (english.text, english.scope) == ("q en", "viking://resources/s")
     assert english.relevant == chinese.relevant

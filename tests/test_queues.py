@@ -191,7 +191,7 @@ def test_work_ends_at_its_next_step_when_nobody_waits_for_it(why: str) -> None:
 
 
 def test_a_slot_is_held_until_its_thread_is_done() -> None:
-    """Also when its call is gone: no more threads work than there are slots."""
+    """A slot is held until its thread ends, also if the call is gone."""
 
     async def main() -> None:
         of, go_on = lane(threads=2, at_once=2), threading.Event()
@@ -213,16 +213,17 @@ def test_long_work_lets_others_go_on_between_its_slices() -> None:
     """Short work that comes later is done before long work is."""
 
     async def main() -> None:
-        of, short = lane(slots=2), threading.Event()
+        of, begun, short = lane(slots=2), threading.Event(), threading.Event()
 
         def long() -> bool:
+            begun.set()
             end = time.monotonic() + SECONDS
             while not short.is_set() and time.monotonic() < end:
                 pace.step()
             return short.is_set()
 
         task = asyncio.create_task(of.run(Call("long"), long))
-        await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(begun.wait, SECONDS)
         await of.run(Call("short"), short.set)
         assert await task
         of.shutdown()

@@ -27,7 +27,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[MessageClient, MessageClient]]:
 def test_a_reader_follows_within_a_fraction_of_a_second(
     pair: tuple[MessageClient, MessageClient],
 ) -> None:
-    """Also without being asked for a revision; who asks for one is not kept any longer."""
+    """A reader follows by itself within a fraction of a second; min_revision waits no longer."""
     writer, reader = pair
     lags, waits = [], []
     for number in range(20):
@@ -78,7 +78,7 @@ def test_what_was_acknowledged_holds_at_the_reader_with_its_revision(
 
 
 def test_a_reader_refuses_every_write_and_says_where_the_writer_is(tmp_path: Path) -> None:
-    """Nothing is changed, and the address is there for programs too."""
+    """A refused write changes no context, and its error has the writer's address for programs."""
     with serving(tmp_path, "--writer-listen", "127.0.0.1:0") as writer:
         alone = writer.alone
         uri, other = note(1).uri, note(2).uri
@@ -139,7 +139,7 @@ def test_a_killed_writer_is_followed_again_when_it_comes_back(tmp_path: Path) ->
 def test_a_killed_reader_harms_nothing(
     pair: tuple[MessageClient, MessageClient], tmp_path: Path
 ) -> None:
-    """Neither the writer nor the other reader notices; another one starts at once."""
+    """A killed reader disturbs neither writer nor other readers, and a new one starts at once."""
     writer, reader = pair
     with serving(tmp_path, "--reader") as other:
         thread = threading.Thread(target=lambda: [writer.put([note(n)]) for n in range(50)])

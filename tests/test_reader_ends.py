@@ -51,7 +51,7 @@ def test_readers_are_refused_where_there_is_no_store_for_them(tmp_path: Path) ->
 
 
 def unreadable(store: Path) -> None:
-    """As another program may leave it: what a reader looks at first is not there any more."""
+    """Rename the table that a reader reads first, as another program might."""
     with sqlite3.connect(store / "store.sqlite3") as db:
         db.execute("ALTER TABLE meta RENAME TO other")
 
@@ -71,7 +71,7 @@ def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) ->
 def test_only_what_fails_without_a_break_exhausts_a_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
 ) -> None:
-    """However long ago the first failure was."""
+    """A success between two failures starts the reader's patience anew."""
     Store(tmp_path, model="none", dimension=None).close()
     monkeypatch.setattr(store_reader, "_PATIENCE", 0.5)
     reader, looks = StoreReader(tmp_path, model="none", dimension=None), 0

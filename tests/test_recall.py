@@ -131,7 +131,7 @@ def test_a_known_file_that_says_nothing_for_a_mebibyte_is_cut_like_any(
 def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
     client: MessageClient,
 ) -> None:
-    """If only the heading fits, nothing is recalled, at every budget."""
+    """If only the heading fits the budget, no text is recalled."""
     client.put([Draft(f"{USER}/preferences.md", content="# All\n\n" + "One word. " * 200)])
     told = [client.recall("preference", max_tokens=budget) for budget in range(1, 24)]
     assert not told[0].results

@@ -50,7 +50,7 @@ def test_a_turn_is_recalled_word_by_word():
 
 
 def test_a_turn_is_recalled_in_its_whole_file():
-    """If the file was not cut before its end; another file does not count."""
+    """A turn counts if its file was not cut before the turn; another file does not count."""
     content = "# 2026-03-09\n\n- Ann: I had tea.\n  Two cups.\n"
     assert is_recalled(TEA, [Memory(uri=DAY, content=content)])
     assert not is_recalled(TEA, [Memory(uri=DAY, content=content[:-8], truncated=True)])
@@ -92,7 +92,7 @@ def test_all_is_at_most_the_mean_and_that_at_most_any(found):
 
 
 def test_the_table_has_a_line_for_each_row():
-    """And what a Remember took once for each set."""
+    """The table has a line for each row, and the time of a Remember once for each set."""
     found = [Answer([True], 100, 4, True, 0.001)]
     rows = [row("s", method, found, found, 90.0) for method in METHODS]
     lines = table(rows).splitlines()

@@ -169,7 +169,7 @@ def test_an_identifier_is_found_by_words_alone(client: MessageClient) -> None:
 
 
 def test_what_a_search_returns_counts_as_accessed_within_a_second(client: MessageClient) -> None:
-    """Each answer counts once; no_touch and memories beyond the budget do not count."""
+    """Each answer counts one access; no_touch and memories beyond the budget count none."""
     client.put([entries("harbour one", "harbour two " + "and more " * 50)])
     client.recall("harbour", no_touch=True)
     for _ in range(20):

@@ -105,7 +105,7 @@ def test_equal_scores_are_ordered_by_uri(client: MessageClient) -> None:
 
 
 def test_what_is_out_of_scope_is_not_shown(linked: MessageClient) -> None:
-    """Neither beside the target nor one whose name only begins alike; the target itself is."""
+    """Links out of the target's subtree are not shown, also if a name begins alike."""
     put(linked, {"viking://resources/r2/x.md": "harbour harbour", "in/x.md": "harbour"})
     linked.link(HUB, "viking://resources/r2/x.md")
     linked.link(f"{TOP}/in/x.md", HUB)
@@ -295,7 +295,7 @@ def test_rows_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
 
 
 def test_a_hub_with_5000_links_is_found_at_once(tmp_path: Path) -> None:
-    """Whether the links have scores or all have none."""
+    """A hub is found fast, with and without scores of its links."""
     ends = [f"{TOP}/{i % 50}/{i}.md" for i in range(5000)]
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
         drafts = [Draft(end, content="ship " * (i % 7) + "harbour") for i, end in enumerate(ends)]

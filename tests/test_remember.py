@@ -63,7 +63,7 @@ PLACES = [
 def test_a_memory_goes_to_the_file_of_its_kind(
     client: MessageClient, kind: str, project: str, uri: str
 ) -> None:
-    """Which is made where it is new, with a heading, and is recalled in its scope at once."""
+    """A memory goes to the file of its type, which is made with a heading if it is missing."""
     for text in ("Harbour 港口 one.", "Harbour 港口 two."):
         reply = client.remember(text, kind, project=project, time=NOW)
         assert (reply.outcome, reply.uri, reply.reinforcement) == (ADDED, uri, 0)
@@ -184,7 +184,7 @@ def test_a_short_text_that_is_cut_anew_keeps_what_is_known_of_it(client: Message
 
 
 def test_what_is_said_again_is_reinforced(client: MessageClient) -> None:
-    """Whatever its case, white space and punctuation; the newer wording stays under the old id."""
+    """Case, white space and punctuation do not matter; the newer wording keeps the old id."""
     wordings = [
         "Likes green tea.",
         "likes  GREEN tea",
@@ -266,7 +266,7 @@ def test_64_equal_calls_at_once_leave_one_entry(client: MessageClient) -> None:
 
 
 def test_64_different_calls_at_once_are_all_kept(client: MessageClient) -> None:
-    """Each as an entry of its own, found as soon as it is answered."""
+    """Each memory is an entry and is found as soon as its call is answered."""
     texts = [f"Harbour note number {i}." for i in range(64)]
     replies = at_once(client, texts)
     assert len({reply.id for reply in replies}) == 64

@@ -20,7 +20,7 @@ def holding(text: str) -> MemoryFile:
 
 
 def test_a_wording_that_is_gone_meanwhile_is_compared_by_meaning() -> None:
-    """Nothing is written before; else what means the same would be there twice."""
+    """If the equal wording is gone, the text is not written before a comparison by meaning."""
     remembering = Remembering(URI, "", "Likes tea.", "", 1, 1)
     assert remembering.indexed_text(holding("likes tea")) is None
     done = remembering(holding("Enjoys tea."), lambda: 8)
@@ -34,7 +34,7 @@ def test_a_wording_that_is_gone_meanwhile_is_compared_by_meaning() -> None:
 
 
 def test_a_wording_that_still_stands_is_reinforced_without_a_vector() -> None:
-    """Nobody is asked for one."""
+    """An equal wording is reinforced without an embedding."""
     remembering = Remembering(URI, "", "Likes tea.", "", 1, 1)
     assert remembering.indexed_text(holding("likes tea")) is None
     remembering(holding("likes tea"), lambda: 8)

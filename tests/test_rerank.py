@@ -79,7 +79,7 @@ def test_known_scores_are_not_asked_for_again() -> None:
 
 
 def test_equal_documents_are_sent_once() -> None:
-    """Also those that are equal only as they are cut."""
+    """Documents that are equal after the cut are sent once."""
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
         reranked = await made.rerank("query", ["a1", "b", "a2", "b"], None)
@@ -91,7 +91,7 @@ def test_equal_documents_are_sent_once() -> None:
 
 
 def test_no_documents_are_no_call() -> None:
-    """Nothing to read is nothing to ask."""
+    """Without documents the backend is not called."""
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
         assert await made.rerank("query", [], None) == Reranked((), 0, 0)
@@ -266,7 +266,7 @@ def test_parts_of_a_failed_call_are_not_waited_for() -> None:
 
 
 def test_a_call_that_took_too_long_gives_its_place_back() -> None:
-    """What nobody waits for any more does not keep others waiting."""
+    """A call that timed out does not keep others waiting."""
     replies = iter([Reply(after=5)])
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
@@ -331,9 +331,10 @@ def test_each_call_is_told_with_its_time() -> None:
 def test_breaker_opens_tries_with_one_call_and_closes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Three failures in a row; then fast failures, one call that tries, and all is well again."""
+    """After three failures calls fail at once, until one trial succeeds."""
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(breaker, "MIN_PAUSE", 0.3)
+    now = 0.0
+    monkeypatch.setattr(rerankers, "Breaker", lambda: breaker.Breaker(lambda: now))
     works, came, hold = threading.Event(), threading.Event(), threading.Event()
 
     def script(request: Request) -> Reply:
@@ -344,15 +345,16 @@ def test_breaker_opens_tries_with_one_call_and_closes(
         return answer(request)
 
     async def scene(made: Rerankers, server: ScriptedServer) -> None:
+        nonlocal now
         for _ in range(3):
             assert await reason(made) == "http/tei answered 500: broken"
         told = await reason(made)
         assert told == (
-            "http/tei failed 3 times in a row (answered 500: broken); asked again in 1 s"
+            "http/tei failed 3 times in a row (answered 500: broken); asked again in 5 s"
         )
         assert len(server.requests) == 3
         works.set()
-        await asyncio.sleep(0.31)
+        now += breaker.MIN_PAUSE
         trial = asyncio.create_task(made.rerank("query", ["a"], None))
         await asyncio.to_thread(came.wait, 10)
         for _ in range(5):
@@ -371,7 +373,7 @@ def test_breaker_opens_tries_with_one_call_and_closes(
 
 
 def test_known_scores_are_given_while_the_breaker_is_open() -> None:
-    """What needs no call does not fail for one."""
+    """Known scores are returned while the breaker is open."""
 
     async def scene(made: Rerankers, server: ScriptedServer) -> None:
         await made.rerank("query", ["a"], None)

@@ -39,18 +39,18 @@ def settings(form: str, url: str, **other: Any) -> BackendSettings:
 
 
 def results(scores: Sequence[Any], **other: Any) -> dict[str, Any]:
-    """As most forms answer: the best first, which here is not the first document."""
+    """Return the answer in the common form: the best first, here not the first document."""
     items = [{"index": i, "relevance_score": score} | other for i, score in enumerate(scores)]
     return {"id": "x", "results": items[::-1], "usage": {"total_tokens": 9}}
 
 
 def ranks(scores: Sequence[Any]) -> list[dict[str, Any]]:
-    """As TEI answers."""
+    """Return the answer in TEI's form."""
     return [{"index": i, "score": score} for i, score in enumerate(scores)][::-1]
 
 
 def viking(scores: Sequence[Any], ids: bool = True) -> dict[str, Any]:
-    """As Volcengine answers."""
+    """Return the answer in Volcengine's form."""
     items = [{"score": score} | ({"id": i} if ids else {}) for i, score in enumerate(scores)]
     data = items[::-1] if ids else items
     return {"code": "Success", "result": {"data": data, "token_usage": {"total": 3}}}
@@ -168,7 +168,7 @@ def test_logits_are_mapped_and_tei_is_asked_for_them() -> None:
 
 @pytest.mark.parametrize(("form", "most"), [("tei", 32), ("vllm", 100)])
 def test_large_rounds_are_split(form: str, most: int) -> None:
-    """As many documents a request as the form bears; scores keep their order across them."""
+    """A form's limit splits the documents into requests; scores keep their order."""
 
     def answer(request: Request) -> Reply:
         texts = request.json.get("texts") or request.json["documents"]
@@ -271,7 +271,7 @@ def test_volcengines_errors_are_told() -> None:
 
 
 def test_compressed_replies_are_not_unpacked() -> None:
-    """Nobody is asked for compression, so a small reply can't become a huge one."""
+    """Compression is not requested, so that a small reply cannot become a huge one."""
     with ScriptedServer(lambda _: Reply(results(SCORES))) as server:
         rerank(settings("vllm", server.url))
     assert server.requests[0].headers["accept-encoding"] == "identity"
@@ -296,7 +296,7 @@ def test_secrets_are_never_told(
 
 
 def test_a_password_in_its_basic_form_is_not_told() -> None:
-    """What was sent for a URL's user and password is masked as the password is."""
+    """The Basic form of a URL's user and password is masked as the password is."""
     with ScriptedServer(
         lambda _: Reply(b"no: Basic dXNlcjpwYS9zcw== pa%2Fss pa/ss", 401)
     ) as server:
@@ -313,7 +313,7 @@ def test_a_key_that_is_cut_is_not_told() -> None:
 
 
 def test_an_address_that_is_none_is_told_when_it_is_opened() -> None:
-    """What looks like an address but has characters that none has."""
+    """A URL with forbidden characters is refused when the backend is opened."""
     with pytest.raises(RerankFailed, match="the reranker http/m: its url can't be used"):
         Rerankers([settings("vllm", "http://127.0.0.1:8080/\x00")])
 

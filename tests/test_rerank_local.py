@@ -121,7 +121,7 @@ def test_scores_are_the_models(tmp_path: Path, made: onnx.ModelProto) -> None:
 
 
 def test_models_without_token_types_are_fed_without(tmp_path: Path) -> None:
-    """As those of the RoBERTa family are: here the query's words count too."""
+    """A model without token types (RoBERTa) gets none; the query's words count too."""
     path = directory(tmp_path / "tiny", model(types=False))
     assert scores(path, "tea", ["rust", "x x"]) == pytest.approx([sigmoid(-1.0), sigmoid(2.0)])
 
@@ -201,7 +201,7 @@ def test_other_models_are_refused(tmp_path: Path, made: onnx.ModelProto, reason:
 
 
 def test_files_that_are_not_there_or_broken_are_told(tmp_path: Path) -> None:
-    """Each with its path, before the daemon serves."""
+    """A missing or broken file is told with its path before the daemon serves."""
     path = directory(tmp_path / "tiny")
     (tmp_path / "tiny" / "model.onnx").write_bytes(b"no model")
     with pytest.raises(

@@ -30,7 +30,7 @@ TOP = "viking://resources/r"
 
 
 def vector(*numbers: float) -> bytes:
-    """As on the wire."""
+    """Return a vector as on the wire."""
     return array("f", numbers).tobytes()
 
 
@@ -148,7 +148,7 @@ def test_filters_hold_together_in_every_mode(filled: MessageClient) -> None:
 
 
 def test_an_empty_answer_says_why(filled: MessageClient) -> None:
-    """Nothing matches, or nothing above the threshold, which is strict (4)."""
+    """An empty answer says that no text matches, or none is above the strict threshold (4)."""
     assert filled.retrieve("zebra", mode=Mode.KEYWORD).outcome == OUTCOME_NO_MATCH
     best = filled.retrieve("tea", mode=Mode.KEYWORD).items[0].score
     below = filled.retrieve("tea", mode=Mode.KEYWORD, score_threshold=best)
@@ -256,7 +256,7 @@ def test_boosts_multiply_scores_and_are_told(filled: MessageClient) -> None:
 def test_boosts_bring_up_what_is_far_down(
     client: MessageClient, boosts: list[Boost], first: list[str]
 ) -> None:
-    """However many are better without them."""
+    """A boost raises a text over any number of better ones."""
     client.put(
         [
             Draft(f"{TOP}/{i:03}", content=f"tea {i}" + " leaves" * (i // 4), metadata={"i": i})
@@ -283,7 +283,7 @@ def test_boosts_bring_up_what_is_far_down(
 def test_ties_are_by_uri_however_many_there_are(
     client: MessageClient, more: dict[str, object]
 ) -> None:
-    """Also where those that come first were written last, and as well once the index is anew."""
+    """Ties are by URI, whatever the order of writes, also in a rebuilt index."""
     same = vector(1, 0, 1)
     client.put([Draft(f"{TOP}/other", content="coffee", vector=vector(0, 1, 1))])
     for low in (150, 0):
@@ -339,7 +339,7 @@ def test_items_bring_what_is_asked_for(filled: MessageClient) -> None:
     ],
 )
 def test_a_bad_request_names_its_field(filled: MessageClient, request_: dict, field: str) -> None:
-    """As in the proto; 3."""
+    """A bad request is refused with the name of its field in the proto (3)."""
     with pytest.raises(ClientError) as caught:
         filled.retrieve(**request_)
     assert [violation.field for violation in caught.value.field_violations] == [field]
@@ -355,7 +355,7 @@ def test_without_an_embedder_words_answer_and_the_reply_says_so(filled: MessageC
 
 
 def test_what_a_request_leaves_open_is_the_configurations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many items and above which score; a context's budget and what is reserved of it."""
+    """The configuration gives limit, threshold, budget and reserve where a request does not."""
     for name, value in {
         "RETRIEVAL__TOP_K": "2",
         "RETRIEVAL__SCORE_THRESHOLD": "0.25",

@@ -29,7 +29,7 @@ def named(query: str, routes: Routes = DEFAULTS) -> str:
 
 
 def ago(days: Days | None) -> tuple[int, int] | None:
-    """How many days before TODAY the first and the last of the days are."""
+    """Return how many days before TODAY the first and the last day are."""
     return ((TODAY - days.first).days, (TODAY - days.last).days) if days else None
 
 
@@ -140,7 +140,7 @@ def test_case_and_compatible_forms_do_not_count(query: str) -> None:
 
 
 def test_a_trigger_is_folded_as_queries_are_and_told_as_it_is_written() -> None:
-    """What the table has in capitals or wide letters matches, and any white space is one space."""
+    """A trigger matches in capitals, wide letters and with any white space."""
     routes = Routes([Route("a", ("ＴＯ  Do", "Straße"), FILE)])
     for query in ("my to do list", "TO\n\u3000DO"):
         assert routes.match(query) == (Route("a", ("ＴＯ  Do", "Straße"), FILE), "ＴＯ  Do")
@@ -157,7 +157,7 @@ def test_a_trigger_is_no_pattern() -> None:
 
 
 def test_the_first_row_of_the_table_wins() -> None:
-    """Not the first word of the query, the longest one, or the one that others overlap."""
+    """The first row wins over the first word, the longest word and overlapping words."""
     assert named("people and tasks") == "tasks"
     assert named("模式和偏好") == "preferences"
     rows = [Route("a", ("务规则",), FILE), Route("b", ("任务", "任务规则"), FILE)]

@@ -110,7 +110,7 @@ def test_any_texts_are_taken_as_by_hand(tokens, budget, limit, skip) -> None:
 
 
 def test_equal_saliences_keep_the_order_in_which_they_came() -> None:
-    """So the answer is the same each time; the clock a day off changes nothing among the old."""
+    """Memories of equal salience keep their order, whatever the time is."""
     known = [(2, 3, NOW - 5 * DAY)] * 6
     for shift in (-DAY, 0, DAY, -10 * DAY):
         assert ranked([0.3] * 6, known, now=NOW + shift)[0] == list(range(6))

@@ -80,7 +80,7 @@ def test_what_may_be_content_stays(one: str, other: str) -> None:
 @example("1 \u0301 \uff9e")  # without the spaces, the marks change places
 @settings(deadline=None)
 def test_to_normalise_again_changes_nothing(text: str) -> None:
-    """What is normalised is its own normal form, and its words are those of the text."""
+    """A normal form is its own normal form and has the words of the text."""
     once = normalized(text)
     assert normalized(once) == once
     assert not differs(text, text)

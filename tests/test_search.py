@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 import pytest
+from intent_helpers import planning
 from metrics_helpers import free_address, samples
 from scripted import Reply, Request, ScriptedServer
 
@@ -44,23 +45,6 @@ SKILLS = "viking://agent/skills"
 MEMORIES = "viking://user/memories"
 
 
-def planned(*queries: tuple[str, str], reason: str = "because") -> Callable[[Request], Reply]:
-    """A model that plans these (type, query), the first being the most important."""
-    plan = [
-        {"query": query, "context_type": kind, "intent": "to know", "priority": priority}
-        for priority, (kind, query) in enumerate(queries, 1)
-    ]
-    message = {"role": "assistant", "content": json.dumps({"reason": reason, "queries": plan})}
-    body = {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-    }
-    return lambda _: Reply(body)
-
-
 def rated(request: Request) -> Reply:
     """A reranker that counts the words that query and document share."""
     words = set(request.json["query"].lower().split())
@@ -86,9 +70,9 @@ class Daemon:
         self._asked = 0
 
     def reset(self) -> None:
-        """Both models are well, and no circuit is open."""
+        """Make both models work and close all circuits."""
         self.reranker.answer = rated
-        self.model.answer = planned(("resource", "tea"))
+        self.model.answer = planning(("resource", "tea"))
         assert self.search("x").query_plan.source == PLAN_SOURCE_MODEL
         self.model.requests.clear()
         self.reranker.requests.clear()
@@ -104,7 +88,7 @@ class Daemon:
 def started() -> Iterator[Daemon]:
     """One daemon for all of these tests."""
     with (
-        ScriptedServer(planned()) as model,
+        ScriptedServer(planning()) as model,
         ScriptedServer(rated) as reranker,
         ExitStack() as stack,
     ):
@@ -135,7 +119,7 @@ def started() -> Iterator[Daemon]:
 
 @pytest.fixture
 def daemon(started: Daemon) -> Daemon:
-    """As after a start."""
+    """The daemon as after a start."""
     started.reset()
     return started
 
@@ -149,7 +133,7 @@ def scored(reply: SearchResponse) -> dict[str, float]:
 
 def test_each_query_is_found_in_its_own_roots_and_all_are_merged(daemon: Daemon) -> None:
     """Three types, three roots, one list."""
-    daemon.model.answer = planned(
+    daemon.model.answer = planning(
         ("skill", "Create an RFC document"),
         ("resource", "RFC document template"),
         ("memory", "User's RFC document habits"),
@@ -180,7 +164,7 @@ def test_queries_are_under_way_at_the_same_time(daemon: Daemon) -> None:
         together.wait(10)
         return rated(request)
 
-    daemon.model.answer = planned(
+    daemon.model.answer = planning(
         ("resource", "tea a"), ("resource", "tea b"), ("resource", "tea c")
     )
     # One call each: the start points have no abstract, and all files are opened at once.
@@ -190,7 +174,7 @@ def test_queries_are_under_way_at_the_same_time(daemon: Daemon) -> None:
 
 def test_a_uri_found_twice_is_there_once_with_its_best_score(daemon: Daemon) -> None:
     """Whichever query it is from."""
-    daemon.model.answer = planned(("resource", "green tea"), ("resource", "a guide to green tea."))
+    daemon.model.answer = planning(("resource", "green tea"), ("resource", "a guide to green tea."))
     reply = daemon.search("tea")
     first, second = ({hit.uri: hit.score for hit in r.hits} for r in reply.query_results)
     uri = f"{DOCS}/tea.md"
@@ -199,7 +183,7 @@ def test_a_uri_found_twice_is_there_once_with_its_best_score(daemon: Daemon) -> 
 
 def test_each_query_has_its_share_of_the_limit(daemon: Daemon) -> None:
     """The weaker one is not crowded out."""
-    daemon.model.answer = planned(
+    daemon.model.answer = planning(
         ("resource", "a guide to green tea. the kettle for tea."), ("memory", "an RFC")
     )
     reply = daemon.search("tea", limit=2)
@@ -209,8 +193,8 @@ def test_each_query_has_its_share_of_the_limit(daemon: Daemon) -> None:
 
 
 def test_a_plan_of_no_queries_gives_an_explained_empty_answer(daemon: Daemon) -> None:
-    """Nothing is embedded, found or reranked."""
-    daemon.model.answer = planned(reason="a greeting")
+    """An empty plan needs no model call and no find, and the reply explains it."""
+    daemon.model.answer = planning(reason="a greeting")
     reply = daemon.search("hello there, old friend of mine")
     assert (reply.total, len(reply.query_results)) == (0, 0)
     assert reply.query_plan.source == PLAN_SOURCE_MODEL
@@ -249,7 +233,7 @@ def test_a_failed_model_leaves_the_plan_to_rules_and_says_so(daemon: Daemon, fau
 
 
 def test_without_a_mode_a_search_thinks_and_a_find_does_not(daemon: Daemon) -> None:
-    """As clients in other languages send it."""
+    """The defaults hold for requests of clients in other languages."""
     with grpc.insecure_channel(daemon.client.address) as channel:
         stub = RetrievalStub(channel)
         found = stub.Find(retrieval_pb2.FindRequest(query="green tea, by default"))
@@ -260,7 +244,7 @@ def test_without_a_mode_a_search_thinks_and_a_find_does_not(daemon: Daemon) -> N
 
 
 def test_plans_reranks_and_calls_of_models_are_counted(daemon: Daemon) -> None:
-    """Those that failed too."""
+    """Successful and failed calls of models are counted."""
     before = samples(daemon.metrics)
     daemon.search("green tea")
     daemon.model.answer = lambda _: Reply(status=401)
@@ -281,12 +265,12 @@ def test_plans_reranks_and_calls_of_models_are_counted(daemon: Daemon) -> None:
 
 
 def test_a_reranker_that_fails_for_one_query_fails_for_all(daemon: Daemon) -> None:
-    """Else two scales would meet in the merge."""
+    """One failure leaves plain scores to all queries, so that the merge has one scale."""
 
     def fail(request: Request) -> Reply:
         return Reply(status=500) if "tea" in request.json["query"] else rated(request)
 
-    daemon.model.answer = planned(("resource", "tea leaves"), ("skill", "create an RFC"))
+    daemon.model.answer = planning(("resource", "tea leaves"), ("skill", "create an RFC"))
     daemon.reranker.answer = fail
     reply = daemon.search("tea and an RFC")
     assert reply.rerank.status == RERANK_STATUS_FAILED
@@ -294,7 +278,7 @@ def test_a_reranker_that_fails_for_one_query_fails_for_all(daemon: Daemon) -> No
     assert {r.rerank.status for r in reply.query_results} == {RERANK_STATUS_FAILED}
     assert len(reply.degraded) == 1
     assert reply.rerank.reason in reply.degraded[0].detail
-    daemon.model.answer = planned(("resource", "tea leaves"), ("skill", "create an RFC"))
+    daemon.model.answer = planning(("resource", "tea leaves"), ("skill", "create an RFC"))
     quick = daemon.search("tea and an RFC", mode=SearchMode.QUICK)
     assert quick.rerank.status == RERANK_STATUS_OFF
     assert scored(quick) == scored(reply)
@@ -318,8 +302,8 @@ def test_slow_models_keep_the_deadline(daemon: Daemon) -> None:
 
 
 def test_types_of_the_request_leave_out_what_is_planned_for_others(daemon: Daemon) -> None:
-    """And where nothing else is left the task itself is searched."""
-    daemon.model.answer = planned(("resource", "green tea"), ("memory", "User's green tea"))
+    """Queries of other types are dropped; if none is left, the task itself is searched."""
+    daemon.model.answer = planning(("resource", "green tea"), ("memory", "User's green tea"))
     reply = daemon.search("tea", context_types=[ContextType.MEMORY])
     assert [q.context_type for q in reply.query_plan.queries] == [ContextType.MEMORY]
     assert any("leaves out" in note for note in reply.query_plan.notes)
@@ -381,7 +365,7 @@ def test_what_a_session_says_reaches_the_model_as_data(daemon: Daemon) -> None:
 
 
 def test_a_trace_explains_each_query(daemon: Daemon) -> None:
-    """And costs nothing unless asked for."""
+    """A trace explains each query, and is absent unless it is requested."""
     reply = daemon.search("tea", trace=True)
     (result,) = reply.query_results
     assert result.trace.rounds
@@ -389,7 +373,7 @@ def test_a_trace_explains_each_query(daemon: Daemon) -> None:
     assert not daemon.search("tea").query_results[0].HasField("trace")
 
 
-@pytest.mark.parametrize("plan", [planned(("resource", "tea")), planned()])
+@pytest.mark.parametrize("plan", [planning(("resource", "tea")), planning()])
 @pytest.mark.parametrize(
     ("fields", "field"),
     [({"target_uri": f"{DOCS}/tea.md"}, "target_uri"), ({"where": {"$no": 1}}, "where.$no")],
@@ -397,7 +381,7 @@ def test_a_trace_explains_each_query(daemon: Daemon) -> None:
 def test_a_faulty_request_is_refused_before_anything_is_planned(
     daemon: Daemon, plan: Callable[[Request], Reply], fields: dict[str, Any], field: str
 ) -> None:
-    """Whatever the plan would have been."""
+    """A faulty request is refused before it is planned."""
     daemon.model.answer = plan
     with pytest.raises(ClientError) as refused:
         daemon.search("tea", **fields)
@@ -416,7 +400,7 @@ def test_nobody_waits_for_the_other_queries_once_the_reranker_failed(daemon: Dae
         assert slow.wait(10)
         return Reply(status=500)
 
-    daemon.model.answer = planned(("resource", "slow tea"), ("memory", "green tea"))
+    daemon.model.answer = planning(("resource", "slow tea"), ("memory", "green tea"))
     daemon.reranker.answer = answer
     reply = daemon.search("tea")
     assert reply.rerank.status == RERANK_STATUS_FAILED
@@ -428,19 +412,19 @@ def test_a_query_is_found_below_the_root_of_its_type_unless_the_request_has_a_ta
     daemon: Daemon,
 ) -> None:
     """Scores are compared with what else is there."""
-    daemon.model.answer = planned(("resource", "tea"), ("memory", "tea"))
+    daemon.model.answer = planning(("resource", "tea"), ("memory", "tea"))
     resources, memories = daemon.search("tea", trace=True).query_results
     assert resources.trace.scope_files == 3
     assert memories.trace.scope_files == 7  # memories have two roots
     assert {hit.uri for hit in memories.hits} <= {f"{MEMORIES}/tea.md", f"{MEMORIES}/paper.md"}
-    daemon.model.answer = planned(("skill", "brew tea, create an RFC document"))
+    daemon.model.answer = planning(("skill", "brew tea, create an RFC document"))
     below = daemon.search("tea", target_uri=f"{SKILLS}/brew")
     assert [*scored(below)] == [f"{SKILLS}/brew/SKILL.md"]
 
 
 def test_one_reranker_scores_all_queries(daemon: Daemon) -> None:
-    """That of the task's language, whichever a query is in: two would be two scales."""
-    daemon.model.answer = planned(("resource", "strong tea"), ("resource", "绿茶指南"))
+    """The task's language chooses one reranker for all queries, so that there is one scale."""
+    daemon.model.answer = planning(("resource", "strong tea"), ("resource", "绿茶指南"))
     assert daemon.search("tea").rerank.status == RERANK_STATUS_DONE
     assert {request.json["query"] for request in daemon.reranker.requests} == {
         "strong tea",
@@ -450,9 +434,9 @@ def test_one_reranker_scores_all_queries(daemon: Daemon) -> None:
 
 
 def test_a_query_of_identifiers_among_others_is_reranked_with_them(daemon: Daemon) -> None:
-    """Else two scales would meet in the merge."""
+    """A query of identifiers is reranked with the others, so that there is one scale."""
     daemon.client.put([Draft(f"{DOCS}/fuse.md", content="E4102 means that the fuse is out.")])
-    daemon.model.answer = planned(("resource", "E4102"), ("resource", "green tea"))
+    daemon.model.answer = planning(("resource", "E4102"), ("resource", "green tea"))
     reply = daemon.search("tea")
     assert {r.rerank.status for r in reply.query_results} == {RERANK_STATUS_DONE}
     daemon.client.delete(f"{DOCS}/fuse.md")
@@ -460,7 +444,7 @@ def test_a_query_of_identifiers_among_others_is_reranked_with_them(daemon: Daemo
 
 def test_what_a_find_may_ask_for_holds_for_each_query(daemon: Daemon) -> None:
     """Field by field."""
-    daemon.model.answer = planned(("resource", "a guide to green"))
+    daemon.model.answer = planning(("resource", "a guide to green"))
     assert daemon.search("tea").total
     assert not any(m.is_leaf for m in daemon.search("tea", levels=Levels.DIRECTORIES).resources)
     assert daemon.search("tea", score_threshold=0.9).total == 0

@@ -34,7 +34,7 @@ def mode(path: Path) -> int:
 
 
 def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
-    """Also in a directory that somebody made for all, with a file in it; the log says so."""
+    """Files are private whatever the umask, and the log names those that were public."""
     store = tmp_path / "store"
     store.mkdir(mode=0o755)
     store.chmod(0o777)
@@ -127,7 +127,7 @@ def test_half_open_connections_take_no_thread_and_hold_nobody_up(endpoint: Endpo
 
 
 def test_an_endless_head_is_broken_off(endpoint: Endpoint) -> None:
-    """What comes is not kept."""
+    """An endless head is cut off and its bytes are not kept."""
     with (
         socket.create_connection(("127.0.0.1", endpoint.port)) as raw,
         pytest.raises((ConnectionResetError, BrokenPipeError)),
@@ -149,7 +149,7 @@ def test_the_limit_of_open_files_is_raised() -> None:
 
 
 def test_idle_connections_leave_descriptors_to_compactions(tmp_path: Path) -> None:
-    """Those beyond the bound are closed at once, and the daemon works on."""
+    """Connections beyond the bound are closed at once, and the daemon works on."""
     serve = f"{sys.executable} -m vikingd.daemon.server serve --listen 127.0.0.1:0 --provider none"
     with (
         subprocess.Popen(
@@ -226,7 +226,7 @@ def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
 
 
 def test_no_value_makes_a_line_of_the_log_long() -> None:
-    """Neither of our own logger nor of a library's, nor the traceback of an error."""
+    """Lines of our log, of a library's log and of a traceback are short."""
     code = (
         "import logging, structlog\n"
         "from vikingd.daemon.server import _configure_logs\n"

@@ -94,17 +94,19 @@ def test_the_next_group_is_written_while_the_index_follows(tmp_path: Path) -> No
         assert heard == [2, 3]
 
 
-def test_small_writes_that_come_while_the_index_follows_share_a_commit(tmp_path: Path) -> None:
+def test_small_writes_that_come_while_the_index_follows_share_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A commit has a fixed cost, so a small group waits for the index and takes more requests."""
-    go_on = threading.Event()
+    waits, go_on = threading.Event(), threading.Event()
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
+        written = store._writer._written
+        join = written.join
+        monkeypatch.setattr(written, "join", lambda: (waits.set(), join()))
         store.start(lambda *_: blocked(go_on))
         first = store.put([file(GUIDE)])
-        eventually(lambda: store.revision == 2)
-        later = []
-        for i in range(3):
-            later.append(store.put([file(f"{DOCS}/{i}")]))
-            time.sleep(0.1)
+        assert waits.wait(10)
+        later = [store.put([file(f"{DOCS}/{i}")]) for i in range(3)]
         go_on.set()
         assert [future.result(timeout=10).revision for future in (first, *later)] == [2, 3, 3, 3]
 

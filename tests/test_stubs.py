@@ -20,7 +20,7 @@ GENERATE = Path(__file__).parents[1] / "proto" / "generate.py"
 
 
 def test_a_fresh_generation_is_identical() -> None:
-    """Nobody changes a proto, a comment even, and leaves the stubs behind."""
+    """The committed stubs equal a fresh generation, comments included."""
     done = subprocess.run(
         [sys.executable, str(GENERATE), "--check"], capture_output=True, text=True, check=False
     )
@@ -46,7 +46,7 @@ def test_a_fresh_generation_is_identical() -> None:
     ],
 )
 def test_the_proto_says_how_many_a_list_may_have(message: str, field: str, limit: int) -> None:
-    """Who writes a client learns it there, and not from an error."""
+    """The proto comment of each list states its limit."""
     protos = "".join(path.read_text() for path in GENERATE.parent.rglob("*.proto"))
     body = protos[protos.index(f"\nmessage {message} {{") :]
     found = re.search(rf"((?:  // .*\n)+)  [\w. ]+ {field} = \d+;", body)

@@ -1,141 +1,23 @@
-"""THINKING over the wire, with a reranker that a test scripts: the walk, its scores, its faults."""
+"""THINKING over the wire, with a scripted reranker: the walk and its scores."""
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-from array import array
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from typing import Any
-
 import pytest
-from scripted import Reply, Request, ScriptedServer
+from thinking_helpers import TOP, House, matches, scored, told, vector
 
 from vikingd.client import (
-    ClientError,
     ContextType,
     Draft,
     Levels,
-    Method,
-    SearchMode,
     Session,
-    find_request,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.domain import uri as uris
 from vikingd.domain.find import StopReason
-from vikingd.pb.retrieval_pb2 import (
-    RERANK_STATUS_DONE,
-    RERANK_STATUS_FAILED,
-    RERANK_STATUS_OFF,
-    FindResponse,
-    MatchedContext,
-)
-
-TOP = "viking://resources/house"
-THINKING = SearchMode.THINKING
-
-
-def vector(*numbers: float) -> bytes:
-    """As on the wire."""
-    return array("f", numbers).tobytes()
-
-
-def told(scores: dict[str, float], other: float = 0.1) -> Callable[[Request], Reply]:
-    """A reranker that has a score for each abstract."""
-
-    def answer(request: Request) -> Reply:
-        documents = request.json["documents"]
-        results = [
-            {"index": i, "relevance_score": scores.get(text, other)}
-            for i, text in enumerate(documents)
-        ]
-        return Reply({"results": results})
-
-    return answer
-
-
-class House:
-    """A daemon with its reranker."""
-
-    def __init__(self, client: MessageClient, reranker: ScriptedServer) -> None:
-        self.client = client
-        self.reranker = reranker
-        self._asked = 0
-
-    def think(self, query: str = "", **fields: Any) -> FindResponse:
-        """A find in THINKING; without a query, one of its own, whose scores nobody knows yet."""
-        self.reranker.requests.clear()
-        return self.client.find(query or self.question(), mode=THINKING, **fields)
-
-    def question(self) -> str:
-        """Each time in other words, which mean the same."""
-        self._asked += 1
-        return f"where are tea and spades in the house {'really ' * self._asked}"
-
-    def documents(self) -> list[list[str]]:
-        """What the reranker was sent by the last find, call by call."""
-        return [request.json["documents"] for request in self.reranker.requests]
-
-
-@pytest.fixture(scope="module")
-def started() -> Iterator[House]:
-    """One daemon for all of these tests."""
-    with ScriptedServer(told({})) as reranker, ExitStack() as stack:
-        backend = {"kind": "http", "form": "vllm", "url": reranker.url, "model": "m", "timeout": 5}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("VIKINGD_RERANK__BACKENDS", json.dumps([backend]))
-            address = stack.enter_context(serving("--provider", "none", quiet=True))
-        with MessageClient(address) as client:
-            client.put(
-                [
-                    Draft("viking://resources", is_directory=True, abstract="All there is"),
-                    Draft(TOP, is_directory=True, abstract="The house"),
-                    Draft(f"{TOP}/kitchen", is_directory=True, abstract="The kitchen and its tea"),
-                    Draft(f"{TOP}/kitchen/tea.md", content="Tea stands on the shelf."),
-                    Draft(f"{TOP}/kitchen/pan.md", content="The pan hangs by the tea."),
-                    Draft(f"{TOP}/kitchen/blank.md", vector=vector(1, 0)),
-                    Draft(f"{TOP}/shed", is_directory=True, abstract="The shed"),
-                    Draft(
-                        f"{TOP}/shed/spade.md",
-                        content="Two spades are in the shed.",
-                        metadata={"sharp": True},
-                    ),
-                    Draft(f"{TOP}/shed/box", is_directory=True, abstract="A box in the shed"),
-                    Draft(f"{TOP}/shed/box/nail.md", content="Nails of all kinds."),
-                    Draft(f"{TOP}/shed/box/bag", is_directory=True, abstract="A bag in the box"),
-                    Draft(f"{TOP}/shed/box/bag/screw.md", content="Screws of brass."),
-                    Draft("viking://user/memories/tea.md", content="She likes green tea."),
-                ]
-            )
-            yield House(client, reranker)
-
-
-@pytest.fixture
-def house(started: House) -> House:
-    """Whose reranker has just been well, so that no circuit is open."""
-    started.reranker.answer = told({})
-    assert started.think().rerank.status == RERANK_STATUS_DONE
-    return started
-
-
-def matches(reply: FindResponse) -> list[MatchedContext]:
-    """All results, best first."""
-    found = [*reply.memories, *reply.resources, *reply.skills]
-    return sorted(found, key=lambda match: (-match.score, match.uri))
-
-
-def scored(reply: FindResponse) -> dict[str, float]:
-    """URI to score, in order."""
-    return {match.uri: match.score for match in matches(reply)}
 
 
 def test_start_points_are_read_first_then_the_children_of_each_round(house: House) -> None:
-    """Each call, what was read in it, and each abstract once."""
+    """The rounds in the reply are the calls of the reranker; each abstract is read once."""
     reply = house.think()
     starts, *rounds = house.documents()
     assert {"The house", "All there is"} <= set(starts)
@@ -158,7 +40,7 @@ def test_start_points_are_read_first_then_the_children_of_each_round(house: Hous
 
 
 def test_scores_are_the_rerankers_blended_with_the_parents(house: House) -> None:
-    """Recomputed from what the reranker was told and the traced directories."""
+    """A score is the reranker's, blended with the final score of the parent."""
     house.reranker.answer = told(
         {"Two spades are in the shed.": 0.9, "The shed": 0.7, "The house": 0.4, "Tea": 0.2}
     )
@@ -180,7 +62,7 @@ def test_scores_are_the_rerankers_blended_with_the_parents(house: House) -> None
 
 
 def test_alpha_1_is_the_rerankers_score_and_0_the_parents(house: House) -> None:
-    """As without a reranker."""
+    """Alpha weighs the reranker's score against the parent's."""
     house.reranker.answer = told({"Two spades are in the shed.": 0.9, "The shed": 0.6})
     own = scored(house.think(alpha=1.0))
     assert own[f"{TOP}/shed/spade.md"] == pytest.approx(0.9)
@@ -192,7 +74,7 @@ def test_alpha_1_is_the_rerankers_score_and_0_the_parents(house: House) -> None:
 
 
 def test_what_has_no_abstract_is_not_sent_and_keeps_its_score(house: House) -> None:
-    """The one place where two scales meet."""
+    """A file without an abstract is not sent and keeps its node score."""
     reply = house.think(vector=vector(1, 0), trace=True, alpha=1.0)
     assert all(all(call) for call in house.documents())
     blank = next(m for m in matches(reply) if m.uri == f"{TOP}/kitchen/blank.md")
@@ -202,7 +84,7 @@ def test_what_has_no_abstract_is_not_sent_and_keeps_its_score(house: House) -> N
 
 
 def test_what_quick_finds_is_always_among_what_is_read(house: House) -> None:
-    """So the limit is filled whenever QUICK fills it."""
+    """Each result of QUICK is read, so the limit is filled if QUICK fills it."""
     query = house.question()
     quick = house.client.find(query, limit=100)
     found = house.think(query, limit=100)
@@ -212,7 +94,7 @@ def test_what_quick_finds_is_always_among_what_is_read(house: House) -> None:
 
 
 def test_threshold_filters_and_levels_hold(house: House) -> None:
-    """As without a reranker."""
+    """Threshold, filters, types, levels and target hold as without a reranker."""
     house.reranker.answer = told({"Two spades are in the shed.": 0.5, "Nails of all kinds.": 0.6})
     reply = house.think(alpha=1.0, score_threshold=0.5, vector=vector(0, 1))
     assert [*scored(reply)] == [f"{TOP}/shed/box/nail.md"]  # strictly above
@@ -230,87 +112,6 @@ def test_threshold_filters_and_levels_hold(house: House) -> None:
     assert set(house.documents()[0]) <= {"The shed", "A box in the shed", "A bag in the box"}
 
 
-def broken(call: int, how: Callable[[Request], Reply]) -> Callable[[Request], Reply]:
-    """A reranker that is well but in one call of a find."""
-    calls = iter(range(10))
-    well = told({}, 0.3)
-    return lambda request: (how if next(calls) == call else well)(request)
-
-
-FAULTS: dict[str, Callable[[Request], Reply]] = {
-    "nothing": lambda _: Reply({"results": []}),
-    "one too few": lambda r: Reply(
-        {
-            "results": [
-                {"index": i, "relevance_score": 0.5} for i in range(len(r.json["documents"]) - 1)
-            ]
-        }
-    ),
-    "NaN": lambda r: Reply(
-        json.dumps(
-            {
-                "results": [
-                    {"index": i, "relevance_score": float("nan")}
-                    for i in range(len(r.json["documents"]))
-                ]
-            }
-        ).encode()
-    ),
-    "an error": lambda _: Reply({"error": "no"}, status=500),
-    "a reset": lambda _: Reply(reset=True),
-    "half an answer": lambda _: Reply({"results": ["x" * 100]}, cut=20),
-}
-
-
-@pytest.mark.parametrize("call", [0, 1, 2])
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_any_round_gives_quicks_scores_and_says_so(
-    house: House, fault: str, call: int
-) -> None:
-    """In the first call, the second or the third."""
-    query = house.question()
-    house.reranker.answer = broken(call, FAULTS[fault])
-    reply = house.think(query)
-    assert len(house.reranker.requests) == call + 1
-    assert reply.rerank.status == RERANK_STATUS_FAILED
-    assert reply.rerank.reason
-    assert len(reply.rerank.rounds) == call  # those before
-    assert any(reply.rerank.reason in note.detail for note in reply.degraded)
-    assert scored(reply) == scored(house.client.find(query))
-
-
-def test_quick_never_asks_the_reranker(house: House) -> None:
-    """Though one is configured."""
-    house.reranker.requests.clear()
-    reply = house.client.find(house.question())
-    assert reply.total
-    assert not house.reranker.requests
-    assert not reply.HasField("rerank")
-
-
-def test_where_nothing_has_an_abstract_the_answer_is_quicks(house: House) -> None:
-    """And nobody says that it was reranked."""
-    top = "viking://resources/bare"
-    house.client.put([Draft(f"{top}/{i}", vector=vector(1, i)) for i in range(3)])
-    reply = house.think(vector=vector(1, 0), target_uri=top)
-    assert not house.reranker.requests
-    assert reply.rerank.status == RERANK_STATUS_OFF
-    assert "abstract" in reply.rerank.reason
-    assert reply.total == 3
-    house.client.delete(top)
-
-
-def test_identifiers_are_left_to_words(house: House) -> None:
-    """A reranker reads abstracts, in which they need not stand."""
-    house.client.put([Draft(f"{TOP}/errors.md", content="E4102 means that the fuse is out.")])
-    reply = house.think("E4102")
-    assert not house.reranker.requests
-    assert reply.rerank.status == RERANK_STATUS_OFF
-    assert "identifiers" in reply.rerank.reason
-    assert matches(reply)[0].uri == f"{TOP}/errors.md"
-    house.client.delete(f"{TOP}/errors.md")
-
-
 def test_known_scores_are_not_asked_for_again(house: House) -> None:
     """Scores are kept by query and abstract."""
     query = house.question()
@@ -321,77 +122,10 @@ def test_known_scores_are_not_asked_for_again(house: House) -> None:
     assert [r.cached for r in again.rerank.rounds] == [r.documents for r in first.rerank.rounds]
 
 
-def test_a_slow_reranker_holds_up_nobody_and_no_deadline(house: House) -> None:
-    """The find in THINKING is still under way when twenty others are done."""
-    waiting = threading.Event()
-
-    def slow(request: Request) -> Reply:
-        waiting.set()
-        return Reply(told({})(request).body, after=60)
-
-    house.reranker.answer = slow
-    query = house.question()
-    with ThreadPoolExecutor(1) as pool:
-        late = 1.0
-        for _ in range(3):  # the machine may be busy
-            waiting.clear()
-            started = time.monotonic()
-            thinking = pool.submit(house.client.with_timeout(1.0).find, query, mode=THINKING)
-            assert waiting.wait(10)
-            for _ in range(20):
-                assert house.client.find("tea").total
-            assert not thinking.done()
-            reply = thinking.result()
-            late = time.monotonic() - started - 1.0
-            assert reply.rerank.status == RERANK_STATUS_FAILED
-            assert scored(reply) == scored(house.client.find(query))
-            if late <= 0.05:
-                break
-        assert late <= 0.05
-
-
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"limit": 101}, "limit"),
-        ({"query": " ", "vector": vector(1, 0)}, "query"),
-        ({"max_directories": 4}, "max_directories"),
-        ({"method": Method.EXACT}, "method"),
-    ],
-)
-def test_what_thinking_does_not_take(house: House, fields: dict[str, Any], field: str) -> None:
-    """Each with its field."""
-    with pytest.raises(ClientError) as refused:
-        house.client.find(**{"query": "tea", **fields}, mode=THINKING)
-    assert refused.value.field_violations[0].field == field
-
-
-def test_a_batch_does_not_think_and_there_is_no_third_mode(house: House) -> None:
-    """Both are told with their field."""
-    requests = [find_request("tea"), find_request("tea", mode=THINKING)]
-    with pytest.raises(ClientError) as refused:
-        house.client.batch_find(requests)
-    assert refused.value.field_violations[0].field == "requests[1].mode"
-    requests[1].mode = 3  # type: ignore[assignment]
-    with pytest.raises(ClientError) as refused:
-        house.client.batch_find(requests)
-    assert refused.value.message == "requests[1].mode: 3 is not a mode of search"
-
-
-def test_without_a_reranker_the_answer_is_quicks(client: MessageClient) -> None:
-    """And says why."""
-    client.put([Draft(f"{TOP}/tea.md", content="Tea stands on the shelf.")])
-    reply = client.find("where is the tea", mode=THINKING)
-    assert reply.rerank.status == RERANK_STATUS_OFF
-    assert "no reranker" in reply.rerank.reason
-    assert not reply.degraded
-    assert scored(reply) == scored(client.find("where is the tea"))
-
-
 def test_what_quick_finds_is_read_though_each_stands_deep_in_a_directory_of_its_own(
     house: House,
 ) -> None:
-    """More directories lie above them than are read at a time."""
+    """Results of QUICK are read even if more directories are above them than a round reads."""
     top = "viking://resources/shelves"
     drafts = [
         draft
@@ -414,7 +148,7 @@ def test_what_quick_finds_is_read_though_each_stands_deep_in_a_directory_of_its_
 
 
 def test_an_abstract_of_blanks_is_not_sent(house: House) -> None:
-    """It says no more than none."""
+    """A blank abstract counts as none."""
     blank = "viking://resources/blank"
     house.client.put(
         [
@@ -428,7 +162,7 @@ def test_an_abstract_of_blanks_is_not_sent(house: House) -> None:
 
 
 def test_all_directories_opened_in_a_round_are_counted(house: House) -> None:
-    """Those without anything in them too, after which others are opened in the same round."""
+    """Opened directories without children count too."""
     top = "viking://resources/chests"
     chests = [Draft(f"{top}/{i}", is_directory=True, abstract=f"Chest {i}") for i in range(20)]
     house.client.put([*chests, Draft(f"{top}/19/lid.md", content="A lid of oak.")])
@@ -442,7 +176,7 @@ def test_all_directories_opened_in_a_round_are_counted(house: House) -> None:
 
 
 def test_the_walk_goes_on_while_something_deeper_could_be_better(house: House) -> None:
-    """What is below a child may score more than any child, if the child scores well itself."""
+    """The walk goes on while the upper bound of a subtree is above the best score."""
     top = "viking://resources/stairs"
     house.client.put(
         [
@@ -469,7 +203,7 @@ def test_the_walk_goes_on_while_something_deeper_could_be_better(house: House) -
 
 
 def test_ties_are_by_uri_and_a_score_of_nothing_is_no_result(house: House) -> None:
-    """Whatever was there first, and whatever meaning and words say."""
+    """Ties are by URI, and a score of 0 is no result."""
     top = "viking://resources/ties"
     for name in ("ash", "beech", "cedar"):
         house.client.put([Draft(f"{top}/{name}.md", content=f"Tea in a box of {name}.")])
@@ -480,7 +214,7 @@ def test_ties_are_by_uri_and_a_score_of_nothing_is_no_result(house: House) -> No
 
 
 def test_a_root_without_a_text_counts_for_nothing(house: House) -> None:
-    """As without a reranker."""
+    """A target without a text has no share in its children's scores."""
     top = "viking://resources/bare"
     house.client.put(
         [
@@ -500,7 +234,7 @@ def test_a_root_without_a_text_counts_for_nothing(house: House) -> None:
 def test_what_does_not_fit_into_a_round_is_left_out_but_never_what_quick_found(
     house: House,
 ) -> None:
-    """However much better the rest scores by itself: at alpha 0 its directory alone counts."""
+    """A full round leaves out other children first, also those with a better node score."""
     top = "viking://resources/drawers"
     house.client.put(
         [
@@ -521,7 +255,7 @@ def test_what_does_not_fit_into_a_round_is_left_out_but_never_what_quick_found(
 
 
 def test_three_rounds_of_eight_directories_are_the_most(house: House) -> None:
-    """After the start points, which are all opened in the first."""
+    """A walk opens the start points, then eight directories in each of two more rounds."""
     top = "viking://resources/tower"
     floors = [f"{top}/{'/'.join(str(i) for i in range(n + 1))}" for n in range(6)]
     house.client.put(
@@ -543,7 +277,7 @@ def test_three_rounds_of_eight_directories_are_the_most(house: House) -> None:
 
 
 def test_a_search_for_a_type_of_which_there_is_nothing_is_empty(client: MessageClient) -> None:
-    """Though the root of that type is not there."""
+    """A missing root of a type gives an empty answer."""
     client.put([Draft(f"{TOP}/tea.md", content="Tea stands on the shelf.")])
     reply = client.search("Create an RFC document", session=Session("A new service."))
     assert ContextType.SKILL in [one.query.context_type for one in reply.query_results]
@@ -551,7 +285,7 @@ def test_a_search_for_a_type_of_which_there_is_nothing_is_empty(client: MessageC
 
 
 def test_the_best_children_are_read_and_none_that_is_gone(house: House) -> None:
-    """Where there are more than a round has room for."""
+    """A full round reads the best living children."""
     top = "viking://resources/heap"
     house.client.put([Draft(f"{top}/{i}.md", content=f"Paper {i}") for i in range(110)])
     house.client.put([Draft(f"{top}/{i}.md", content=f"Tea, paper {i}") for i in range(110, 120)])

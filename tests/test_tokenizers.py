@@ -83,7 +83,7 @@ def tiktoken_vocabularies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tiktoken_offline(tiktoken_vocabularies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where tiktoken finds its vocabularies without a network."""
+    """A directory in which tiktoken finds its vocabularies without a network."""
     pytest.importorskip("tiktoken", reason="tiktoken is the peer")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", os.fspath(tiktoken_vocabularies))
 
@@ -127,7 +127,7 @@ def test_special_tokens_in_a_text_are_text(name: str, special: str) -> None:
 
 
 def test_the_approximation_says_that_it_is_one() -> None:
-    """And counts by script."""
+    """The approximation is marked as one and counts by script."""
     tokenizer = open_tokenizer("approx")
     assert tokenizer.approximate
     for text in ("", "The quick brown fox", "检索增强 and more"):
@@ -136,7 +136,7 @@ def test_the_approximation_says_that_it_is_one() -> None:
 
 @pytest.mark.parametrize("name", [*BUNDLED, "approx"])
 def test_nothing_is_no_token(name: str) -> None:
-    """So that an empty context fits any budget."""
+    """An empty text has no token, so that it fits any budget."""
     assert open_tokenizer(name).count("") == 0
 
 
@@ -145,7 +145,7 @@ def test_nothing_is_no_token(name: str) -> None:
     ["gpt-4", "O200K_BASE", "tiktoken:cl100k_base", "hf:/dev/zero", "approx:x", "../x", "mine"],
 )
 def test_an_unknown_name_is_refused_with_those_that_are_known(name: str) -> None:
-    """Neither a path nor an encoding is a name."""
+    """Unknown names, paths and encodings are refused with the known names."""
     for ask in (known, open_tokenizer):
         with pytest.raises(InvalidField) as refused:
             ask(name)
@@ -161,7 +161,7 @@ def test_a_long_unknown_name_is_not_repeated_whole() -> None:
 
 
 def test_an_empty_name_is_the_default() -> None:
-    """As a request says it that leaves the field open."""
+    """An empty name, as in a request without one, is the default."""
     assert known("") == open_tokenizer("").name == "o200k_base"
 
 
@@ -192,7 +192,7 @@ def test_a_tokenizer_that_is_being_opened_makes_no_other_one_wait(
 
 
 def test_a_tokenizer_is_opened_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many ask at once."""
+    """Threads that ask at the same time share one tokenizer."""
     opened: list[str] = []
     real: Callable[[str], tokenizers.Tokenizer] = tokenizers._open
     monkeypatch.setattr(tokenizers, "_open", lambda name: (opened.append(name), real(name))[1])
@@ -209,14 +209,14 @@ def test_a_tokenizer_is_opened_once_for_all_threads(monkeypatch: pytest.MonkeyPa
 def test_a_missing_package_of_a_configured_one_is_named(
     source: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As what to install."""
+    """The error of a missing package names what to install."""
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ValueError, match=f"^mine: .*pip install {package}$"):
         configure({"mine": source})
 
 
 def test_a_missing_package_of_a_bundled_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As what to install."""
+    """The error of a missing package names what to install."""
     monkeypatch.setitem(sys.modules, "quicktok", None)
     with pytest.raises(InvalidField, match=r"pip install quicktok-v1$"):
         open_tokenizer("o200k_base")
@@ -264,7 +264,7 @@ def test_a_configured_one_of_a_wrong_form_is_refused(table: dict[str, str], mess
 
 
 def test_a_hugging_face_tokenizer_counts_all_of_the_text_and_nothing_else(tmp_path: Path) -> None:
-    """Whatever its file says of special tokens, truncation and padding."""
+    """Special tokens, truncation and padding of its file do not count."""
     huggingface = pytest.importorskip("tokenizers", reason="the library of tokenizer.json")
     vocabulary = {word: i for i, word in enumerate(["[UNK]", "[CLS]", "a", "b", "<", "s", ">"])}
     tokenizer = huggingface.Tokenizer(huggingface.models.WordLevel(vocabulary, unk_token="[UNK]"))

@@ -204,7 +204,7 @@ def test_the_name_of_a_file_is_indexed_unless_it_is_an_ordinal(name: str, found:
 
 
 def test_a_full_cache_is_emptied_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many words pass through, no more than the bound are remembered."""
+    """The cache never has more words than its bound."""
     words = [f"word{number}" for number in range(50)]
     expected = [terms(word) for word in words]
     monkeypatch.setattr(tokens, "_CACHED", 10)
@@ -320,7 +320,7 @@ def test_several_identifiers_are_told_once_each_in_order() -> None:
 
 
 def test_a_heading_counts_three_times() -> None:
-    """Whether it stands before a passage or before an abstract; without one nothing does."""
+    """The heading of a passage or of an abstract counts three times."""
     passage = IndexedText(
         1, 1, 1, "Tea > Green\nwater and leaves", b"", True, "Tea > Green", 0, "water and leaves"
     )

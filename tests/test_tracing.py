@@ -56,7 +56,7 @@ class Collector:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def spans(self, trace: str) -> list[Span]:
-        """Those of a trace, in the order in which they ended."""
+        """Return the spans of a trace, in the order in which they ended."""
         return [
             span
             for request in self.requests
@@ -74,7 +74,7 @@ class Collector:
         return call, stages
 
     def resource(self) -> dict[str, str]:
-        """What the daemon says about itself."""
+        """Return the attributes of the daemon."""
         attributes = self.requests[0].resource_spans[0].resource.attributes
         return {a.key: a.value.string_value for a in attributes}
 
@@ -119,7 +119,7 @@ def silent() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
-    """What the daemon of `channel` exports to."""
+    """The collector to which the daemon of `channel` exports."""
     with collecting() as made:
         yield made
 
@@ -159,7 +159,7 @@ def attributes(span: Span) -> dict[str, Any]:
 
 
 def as_grpc(method: str, code: grpc.StatusCode) -> dict[str, Any]:
-    """What the conventions for RPC demand of a span."""
+    """Return the attributes that the RPC conventions demand of a span."""
     service, rpc = method.split("/")
     return {
         "rpc.system": "grpc",
@@ -241,11 +241,12 @@ def test_only_a_fault_of_the_server_is_an_error_of_the_span(
 
 
 def test_a_call_that_is_given_up_is_a_span_too(collector: Collector, channel: grpc.Channel) -> None:
-    """Its code is CANCELLED, as in the metrics, and it is no error of the server."""
+    """A cancelled call has the code CANCELLED, and is no error of the server."""
     trace, metadata = called()
     request = contexts_pb2.GetRequest(uri=ROOT, min_revision=1 << 40)
-    call = contexts_pb2_grpc.ContextsStub(channel).Get.future(request, metadata=metadata)
-    time.sleep(0.5)  # it waits there by now
+    tree = contexts_pb2_grpc.ContextsStub(channel)
+    call = tree.Get.future(request, metadata=metadata)
+    tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)  # the first waits by now
     call.cancel()
     span, _ = collector.call(trace)
     assert attributes(span)["rpc.grpc.status_code"] == grpc.StatusCode.CANCELLED.value[0]
@@ -253,7 +254,7 @@ def test_a_call_that_is_given_up_is_a_span_too(collector: Collector, channel: gr
 
 
 def test_what_is_not_asked_for_is_no_span(collector: Collector, channel: grpc.Channel) -> None:
-    """Neither a health check nor a call whose caller does not sample."""
+    """Health checks and calls that are not sampled make no span."""
     checked, metadata = called()
     health_pb2_grpc.HealthStub(channel).Check(
         health_pb2.HealthCheckRequest(), metadata=metadata, timeout=20

@@ -79,7 +79,7 @@ def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
 def test_who_waits_for_a_reader_that_is_lost_is_told_at_once(
     engine: Engine, tmp_path: Path
 ) -> None:
-    """And why it is, and what to do: on a thread as on the event loop."""
+    """A lost reader fails waiting calls at once with reason and remedy."""
     settings = EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True)
     with closing(Engine(settings)) as reader, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(reader.wait_for_revision, FAR, SECONDS)
@@ -97,7 +97,7 @@ def test_who_waits_for_a_reader_that_is_lost_is_told_at_once(
 def test_what_does_not_come_in_time_is_told_before_the_deadline(
     engine: Engine, threads: Threads
 ) -> None:
-    """So that the caller hears of it and of the reason."""
+    """The error comes before the deadline, so that the caller gets the reason."""
     text_ids = put(engine, "a text that nobody embeds")
     started = time.monotonic()
     with pytest.raises(RevisionNotReached, match=f"the newest is {engine.snapshot.revision}"):
@@ -111,12 +111,13 @@ def test_what_does_not_come_in_time_is_told_before_the_deadline(
 def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(
     engine: Engine, threads: Threads
 ) -> None:
-    """Each change is looked at, whoever makes it."""
+    """A wait ends if another call replaces the text."""
     text_ids = put(engine, "the first content")
 
     async def main() -> None:
         waiting = asyncio.create_task(wait_for_vectors(engine, threads, text_ids, within(20)))
-        await asyncio.sleep(0.05)
+        while not engine._listeners:
+            await asyncio.sleep(0)
         assert not waiting.done()
         await asyncio.to_thread(put, engine, "another content")
         await waiting
@@ -128,7 +129,7 @@ def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(
 def test_vectors_are_waited_for_until_the_index_has_them(
     engine: Engine, threads: Threads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the store alone has is not found by meaning yet."""
+    """A wait ends when the index has the vectors, not when the store has them."""
     store = engine.store
     assert isinstance(store, Store)
     text_ids = put(engine, "a text that gets its vector late")

@@ -140,7 +140,7 @@ def put(channel: grpc.Channel, *contexts: contexts_pb2.ContextInput) -> int:
 
 
 def test_tree_is_written_found_moved_and_gone(channel: grpc.Channel) -> None:
-    """What one call acknowledges, the next one sees, through every call of the tree."""
+    """Each call of the tree sees all acknowledged calls before it."""
     tree = contexts_pb2_grpc.ContextsStub(channel)
     retrieval = retrieval_pb2_grpc.RetrievalStub(channel)
     top = "viking://resources/flow"
@@ -226,7 +226,7 @@ def test_batch_answers_in_the_order_of_its_requests(channel: grpc.Channel) -> No
 
 
 def test_a_fault_of_one_query_of_a_batch_names_it(channel: grpc.Channel) -> None:
-    """Whether it is seen when the request is read or when the tree is."""
+    """A fault names its query, whether the request or the tree shows it."""
     put(channel, contexts_pb2.ContextInput(uri="viking://resources/batch2/a.md", content="x"))
     retrieval = retrieval_pb2_grpc.RetrievalStub(channel)
     good = retrieval_pb2.FindRequest(query="x")
@@ -244,7 +244,7 @@ def test_a_fault_of_one_query_of_a_batch_names_it(channel: grpc.Channel) -> None
 
 
 def test_reads_wait_for_the_revision_they_ask_for(channel: grpc.Channel) -> None:
-    """A revision yet to come is waited for, and told as such when it doesn't come in time."""
+    """A read waits for its revision; a late revision gives REVISION_NOT_REACHED."""
     top = "viking://resources/wait"
     tree = contexts_pb2_grpc.ContextsStub(channel)
     revision = put(channel, contexts_pb2.ContextInput(uri=f"{top}/a.md", vector=floats(1, 1, 1, 1)))
@@ -252,7 +252,7 @@ def test_reads_wait_for_the_revision_they_ask_for(channel: grpc.Channel) -> None
     late = grpc.StatusCode.DEADLINE_EXCEEDED
     assert failure(tree.Get, far, timeout=0.5) == (late, "REVISION_NOT_REACHED")
     others = [tree.Get.future(far) for _ in range(200)]
-    time.sleep(0.3)
+    tree.Get(contexts_pb2.GetRequest(uri=top), timeout=20)  # the others wait by now
     near = tree.Get.future(contexts_pb2.GetRequest(uri=top, min_revision=revision + 1), timeout=20)
     put(channel, contexts_pb2.ContextInput(uri=f"{top}/b.md"))
     assert near.result().context.uri == top
@@ -340,7 +340,7 @@ def test_daemon_holds_its_store_and_drains_at_the_end(tmp_path: Path) -> None:
             tree = contexts_pb2_grpc.ContextsStub(channel)
             asked = contexts_pb2.GetRequest(uri="viking://", min_revision=1 << 40)
             call = tree.Get.future(asked, timeout=2)
-            time.sleep(0.3)
+            tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)  # the first waits by now
             daemon.send_signal(signal.SIGTERM)
             assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         assert daemon.wait(10) == 0

@@ -238,7 +238,7 @@ def test_trace_is_sent_whole() -> None:
 
 
 def details(error: Exception) -> tuple[Status, ErrorInfo, BadRequest | None]:
-    """What the trailing metadata of a failed call holds."""
+    """Return the error details in the trailing metadata of a failed call."""
     status = status_of(error)
     ((key, value),) = status.trailing_metadata  # type: ignore[misc]
     assert key == "grpc-status-details-bin"
@@ -302,7 +302,7 @@ def test_subclasses_count_as_their_base() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("secret path"), VikingError("secret path")])
 def test_bugs_tell_nothing_of_the_inside(error: Exception) -> None:
-    """What is not in the table is INTERNAL, with a message that only points to the log."""
+    """An unknown error is INTERNAL, and its message only names the log."""
     rich, info, _ = details(error)
     assert status_of(error).code is grpc.StatusCode.INTERNAL
     assert "secret" not in str(rich)

@@ -156,7 +156,7 @@ def test_lists_that_say_the_same_too_often_are_refused_before_they_are_read() ->
 
 
 def test_filters_of_a_request_are_bounded_together() -> None:
-    """Each alone is within the limit, and together they are not."""
+    """Filters that are each within the limit are refused together."""
     half = to_struct({"a": {"$in": ["x" * 1000] * 135}})
     assert 128 << 10 < half.ByteSize() < 160 << 10
     find = retrieval_pb2.FindRequest(query="x", where=half)

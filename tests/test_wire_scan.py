@@ -96,7 +96,7 @@ def kernel(guard: Guard, data: bytes, table: Any = None, budgets: Any = None) ->
 @settings(max_examples=600, deadline=None)
 @given(KINDS, MESSAGES)
 def test_what_the_parser_takes_the_scan_takes(kind: Any, data: bytes) -> None:
-    """Where all is within limits. The parser refuses more: text that is not UTF-8, say."""
+    """The scan accepts all messages of the parser that are within the limits."""
     (code, _, _), _ = kernel(GUARDS[kind], data) if data else ((wire.OK, 0, 0), [])
     try:
         kind.FromString(data)
@@ -164,7 +164,7 @@ def test_damage_is_found_in_bytes_that_the_parser_refuses(damage: str) -> None:
     ids=["a packed number", "a field", "a message"],
 )
 def test_nothing_goes_on_behind_the_end_of_its_message(kind: Any, data: bytes) -> None:
-    """Also where the request itself goes on there."""
+    """A field that goes on behind the end of its message is malformed."""
     with pytest.raises(DecodeError):
         kind.FromString(data)
     assert kernel(GUARDS[kind], data)[0][0] == wire.MALFORMED
@@ -244,7 +244,7 @@ def test_very_much_is_refused_by_its_field(method: str, data: bytes, name: str, 
 
 
 def test_each_message_has_counts_of_its_own() -> None:
-    """What one context has does not count for the next one; a fault names its own context."""
+    """Counts are those of one context; a fault names its context."""
     guard = GUARDS[contexts_pb2.PutRequest]
     guard.check(field(1, b"\x42\0" * 3000) * 2)
     with pytest.raises(InvalidField) as caught:

@@ -38,7 +38,7 @@ SCRIPTS_OF = {"latin": (LATIN,), "mixed": (LATIN, LATIN, HAN, NONE), "han": (HAN
 
 @dataclass(frozen=True)
 class Shape:
-    """What a random tree is like: everything follows from it."""
+    """The parameters of a random tree."""
 
     seed: int
     steps: tuple[int, ...]  # changes of each commit
@@ -185,7 +185,7 @@ class World:
         return Upsert(node.id, uri, is_directory, title, self.stamp(uri), {}, tuple(indexed))
 
     def stamp(self, uri: str) -> str:
-        """What stands as abstract and section of all that a commit puts; see `check_contents`."""
+        """Return abstract and section of all contexts of a commit; see `check_contents`."""
         return f"{uri} 的 {self.revision + 1}"
 
     def change(self) -> Change:
@@ -275,7 +275,7 @@ def build(shape: Shape) -> World:
 
 
 def check_contents(snapshot: Snapshot) -> None:
-    """What is shown of a context and of its texts came with one and the same commit."""
+    """Check that all shown contents of a context came with one commit."""
     tree, contents = snapshot.tree, snapshot.contents
     for text in np.flatnonzero(tree.texts.died > snapshot.revision).tolist():
         file, directory = int(tree.texts.file[text]), int(tree.texts.directory[text])
@@ -289,7 +289,7 @@ def check_contents(snapshot: Snapshot) -> None:
 
 
 def linked_with(snapshot: Snapshot, row: int) -> tuple[Relation, ...]:
-    """What directory d as d, file f as -1 - f is linked with, by URI."""
+    """Return the links of directory d, or of file f as -1 - f, by URI."""
     links = snapshot.links.get(row, {})
     alive = {uri: end for end in links if snapshot.find(uri := snapshot.uri(end)) == end}
     return tuple(

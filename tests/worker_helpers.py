@@ -28,7 +28,7 @@ class Backlog:
         self.may_write.set()
 
     def backlog(self, limit: int, first: Sequence[int]) -> list[Waiting]:
-        """As the store does."""
+        """Return waiting texts, as the store does."""
         with self._lock:
             self.looks += 1
             items = sorted(self.waiting.items(), key=lambda item: item[0] not in first)
@@ -38,7 +38,7 @@ class Backlog:
             ]
 
     def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """As the store does."""
+        """Return known vectors, as the store does."""
         with self._lock:
             return {digest: self.made[digest] for digest in digests if digest in self.made}
 
@@ -51,7 +51,7 @@ class Backlog:
     def fill(
         self, vectors: Sequence[tuple[int, bytes]], digests: Mapping[int, bytes]
     ) -> Future[None]:
-        """As the store does; fail once with each of `failures`."""
+        """Write vectors, as the store does; fail once with each of `failures`."""
         self.may_write.wait(60)
         done: Future[None] = Future()
         with self._lock:
