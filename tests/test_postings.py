@@ -1,4 +1,4 @@
-"""The terms of new texts and their postings, beside the plain way to make them."""
+"""The terms of new texts and their postings, against their plain twins."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ terms_of_texts = st.lists(st.lists(term, max_size=12), max_size=5)
 
 
 def plain_hashes(parts):
-    """The terms of one text, as verification makes them."""
+    """Return the terms of one text, as verification makes them."""
     return np.frombuffer(b"".join(map(tokens.hashes, parts)), "<u8").tolist()
 
 
 def divided(values, lengths):
-    """The values of each text."""
+    """Return the values of each text."""
     return (
         [part.tolist() for part in np.split(values, np.cumsum(lengths)[:-1])]
         if len(lengths)
@@ -42,7 +42,7 @@ def divided(values, lengths):
 @some
 @given(st.lists(texts, max_size=4))
 def test_a_word_that_is_known_has_the_terms_that_it_had(batches):
-    """However often it comes, in whichever script its text is written."""
+    """A word has the same terms at each occurrence, in any script."""
     known = Vocabulary()
     for batch in batches:
         parts = [tokens.parts(*text) for text in batch]
@@ -88,7 +88,7 @@ def test_a_word_is_learned_once(learned):
 @some
 @given(st.lists(st.binary(min_size=1, max_size=3), unique=True, max_size=20), st.data())
 def test_words_are_found_by_their_bytes(said, data):
-    """All that are known, in a table with hardly a free place."""
+    """All known words are found, in a nearly full table."""
     new = [word for word in said if naive.split_at_blanks(word) == [word]]
     pieces = st.sampled_from([b" ", b"\x1d", b"nobody", *said])
     texts = [b" ".join(text) for text in data.draw(st.lists(st.lists(pieces), max_size=5))]
@@ -104,6 +104,9 @@ def test_words_are_found_by_their_bytes(said, data):
     words.add_words(table, 0, len(new))
     assert [int(key) for key in table.keys] == [naive.key_of(word) for word in new]
     known = naive.add_words([], new)
+    for word in [*new, b"unknown"]:
+        number = words.number_of(np.frombuffer(word, np.uint8), 0, len(word), table)
+        assert number == naive.number_of(word, known)
     joined = b"".join(texts)
     bounds = np.cumsum([0, *map(len, texts)])
     found, counts, missing = words.look_up(np.frombuffer(joined, np.uint8), bounds, table)
@@ -118,7 +121,7 @@ def test_words_are_found_by_their_bytes(said, data):
 
 
 def test_words_of_one_hash_are_told_apart():
-    """Hashes of 64 bits hardly ever meet by chance, and can be made to meet."""
+    """Words with equal hashes are told apart by their bytes."""
     table = words.Words(
         np.array([1, 0], np.int32),
         np.full(2, naive.key_of(b"ab"), np.uint64),
@@ -133,13 +136,13 @@ def test_words_of_one_hash_are_told_apart():
 
 
 def made(texts, first):
-    """Their postings by the kernel."""
+    """Return the postings of the kernel."""
     terms = np.array([term for text in texts for term in text], np.uint64)
     return kernels.grouped(terms, np.array(list(map(len, texts)), np.int64), first)
 
 
 def shown(found):
-    """Postings as the plain twins have them."""
+    """Return postings in the form of the twins."""
     packed = [(int(p) >> 16, int(p) & 0xFFFF) for p in found.packed.tolist()]
     bounds = found.at.tolist()
     return {
@@ -151,20 +154,20 @@ def shown(found):
 @some
 @given(terms_of_texts, st.integers(0, 2**31 - 10))
 def test_postings_are_grouped_by_term(texts, first):
-    """Terms rising, texts rising, each with how often it has the term."""
+    """Postings have rising terms and texts, with counts."""
     got, expected = shown(made(texts, first)), naive.grouped(texts, first)
     assert list(got.items()) == list(expected.items())
 
 
 def test_a_count_is_kept_in_16_bits():
-    """What goes beyond does not run into the row."""
+    """Larger counts do not overflow into the row."""
     assert shown(made([[7] * 70_000, [7]], 3)) == {7: [(3, 65_535), (4, 1)]}
 
 
 @some
 @given(st.lists(terms_of_texts, max_size=12), st.lists(term, max_size=4), st.booleans())
 def test_levels_hold_all_postings(commits, asked, small):
-    """However they were merged; an older reader's levels are as they were."""
+    """Merged postings are those of all texts; the levels of an older reader do not change."""
     with pytest.MonkeyPatch.context() as patch:
         if small:
             patch.setattr(postings, "_SMALL", 6)
@@ -189,6 +192,12 @@ def test_levels_hold_all_postings(commits, asked, small):
 
 
 def test_the_terms_of_titles_are_postings():
-    """Each with the number of its title's terms."""
+    """Postings of titles have the number of the title's terms."""
     found = postings.of_titles([(9, 4, 2), (5, 4, 2), (9, 6, 1)])
     assert shown(found) == {5: [(4, 2)], 9: [(4, 2), (6, 1)]}
+
+
+@given(st.integers(0, 127))
+def test_blanks_are_those_of_python(byte):
+    """`str.split` splits at the same ASCII characters."""
+    assert words.is_blank(byte) == naive.is_blank(byte)

@@ -13,21 +13,28 @@ from viking_kernels import dense, walk
 from viking_kernels import find as kernel
 from viking_kernels.arrays import (
     DIRECTORIES,
+    DIRECTORY_FINAL,
     F32,
     F64,
     FILES,
+    FINAL,
     I32,
+    NODE,
+    PARTS,
     TEXTS,
     U8,
     Scratch,
     Terms,
+    decode_file,
+    encode_file,
+    is_file,
 )
 from viking_kernels.bm25 import postings
 from viking_kernels.scope import place, row_at
 
 from vikingd.answer.query_scope import LIGHT_LIMIT, Bound, keep_scratch, take_scratch
 from vikingd.answer.relations import Relations, relations
-from vikingd.answer.trace import FINAL, OWN, Chosen, Scored, directory_parts, explain
+from vikingd.answer.trace import Chosen, Scored, directory_parts, explain
 from vikingd.domain import pace
 from vikingd.domain.model import (
     ABSTRACT,
@@ -174,7 +181,7 @@ class Search(Bound):
         return result, scored
 
     def matches_of(self, rows: Sequence[int], room: Room) -> tuple[Match, ...]:
-        """What is shown of directories d and files -1 - f of the scope, in their order.
+        """What is shown of nodes of the scope, in their order.
 
         Their scores are those by meaning and words; a file that has none of either scores 0.
         """
@@ -182,15 +189,15 @@ class Search(Bound):
         scope = self.scope
         only = self._none()
         for row in rows:
-            if row < 0:
-                only[place(-1 - row, scope.file_low, scope.file_high, scope.base_files)] = 1
+            if is_file(row):
+                only[place(decode_file(row), scope.file_low, scope.file_high, scope.base_files)] = 1
         scored = self._run(scratch, whole=True, only=only)
         files = {one.row: one for one in self._files(scored.found)}
-        unmatched = np.zeros(FINAL + 1)
+        unmatched = np.zeros(PARTS)
         chosen = [
-            self._directory(scored.found, row)
-            if row >= 0
-            else files.get(row) or Chosen(0.0, row, ABSTRACT, [], unmatched)
+            files.get(row) or Chosen(0.0, row, ABSTRACT, [], unmatched)
+            if is_file(row)
+            else self._directory(scored.found, row)
             for row in rows
         ]
         scored = replace(scored, chosen=tuple(chosen))
@@ -215,6 +222,7 @@ class Search(Bound):
             threshold, limit = 0.0, max(int(only.sum()), 1)
         most = query.max_directories or MAX_DIRECTORIES
         starts = min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most)
+        terms = snapshot.terms(self.terms.hashes, self.terms.weights)
         plan = kernel.Plan(
             int(method),
             float(threshold),
@@ -225,21 +233,18 @@ class Search(Bound):
             walk.Limits(limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
             bool(snapshot.links),
             all_files,
+            self._near(method, terms),
         )
         wants_files = only is not None or query.levels != Levels.DIRECTORIES
         if only is None:
             only = self.allowed(files=True) if wants_files else self._none()
-        terms = snapshot.terms(self.terms.hashes, self.terms.weights)
         found = kernel.find(
-            snapshot.tree,
-            snapshot.vectors,
-            snapshot.numbers,
+            snapshot.arrays,
             self.coded,
             self._asked,
             scope,
             terms,
             only,
-            self._near(method, terms),
             plan,
             scratch,
         )
@@ -279,11 +284,9 @@ class Search(Bound):
             return {}
 
         def score(rows: I32) -> F64:
-            scores: F64 = kernel.score_rows(
+            scores: F64 = kernel.score_nodes(
                 rows,
-                snapshot.tree,
-                snapshot.vectors,
-                snapshot.numbers,
+                snapshot.arrays,
                 self.coded,
                 self._asked,
                 scope,
@@ -321,18 +324,18 @@ class Search(Bound):
         return [
             Chosen(
                 final,
-                -1 - row,
+                encode_file(row),
                 PASSAGE if best >= 0 and own > 0.0 and ordinal_of(best) > 0 else ABSTRACT,
                 [(text, of_text) for text, of_text in zip(texts, scores, strict=True) if text >= 0],
                 parts,
             )
             for final, own, row, best, texts, scores, parts in zip(
                 found.parts[:, FINAL].tolist(),
-                found.parts[:, OWN].tolist(),
+                found.parts[:, NODE].tolist(),
                 found.rows.tolist(),
                 found.best_text.tolist(),
                 found.passages.tolist(),
-                found.passage_own.tolist(),
+                found.passage_scores.tolist(),
                 found.parts,
                 strict=True,
             )
@@ -344,8 +347,8 @@ class Search(Bound):
 
     def _best_directories(self, found: kernel.Found, threshold: float) -> list[Chosen]:
         """The same for directories below the scope's root."""
-        scope, final = self.scope, found.directories[4]
-        own = found.directories[3]
+        scope, final = self.scope, found.directories[DIRECTORY_FINAL]
+        own = found.directories[NODE]
         # A plain float would be rounded to the scores' float32 before it is compared.
         eligible = (own >= 0) & (final > np.float64(threshold))
         allowed = self.allowed(files=False)
@@ -386,7 +389,7 @@ def _matches(search: Search, scored: Scored, linked: Relations, room: Room) -> t
             Match(
                 uri,
                 snapshot.type_of(row),
-                row < 0,
+                is_file(row),
                 level,
                 abstract,
                 score,

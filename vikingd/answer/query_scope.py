@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels.arrays import F32, TEXTS, U8, Asked, Scope, Scratch
+from viking_kernels.arrays import F32, TEXTS, U8, RawQuery, Scope, Scratch
 
 from vikingd.domain.errors import InvalidField, NotFound
 from vikingd.domain.model import ContextType
@@ -98,7 +98,7 @@ class Bound:
 
     def script(self, vector: F32 | None) -> int:
         """The query's language: by its text, else that of the nearest mean."""
-        mean = self.coded.mean
+        mean = self.coded.raw
         if self.text or vector is None or len(vector) != mean.shape[1]:
             return script_of(self.text)
         lengths = np.linalg.norm(mean, axis=1)
@@ -107,12 +107,12 @@ class Bound:
             return NONE
         return max(present, key=lambda s: float(mean[s] @ vector) / float(lengths[s]))
 
-    def asked(self, vector: F32 | None, script: int, *, dense: bool, lexical: bool) -> Asked:
+    def asked(self, vector: F32 | None, script: int, *, dense: bool, lexical: bool) -> RawQuery:
         """What the kernels are asked for; a vector that can't be compared with any is left out."""
         if vector is None or len(vector) != self.snapshot.dimension:
             vector = _NO_VECTOR  # or nothing has a vector yet, so none can be compared
         # A copy: for an array that must not be written to, numba would compile everything anew.
-        return Asked(np.array(vector), script, dense, lexical and len(self.terms.hashes) > 0)
+        return RawQuery(np.array(vector), script, dense, lexical and len(self.terms.hashes) > 0)
 
     def allowed(self, *, files: bool) -> U8:
         """uint8, one a file (or directory) of the scope, 0 where a filter forbids; or ALL."""
@@ -148,9 +148,9 @@ def take_scratch(snapshot: Snapshot) -> Scratch:
         kept = None
     tree = snapshot.tree
     directories, files, texts = (
-        len(tree.directories.died),
-        len(tree.files.died),
-        len(tree.texts.died),
+        len(tree.directories.tombstoned),
+        len(tree.files.tombstoned),
+        len(tree.texts.tombstoned),
     )
     if (
         kept is None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import salience as kernel
-from viking_kernels.arrays import F32, F64, I32, I64, NEVER
+from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 from viking_kernels.fusion import rrf
 
 from vikingd.answer.strategies import Ranked, Strategy, key_of, shown
@@ -72,7 +72,7 @@ class Recall:
         self._strategies = []
         for root in self._query.scope.roots():
             row = snapshot.find(root)
-            if row is not None and row >= 0:
+            if row is not None and not is_file(row):
                 asked = RetrieveQuery(self._query.text, root, fusion=self._query.fusion)
                 self._strategies.append(Strategy(self._engine, asked, snapshot))
 

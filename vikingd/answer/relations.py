@@ -8,14 +8,14 @@ from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels.arrays import F64, I32, Scope
+from viking_kernels.arrays import F64, I32, Scope, decode_file
 from viking_kernels.scope import tail_directories
 
 from vikingd.domain.model import MAX_RELATIONS, Relation
 from vikingd.index.snapshot import Snapshot
 
 Relations = dict[int, tuple[Relation, ...]]
-"""Of rows: directory d as d, file f as -1 - f."""
+"""Of nodes."""
 
 
 def relations(
@@ -24,7 +24,7 @@ def relations(
     """Of each row that has some the `MAX_RELATIONS` best in the scope, by score, then by URI.
 
     Args:
-        rows: directory d as d, file f as -1 - f.
+        rows: nodes.
         score: final scores of rows of the scope, each of which it is given once.
     """
     links = {row: reasons for row in rows if (reasons := snapshot.links.get(row)) is not None}
@@ -51,7 +51,7 @@ def _in_scope(snapshot: Snapshot, scope: Scope, ends: I32) -> npt.NDArray[np.boo
     """Which of some rows are in the scope; one that is gone or has moved is a dead row."""
     directories, files = snapshot.tree.directories, snapshot.tree.files
     is_file = ends < 0
-    file = -1 - ends[is_file]
+    file = decode_file(ends[is_file])
     directory = ends.copy()
     directory[is_file] = files.directory[file]
     inside = (directory >= scope.dir_low) & (directory < scope.dir_high)
@@ -59,8 +59,8 @@ def _in_scope(snapshot: Snapshot, scope: Scope, ends: I32) -> npt.NDArray[np.boo
     if in_tail.any():
         tail = tail_directories(directories, scope)
         inside[in_tail] = tail[directory[in_tail] - scope.base_dirs]
-    alive = directories.died[directory] > snapshot.revision
-    alive[is_file] = files.died[file] > snapshot.revision
+    alive = directories.tombstoned[directory] > snapshot.revision
+    alive[is_file] = files.tombstoned[file] > snapshot.revision
     return inside & alive
 
 

@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels.arrays import Scratch
+from viking_kernels.arrays import DIRECTORY_FINAL, NODE, Scratch, decode_file, encode_file, is_file
 
 from vikingd.answer.find import Search
 from vikingd.answer.trace import Scored, directory_parts
 from vikingd.domain.model import ScoreParts
 
 Row = int
-"""Directory d as d, file f as -1 - f."""
+"""A node, see viking_kernels.arrays.encode_file."""
 
 _Rows = npt.NDArray[np.int64]
 
@@ -34,37 +34,40 @@ class Scores:
         self.chosen: tuple[Row, ...] = tuple(one.row for one in scored.chosen)
         tree = snapshot.tree
 
-        own, final = self._found.directories[3], self._found.directories[4]
-        dirs = _rows(scope.dir_low, scope.dir_high, scope.base_dirs, len(tree.directories.died))
+        own, final = self._found.directories[NODE], self._found.directories[DIRECTORY_FINAL]
+        dirs = _rows(
+            scope.dir_low, scope.dir_high, scope.base_dirs, len(tree.directories.tombstoned)
+        )
         inside = own[: len(dirs)] >= 0
         self._dirs, self._dir_own, self._dir_final = dirs[inside], own[inside], final[inside]
         self._dir_parent = tree.directories.parent[self._dirs]
         allowed = search.allowed(files=False)
         self._dir_allowed = allowed[inside] if len(allowed) else np.ones(len(self._dirs), np.uint8)
 
-        files = _rows(scope.file_low, scope.file_high, scope.base_files, len(tree.files.died))
-        wanted = tree.files.died[files] > scope.revision
+        files = _rows(scope.file_low, scope.file_high, scope.base_files, len(tree.files.tombstoned))
+        wanted = tree.files.tombstoned[files] > scope.revision
         allowed = search.allowed(files=True)
         if len(allowed):
             wanted &= allowed.astype(bool)
         self._files = files[wanted]
-        self._file_own = scratch.own[0, : len(files)][wanted]
+        self._file_own = scratch.file_scores[: len(files)][wanted]
         self._file_directory = tree.files.directory[self._files]
 
     def of(self, row: Row) -> float:
         """The own score of what stands in the scope and is let through."""
-        if row < 0:
-            return float(self._file_own[np.searchsorted(self._files, -1 - row)])
+        if is_file(row):
+            return float(self._file_own[np.searchsorted(self._files, decode_file(row))])
         return float(self._dir_own[np.searchsorted(self._dirs, row)])
 
     def weight(self, parent: Row) -> float:
         """How much the final score of a directory counts for what stands in it."""
-        return self._found.weights[1 if parent == self._scope.root else 0]
+        weights = self._found.weights
+        return weights.below_root if parent == self._scope.root else weights.parent
 
     @property
     def greatest_weight(self) -> float:
         """The most that it counts anywhere in the scope."""
-        return self._found.weights[0]
+        return self._found.weights.parent
 
     def best_directories(self, count: int) -> list[Row]:
         """The best by final score; the first of those that score alike."""
@@ -97,7 +100,7 @@ class Scores:
         rows, own = self._dirs[inside], self._dir_own[inside]
         if files:
             inside = np.isin(self._file_directory, directories)
-            rows = np.concatenate([rows, -1 - self._files[inside]])
+            rows = np.concatenate([rows, encode_file(self._files[inside])])
             own = np.concatenate([own, self._file_own[inside]])
         new = np.isin(rows, list(known), invert=True)
         rows, own = rows[new], own[new]

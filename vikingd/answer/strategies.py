@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from viking_kernels import flat, weighted
-from viking_kernels.arrays import F32, F64, I32, I64, TEXTS, U8, Asked
+from viking_kernels.arrays import F32, F64, I32, I64, TEXTS, U8, RawQuery, encode_file
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
 from viking_kernels.scope import tail_directories
@@ -291,23 +291,19 @@ class Strategy(Bound):
         asked = self.asked(vector, self.script(vector), dense=True, lexical=False)
         scratch = take_scratch(snapshot)
         rows, scores, parts = weighted.weighted_top(
-            snapshot.tree,
-            snapshot.vectors,
-            snapshot.numbers,
+            snapshot.arrays,
             self.coded,
             asked,
             scope,
             snapshot.terms(self.terms.hashes, self.terms.weights),
             self._allowed,
-            self._near(asked, weights, depth),
-            weights,
-            depth,
+            weighted.WeightedPlan(weights, depth, self._near(asked, weights, depth)),
             scratch,
         )
         keep_scratch(scratch)
         return Ranked(rows, scores.astype(np.float64), len(rows) == depth, parts)
 
-    def _near(self, asked: Asked, weights: tuple[float, float], depth: int) -> I32:
+    def _near(self, asked: RawQuery, weights: tuple[float, float], depth: int) -> I32:
         """What a large base's inverted file proposes; it knows no words and no filter."""
         inverted, scope = self.snapshot.inverted_file, self.scope
         small = self.counts[TEXTS] <= self.exhaustive_texts
@@ -396,7 +392,7 @@ class Strategy(Bound):
         for i, one in enumerate(pool):
             vector = self._vector(one.row)
             if vector is not None:
-                vectors[i] = vector - self.coded.mean[self.snapshot.tree.texts.script[one.row]]
+                vectors[i] = vector - self.coded.raw[self.snapshot.tree.texts.script[one.row]]
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
         share = self.query.diversity
         relevance = np.array([one.score for one in pool]) / max(one.score for one in pool)
@@ -473,7 +469,7 @@ class Strategy(Bound):
         inside = np.zeros(len(snapshot.tree.directories.parent), bool)
         inside[scope.dir_low : scope.dir_high] = True
         inside[scope.base_dirs :] = tail_directories(snapshot.tree.directories, scope)
-        kept = inside[directory] & (files.died[rows] > snapshot.revision)
+        kept = inside[directory] & (files.tombstoned[rows] > snapshot.revision)
         if len(self._allowed):
             kept &= self._allowed.astype(bool)
         named = ((snapshot.file_uri(row), row) for row in rows[kept].tolist())
@@ -481,7 +477,7 @@ class Strategy(Bound):
         shown, room = Include.TEXT in self.query.include, Room(self.most_bytes)
         items: list[RetrievedItem] = []
         for uri, row in page[:limit]:
-            text = snapshot.abstract(-1 - row) if shown else ""
+            text = snapshot.abstract(encode_file(row)) if shown else ""
             if not room.take(ITEM + size_of(uri) + size_of(text)) and items:
                 break
             items.append(RetrievedItem(uri, 0, "", text, 0, 0, 1.0))
@@ -505,7 +501,7 @@ def shown(snapshot: Snapshot, row: int, room: Room | None = None) -> tuple[str, 
     """
     if snapshot.text_ordinal[row]:
         return snapshot.contents.passage(row, room)
-    text = snapshot.abstract(-1 - snapshot.tree.texts.file.item(row))
+    text = snapshot.abstract(encode_file(snapshot.tree.texts.file.item(row)))
     return "", text if room is None else room.text(text), 0, 0
 
 

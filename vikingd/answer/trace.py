@@ -9,7 +9,17 @@ import numpy as np
 import numpy.typing as npt
 from viking_kernels import find as kernel
 from viking_kernels import walk
-from viking_kernels.arrays import Scope, Terms
+from viking_kernels.arrays import (
+    DIRECTORY_FINAL,
+    FINAL,
+    NODE,
+    PARENT,
+    PARENT_SHARE,
+    PARTS,
+    SMOOTHED,
+    Scope,
+    Terms,
+)
 from viking_kernels.scope import place, row_at
 
 from vikingd.domain.model import (
@@ -30,15 +40,12 @@ _STOPPED = {
     walk.OUT_OF_REACH: "no directory left could hold anything better",
 }
 
-OWN, FINAL = 3, 8
-"""Columns of the parts of a score."""
-
 
 class Chosen(NamedTuple):
     """A result of which nothing is read yet; `parts` is a row of Found.parts."""
 
     score: float
-    row: int  # directory d as d, file f as -1 - f
+    row: int  # a node
     level: int
     passages: list[tuple[int, float]]  # (row of a text, its own score), best first
     parts: npt.NDArray[np.float64]
@@ -66,18 +73,18 @@ class Scored:
 def directory_parts(
     snapshot: Snapshot, scope: Scope, found: kernel.Found, row: int
 ) -> npt.NDArray[np.float64]:
-    """[9] the parts of a directory's score, as hierarchy.parts_of_files gives them for files."""
+    """Return the parts [PARTS] of a directory's score, as hierarchy.parts_of_files for files."""
     scores = found.directories[:, _position(row, scope)].astype(np.float64)
-    parts = np.zeros(9)
-    parts[:4] = scores[:4]
-    parts[4] = scores[3]
-    parts[8] = scores[4]
+    parts = np.zeros(PARTS)
+    parts[: NODE + 1] = scores[: NODE + 1]
+    parts[SMOOTHED] = scores[NODE]
+    parts[FINAL] = scores[DIRECTORY_FINAL]
     if row != scope.root:
         parent = int(snapshot.tree.directories.parent[row])
-        parts[5] = found.directories[4, _position(parent, scope)]
-        parts[6] = found.weights[0]
+        parts[PARENT] = found.directories[DIRECTORY_FINAL, _position(parent, scope)]
+        parts[PARENT_SHARE] = found.weights.parent
         if parent == scope.root:
-            parts[6] = found.weights[1]
+            parts[PARENT_SHARE] = found.weights.below_root
     return parts
 
 
@@ -88,8 +95,8 @@ def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
     if walked:
         shown = found.opened[:MAX_TRACED].tolist()
     else:
-        eligible = np.flatnonzero(found.directories[3] >= 0)
-        order = np.argsort(-found.directories[4][eligible], kind="stable")
+        eligible = np.flatnonzero(found.directories[NODE] >= 0)
+        order = np.argsort(-found.directories[DIRECTORY_FINAL][eligible], kind="stable")
         shown = eligible[order][:MAX_TRACED].tolist()
     starts = set(found.start_points.tolist())
     files = snapshot.files_by_directory()
@@ -128,7 +135,7 @@ def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
         found.rounds,
         _STOPPED[found.stop] if walked else "every file of the scope was scored",
         scored.identifiers,
-        found.lift,
+        found.floor_factor,
     )
 
 

@@ -104,7 +104,7 @@ class Base:
     mean_scale: F32  # [M]
     mean_square: F32  # [M] |mean|^2
     uri_key: U64  # [D + F] rising hashes of the URIs
-    uri_row: I32  # [D + F] directory d as d, file f as -1 - f
+    uri_row: I32  # [D + F] nodes, see viking_kernels.arrays.encode_file
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -121,7 +121,9 @@ class Base:
 
 def int4_arrays(coded: Int4) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a Base that hold int4 codes, by their names."""
-    return {f"int4_{name}": array for name, array in coded._asdict().items()}
+    arrays = coded._asdict()
+    arrays["error"] = arrays.pop("residual")  # its name on disk
+    return {f"int4_{name}": array for name, array in arrays.items()}
 
 
 @dataclass(frozen=True, slots=True)

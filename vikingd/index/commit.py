@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 from viking_kernels import changes as kernels
-from viking_kernels.arrays import DIRECTORIES, FILES, I32, NEVER
+from viking_kernels.arrays import DIRECTORIES, FILES, I32, NEVER, decode_file, encode_file, is_file
 from viking_kernels.postings import grouped, merged
 from viking_kernels.quantize import int4_room, quantize_int4, quantize_rows
 
@@ -65,7 +65,7 @@ class Commit:
                 else self._add_file(parent, change)
             )
         else:
-            number = row if row >= 0 else -1 - row
+            number = decode_file(row) if is_file(row) else row
             if change.is_directory:
                 g.columns["dir_id"][number] = change.context_id
             kept = self._keep_texts(number, change)
@@ -119,7 +119,7 @@ class Commit:
         c["file_next"][row] = following
         c["file_previous"][row] = previous
         g.names.files.append(name)
-        g.names.tail_rows.setdefault(change.uri, []).append(-1 - row)
+        g.names.tail_rows.setdefault(change.uri, []).append(encode_file(row))
         g.files += 1
         # Linked in last: who follows the chain meanwhile finds a row that leads on.
         if following >= 0:
@@ -251,8 +251,8 @@ class Commit:
         row = self.g.find(uri)
         if row is None:
             return  # came and went since the base was written
-        if row < 0:
-            file = -1 - row
+        if is_file(row):
+            file = decode_file(row)
             directory = int(self.g.columns["file_dir"][file])
             siblings = self.g.files_by_name(directory)
             del siblings[bisect_left(siblings, (self.g.names.files[file], -1))]
@@ -327,7 +327,7 @@ class Commit:
             return
         touched = kernels.touched_directories(parents, affected)
         self._fresh_slots(touched)
-        above = kernels.Above(parents, g.slot)
+        above = kernels.Ancestors(parents, g.slot)
         kernels.count_nodes(above, g.counts, np.array(self.nodes, np.int32).reshape(-1, 3))
         texts = np.column_stack(
             [
@@ -360,7 +360,7 @@ class Commit:
             int4 = int4_room(len(at), base.int4_axis)
             quantize_int4(raw[late], int4)
             base.int4_codes[at], base.int4_scale[at] = int4.codes, int4.scale
-            base.int4_error[at], base.int4_along[at] = int4.error, int4.along
+            base.int4_error[at], base.int4_along[at] = int4.residual, int4.along
         new = ~late
         at = rows[new] - g.base_texts
         g.tail_raw[at], g.tail_codes[at] = raw[new], codes[new]
@@ -388,7 +388,7 @@ class Commit:
         g.slots.replace(old)
 
     def _sum_vectors(
-        self, above: kernels.Above, rows: npt.NDArray[np.int64], directories: I32
+        self, above: kernels.Ancestors, rows: npt.NDArray[np.int64], directories: I32
     ) -> None:
         g = self.g
         if not len(rows):
@@ -405,7 +405,7 @@ class Commit:
         kernels.add_vectors(above, g.mean_slot, base, g.tail_sum, g.mean_count[base:], vectors, raw)
         new = np.concatenate(fresh)
         mean = np.empty((len(new), g.dimension), np.float32)
-        kernels.means(g.tail_sum[new - base], g.mean_count[new], mean)
+        kernels.divide_sums(g.tail_sum[new - base], g.mean_count[new], mean)
         g.tail_mean[new - base] = mean
 
     def _fresh_means(self, slots: I32, script: int) -> I32:

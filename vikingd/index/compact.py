@@ -18,6 +18,8 @@ from viking_kernels.arrays import (
     SCRIPTS,
     U8,
     U64,
+    decode_file,
+    encode_file,
 )
 from viking_kernels.quantize import int4_axis, int4_room, quantize_int4, quantize_rows
 from viking_kernels.simd import padded
@@ -61,7 +63,7 @@ def compacted(snapshot: Snapshot) -> tuple[Base, Columns, Columns]:
         parents, mean_slot, len(mean_count), text_dir, text_script, has_vector, raw
     )
     mean = np.empty(sums.shape, np.float32)
-    changes.means(sums, mean_count, mean)
+    changes.divide_sums(sums, mean_count, mean)
     mean_code = np.zeros((len(mean), padded(mean.shape[1])), np.int8)
     mean_scale, mean_error = np.empty(len(mean), np.float32), np.empty(len(mean), np.float32)
     quantize_rows(mean, mean_code, mean_scale, mean_error)
@@ -140,7 +142,7 @@ def _order_directories(snapshot: Snapshot) -> tuple[I32, I32, I32]:
     """(old rows in depth-first order, their parents as new rows, ends of their subtrees)."""
     tree, names = snapshot.tree, snapshot.names
     base = len(tree.directories.end)
-    alive = (tree.directories.died > snapshot.revision).tolist()
+    alive = (tree.directories.tombstoned > snapshot.revision).tolist()
     parent_of, base_ends = tree.directories.parent.tolist(), tree.directories.end.tolist()
     added: dict[int, list[int]] = {}
     for row in range(base, len(alive)):
@@ -177,7 +179,7 @@ def _abstracts(snapshot: Snapshot) -> I32:
     """[D] the living abstract of each directory, -1 none."""
     tree = snapshot.tree
     found = np.full(len(tree.directories.parent), -1, np.int32)
-    rows = np.flatnonzero((tree.texts.file < 0) & (tree.texts.died > snapshot.revision))
+    rows = np.flatnonzero((tree.texts.file < 0) & (tree.texts.tombstoned > snapshot.revision))
     found[tree.texts.directory[rows]] = rows
     return found
 
@@ -241,10 +243,12 @@ def _uris(snapshot: Snapshot, dirs: I32, files: I32) -> tuple[U64, I32]:
     size = len(base.file_dir)
     file_key = np.zeros(len(snapshot.tree.files.directory), np.uint64)
     of_files = base.uri_row < 0
-    file_key[-1 - base.uri_row[of_files]] = base.uri_key[of_files]
+    file_key[decode_file(base.uri_row[of_files])] = base.uri_key[of_files]
     for row in files[files >= size].tolist():
         file_key[row] = tokens.term_hash(snapshot.file_uri(row))
     keys = np.concatenate([snapshot.tree.directories.key[dirs], file_key[files]])
-    rows = np.concatenate([np.arange(len(dirs)), -1 - np.arange(len(files))]).astype(np.int32)
+    rows = np.concatenate([np.arange(len(dirs)), encode_file(np.arange(len(files)))]).astype(
+        np.int32
+    )
     order = np.argsort(keys, kind="stable")
     return keys[order], rows[order]

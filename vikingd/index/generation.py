@@ -19,10 +19,11 @@ from viking_kernels.arrays import (
     NEVER,
     Directories,
     Files,
-    Numbers,
+    SubtreeStats,
     Texts,
     Tree,
     Vectors,
+    decode_file,
 )
 
 from vikingd.domain import uri as uris
@@ -77,7 +78,7 @@ class Generation:
         self.text_older: I32 = np.zeros(0, np.int32)
         self.dir_older: I32 = np.zeros(0, np.int32)
         self._reserve(room, room, room)
-        # The numbers of the base's directories: row d has slot d. They stay as they are, mapped:
+        # The statistics of the base's directories: row d has slot d. They stay as they are, mapped:
         # what changes gets a slot behind them, in a copy that has room. So do means.
         self.slot: I32 = np.arange(self.dirs, dtype=np.int32)
         self.slots = ReusedRows(self.dirs)
@@ -219,7 +220,7 @@ class Generation:
             c["vector_at"][:texts],
             base.int4,
         )
-        numbers = Numbers(
+        stats = SubtreeStats(
             self.slot,
             self.counts[: self.slots.end],
             self.mean_slot[: self.slots.end],
@@ -235,7 +236,7 @@ class Generation:
             self.number,
             tree,
             vectors,
-            numbers,
+            stats,
             c["dir_type"][:dirs],
             c["dir_id"][:dirs],
             c["file_id"][:files],
@@ -274,7 +275,11 @@ class Generation:
         return found if found is not None and self._is_alive(found) else None
 
     def _is_alive(self, row: int) -> bool:
-        died = self.columns["dir_died"][row] if row >= 0 else self.columns["file_died"][-1 - row]
+        died = (
+            self.columns["dir_died"][row]
+            if row >= 0
+            else self.columns["file_died"][decode_file(row)]
+        )
         return bool(died == NEVER)
 
     def texts_of_file(self, file: int) -> list[int]:

@@ -17,15 +17,18 @@ from viking_kernels.arrays import (
     U8,
     U16,
     U64,
-    Means,
-    Numbers,
+    Arrays,
+    Centroids,
     Scope,
+    SubtreeStats,
     Terms,
     Tree,
     Vectors,
+    decode_file,
+    is_file,
 )
 from viking_kernels.bm25 import postings
-from viking_kernels.dense import code_means
+from viking_kernels.dense import code_centroids
 from viking_kernels.postings import of_terms
 
 from vikingd.domain import uri as uris
@@ -37,7 +40,7 @@ from vikingd.index.contents import Contents, Strings
 from vikingd.index.postings import EMPTY, Levels
 
 Links = Mapping[int, Mapping[int, str]]
-"""The reason of each link by both of its ends, directory d as d, file f as -1 - f.
+"""The reason of each link by both of its ends, which are nodes.
 
 A commit that changes links makes another mapping. Ends that are gone stay in it as dead rows.
 """
@@ -66,7 +69,7 @@ class Names:
         self.base = base
         self.directories = Strings(base.dir_name_at, base.dir_names)
         self.files = Strings(base.file_name_at, base.file_names)
-        # URI to directory d as d, file f as -1 - f: all that ever had it, for older snapshots.
+        # URI to the nodes that ever had it, for older snapshots.
         self.uris: dict[int, str] = {0: uris.ROOT}  # of directories that were asked for
         self.tail_rows: dict[str, list[int]] = {}
 
@@ -84,7 +87,7 @@ class Names:
         at = int(np.searchsorted(keys, np.uint64(key)))
         while at < len(keys) and int(keys[at]) == key:
             row = int(self.base.uri_row[at])
-            if (directory_uri(row) if row >= 0 else file_uri(-1 - row)) == uri:
+            if (directory_uri(row) if row >= 0 else file_uri(decode_file(row))) == uri:
                 return row
             at += 1
         return None
@@ -98,7 +101,7 @@ class Snapshot:
     generation: int
     tree: Tree
     vectors: Vectors
-    numbers: Numbers
+    stats: SubtreeStats
     dir_type: I8
     dir_id: I64
     file_id: I64
@@ -113,8 +116,13 @@ class Snapshot:
     file_columns: Columns
     prior: F32  # [SCRIPTS, dim]
     inverted_file: Any  # FAISS's, over the base's vectors; None for a small one
-    _scopes: dict[int, tuple[Scope, Means, tuple[Mean, ...]]] = field(default_factory=dict)
+    _scopes: dict[int, tuple[Scope, Centroids, tuple[Mean, ...]]] = field(default_factory=dict)
     _roots: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def arrays(self) -> Arrays:
+        """The arrays that kernels read."""
+        return Arrays(self.tree, self.vectors, self.stats)
 
     @property
     def dimension(self) -> int:
@@ -142,24 +150,24 @@ class Snapshot:
         )
 
     def uri(self, row: int) -> str:
-        """The URI of directory d as d, file f as -1 - f."""
-        return self.directory_uri(row) if row >= 0 else self.file_uri(-1 - row)
+        """Return the URI of a node."""
+        return self.file_uri(decode_file(row)) if is_file(row) else self.directory_uri(row)
 
     def abstract(self, row: int) -> str:
-        """The abstract of directory d as d, file f as -1 - f."""
+        """Return the abstract of a node."""
         if row >= 0:
             return self.contents.directories.at(row, self.revision)
-        return self.contents.files.at(-1 - row, self.revision)
+        return self.contents.files.at(decode_file(row), self.revision)
 
     def abstract_number(self, row: int) -> int:
-        """A number that changes with the abstract of directory d as d, file f as -1 - f."""
+        """Return a number that changes with the abstract of a node."""
         if row >= 0:
             return self.contents.directories.number(row, self.revision)
-        return self.contents.files.number(-1 - row, self.revision)
+        return self.contents.files.number(decode_file(row), self.revision)
 
     def type_of(self, row: int) -> ContextType:
-        """The type of directory d as d, file f as -1 - f."""
-        directory = row if row >= 0 else self.tree.files.directory.item(-1 - row)
+        """Return the type of a node."""
+        directory = row if row >= 0 else self.tree.files.directory.item(decode_file(row))
         return _TYPE[self.dir_type.item(directory)]
 
     def linked(self) -> list[Linked]:
@@ -172,7 +180,7 @@ class Snapshot:
         ]
 
     def find(self, uri: str) -> int | None:
-        """Directory d as d, file f as -1 - f; None where nothing of that name is alive."""
+        """Return the living node of a URI, or None."""
         for row in reversed(self.names.tail_rows.get(uri, ())):
             if self._is_alive(row):
                 return row
@@ -180,15 +188,15 @@ class Snapshot:
         return found if found is not None and self._is_alive(found) else None
 
     def _is_alive(self, row: int) -> bool:
-        died = self.tree.directories.died if row >= 0 else self.tree.files.died
-        number = row if row >= 0 else -1 - row
+        died = self.tree.directories.tombstoned if row >= 0 else self.tree.files.tombstoned
+        number = decode_file(row) if is_file(row) else row
         return number < len(died) and bool(died[number] > self.revision)
 
     def files_by_directory(self) -> I64:
         """[D] how many living files stand right in each directory."""
-        alive = self.tree.files.died > self.revision
+        alive = self.tree.files.tombstoned > self.revision
         return np.bincount(
-            self.tree.files.directory[alive], minlength=len(self.tree.directories.died)
+            self.tree.files.directory[alive], minlength=len(self.tree.directories.tombstoned)
         )
 
     def root(self, uri: str) -> int | None:
@@ -200,14 +208,14 @@ class Snapshot:
                 self._roots[uri] = row
         return row
 
-    def scope(self, root: int) -> tuple[Scope, Means, tuple[Mean, ...]]:
+    def scope(self, root: int) -> tuple[Scope, Centroids, tuple[Mean, ...]]:
         """The scope below a directory, with the mean of each script in it and where it is from."""
         known = self._scopes.get(root)
         if known is None:
             mean, sources = self._means(root)
             known = self._scopes[root] = (
                 self._ranges(root),
-                code_means(mean, self.base.int4_axis),
+                code_centroids(mean, self.base.int4_axis),
                 sources,
             )
         return known
@@ -231,18 +239,18 @@ class Snapshot:
         )
 
     def _means(self, root: int) -> tuple[F32, tuple[Mean, ...]]:
-        numbers = self.numbers
+        stats = self.stats
         mean = np.zeros((SCRIPTS, self.dimension), np.float32)
         sources: list[Mean] = []
-        present = numbers.mean_slot[numbers.slot[0]]
+        present = stats.centroid_slot[stats.slot[0]]
         for script in range(SCRIPTS):
             if present[script] < 0:
                 mean[script] = self.prior[script]
                 continue
             row = root
             while True:
-                slot = int(numbers.mean_slot[numbers.slot[row], script])
-                count = int(numbers.mean_count[slot]) if slot >= 0 else 0
+                slot = int(stats.centroid_slot[stats.slot[row], script])
+                count = int(stats.centroid_count[slot]) if slot >= 0 else 0
                 if count >= ENOUGH or row == 0:
                     break
                 row = int(self.tree.directories.parent[row])
@@ -256,10 +264,10 @@ class Snapshot:
         return mean, tuple(sources)
 
     def mean_row(self, slot: int) -> F32:
-        """[dim] a mean of Numbers."""
-        base = self.numbers.base_mean.shape[0]
+        """[dim] a centroid of SubtreeStats."""
+        base = self.stats.base_centroid.shape[0]
         row: F32 = (
-            self.numbers.base_mean[slot] if slot < base else self.numbers.tail_mean[slot - base]
+            self.stats.base_centroid[slot] if slot < base else self.stats.tail_centroid[slot - base]
         )
         return row
 
@@ -282,10 +290,10 @@ class Snapshot:
         begin, end = postings(terms, 0)
         base = terms.base_text[begin:end]
         first, last = np.searchsorted(base, (scope.text_low, scope.text_high))
-        if (texts.died[base[first:last]] > self.revision).any():
+        if (texts.tombstoned[base[first:last]] > self.revision).any():
             return True
         tail = terms.tail_text[: terms.tail_from[1]]
-        tail = tail[texts.died[tail] > self.revision]
+        tail = tail[texts.tombstoned[tail] > self.revision]
         return any(self._is_below(row, scope.root) for row in set(texts.directory[tail].tolist()))
 
     def _is_below(self, row: int, top: int) -> bool:
@@ -296,7 +304,7 @@ class Snapshot:
 
     def counts(self, root: int) -> I64:
         """[COUNTS] of a directory's subtree; see viking_kernels.arrays."""
-        row: I64 = self.numbers.counts[self.numbers.slot[root]]
+        row: I64 = self.stats.counts[self.stats.slot[root]]
         assert len(row) == COUNTS
         return row
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS
+from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS, decode_file, is_file
 from viking_kernels.postings import MAX_COUNT
 from viking_kernels.quantize import from_int4
 from viking_kernels.rotation import rotate
@@ -31,7 +31,7 @@ class Comparison:
         self.problems: list[str] = []
         self._snapshot = snapshot
         tree = snapshot.tree
-        alive = np.flatnonzero(tree.texts.died > snapshot.revision)
+        alive = np.flatnonzero(tree.texts.tombstoned > snapshot.revision)
         self._rows = {int(snapshot.text_id[row]): int(row) for row in alive}
         self._words = _word_sums(snapshot)
 
@@ -68,7 +68,7 @@ class Comparison:
         if (row >= 0) != context.is_directory:
             self._problem(f"{context.uri} is of another kind in the index")
             return
-        known = int(snapshot.dir_id[row] if row >= 0 else snapshot.file_id[-1 - row])
+        known = int(snapshot.file_id[decode_file(row)] if is_file(row) else snapshot.dir_id[row])
         if known != context.context_id and context.uri != uris.ROOT:
             self._problem(f"{context.uri} is context {context.context_id}, in the index {known}")
         if snapshot.abstract(row) != context.abstract:
@@ -82,7 +82,7 @@ class Comparison:
             owner = int(
                 snapshot.tree.texts.directory[at] if row >= 0 else snapshot.tree.texts.file[at]
             )
-            if owner != (row if row >= 0 else -1 - row):
+            if owner != (decode_file(row) if is_file(row) else row):
                 self._problem(f"{context.uri}: text {text.text_id} stands elsewhere in the index")
             shown = text.section, text.passage, text.start
             if snapshot.contents.passage(at)[:3] != shown:
@@ -110,9 +110,14 @@ class Comparison:
         elif vector:
             self.vectors += 1
             base = len(vectors.base_raw)
-            held, at = (vectors.base_raw, vectors.base_codes, vectors.scale, vectors.error), row
+            held, at = (vectors.base_raw, vectors.base_codes, vectors.scale, vectors.residual), row
             if row >= base:
-                held = vectors.tail_raw, vectors.tail_codes, vectors.tail_scale, vectors.tail_error
+                held = (
+                    vectors.tail_raw,
+                    vectors.tail_codes,
+                    vectors.tail_scale,
+                    vectors.tail_residual,
+                )
                 at = row - base
             raw, codes, scale, error = (array[at] for array in held)
             coded = float(scale) * codes[: len(raw)].astype(np.float64)
@@ -121,7 +126,7 @@ class Comparison:
                 rotated = np.empty(len(vectors.base_int4.axis), np.float32)
                 rotate(raw, rotated)
                 left = np.linalg.norm(rotated - from_int4(vectors.base_int4, row))
-                off = max(off, abs(left - vectors.base_int4.error[row]))
+                off = max(off, abs(left - vectors.base_int4.residual[row]))
             if raw.tobytes() != vector or off > 1e-5:
                 self._problem(f"{uri}: another vector is in the index")
 
@@ -139,14 +144,14 @@ class Comparison:
             if old is None or old < 0:
                 self._problem(f"directory {new} of a new base is not in the index")
                 continue
-            slot = snapshot.numbers.slot[old]
-            if not np.array_equal(fresh.counts[new], snapshot.numbers.counts[slot]):
+            slot = snapshot.stats.slot[old]
+            if not np.array_equal(fresh.counts[new], snapshot.stats.counts[slot]):
                 self._problem(
                     f"{snapshot.directory_uri(old)}: its counts are not those of its rows"
                 )
             for script, at in enumerate(fresh.mean_slot[new]):
-                kept = int(snapshot.numbers.mean_slot[slot, script])
-                count = int(snapshot.numbers.mean_count[kept]) if kept >= 0 else 0
+                kept = int(snapshot.stats.centroid_slot[slot, script])
+                count = int(snapshot.stats.centroid_count[kept]) if kept >= 0 else 0
                 if count != (int(fresh.mean_count[at]) if at >= 0 else 0):
                     self._problem(f"{snapshot.directory_uri(old)}: it counts {count} vectors")
                 elif count and not np.array_equal(fresh.mean[at], snapshot.mean_row(kept)):
