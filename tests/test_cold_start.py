@@ -20,7 +20,7 @@ from viking_kernels import _jit
 from vikingd.client import Client, Draft
 from vikingd.daemon import warm
 
-SCAN = "from vikingd.answer import warm; warm._scan(); print(warm.why_not_kept())"
+SCAN = "from vikingd.daemon import warm; warm._scan(); print(warm.why_not_kept())"
 """Compiles one small kernel, and says why it is not kept."""
 
 
