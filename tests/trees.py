@@ -14,8 +14,18 @@ from naive import Directory, File, Query, Text, files_below, walk
 from viking_kernels import dense, hierarchy
 from viking_kernels import find as kernel
 from viking_kernels import walk as walks
-from viking_kernels.arrays import FILES, SCRIPTS, Asked, Means, Numbers, Scope, Scratch, Terms
-from viking_kernels.arrays import Query as Compared
+from viking_kernels.arrays import (
+    FILES,
+    SCRIPTS,
+    Centroids,
+    PreparedQuery,
+    RawQuery,
+    Scope,
+    Scratch,
+    SubtreeStats,
+    Terms,
+    encode_file,
+)
 
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
@@ -239,7 +249,7 @@ class World:
             at = at.directories[name]
         return at
 
-    def scope_of(self, top: Directory) -> tuple[Snapshot, Scope, Means]:
+    def scope_of(self, top: Directory) -> tuple[Snapshot, Scope, Centroids]:
         """The newest snapshot, and the scope of a directory in it with its means."""
         snapshot = self.snapshot
         row = snapshot.find(top.uri)
@@ -277,9 +287,9 @@ def build(shape: Shape) -> World:
 def check_contents(snapshot: Snapshot) -> None:
     """What is shown of a context and of its texts came with one and the same commit."""
     tree, contents = snapshot.tree, snapshot.contents
-    for text in np.flatnonzero(tree.texts.died > snapshot.revision).tolist():
+    for text in np.flatnonzero(tree.texts.tombstoned > snapshot.revision).tolist():
         file, directory = int(tree.texts.file[text]), int(tree.texts.directory[text])
-        row = directory if file < 0 else -1 - file
+        row = directory if file < 0 else encode_file(file)
         section, passage, start, end = contents.passage(text)
         assert section == snapshot.abstract(row)
         assert (start, end) == (snapshot.text_id[text], start + len(passage))
@@ -297,22 +307,20 @@ def linked_with(snapshot: Snapshot, row: int) -> tuple[Relation, ...]:
     )
 
 
-def asked(query: Query) -> Asked:
+def asked(query: Query) -> RawQuery:
     """The query as `find` takes it."""
     vector = np.zeros(0, np.float32) if query.vector is None else query.vector.astype(np.float32)
-    return Asked(vector, query.script, query.use_dense, query.use_lexical)
+    return RawQuery(vector, query.script, query.use_dense, query.use_lexical)
 
 
-def compared(query: Query, means: Means) -> Compared:
+def compared(query: Query, centroids: Centroids) -> PreparedQuery:
     """The query as the kernels within `find` take it."""
-    return dense.prepare(asked(query), means)
+    return dense.prepare(asked(query), centroids)
 
 
 def room(snapshot: Snapshot, more: int = 0, rubbish: float = np.nan) -> Scratch:
-    """Scratch for a snapshot and `more` rows, with rubbish wherever anything may be left."""
-    tree = snapshot.tree
-    sizes = (len(tree.directories.died), len(tree.files.died), len(tree.texts.died))
-    scratch = kernel.scratch(*(size + more for size in sizes))
+    """Return a scratch for a snapshot and `more` rows, with rubbish where it is allowed."""
+    scratch = kernel.scratch(*(len(rows.tombstoned) + more for rows in snapshot.tree))
     spoil(scratch, rubbish)
     return scratch
 
@@ -334,13 +342,13 @@ def terms_of(snapshot: Snapshot, query: Query) -> Terms:
     return snapshot.terms(keys, weights)
 
 
-def sampled(snapshot: Snapshot, root: int, sample: float) -> Numbers:
-    """The numbers by which only this share of the directories below one is sampled, if below 1."""
-    numbers = snapshot.numbers
+def sampled(snapshot: Snapshot, root: int, sample: float) -> SubtreeStats:
+    """Return statistics by which only this share of the directories is sampled, if below 1."""
+    stats = snapshot.stats
     if sample < 1:
-        numbers = numbers._replace(counts=numbers.counts.copy())
-        numbers.counts[numbers.slot[root], FILES] = int(hierarchy.SAMPLE_FILES / sample)
-    return numbers
+        stats = stats._replace(counts=stats.counts.copy())
+        stats.counts[stats.slot[root], FILES] = int(hierarchy.SAMPLE_FILES / sample)
+    return stats
 
 
 def search(
@@ -360,6 +368,7 @@ def search(
     sample: float = 1.0,
     all_directories: bool = True,
     all_files: bool = False,
+    keeps_words: bool = False,
     scratch: Scratch | None = None,
 ) -> kernel.Found:
     """Runs the kernels' find; `limits` are directories a round, patience, most directories.
@@ -369,8 +378,8 @@ def search(
     """
     row = snapshot.find(uri)
     assert row is not None
-    scope, mean, _ = snapshot.scope(row)
-    numbers = sampled(snapshot, row, sample)
+    scope, centroids, _ = snapshot.scope(row)
+    stats = sampled(snapshot, row, sample)
     plan = kernel.Plan(
         method,
         threshold,
@@ -379,23 +388,22 @@ def search(
         passages,
         all_directories,
         walks.Limits(k, *limits),
+        keeps_words=keeps_words,
         all_files=all_files,
+        near=np.array(near, np.int32),
     )
     scratch = room(snapshot) if scratch is None else scratch
     found = kernel.find(
-        snapshot.tree,
-        snapshot.vectors,
-        numbers,
-        mean,
+        snapshot.arrays._replace(stats=stats),
+        centroids,
         asked(query),
         scope,
         terms_of(snapshot, query),
         np.array(allowed, np.uint8),
-        np.array(near, np.int32),
         plan,
         scratch,
     )
-    assert not scratch.lexical.any()
-    assert not scratch.titles.any()
+    assert keeps_words or not scratch.lexical.any()
+    assert keeps_words or not scratch.titles.any()
     assert not scratch.dir_tf.any()
     return found

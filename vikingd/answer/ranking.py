@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from viking_kernels import flat, weighted
-from viking_kernels.arrays import F32, I32, I64, TEXTS, U8, Asked
+from viking_kernels.arrays import F32, I32, I64, TEXTS, U8, RawQuery
 from viking_kernels.dense import prepare
 from viking_kernels.scope import tail_directories
 
@@ -76,23 +76,19 @@ class Ranking:
         asked = bound.asked(vector, bound.script(vector), dense=True, lexical=False)
         scratch = take_scratch(snapshot)
         rows, scores, parts = weighted.weighted_top(
-            snapshot.tree,
-            snapshot.vectors,
-            snapshot.numbers,
+            snapshot.arrays,
             bound.coded,
             asked,
             bound.scope,
             snapshot.terms(bound.terms.hashes, bound.terms.weights),
             self.allowed,
-            self._near(asked, weights, depth),
-            weights,
-            depth,
+            weighted.WeightedPlan(weights, depth, self._near(asked, weights, depth)),
             scratch,
         )
         keep_scratch(scratch)
         return RankedList(rows, scores.astype(np.float64), len(rows) == depth, parts)
 
-    def _near(self, asked: Asked, weights: tuple[float, float], depth: int) -> I32:
+    def _near(self, asked: RawQuery, weights: tuple[float, float], depth: int) -> I32:
         """Return the rows that the inverted file of a large base proposes.
 
         It knows neither words nor filters.
