@@ -22,7 +22,6 @@ from viking_kernels.arrays import (
     SCRIPTS,
     TEXT_LENGTH,
     TEXTS,
-    Arrays,
     Directories,
     Files,
     RawQuery,
@@ -77,13 +76,11 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
     no_centroids = code_centroids(np.zeros((SCRIPTS, vectors.shape[1]), np.float32), coded.axis)
     no_terms = _Postings(["word"]).terms("")
     scratch = kernel.scratch(1, len(vectors), len(vectors))
-    snapshot, plan = Arrays(tree, held, stats), WeightedPlan((1.0, 0.0), TOP_K, _NONE)
+    plan = WeightedPlan(1.0, 0.0, TOP_K, _NONE, _ALL)
 
     def search(i: int) -> Sequence[int]:
-        question = RawQuery(asked[i % QUERIES], 0, True, False)
-        rows, _, _ = weighted_top(
-            snapshot, no_centroids, question, scope, no_terms, _ALL, plan, scratch
-        )
+        question = RawQuery(asked[i % QUERIES], 0, True, False, no_centroids)
+        rows, _, _ = weighted_top(tree, held, stats, question, scope, no_terms, plan, scratch)
         return rows.tolist()
 
     exact = asked.astype(np.float64) @ vectors.astype(np.float64).T

@@ -8,8 +8,8 @@ import numba
 import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from viking_kernels import bm25, dense, find, postings, walk
-from viking_kernels.arrays import I8, SCRIPTS, Centroids, RawQuery, Scope, Scratch, Terms
+from viking_kernels import bm25, dense, find, postings
+from viking_kernels.arrays import I8, SCRIPTS, RawQuery, Scope, Scratch, Terms
 from viking_kernels.scope import tail_directories
 
 from benchmarks import data
@@ -33,7 +33,6 @@ class Prepared(NamedTuple):
 
     snapshot: Snapshot
     scope: Scope
-    centroids: Centroids
     raw: RawQuery
     terms: Terms
     scratch: Scratch
@@ -55,17 +54,19 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     scope, centroids, _ = snapshot.scope(0)
     question = tree.queries(1)[0]
     words = query_terms(question.text)
-    raw = RawQuery(np.frombuffer(question.vector, "<f4"), LATIN, True, True)
+    raw = RawQuery(np.frombuffer(question.vector, "<f4"), LATIN, True, True, centroids)
     terms = snapshot.terms(words.hashes, words.weights)
     scratch = find.scratch(*(len(rows.tombstoned) for rows in snapshot.tree))
-    return Prepared(snapshot, scope, centroids, raw, terms, scratch)
+    return Prepared(snapshot, scope, raw, terms, scratch)
 
 
 def test_products(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
     """products_int8: every row of codes with the query and with a centroid."""
     p = prepared
-    query = dense.prepare(p.raw, p.centroids)
-    total = benchmark(_all_products, p.snapshot.vectors.base_codes, query.code, p.centroids.code)
+    query = dense.prepare(p.raw)
+    total = benchmark(
+        _all_products, p.snapshot.vectors.base_codes, query.code, p.raw.centroids.code
+    )
     assert total != 0
 
 
@@ -91,15 +92,15 @@ def test_bm25(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
 def test_find(benchmark: BenchmarkFixture, prepared: Prepared, method: int) -> None:
     """find: all kernels in their order, by each method."""
     p = prepared
-    plan = find.Plan(method, 0.0, -1.0, 64, 3, False, walk.Limits(10, 8, 3, 512))
+    plan = find.Plan(method, 0.0, -1.0, 64, 3, False, 10, 8, 3, 512)
     found = benchmark(
         find.find,
-        p.snapshot.arrays,
-        p.centroids,
+        p.snapshot.tree,
+        p.snapshot.vectors,
+        p.snapshot.stats,
         p.raw,
         p.scope,
         p.terms,
-        np.zeros(0, np.uint8),
         plan,
         p.scratch,
     )

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from viking_kernels import dense, find, int4, simd
 from viking_kernels.arrays import (
     SCRIPTS,
-    Arrays,
     RawQuery,
     Terms,
     Vectors,
@@ -71,17 +70,17 @@ def by_meaning(query, vectors, texts, scope, allowed, k, terms=None, weights=(1.
     nothing = np.zeros(0, np.int32)
     if terms is None:
         terms = postings_of(np.random.default_rng(0), len(texts.length), [], texts.length)
-    raw, n = RawQuery(query, script, True, False), len(vectors.base_raw)
+    n = len(vectors.base_raw)
     no_centroids = np.zeros((SCRIPTS, dimension), np.float32)
     centroids = dense.code_centroids(no_centroids, vectors.base_int4.axis)
     rows, scores, _ = weighted_top(
-        Arrays(tree._replace(texts=texts), vectors, stats),
-        centroids,
-        raw,
+        tree._replace(texts=texts),
+        vectors,
+        stats,
+        RawQuery(query, script, True, False, centroids),
         scope,
         terms,
-        allowed,
-        WeightedPlan(weights, k, nothing),
+        WeightedPlan(*weights, k, nothing, allowed),
         find.scratch(1, n, n),
     )
     return rows, scores

@@ -6,7 +6,15 @@ from naive import Directory, files_below, files_in, walk
 from trees import World, compared, room, terms_of
 from viking_kernels import bm25, hierarchy, opening, texts
 from viking_kernels import scope as scopes
-from viking_kernels.arrays import Search, Vectors, decode_file
+from viking_kernels.arrays import (
+    PreparedQuery,
+    Scope,
+    Scratch,
+    SubtreeStats,
+    Tree,
+    Vectors,
+    decode_file,
+)
 from viking_kernels.titles import score_titles
 
 
@@ -63,16 +71,12 @@ class Scored:
         texts.score_codes(row, row + 1, *bundles, self.scope, self.scratch)
         return float(self.scratch.code_scores[0]), float(self.scratch.code_errors[0])
 
-    def search(self, vectors: Vectors | None = None) -> Search:
-        """Return what a scan or a walk takes."""
-        return Search(
-            self.tree,
-            vectors or self.vectors,
-            self.snapshot.stats,
-            self.compared,
-            self.scope,
-            self.scratch,
-        )
+    def bundles(
+        self, vectors: Vectors | None = None
+    ) -> tuple[Tree, Vectors, SubtreeStats, PreparedQuery, Scope, Scratch]:
+        """Return the bundles that a scan or a walk takes."""
+        held, stats = vectors or self.vectors, self.snapshot.stats
+        return self.tree, held, stats, self.compared, self.scope, self.scratch
 
     def text_id(self, row: int) -> int:
         """Return the id of the text of a row, -1 none."""

@@ -163,9 +163,8 @@ def test_any_nodes_are_scored_after_a_find(shape, alpha, method):
     plain = naive.find(top, query, prior, None if alpha < 0 else alpha, found.gate)
     contexts = [*walk(top), *files_below(top)]
     nodes = np.array([snapshot.find(context.uri) for context in contexts], np.int32)
-    got = kernel.score_nodes(
-        nodes, snapshot.arrays, centroids, asked(query), scope, found.weights, scratch
-    )
+    bundles = (snapshot.tree, snapshot.vectors, snapshot.stats, asked(query, centroids), scope)
+    got = kernel.score_nodes(nodes, *bundles, found.weights, scratch)
     assert got == pytest.approx(naive.score_nodes(contexts, plain), abs=1e-5)
     kernel.forget(snapshot.tree.texts, scope, terms_of(snapshot, query), scratch)
     assert not scratch.lexical.any()

@@ -134,8 +134,8 @@ def test_bounds_leave_few(crowd, centred, plain_axis):
     vectors = base_of(raw, np.zeros(384) if plain_axis else None)
     mean = np.tile(raw.mean(axis=0) * centred, (SCRIPTS, 1)).astype(np.float32)
     centroids = dense.code_centroids(mean, vectors.base_int4.axis)
-    asked = RawQuery(vectors.base_raw[7].copy(), 0, True, False)
-    query, scratch = dense.prepare(asked, centroids), find.scratch(1, 2000, 2000)
+    asked = RawQuery(vectors.base_raw[7].copy(), 0, True, False, centroids)
+    query, scratch = dense.prepare(asked), find.scratch(1, 2000, 2000)
     texts, scope = rows_of([1] * 2000)
     bounds.bound_scores(texts, vectors, query, (1.0, 0.0), scope, scratch)
     own = [dense.raw_cosine(vectors, row, query, 0) for row in range(2000)]
@@ -196,8 +196,13 @@ def test_bounds_hold_where_nothing_is_to_spare(seed, across):
     coded.residual[:] = np.abs(vectors.base_raw[:, 1])
     mean = np.tile(np.array([[0.4, across * rng.choice([-1, 1])]], np.float32), (SCRIPTS, 1))
     query = dense.prepare(
-        RawQuery(unit_rows(rng, (1, 2))[0].astype(np.float32), 0, True, False),
-        dense.code_centroids(mean, coded.axis),
+        RawQuery(
+            unit_rows(rng, (1, 2))[0].astype(np.float32),
+            0,
+            True,
+            False,
+            dense.code_centroids(mean, coded.axis),
+        )
     )
     texts, scope = rows_of([1] * len(raw))
     scratch = find.scratch(1, len(raw), len(raw))

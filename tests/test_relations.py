@@ -15,7 +15,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from trees import LARGE, asked, build, room, sampled, shapes, terms_of
 from viking_kernels import find as kernel
-from viking_kernels import walk
 
 from vikingd.answer.find import find
 from vikingd.client import Draft, Levels, Method
@@ -246,15 +245,12 @@ def test_nodes_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
     top, query, snapshot = world.random_directory(), world.query(), world.snapshot
     scope, centroids, _ = snapshot.scope(snapshot.find(top.uri))
     terms, scratch = terms_of(snapshot, query), room(snapshot)
-    arrays = snapshot.arrays._replace(stats=sampled(snapshot, scope.root, sample))
+    stats = sampled(snapshot, scope.root, sample)
+    bundles = (snapshot.tree, snapshot.vectors, stats, asked(query, centroids), scope)
 
     def ask(method: int, k: int) -> kernel.Found:
-        plan = kernel.Plan(
-            method, 0.0, alpha, 1, 1, False, walk.Limits(k, 1, 10**6, 1), keeps_words=True
-        )
-        return kernel.find(
-            arrays, centroids, asked(query), scope, terms, np.zeros(0, np.uint8), plan, scratch
-        )
+        plan = kernel.Plan(method, 0.0, alpha, 1, 1, False, k, 1, 10**6, 1, keeps_words=True)
+        return kernel.find(*bundles, terms, plan, scratch)
 
     whole = ask(kernel.EXACT, 10**4)
     kernel.forget(snapshot.tree.texts, scope, terms, scratch)
@@ -266,9 +262,7 @@ def test_nodes_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
     nodes = np.array([snapshot.find(context.uri) for context in contexts], np.int32)
     for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
         found = ask(method, 1)
-        scores = kernel.score_nodes(
-            nodes, arrays, centroids, asked(query), scope, found.weights, scratch
-        )
+        scores = kernel.score_nodes(nodes, *bundles, found.weights, scratch)
         kernel.forget(snapshot.tree.texts, scope, terms, scratch)
         assert not scratch.lexical.any()
         assert not scratch.titles.any()

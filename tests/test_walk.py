@@ -17,6 +17,7 @@ from viking_kernels.bounds import bound_scores
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
 NONE = np.zeros(0, np.uint8)
+NO_LIMITS = opening.Limits(1, 1, 1)
 share = st.sampled_from([0.0, 0.2, 0.5, 1.0])
 weights_of = st.tuples(share, share, share)
 
@@ -137,11 +138,12 @@ def test_opening_a_directory(shape, weights, k):
             got = opening.open_directory(
                 s.dir_at(directory.id),
                 row,
-                weights,
-                s.search(),
-                True,
-                NONE,
-                best,
+                s.tree,
+                s.vectors,
+                s.compared,
+                s.scope,
+                s.scratch,
+                opening.Opening(weights, True, False, NO_LIMITS, NONE, best),
             )
             changed, own, texts = naive.open_directory(directory, owns, at, s.titles(), top, k)
             assert got[1:] == (pytest.approx(own, abs=1e-6), texts if fresh else 0)
@@ -185,12 +187,8 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         vectors, best = s.vectors._replace(residual=error), opening.none_yet(k)
         count = opening.open_all(
             s.size,
-            weights,
-            s.search(vectors),
-            False,
-            not coded,
-            allowed,
-            best,
+            *s.bundles(vectors),
+            opening.Opening(weights, False, not coded, NO_LIMITS, allowed, best),
         )
         for row in s.dir_row.values() if coded else ():  # some were passed over
             s.score(row, vectors, exact=False)
@@ -268,12 +266,8 @@ def test_the_best_are_found_where_most_directories_are_passed_over():
         best = opening.none_yet(1)
         opening.open_all(
             s.size,
-            Weights(0.5, 0.5, 0.2),
-            s.search(),
-            False,
-            False,
-            NONE,
-            best,
+            *s.bundles(),
+            opening.Opening(Weights(0.5, 0.5, 0.2), False, False, NO_LIMITS, NONE, best),
         )
         found = s.scratch.candidates[: best.candidates[0]].tolist()
         most = max(finals.values())
@@ -316,13 +310,10 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
     best = opening.none_yet(k)
     opened, rounds, stop, texts = walks.best_first(
         np.array(starts, np.int32),
-        s.size,
-        weights,
-        s.search(),
-        False,
-        NONE,
-        best,
-        walks.Limits(k, in_round, patience, most),
+        *s.bundles(),
+        opening.Opening(
+            weights, False, False, opening.Limits(in_round, patience, most), NONE, best
+        ),
     )
     assert texts == 0
     wanted = naive.best_first(starts, nodes, weight, (k, in_round, patience, most))
@@ -345,13 +336,8 @@ def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
     start = np.array([s.dir_at(s.top.id)], np.int32)
     opened, _, _, texts = walks.best_first(
         start,
-        s.size,
-        weights,
-        s.search(),
-        False,
-        NONE,
-        best,
-        walks.Limits(k, 2, 10**6, 3),
+        *s.bundles(),
+        opening.Opening(weights, False, False, opening.Limits(2, 10**6, 3), NONE, best),
     )
     order = s.scratch.opened[:opened].tolist()
     seen = [d for d in walk(s.top) if s.dir_at(d.id) in order]

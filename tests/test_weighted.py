@@ -42,16 +42,18 @@ def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
     if not filtered:
         allowed = np.zeros(0, np.uint8)
 
-    compared = asked(query)._replace(use_dense=query.vector is not None, use_lexical=False)
+    compared = asked(query, centroids)._replace(
+        use_dense=query.vector is not None, use_lexical=False
+    )
     scratch = room(snapshot)
     rows, scores, parts = weighted_top(
-        snapshot.arrays,
-        centroids,
+        snapshot.tree,
+        snapshot.vectors,
+        snapshot.stats,
         compared,
         scope,
         terms_of(snapshot, query),
-        allowed,
-        WeightedPlan(weights, k, NOWHERE),
+        WeightedPlan(*weights, k, NOWHERE, allowed),
         scratch,
     )
     wanted = naive.weighted_top(top, query, centroids.raw.astype(np.float64), weights, able, 10**6)
@@ -71,17 +73,17 @@ def test_proposals_stand_for_the_whole_base():
     snapshot, scope, centroids = world.scope_of(world.root)
     tree = snapshot.tree
     query = next(q for q in iter(world.query, None) if q.vector is not None)
-    every = asked(query)._replace(use_dense=True, use_lexical=False)
+    every = asked(query, centroids)._replace(use_dense=True, use_lexical=False)
 
     def look(near, k):
         return weighted_top(
-            snapshot.arrays,
-            centroids,
+            tree,
+            snapshot.vectors,
+            snapshot.stats,
             every,
             scope,
             terms_of(snapshot, query),
-            np.zeros(0, np.uint8),
-            WeightedPlan((1.0, 0.0), k, near),
+            WeightedPlan(1.0, 0.0, k, near, np.zeros(0, np.uint8)),
             room(snapshot),
         )[0].tolist()
 

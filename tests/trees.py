@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from naive import Directory, File, Query, Text, files_below, walk
 from viking_kernels import dense, hierarchy
 from viking_kernels import find as kernel
-from viking_kernels import walk as walks
 from viking_kernels.arrays import (
     FILES,
     SCRIPTS,
@@ -307,15 +306,15 @@ def linked_with(snapshot: Snapshot, row: int) -> tuple[Relation, ...]:
     )
 
 
-def asked(query: Query) -> RawQuery:
+def asked(query: Query, centroids: Centroids) -> RawQuery:
     """The query as `find` takes it."""
     vector = np.zeros(0, np.float32) if query.vector is None else query.vector.astype(np.float32)
-    return RawQuery(vector, query.script, query.use_dense, query.use_lexical)
+    return RawQuery(vector, query.script, query.use_dense, query.use_lexical, centroids)
 
 
 def compared(query: Query, centroids: Centroids) -> PreparedQuery:
     """The query as the kernels within `find` take it."""
-    return dense.prepare(asked(query), centroids)
+    return dense.prepare(asked(query, centroids))
 
 
 def room(snapshot: Snapshot, more: int = 0, rubbish: float = np.nan) -> Scratch:
@@ -387,19 +386,21 @@ def search(
         starts,
         passages,
         all_directories,
-        walks.Limits(k, *limits),
+        k,
+        *limits,
         keeps_words=keeps_words,
         all_files=all_files,
         near=np.array(near, np.int32),
+        allowed=np.array(allowed, np.uint8),
     )
     scratch = room(snapshot) if scratch is None else scratch
     found = kernel.find(
-        snapshot.arrays._replace(stats=stats),
-        centroids,
-        asked(query),
+        snapshot.tree,
+        snapshot.vectors,
+        stats,
+        asked(query, centroids),
         scope,
         terms_of(snapshot, query),
-        np.array(allowed, np.uint8),
         plan,
         scratch,
     )

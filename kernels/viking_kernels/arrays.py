@@ -166,14 +166,6 @@ class SubtreeStats(NamedTuple):
     tail_centroid: F32  # [centroids - base centroids, dim]
 
 
-class Arrays(NamedTuple):
-    """All arrays of a snapshot that scores are computed from."""
-
-    tree: Tree
-    vectors: Vectors
-    stats: SubtreeStats
-
-
 class Scope(NamedTuple):
     """A directory with its subtree at a revision, as ranges of base rows."""
 
@@ -222,16 +214,17 @@ class Centroids(NamedTuple):
 
 
 class RawQuery(NamedTuple):
-    """A query as the caller states it."""
+    """A query as the caller states it, with the centroids of its scope."""
 
     vector: F32  # [dim] of any length; [0]: there is none
     script: int  # 0: it matches every script
     use_dense: bool
     use_lexical: bool
+    centroids: Centroids
 
 
 class PreparedQuery(NamedTuple):
-    """A query with the centroids of its scope; made by `dense.prepare`."""
+    """A query less the centroid of its script; made by `dense.prepare`."""
 
     use_dense: bool
     use_lexical: bool
@@ -277,17 +270,6 @@ class Scratch(NamedTuple):
     opened: I32  # [D]
     candidates: I32  # [F]
     upper_bounds: F32  # [F] upper bound of each candidate's final score
-
-
-class Search(NamedTuple):
-    """All that a scan or a walk of a scope needs."""
-
-    tree: Tree
-    vectors: Vectors
-    stats: SubtreeStats
-    query: PreparedQuery
-    scope: Scope
-    scratch: Scratch
 
 
 class Weights(NamedTuple):

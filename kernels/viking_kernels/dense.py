@@ -107,8 +107,9 @@ def code_centroids(raw: F32, axis: F32) -> Centroids:
 
 
 @njit
-def prepare(raw: RawQuery, centroids: Centroids) -> PreparedQuery:
+def prepare(raw: RawQuery) -> PreparedQuery:
     """Return the query less the centroid of its script, with the codes of its direction."""
+    centroids = raw.centroids
     dimension = centroids.raw.shape[1]
     direction = np.zeros(dimension, np.float32)
     has_vector = raw.vector.shape[0] == dimension and dimension > 0

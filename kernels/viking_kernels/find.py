@@ -21,13 +21,11 @@ from viking_kernels.arrays import (
     I64,
     NODE,
     U8,
-    Arrays,
-    Centroids,
     PreparedQuery,
     RawQuery,
     Scope,
     Scratch,
-    Search,
+    SubtreeStats,
     Terms,
     Texts,
     Tree,
@@ -56,14 +54,17 @@ BEST_BY_WORDS = 64
 
 
 NO_ROWS = np.zeros(0, np.int32)
-
+ALL_FILES = np.zeros(0, np.uint8)
 
 _is_file = inlined(is_file)
 _decode_file = inlined(decode_file)
 
 
 class Plan(NamedTuple):
-    """The method of a find and its limits."""
+    """The method of a find, its limits and its filter.
+
+    It is flat, because each bundle that Python passes to a kernel takes half a microsecond.
+    """
 
     method: int  # EXHAUSTIVE, BEST_FIRST or EXACT
     threshold: float  # scores must be above it; at least 0
@@ -71,10 +72,14 @@ class Plan(NamedTuple):
     start_points: int  # BEST_FIRST: number of best directories to start from, besides the root
     passages: int  # best passages to return for each file
     all_directories: bool  # exact scores of all, not only of those around files
-    limits: walk.Limits  # k is at least 1 in every method
+    k: int  # results wanted, at least 1
+    in_round: int  # BEST_FIRST: this and the next two, see opening.Limits
+    patience: int
+    max_directories: int
     keeps_words: bool = False  # scratch stays for score_nodes; the caller calls `forget` later
     all_files: bool = False  # EXHAUSTIVE: node scores of all files in scratch, not only of the best
     near: I32 = NO_ROWS  # BEST_FIRST: rows of texts that an inverted file proposes
+    allowed: U8 = ALL_FILES  # [files of the scope], 0 if a filter forbids the file; [0] allows all
 
 
 class Found(NamedTuple):
@@ -91,12 +96,19 @@ class Found(NamedTuple):
     floor_factor: float  # of the lexical scores of texts, see bm25.rescale_to_floor
     icc: float
     gate: float
-    weights: Weights
+    parent_weight: float
+    below_root_weight: float
+    neighbour_weight: float
     sample_files: int
     scored_texts: int
     rescored: int  # candidates, which were scored again in fp32
     rounds: int
     stop: int
+
+    @property
+    def weights(self) -> Weights:
+        """The weights of the final scores; the fields are flat as those of a Plan."""
+        return Weights(self.parent_weight, self.below_root_weight, self.neighbour_weight)
 
 
 def scratch(directories: int, files: int, texts: int) -> Scratch:
@@ -130,32 +142,31 @@ def scratch(directories: int, files: int, texts: int) -> Scratch:
 
 @njit
 def find(
-    arrays: Arrays,
-    centroids: Centroids,
+    tree: Tree,
+    vectors: Vectors,
+    stats: SubtreeStats,
     raw: RawQuery,
     scope: Scope,
     terms: Terms,
-    allowed: U8,
     plan: Plan,
     scratch: Scratch,
 ) -> Found:
     """Score the scope's files and directories as the plan says.
 
     Args:
-        arrays: of a snapshot.
-        centroids: of the scope.
+        tree: of a snapshot.
+        vectors: of the snapshot.
+        stats: of the snapshot.
         raw: the query.
         scope: the directory to search.
         terms: of the query; none if raw.use_lexical is false.
-        allowed: uint8 [files of the scope], 0 if a filter forbids the file; [0] allows all.
         plan: the method and its limits.
         scratch: for all rows of the tree; no other find may use it at the same time.
     """
-    tree, vectors, stats = arrays.tree, arrays.vectors, arrays.stats
     directories, exact = tree.directories, plan.method == EXACT
     # Constants in variables: for a literal, numba would compile a second variant of each callee.
     never = plan.method < 0
-    query = prepare(raw, centroids)
+    query = prepare(raw)
     inside = scopes.tail_directories(directories, scope)
     d = scope.dir_high - scope.dir_low + inside.shape[0]
     scratch.dir_lexical[:d] = 0
@@ -189,21 +200,22 @@ def find(
     weights = Weights(weight, hierarchy.root_weight(stats, scope, weight), share)
     hierarchy.propagate(directories.parent, scope, d, weights, scratch)
 
-    search = Search(tree, vectors, stats, query, scope, scratch)
-    best = opening.none_yet(plan.limits.k)
+    best = opening.none_yet(plan.k)
+    limits = opening.Limits(plan.in_round, plan.patience, plan.max_directories)
+    rules = opening.Opening(weights, exact, plan.all_files, limits, plan.allowed, best)
     starts = np.empty(0, np.int32)
     opened = rounds = stop = 0
     if walks:
         starts = _start_points(d, plan.start_points, scope, scratch)
         opened, rounds, stop, more = walk.best_first(
-            starts, d, weights, search, exact, allowed, best, plan.limits
+            starts, tree, vectors, stats, query, scope, scratch, rules
         )
         texts += more
     else:
-        texts += opening.open_all(d, weights, search, exact, plan.all_files, allowed, best)
+        texts += opening.open_all(d, tree, vectors, stats, query, scope, scratch, rules)
     candidates = _candidates(best, plan.threshold, scratch)
     if walks:
-        candidates = _with_proposed(candidates, plan.near, tree, scope, allowed, scratch)
+        candidates = _with_proposed(candidates, plan.near, tree, scope, plan.allowed, scratch)
         for i in range(candidates.shape[0]):
             file = scopes.row_at(candidates[i], scope.file_low, scope.file_high, scope.base_files)
             row = np.int64(tree.files.directory[file])
@@ -218,7 +230,7 @@ def find(
     parts, best_text = hierarchy.parts_of_files(
         windows, tree.files.directory, tree.texts, scope, query, weights, scratch
     )
-    kept = select.best_rows(parts[:, FINAL], plan.limits.k, plan.threshold)
+    kept = select.best_rows(parts[:, FINAL], plan.k, plan.threshold)
     passages = np.empty((kept.shape[0], plan.passages), np.int32)
     passage_scores = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):
@@ -238,7 +250,9 @@ def find(
         floor_factor,
         icc,
         gate,
-        weights,
+        weights.parent,
+        weights.below_root,
+        weights.neighbours,
         sample_files,
         texts,
         windows.shape[0],
@@ -262,8 +276,9 @@ def _forget(texts: Texts, scope: Scope, terms: Terms, ranges: I64, scratch: Scra
 @njit
 def score_nodes(
     nodes: I32,
-    arrays: Arrays,
-    centroids: Centroids,
+    tree: Tree,
+    vectors: Vectors,
+    stats: SubtreeStats,
     raw: RawQuery,
     scope: Scope,
     weights: Weights,
@@ -273,8 +288,9 @@ def score_nodes(
 
     Args:
         nodes: [n] see arrays.encode_file.
-        arrays: of the find.
-        centroids: of the find.
+        tree: of the find.
+        vectors: of the find.
+        stats: of the find.
         raw: of the find.
         scope: of the find.
         weights: Found.weights.
@@ -283,8 +299,7 @@ def score_nodes(
     Returns:
         [n] scores in [0, 1].
     """
-    tree, vectors, stats = arrays.tree, arrays.vectors, arrays.stats
-    query = prepare(raw, centroids)
+    query = prepare(raw)
     never = weights.parent < 0  # see `find` for constants
     scores = np.empty(nodes.shape[0], np.float64)
     files = np.empty(nodes.shape[0], np.int32)

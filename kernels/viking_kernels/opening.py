@@ -20,7 +20,7 @@ from viking_kernels.arrays import (
     PreparedQuery,
     Scope,
     Scratch,
-    Search,
+    SubtreeStats,
     Tree,
     Vectors,
     Weights,
@@ -43,6 +43,25 @@ class Best(NamedTuple):
     top: F32  # [k] heap of the lower bounds of the k best final scores
     held: I64  # [1] number of scores in it
     candidates: I64  # [1] number of files in Scratch.candidates
+
+
+class Limits(NamedTuple):
+    """The limits that stop a walk."""
+
+    in_round: int  # directories opened in a round
+    patience: int  # rounds without a change, to stop after
+    max_directories: int  # directories to open
+
+
+class Opening(NamedTuple):
+    """The rules for opening directories, and the best files found by it."""
+
+    weights: Weights  # of the find
+    exact: bool  # texts are scored from vectors, not from codes
+    every: bool  # a scan passes no directory over
+    limits: Limits
+    allowed: U8  # [files of the scope], 0 if a filter forbids the file; [0] allows all
+    best: Best  # changed in place
 
 
 @njit
@@ -132,14 +151,7 @@ def _score_range(directory: int, tree: Tree, scope: Scope, scratch: Scratch) -> 
 
 @inlined
 def offer_files(
-    position: int,
-    row: int,
-    weights: Weights,
-    tree: Tree,
-    scope: Scope,
-    allowed: U8,
-    scratch: Scratch,
-    best: Best,
+    position: int, row: int, tree: Tree, scope: Scope, scratch: Scratch, opening: Opening
 ) -> tuple[bool, float]:
     """Compute the final scores of a directory's files and offer them to the best.
 
@@ -148,17 +160,16 @@ def offer_files(
     Args:
         position: of the directory.
         row: of the directory.
-        weights: of the find.
         tree: of the snapshot.
         scope: of the query.
-        allowed: uint8 [files of the scope], 0 if a filter forbids the file; [0] allows all.
         scratch: has the node scores. .candidates and .upper_bounds get the files that may be among
             the best.
-        best: changed in place.
+        opening: its best files are changed in place.
 
     Returns:
         (whether the k best changed, the highest node score of the files with its title's bonus).
     """
+    weights, allowed, best = opening.weights, opening.allowed, opening.best
     weight, share = parent_share(row, weights, scope), weights.neighbours
     parent = np.float64(scratch.directories[DIRECTORY_FINAL, position])
     before = -1.0
@@ -202,47 +213,47 @@ def offer_files(
 def open_directory(
     position: int,
     row: int,
-    weights: Weights,
-    search: Search,
-    exact: bool,
-    allowed: U8,
-    best: Best,
+    tree: Tree,
+    vectors: Vectors,
+    query: PreparedQuery,
+    scope: Scope,
+    scratch: Scratch,
+    opening: Opening,
 ) -> tuple[bool, float, int]:
     """Score the files of a directory and offer them: (changed, best node score, texts).
 
     Sampled directories already have node scores. For the others, unless `exact`, `code_directory`
     must have been called just before.
     """
-    tree, scope, scratch = search.tree, search.scope, search.scratch
     texts = 0
     if scratch.sampled[position] == 0:
-        texts = score_files(row, tree, search.vectors, search.query, scope, exact, scratch)
-    changed, best_node = offer_files(position, row, weights, tree, scope, allowed, scratch, best)
+        texts = score_files(row, tree, vectors, query, scope, opening.exact, scratch)
+    changed, best_node = offer_files(position, row, tree, scope, scratch, opening)
     return changed, best_node, texts
 
 
 @njit
 def open_all(
     count: int,
-    weights: Weights,
-    search: Search,
-    exact: bool,
-    every: bool,
-    allowed: U8,
-    best: Best,
+    tree: Tree,
+    vectors: Vectors,
+    stats: SubtreeStats,
+    query: PreparedQuery,
+    scope: Scope,
+    scratch: Scratch,
+    opening: Opening,
 ) -> int:
     """Open the directories of the scope, `count` positions; return the number of texts.
 
-    Unless `exact` or `every`, directories are passed over if no file of them can be among the best,
-    by int4 codes or by int8 codes. The most promising ones are opened first, so that the k-th best
-    score is high early.
+    Unless `opening.exact` or `opening.every`, directories are passed over if no file of them can be
+    among the best, by int4 codes or by int8 codes. The most promising ones are opened first, so
+    that the k-th best score is high early.
     """
-    tree, vectors, query = search.tree, search.vectors, search.query
-    scope, scratch = search.scope, search.scratch
+    weights, exact, best = opening.weights, opening.exact, opening.best
     upper_bounds = np.full(count, np.inf, np.float32)
     first = np.empty(0, np.int32)
     texts = 0
-    if not (exact or every):
+    if not (exact or opening.every):
         is_open = False  # whether the files of any base directory have no scores yet
         for position in range(scope.dir_high - scope.dir_low):
             is_open = is_open or (
@@ -268,8 +279,10 @@ def open_all(
                 ):
                     upper_bounds[position] = -np.inf
                     continue
-            rescore_exactly(row, weights, tree.directories, search.stats, query, scope, scratch)
-            _, _, more = open_directory(position, row, weights, search, exact, allowed, best)
+            rescore_exactly(row, weights, tree.directories, stats, query, scope, scratch)
+            _, _, more = open_directory(
+                position, row, tree, vectors, query, scope, scratch, opening
+            )
             if upper_bounds[position] == np.inf:
                 texts += more
             upper_bounds[position] = -np.inf  # it is open now

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from viking_kernels._jit import inlined
@@ -13,27 +11,21 @@ from viking_kernels.arrays import (
     I32,
     U8,
     Directories,
+    PreparedQuery,
     Scope,
-    Search,
-    Weights,
+    Scratch,
+    SubtreeStats,
+    Tree,
+    Vectors,
 )
 from viking_kernels.hierarchy import rescore_exactly
-from viking_kernels.opening import Best, code_directory, open_directory
+from viking_kernels.opening import Opening, code_directory, open_directory
 from viking_kernels.scope import place, row_at
 
 CONVERGED = 0
 EXHAUSTED = 1
 LIMIT = 2
 OUT_OF_REACH = 3
-
-
-class Limits(NamedTuple):
-    """The limits that stop a walk."""
-
-    k: int  # results wanted
-    in_round: int  # directories opened in a round
-    patience: int  # rounds without a change, to stop after
-    max_directories: int  # directories to open
 
 
 @inlined
@@ -109,13 +101,13 @@ def _queue_once(row: int, scope: Scope, queue: I32, waiting: int, seen: U8, fina
 @inlined
 def best_first(
     starts: I32,
-    count: int,
-    weights: Weights,
-    search: Search,
-    exact: bool,
-    allowed: U8,
-    best: Best,
-    limits: Limits,
+    tree: Tree,
+    vectors: Vectors,
+    stats: SubtreeStats,
+    query: PreparedQuery,
+    scope: Scope,
+    scratch: Scratch,
+    opening: Opening,
 ) -> tuple[int, int, int, int]:
     """Open directories by final score, best first.
 
@@ -131,21 +123,23 @@ def best_first(
 
     Args:
         starts: positions of directories.
-        count: number of positions of the scope's directories, which have scores.
-        weights: of the find.
-        search: its scratch.opened gets the positions of the opened directories in order.
-        exact: whether texts are scored from vectors.
-        allowed: see `offer_files`.
-        best: changed in place.
-        limits: of the walk.
+        tree: of the snapshot.
+        vectors: of the snapshot.
+        stats: of the snapshot.
+        query: of the find.
+        scope: of the query.
+        scratch: has the scores of directories. .opened gets the positions of the opened ones in
+            order.
+        opening: its best files are changed in place.
 
     Returns:
         (directories opened, rounds, reason to stop, texts scored).
     """
-    tree, scope, scratch = search.tree, search.scope, search.scratch
+    weights, limits, best = opening.weights, opening.limits, opening.best
     final = scratch.directories[DIRECTORY_FINAL]
     queue = scratch.queue
-    scratch.seen[:count] = 0
+    tail = tree.directories.parent.shape[0] - scope.base_dirs
+    scratch.seen[: scope.dir_high - scope.dir_low + tail] = 0
     waiting = np.int64(0)
     for i in range(starts.shape[0]):
         if scratch.seen[starts[i]] == 0:
@@ -165,7 +159,7 @@ def best_first(
             stop = LIMIT
         elif quiet >= limits.patience:
             stop = CONVERGED
-        elif best.held[0] == limits.k and root_open and weights.parent > 0:
+        elif best.held[0] == best.top.shape[0] and root_open and weights.parent > 0:
             upper_bound = (1.0 - weights.parent) * best_node + weights.parent * final[queue[0]]
             if upper_bound < best.top[0]:
                 stop = OUT_OF_REACH
@@ -182,13 +176,11 @@ def best_first(
             opened += 1
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             root_open = root_open or row == scope.root
-            rescore_exactly(
-                row, weights, tree.directories, search.stats, search.query, scope, scratch
-            )
-            if not exact and scratch.sampled[position] == 0:
-                code_directory(row, tree, search.vectors, search.query, scope, scratch)
+            rescore_exactly(row, weights, tree.directories, stats, query, scope, scratch)
+            if not opening.exact and scratch.sampled[position] == 0:
+                code_directory(row, tree, vectors, query, scope, scratch)
             is_better, node, more = open_directory(
-                position, row, weights, search, exact, allowed, best
+                position, row, tree, vectors, query, scope, scratch, opening
             )
             best_node = max(best_node, node)
             changed = changed or is_better

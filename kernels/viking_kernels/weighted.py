@@ -16,16 +16,15 @@ from viking_kernels.arrays import (
     F64,
     I32,
     U8,
-    Arrays,
-    Centroids,
     PreparedQuery,
     RawQuery,
     Scope,
     Scratch,
-    Search,
+    SubtreeStats,
     Terms,
     Texts,
     Tree,
+    Vectors,
 )
 from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import cosine_upper_bound, parts_of_code, prepare
@@ -42,21 +41,30 @@ _NOTHING = 1e-30  # smaller scores are none
 
 
 class WeightedPlan(NamedTuple):
-    """The weights of a search and its limits."""
+    """The weights of a search, its limits and its filter."""
 
-    weights: tuple[float, float]  # (v, w), at least 0
+    dense_weight: float  # v, at least 0
+    lexical_weight: float  # w, at least 0
     k: int  # results wanted, at least 1
     near: I32  # base rows that an inverted file proposes for the whole base; [0]: score every text
+    allowed: U8  # [files of the scope], 0 if a filter forbids the file; [0] allows all
+
+
+class _Results(NamedTuple):
+    """The best texts so far, best first; how many there are is counted beside them."""
+
+    rows: I32  # [k]
+    scores: F32  # [k]
 
 
 @njit
 def weighted_top(
-    arrays: Arrays,
-    centroids: Centroids,
+    tree: Tree,
+    vectors: Vectors,
+    stats: SubtreeStats,
     raw: RawQuery,
     scope: Scope,
     terms: Terms,
-    allowed: U8,
     plan: WeightedPlan,
     scratch: Scratch,
 ) -> tuple[I32, F32, F64]:
@@ -65,49 +73,48 @@ def weighted_top(
     If the scripts of text and query mismatch, the score is (v + w) * dense.
 
     Args:
-        arrays: of a snapshot.
-        centroids: of the scope.
+        tree: of a snapshot.
+        vectors: of the snapshot.
+        stats: of the snapshot.
         raw: the query, with use_lexical off: the weights alone decide how words count.
         scope: the directory to search.
         terms: of the query; not used if w is 0.
-        allowed: uint8 [files of the scope], 0 if a filter forbids the file; [0] allows all.
         plan: the weights and limits.
         scratch: for all rows of the tree; no other search may use it at the same time.
 
     Returns:
         (rows, scores, parts [n, 2] dense and lexical), best first, ties by row.
     """
-    tree, weights, near = arrays.tree, plan.weights, plan.near
-    texts = tree.texts
-    query = prepare(raw, centroids)
-    search = Search(tree, arrays.vectors, arrays.stats, query, scope, scratch)
+    near, allowed, texts = plan.near, plan.allowed, tree.texts
+    query = prepare(raw)
     inside = tail_directories(tree.directories, scope)
-    words = weights[1] > 0
+    words = plan.lexical_weight > 0
     ranges = np.empty((0, 2), np.int64)
     if words:
         scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
         ranges = bm25.ranges_of(terms, scope)
-        bm25.score_scope(tree, arrays.stats, scope, inside, terms, ranges, scratch)
+        bm25.score_scope(tree, stats, scope, inside, terms, ranges, scratch)
     rows = np.empty(plan.k, np.int32)
     scores = np.empty(plan.k, np.float32)
     count = 0
     for row in range(scope.base_texts, texts.tombstoned.shape[0]):
         if is_inside(row, texts, scope, inside) and is_allowed(row, texts, allowed, scope):
-            score, _, _ = _score(row, weights, search)
+            score, _, _ = _score(row, plan, tree, vectors, query, scope, scratch)
             if score > 0:
                 count = keep_best(rows, scores, count, row, score)
     if near.shape[0] > 0:
         for i in range(near.shape[0]):
             row = np.int64(near[i])
             if is_inside(row, texts, scope, inside) and is_allowed(row, texts, allowed, scope):
-                score, _, _ = _score(row, weights, search)
+                score, _, _ = _score(row, plan, tree, vectors, query, scope, scratch)
                 if score > 0:
                     count = keep_best(rows, scores, count, row, score)
     else:
-        count = _best_of_base(weights, search, allowed, rows, scores, count)
+        results = _Results(rows, scores)
+        count = _best_of_base(plan, tree, vectors, query, scope, scratch, results, count)
     parts = np.empty((count, 2), np.float64)
     for i in range(count):
-        _, dense, lexical = _score(np.int64(rows[i]), weights, search)
+        _, dense, lexical = _score(np.int64(rows[i]), plan, tree, vectors, query, scope, scratch)
         parts[i, 0] = dense
         parts[i, 1] = lexical
     if words:
@@ -117,11 +124,13 @@ def weighted_top(
 
 @njit
 def _best_of_base(
-    weights: tuple[float, float],
-    search: Search,
-    allowed: U8,
-    rows: I32,
-    scores: F32,
+    plan: WeightedPlan,
+    tree: Tree,
+    vectors: Vectors,
+    query: PreparedQuery,
+    scope: Scope,
+    scratch: Scratch,
+    results: _Results,
     count: int,
 ) -> int:
     """Add the best of the scope's base texts; return the number of results.
@@ -130,10 +139,11 @@ def _best_of_base(
     for the k-th best score. Every other text that may reach the floor is bounded by its int8 code,
     then scored in fp32.
     """
-    scope, scratch, vectors = search.scope, search.scratch, search.vectors
-    texts, k, low = search.tree.texts, rows.shape[0], scope.text_low
+    rows, scores = results.rows, results.scores
+    texts, allowed, k, low = tree.texts, plan.allowed, rows.shape[0], scope.text_low
     size = scope.text_high - low
-    bound_scores(texts, vectors, search.query, weights, scope, scratch)
+    weights = (plan.dense_weight, plan.lexical_weight)
+    bound_scores(texts, vectors, query, weights, scope, scratch)
     upper_bounds = scratch.code_scores
     top = np.empty(min(2 * k + 32, size), np.float32)
     held = np.int64(0)
@@ -153,7 +163,7 @@ def _best_of_base(
             at = first + lowest(mask)
             mask &= mask - 1
             if _counts(low + at, texts, allowed, scope):
-                score, _, _ = _score(low + at, weights, search)
+                score, _, _ = _score(low + at, plan, tree, vectors, query, scope, scratch)
                 if score > 0:
                     count = keep_best(rows, scores, count, low + at, score)
                 upper_bounds[at] = -1.0  # or it would be scored twice
@@ -168,8 +178,9 @@ def _best_of_base(
     for i in range(found):
         prefetch(vectors.base_codes, np.int64(candidates[min(i + _AHEAD, found - 1)]))
         row = np.int64(candidates[i])
-        if _bound_by_code(row, weights, search) >= floor and _counts(row, texts, allowed, scope):
-            score, _, _ = _score(row, weights, search)
+        bound = _bound_by_code(row, plan, tree, vectors, query, scope, scratch)
+        if bound >= floor and _counts(row, texts, allowed, scope):
+            score, _, _ = _score(row, plan, tree, vectors, query, scope, scratch)
             if score > 0:
                 count = keep_best(rows, scores, count, row, score)
                 if count == k:
@@ -184,13 +195,20 @@ def _counts(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
 
 
 @inlined
-def _score(row: int, weights: tuple[float, float], search: Search) -> tuple[float, float, float]:
+def _score(
+    row: int,
+    plan: WeightedPlan,
+    tree: Tree,
+    vectors: Vectors,
+    query: PreparedQuery,
+    scope: Scope,
+    scratch: Scratch,
+) -> tuple[float, float, float]:
     """Return (score, dense, lexical) of a living text from its fp32 vector."""
-    tree, query, scope, scratch = search.tree, search.query, search.scope, search.scratch
     dense = lexical = 0.0
     if query.use_dense:
-        dense = text_score(row, tree, search.vectors, query, scratch.lexical, scope)
-    share, words = _shares(row, weights, tree, query)
+        dense = text_score(row, tree, vectors, query, scratch.lexical, scope)
+    share, words = _shares(row, plan, tree, query)
     if words > 0:
         at = place(row, scope.text_low, scope.text_high, scope.base_texts)
         lexical = np.float64(scratch.lexical[at])
@@ -198,25 +216,30 @@ def _score(row: int, weights: tuple[float, float], search: Search) -> tuple[floa
 
 
 @inlined
-def _bound_by_code(row: int, weights: tuple[float, float], search: Search) -> float:
+def _bound_by_code(
+    row: int,
+    plan: WeightedPlan,
+    tree: Tree,
+    vectors: Vectors,
+    query: PreparedQuery,
+    scope: Scope,
+    scratch: Scratch,
+) -> float:
     """Return the upper bound of the score of a base text from its int8 code."""
-    tree, query, vectors = search.tree, search.query, search.vectors
     script = np.int64(tree.texts.script[row])
     parts = parts_of_code(
         vectors.base_codes, row, vectors.scale[row], vectors.residual[row], query, script
     )
-    share, words = _shares(row, weights, tree, query)
+    share, words = _shares(row, plan, tree, query)
     upper_bound = share * np.float64(cosine_upper_bound(*parts)) if query.use_dense else 0.0
     if words > 0:
-        upper_bound += words * np.float64(search.scratch.lexical[row - search.scope.text_low])
+        upper_bound += words * np.float64(scratch.lexical[row - scope.text_low])
     return upper_bound + _ROUNDING
 
 
 @inlined
-def _shares(
-    row: int, weights: tuple[float, float], tree: Tree, query: PreparedQuery
-) -> tuple[float, float]:
+def _shares(row: int, plan: WeightedPlan, tree: Tree, query: PreparedQuery) -> tuple[float, float]:
     """Return the weights of dense and lexical for a text."""
     if script_mismatch(np.int64(tree.texts.script[row]), query.script):
-        return weights[0] + weights[1], 0.0
-    return weights[0], weights[1]
+        return plan.dense_weight + plan.lexical_weight, 0.0
+    return plan.dense_weight, plan.lexical_weight

@@ -8,7 +8,7 @@ from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
-from viking_kernels import dense, walk
+from viking_kernels import dense
 from viking_kernels import find as kernel
 from viking_kernels.arrays import (
     DIRECTORIES,
@@ -200,15 +200,13 @@ class Find(QueryScope):
         terms = snapshot.terms(self.terms.hashes, self.terms.weights)
         plan = self._plan(terms, only, whole=whole, all_files=all_files)
         wants_files = only is not None or query.levels != Levels.DIRECTORIES
-        if only is None:
-            only = self.allowed(files=True) if wants_files else self._none()
         found = kernel.find(
-            snapshot.arrays,
-            self.coded,
+            snapshot.tree,
+            snapshot.vectors,
+            snapshot.stats,
             self._asked,
             scope,
             terms,
-            only,
             plan,
             scratch,
         )
@@ -245,7 +243,11 @@ class Find(QueryScope):
             method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
         threshold, limit = query.score_threshold or 0.0, query.limit
         if only is not None:
-            threshold, limit = 0.0, max(int(only.sum()), 1)
+            threshold, limit, allowed = 0.0, max(int(only.sum()), 1), only
+        elif query.levels == Levels.DIRECTORIES:
+            allowed = self._none()
+        else:
+            allowed = self.allowed(files=True)
         most = query.max_directories or MAX_DIRECTORIES
         return kernel.Plan(
             method=int(method),
@@ -256,10 +258,14 @@ class Find(QueryScope):
             all_directories=(
                 query.levels != Levels.FILES or query.trace or all_files or only is not None
             ),
-            limits=walk.Limits(limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
+            k=limit,
+            in_round=IN_ROUND,
+            patience=MAX_CONVERGENCE_ROUNDS,
+            max_directories=most,
             keeps_words=bool(self.snapshot.links),
             all_files=all_files,
             near=self._near(int(method), terms),
+            allowed=allowed,
         )
 
     def _none(self) -> U8:
@@ -277,8 +283,9 @@ class Find(QueryScope):
         def score(rows: I32) -> F64:
             scores: F64 = kernel.score_nodes(
                 rows,
-                snapshot.arrays,
-                self.coded,
+                snapshot.tree,
+                snapshot.vectors,
+                snapshot.stats,
                 self._asked,
                 scope,
                 scored.found.weights,
@@ -297,7 +304,7 @@ class Find(QueryScope):
             return _NONE
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return _NONE
-        compared = dense.prepare(self._asked, self.coded)
+        compared = dense.prepare(self._asked)
         return ivf.near(inverted, compared.direction, scope.text_low, scope.text_high)
 
     def _alpha(self) -> float:

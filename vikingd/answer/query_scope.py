@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels.arrays import F32, TEXTS, U8, RawQuery, Scope, Scratch
+from viking_kernels.arrays import F32, TEXTS, U8, RawQuery, Scope, Scratch, is_file
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
@@ -78,7 +78,7 @@ class QueryScope:
         root = snapshot.root(query.target_uri)
         if root is None:
             raise NotFound(query.target_uri)
-        if root < 0:
+        if is_file(root):
             raise InvalidField("target_uri", "is a file, a directory is needed")
         self.scope: Scope
         self.scope, self.coded, self.means = snapshot.scope(root)
@@ -117,7 +117,8 @@ class QueryScope:
         if vector is None or len(vector) != self.snapshot.dimension:
             vector = _NO_VECTOR  # before the first vector, the snapshot has no dimension
         # A copy: numba would compile all kernels again for an array that is read-only.
-        return RawQuery(np.array(vector), script, dense, lexical and len(self.terms.hashes) > 0)
+        lexical = lexical and len(self.terms.hashes) > 0
+        return RawQuery(np.array(vector), script, dense, lexical, self.coded)
 
     def allowed(self, *, files: bool) -> U8:
         """Return uint8 [files or directories of the scope], 0 if a filter forbids one; or ALL."""

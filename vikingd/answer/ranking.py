@@ -76,13 +76,13 @@ class Ranking:
         asked = bound.asked(vector, bound.script(vector), dense=True, lexical=False)
         scratch = take_scratch(snapshot)
         rows, scores, parts = weighted.weighted_top(
-            snapshot.arrays,
-            bound.coded,
+            snapshot.tree,
+            snapshot.vectors,
+            snapshot.stats,
             asked,
             bound.scope,
             snapshot.terms(bound.terms.hashes, bound.terms.weights),
-            self.allowed,
-            weighted.WeightedPlan(weights, depth, self._near(asked, weights, depth)),
+            weighted.WeightedPlan(*weights, depth, self._near(asked, weights, depth), self.allowed),
             scratch,
         )
         keep_scratch(scratch)
@@ -98,7 +98,7 @@ class Ranking:
         small = bound.counts[TEXTS] <= bound.exhaustive_texts
         if inverted is None or small or weights[1] > 0 or len(self.allowed):
             return NO_ROWS
-        compared = prepare(asked, bound.coded)
+        compared = prepare(asked)
         return ivf.near(inverted, compared.direction, scope.text_low, scope.text_high, depth)
 
     def _first(self, depth: int, look: Callable[[int], RankedList]) -> RankedList:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels import flat, walk, weighted, wire
+from viking_kernels import flat, weighted, wire
 from viking_kernels._jit import (
     CACHE_DIRECTORY,
     compiled,
@@ -27,12 +27,13 @@ from viking_kernels._jit import (
 )
 from viking_kernels.arrays import (
     SCRIPTS,
-    Arrays,
-    Centroids,
     RawQuery,
     Scope,
     Scratch,
+    SubtreeStats,
     Terms,
+    Tree,
+    Vectors,
     Weights,
 )
 from viking_kernels.dense import prepare
@@ -195,8 +196,9 @@ def _text(number: int, vector: bytes) -> IndexedText:
 class _Case(NamedTuple):
     """The arguments of the kernels of a find."""
 
-    arrays: Arrays
-    centroids: Centroids
+    tree: Tree
+    vectors: Vectors
+    stats: SubtreeStats
     raw: RawQuery
     scope: Scope
     terms: Terms
@@ -208,9 +210,10 @@ def _case(snapshot: Snapshot) -> _Case:
     words = query_terms("word number")
     tree = snapshot.tree
     return _Case(
-        snapshot.arrays,
-        centroids,
-        RawQuery(np.ones(_DIMENSION, np.float32), LATIN, True, True),
+        tree,
+        snapshot.vectors,
+        snapshot.stats,
+        RawQuery(np.ones(_DIMENSION, np.float32), LATIN, True, True, centroids),
         scope,
         snapshot.terms(words.hashes, words.weights),
         kernel.scratch(
@@ -234,30 +237,31 @@ def _search(snapshot: Snapshot) -> None:
 
 
 def _find(snapshot: Snapshot) -> None:
-    arrays, centroids, raw, scope, terms, scratch = _case(snapshot)
+    tree, vectors, stats, raw, scope, terms, scratch = _case(snapshot)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
-        plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
-        kernel.find(arrays, centroids, raw, scope, terms, _NOTHING, plan, scratch)
+        plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, 1, 1, 1, 8)
+        kernel.find(tree, vectors, stats, raw, scope, terms, plan, scratch)
 
 
 def _beside_find(snapshot: Snapshot) -> None:
     """Run the kernels that Python calls beside the find itself."""
-    arrays, centroids, raw, scope, terms, scratch = _case(snapshot)
+    tree, vectors, stats, raw, scope, terms, scratch = _case(snapshot)
     snapshot.has_term(int(terms.key[0]), scope)
     of_terms(terms.key, snapshot.tail_postings)
     place(row_at(0, 0, 1, 1), 0, 1, 1)
-    kernel.score_nodes(_NO_ROWS, arrays, centroids, raw, scope, Weights(0.0, 0.0, 0.0), scratch)
-    tail_directories(arrays.tree.directories, scope)
-    kernel.forget(arrays.tree.texts, scope, terms, scratch)
+    weights = Weights(0.0, 0.0, 0.0)
+    kernel.score_nodes(_NO_ROWS, tree, vectors, stats, raw, scope, weights, scratch)
+    tail_directories(tree.directories, scope)
+    kernel.forget(tree.texts, scope, terms, scratch)
 
 
 def _retrieve(snapshot: Snapshot) -> None:
-    arrays, centroids, raw, scope, terms, scratch = _case(snapshot)
-    inside = tail_directories(arrays.tree.directories, scope)
+    tree, vectors, stats, raw, scope, terms, scratch = _case(snapshot)
+    inside = tail_directories(tree.directories, scope)
     counts = snapshot.counts(0)
-    found, _ = flat.keyword_top(arrays.tree.texts, counts, scope, inside, terms, _NOTHING, 1)
-    plan = weighted.WeightedPlan((1.0, 0.0), 1, _NO_ROWS)
-    weighted.weighted_top(arrays, centroids, raw, scope, terms, _NOTHING, plan, scratch)
+    found, _ = flat.keyword_top(tree.texts, counts, scope, inside, terms, _NOTHING, 1)
+    plan = weighted.WeightedPlan(1.0, 0.0, 1, _NO_ROWS, _NOTHING)
+    weighted.weighted_top(tree, vectors, stats, raw, scope, terms, plan, scratch)
     rrf(found, np.array([len(found)]), np.ones(1), 60.0)
     rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
-    prepare(raw, centroids)
+    prepare(raw)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from viking_kernels.arrays import (
     U8,
     U16,
     U64,
-    Arrays,
     Centroids,
     Node,
     Scope,
@@ -98,11 +96,6 @@ class Snapshot:
     inverted_file: Any  # FAISS's, over the vectors of the base; None for a small base
     _scopes: dict[int, tuple[Scope, Centroids, tuple[Mean, ...]]] = field(default_factory=dict)
     _roots: dict[str, int] = field(default_factory=dict)
-
-    @cached_property
-    def arrays(self) -> Arrays:
-        """The arrays that kernels read."""
-        return Arrays(self.tree, self.vectors, self.stats)
 
     @property
     def dimension(self) -> int:
