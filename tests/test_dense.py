@@ -8,14 +8,16 @@ from dataclasses import replace
 import naive
 import numpy as np
 import pytest
+from flat_helpers import base_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import texts_below, walk
 from trees import LARGE, World, build, compared, shapes
-from viking_kernels import dense, simd, texts
+from viking_kernels import dense, find, simd, texts
 from viking_kernels.arrays import RawQuery, Vectors
 from viking_kernels.quantize import int4_room, quantize_rows
 
+from benchmarks.flat import one_directory
 from vikingd.domain.changes import Remove
 
 NO_AXIS = np.zeros(128, np.float32)  # nothing is coded in int4
@@ -49,7 +51,7 @@ def test_cosine_from_products_is_that_of_the_vectors(seed, length):
     raw = x.astype(np.float32)
     centres = np.stack([mean.astype(np.float32)] * 8)
     query = dense.prepare(
-        RawQuery(x[:0].astype(np.float32), 2, True, True), dense.code_centroids(centres, NO_AXIS)
+        RawQuery(x[:0].astype(np.float32), 2, True, True, dense.code_centroids(centres, NO_AXIS))
     )
     query.direction[:] = u
     above, square = dense.centred(raw, query, 2)
@@ -235,8 +237,8 @@ def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
     mean = np.tile(raw.mean(axis=0), (8, 1))
     for near in (0.0, 0.1, 1.0):
         question = (raw[0] - near * mean[0] + rng.normal(size=16) * 0.01).astype(np.float32)
-        raw_query = RawQuery(question, 1, True, False)
-        query = dense.prepare(raw_query, dense.code_centroids(mean, NO_AXIS))
+        centroids = dense.code_centroids(mean, NO_AXIS)
+        query = dense.prepare(RawQuery(question, 1, True, False, centroids))
         wide = naive.Query(question.astype(float), 1, {})
         for row, x in enumerate(raw.astype(float)):
             exact = naive.raw_cosine(naive.Text(1, 1, [], x), wide, mean.astype(float))
@@ -273,7 +275,8 @@ def test_means_are_coded_as_finely_as_fits(seed, dimension):
 def test_a_query_without_direction(vector):
     """A vector that is missing, of another length, zero or not finite gives dense 0, never NaN."""
     mean = np.zeros((8, 16), np.float32)
-    query = dense.prepare(RawQuery(vector, 1, True, True), dense.code_centroids(mean, NO_AXIS))
+    centroids = dense.code_centroids(mean, NO_AXIS)
+    query = dense.prepare(RawQuery(vector, 1, True, True, centroids))
     assert query.use_dense == (len(vector) == 16)
     assert not query.direction.any()
     assert not query.code.any()
@@ -284,8 +287,8 @@ def test_a_query_that_is_the_mean_has_no_direction():
     """A query at the centroid has no direction."""
     mean = np.zeros((8, 16), np.float32)
     mean[1, 3] = 1
-    raw = RawQuery(mean[1] * 7, 1, True, False)
-    query = dense.prepare(raw, dense.code_centroids(mean, NO_AXIS))
+    centroids = dense.code_centroids(mean, NO_AXIS)
+    query = dense.prepare(RawQuery(mean[1] * 7, 1, True, False, centroids))
     assert not query.direction.any()
 
 
@@ -303,3 +306,31 @@ def test_what_is_missing_leaves_all_to_the_other(missing, use_dense, use_lexical
     """A missing part leaves all weight to the other one."""
     got = texts.dense_weight(missing, use_dense, use_lexical)
     assert got == naive.dense_weight(missing, use_dense, use_lexical)
+
+
+def test_a_text_whose_code_tells_too_little_is_scored_from_its_vector():
+    """Near the centroid a code's error bound exceeds CODES_TELL, so the vector decides."""
+    rng = np.random.default_rng(7)
+    centroid, step, vague = unit(rng, 64), unit(rng, 64), [2, 5]
+    raw = np.stack([unit(rng, 64) + step for _ in range(8)])
+    raw[vague] = centroid + 0.02 * (raw[vague] + step)
+    raw = (raw / np.linalg.norm(raw, axis=1)[:, None]).astype(np.float32)
+    vectors, (tree, _, scope) = base_of(raw), one_directory(np.ones(8, np.int32), 64)
+    centroids = dense.code_centroids(
+        np.tile(centroid, (8, 1)).astype(np.float32), vectors.base_int4.axis
+    )
+    question = ((centroid + step) / np.linalg.norm(centroid + step)).astype(np.float32)
+    query = dense.prepare(RawQuery(question, 0, True, False, centroids))
+    scratch = find.scratch(1, 8, 8)
+    texts.score_codes(0, 8, tree, vectors, query, scope, scratch)
+    plain = naive.Query(question.astype(float), 0, {}, True, False)
+    mean = centroids.raw.astype(float)
+    for row, x in enumerate(raw.astype(float)):
+        text = naive.Text(row, int(tree.texts.script[row]), [], x)
+        score, error = scratch.code_scores[row], scratch.code_errors[row]
+        told = naive.score_codes(text, naive.code_of(text), plain, mean, 0.0)
+        exact = texts.text_score(row, tree, vectors, query, scratch.lexical, scope)
+        assert score == pytest.approx(told, abs=2e-3)
+        assert exact > 0.1
+        assert (row in vague) == (error == 0) == (score == np.float32(exact))
+        assert error <= naive.CODES_TELL

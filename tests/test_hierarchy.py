@@ -432,6 +432,17 @@ def test_the_gate_closes_as_the_icc_rises(icc):
     assert hierarchy.gate_of(icc) == pytest.approx(naive.gate_of(icc), abs=1e-12)
 
 
+@pytest.mark.parametrize("icc", [0.01, 0.1, 0.2])
+def test_a_gate_has_the_precision_of_float32(icc):
+    """Iccs that differ in their last bits open one gate, in the kernel and in its twin."""
+    other = icc + 1e-15
+    exact = 1 - icc / naive.ICC_FULL
+    assert exact not in (1 - other / naive.ICC_FULL, np.float64(np.float32(exact)))
+    wanted = float(np.float32(exact))
+    assert {naive.gate_of(icc), naive.gate_of(other)} == {wanted}
+    assert {hierarchy.gate_of(icc), hierarchy.gate_of(other)} == {wanted}
+
+
 @given(score, score | st.just(-1.0), score | st.just(-1.0), score)
 @settings(max_examples=50, deadline=None)
 def test_smoothing_is_a_weighted_mean(own, before, after, share):
