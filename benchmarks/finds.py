@@ -14,7 +14,7 @@ from benchmarks.daemon import Server, say, temporary_store
 from benchmarks.data import HARD, MEDIUM, TOP
 from benchmarks.measure import Load, Row, drive, interleaved, latency, percentiles, throughput
 from benchmarks.writes import load_tree
-from vikingd.client import Draft, Method, find_request
+from vikingd.client import Draft, Method, Mode, find_request
 from vikingd.client.messages import MessageClient
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.open import open_provider
@@ -61,6 +61,16 @@ def find_scoped_1pct(bench: Bench) -> Iterator[Row]:
         below = bench.tree.directory_with(SMALL_SHARE)
         questions = Questions(server, bench.tree, target=below)
         yield _beside_echo(bench, "find_scoped_1pct", questions, Method.AUTO)
+
+
+def retrieve_keyword(bench: Bench) -> Iterator[Row]:
+    """Measure retrievals by words alone over the whole tree."""
+    with bench.serving() as server:
+        load = Questions(server, bench.tree).retrievals(Mode.KEYWORD)
+        ours, base = latency(bench.seconds, load, echo_of(bench.nothing, load))
+        shown = percentiles(ours)
+        median = float(np.median(base)) * 1e3
+        yield bench.row("retrieve_keyword", shown["p50"], "ms", median, **shown)
 
 
 def _beside_echo(bench: Bench, name: str, questions: Questions, method: Method) -> Row:

@@ -18,12 +18,14 @@ from trees import linked_with
 from viking_kernels import find as kernel
 
 from vikingd.answer.find import find
-from vikingd.domain.changes import Committed
+from vikingd.domain.changes import Committed, IndexedText
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Relation
 from vikingd.domain.find import FindQuery
+from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.compaction import compacted
-from vikingd.index.contents import Strings
+from vikingd.index.contents import Contents, Strings
+from vikingd.index.segment.arrays import empty
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
@@ -311,3 +313,28 @@ def test_no_kernel_is_compiled_anew_for_a_vector_that_is_read_only(tmp_path: Pat
     assert find(made.engine, FindQuery("harbour"), vector).matches
     assert not any("readonly" in str(signature) for signature in kernel.find.signatures)
     made.engine.close()
+
+
+@given(st.text("aß好🦊", max_size=9), st.text("aß好🦊", max_size=30), st.integers(0, 250))
+def test_a_passage_is_cut_to_the_budget_at_a_character(
+    section: str, passage: str, limit: int
+) -> None:
+    """The beginning that fits is shown with the length of the whole passage."""
+    contents = Contents(empty(0))
+    contents.add_text(
+        IndexedText(1, 1, 0, "", b"", False, section=section, start=5, passage=passage)
+    )
+    budget = ReplyBudget(limit)
+    shown_section, shown, start, end = contents.passage(0, budget)
+    assert (start, end) == (5, 5 + len(passage))
+    left = limit
+    if MESSAGE_BYTES + len(section.encode()) <= left:
+        left -= MESSAGE_BYTES + len(section.encode())
+        assert shown_section == section
+    else:
+        assert shown_section == ""
+    assert passage.startswith(shown)
+    assert len(shown.encode()) <= left
+    longer = passage[: len(shown) + 1].encode()
+    assert shown == passage or len(longer) > left
+    assert budget.is_cut == (shown != passage)

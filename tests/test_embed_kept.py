@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import stat
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -142,6 +143,7 @@ def test_a_reader_takes_queries_and_writes_none(endpoint: Endpoint, tmp_path: Pa
     before = (tmp_path / FILE).read_bytes()
     embedder, queries = _started(tmp_path, endpoint, read_only=True)
     assert list(embedder.entries()) == ["a"]
+    assert all(thread.name != "kept-queries" for thread in threading.enumerate())
     embedder.embed("b")
     queries.close()
     assert (tmp_path / FILE).read_bytes() == before

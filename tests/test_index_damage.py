@@ -210,8 +210,13 @@ def test_arrays_that_do_not_fit_are_damage_whatever_the_checksum(
 
 
 @pytest.mark.parametrize("reader", [False, True])
+@pytest.mark.parametrize("name", ["raw.bin", "ivf.faiss"])
 def test_damage_that_is_found_later_ends_the_answers(
-    whole: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: bool
+    whole: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    reader: bool,
+    name: str,
 ) -> None:
     """A writer ends and rebuilds at its next start; a reader rebuilds from the store."""
     path = copied(whole[0], tmp_path / "store")
@@ -219,21 +224,21 @@ def test_damage_that_is_found_later_ends_the_answers(
         expected = _answers(engine)
     monkeypatch.setattr(files, "_LARGE", 64)
     index = path / "index"
-    _flip(index / (index / "CURRENT").read_text() / "raw.bin", np.random.default_rng(1))
+    _flip(index / (index / "CURRENT").read_text() / name, np.random.default_rng(1))
     with closing(Engine(settings(path, reader=reader))) as engine:
         if reader:
             eventually(lambda: engine.stats().index.rebuilt)
         else:
             eventually(lambda: engine.failure())
             assert engine.is_lost
-            with pytest.raises(Corrupt, match="raw"):
+            with pytest.raises(Corrupt, match=name):
                 _ = engine.snapshot
-            with pytest.raises(Corrupt, match="raw"):
+            with pytest.raises(Corrupt, match=name):
                 engine.optimize()
     with closing(Engine(settings(path, reader=reader))) as engine:
         eventually(lambda: engine.stats().index.rebuilt)
         eventually(lambda: engine.failure() is None)
-        assert "raw" in engine.stats().index.rebuilt
+        assert name in engine.stats().index.rebuilt
         assert _answers(engine) == expected
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from vikingd.answer.find import find
 from vikingd.domain.contexts import Draft
 from vikingd.domain.find import FindQuery, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import ivf
+from vikingd.index.ivf import InvertedFile
+from vikingd.index.segment import files
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
@@ -32,10 +38,10 @@ def test_near_returns_only_rows_of_the_range_and_the_nearest_first() -> None:
     """Only rows of the range are proposed, and the nearest vector is among them."""
     rng = np.random.default_rng(1)
     raw = np.stack([unit(rng) for _ in range(2000)])
-    index = ivf.build(raw, np.arange(2000))
+    index = InvertedFile.build(raw, np.arange(2000))
     for row in (3, 500, 1999):
-        assert ivf.near(index, raw[row], 0, 2000)[0] == row
-    found = ivf.near(index, raw[500], 400, 600)
+        assert index.near(raw[row], 0, 2000)[0] == row
+    found = index.near(raw[500], 400, 600)
     assert len(found)
     assert found.min() >= 400
     assert found.max() < 600
@@ -45,9 +51,9 @@ def test_the_same_vectors_make_the_same_inverted_file() -> None:
     """Training has a fixed seed, so a base that is made twice gives the same answers."""
     rng = np.random.default_rng(2)
     raw = np.stack([unit(rng) for _ in range(1000)])
-    one, other = (ivf.build(raw, np.arange(1000)) for _ in range(2))
+    one, other = (InvertedFile.build(raw, np.arange(1000)) for _ in range(2))
     for query in raw[:20]:
-        assert ivf.near(one, query, 0, 1000).tolist() == ivf.near(other, query, 0, 1000).tolist()
+        assert one.near(query, 0, 1000).tolist() == other.near(query, 0, 1000).tolist()
 
 
 def test_a_walk_finds_a_file_in_a_directory_unlike_it(tmp_path: Path) -> None:
@@ -90,3 +96,37 @@ def test_a_walk_finds_a_file_in_a_directory_unlike_it(tmp_path: Path) -> None:
             engine = Engine(settings(ivf_rows, name))
             assert find(engine, query, stray).matches == found
         engine.close()
+
+
+def test_a_start_does_not_wait_for_a_large_inverted_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine opens while the file is still being read; a find that needs it waits."""
+    rng = np.random.default_rng(4)
+    settings = EngineSettings(tmp_path, EmbedSettings(provider="none"), IndexSettings(ivf_rows=10))
+    vectors = [unit(rng) for _ in range(40)]
+    with closing(Engine(settings)) as engine:
+        engine.writable_store.put(
+            [
+                prepare(Draft(f"{ROOT}/{n}.md", content=f"text {n}", vector=vector.tobytes()))
+                for n, vector in enumerate(vectors)
+            ]
+        ).result()
+        engine.optimize()
+    may_load, load = threading.Event(), ivf.load
+
+    def late(path: str) -> object:
+        may_load.wait(60)
+        return load(path)
+
+    monkeypatch.setattr(ivf, "load", late)
+    monkeypatch.setattr(files, "_LARGE", 64)
+    query = FindQuery("", target_uri=ROOT, method=Method.BEST_FIRST, limit=1)
+    with closing(Engine(settings)) as engine, ThreadPoolExecutor(1) as executor:
+        waiting = executor.submit(find, engine, query, vectors[7])
+        try:
+            exact = find(engine, replace(query, method=Method.EXACT), vectors[7])
+            assert not waiting.done()
+        finally:
+            may_load.set()
+        assert waiting.result().matches[0].uri == exact.matches[0].uri == f"{ROOT}/7.md"

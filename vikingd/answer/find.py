@@ -48,7 +48,6 @@ from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.stages import Stage
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine
-from vikingd.index import ivf
 from vikingd.index.snapshot import Snapshot
 
 START_POINTS = 64
@@ -305,7 +304,7 @@ class Find(QueryScope):
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return _NONE
         compared = dense.prepare(self._asked)
-        return ivf.near(inverted, compared.direction, scope.text_low, scope.text_high)
+        return inverted.near(compared.direction, scope.text_low, scope.text_high)
 
     def _alpha(self) -> float:
         """Return the weight of the node score; below 0: adaptive.

@@ -14,7 +14,6 @@ from viking_kernels.scope import tail_directories
 from vikingd.answer.fusion import NO_ROWS, NOTHING_RANKED, RankedList
 from vikingd.answer.passages import name_of
 from vikingd.answer.query_scope import QueryScope, keep_scratch, take_scratch
-from vikingd.index import ivf
 
 DEEPER = 4
 """The factor of the next depth, if duplicates leave too few texts or the order is not settled.
@@ -99,7 +98,7 @@ class Ranking:
         if inverted is None or small or weights[1] > 0 or len(self.allowed):
             return NO_ROWS
         compared = prepare(asked)
-        return ivf.near(inverted, compared.direction, scope.text_low, scope.text_high, depth)
+        return inverted.near(compared.direction, scope.text_low, scope.text_high, depth)
 
     def _first(self, depth: int, look: Callable[[int], RankedList]) -> RankedList:
         """Return the first texts of a list, ties by name: a compaction changes rows."""

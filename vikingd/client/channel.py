@@ -44,7 +44,8 @@ def options(retried: Iterable[str] | None) -> Sequence[Option]:
 
     Args:
         retried: RPCs, such as package.Service/Find, that are repeated when the daemon is
-            unavailable; all are when it refuses to begin. None: no call is repeated.
+            unavailable. All RPCs are repeated when the daemon refuses to start them. None: no
+            call is repeated.
     """
     configs = []
     if retried is not None:

@@ -423,6 +423,6 @@ def reembed(target_uri: str = "") -> admin_pb2.ReembedRequest:
 def backup() -> admin_pb2.BackupRequest:
     """Copy the store while the daemon serves, and yield the bytes of the file in pieces.
 
-    They are whole when as many have come as the first piece says.
+    The first piece has the size of the file: fewer bytes are an incomplete copy.
     """
     return admin_pb2.BackupRequest()

@@ -398,7 +398,7 @@ class ReinforceResult:
 class ForgetResult:
     """The memories that are gone from `revision` on, or would be with `dry_run`, by URI and place.
 
-    `left_out` more are so too, for which the reply had no room.
+    The reply had no room for `left_out` more of them.
     """
 
     forgotten: tuple[Memory, ...]

@@ -36,11 +36,15 @@ class ReplyBudget:
 
     def fit(self, text: str) -> str:
         """Take the bytes of a text, and return the text or the beginning of it that fits."""
-        size = size_of(text)
-        if self.take(size):
-            return text
+        return text if self.take(size_of(text)) else self._cut(text[: self.left].encode())
+
+    def fit_encoded(self, text: memoryview | bytearray) -> str:
+        """Do as `fit` with a text in UTF-8. Only the beginning that fits is decoded."""
+        return str(text, "utf-8", "replace") if self.take(len(text)) else self._cut(text)
+
+    def _cut(self, text: bytes | bytearray | memoryview) -> str:
         self.shortened += 1
-        kept = text[: self.left].encode()[: self.left].decode(errors="ignore")
+        kept = str(text[: self.left], "utf-8", "ignore")
         self.left = 0  # A later text must not appear where this one was cut.
         return kept
 

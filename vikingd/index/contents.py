@@ -13,7 +13,7 @@ from viking_kernels import compact
 from viking_kernels.arrays import I32, I64, U8
 
 from vikingd.domain.changes import IndexedText
-from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget
 from vikingd.index.segment.arrays import Segment
 
 _CHUNK = 1 << 20
@@ -30,22 +30,15 @@ class Strings:
         self._tail = bytearray()
 
     def __getitem__(self, number: int) -> str:
-        tail = number - self.base_size
-        if tail < 0:
-            # A damaged string may be shown for a moment, until its checksum is checked.
-            return str(self._data[self._at[number] : self._at[number + 1]], "utf-8", "replace")
-        return self._tail[self._tail_at[tail] : self._tail_at[tail + 1]].decode()
+        # A damaged string may be shown for a moment, until its checksum is checked.
+        return str(self.encoded(number), "utf-8", "replace")
 
-    def shown(self, number: int, most: int) -> tuple[str | None, int]:
-        """Return a string and its size in bytes; None for a string of more than `most` bytes."""
+    def encoded(self, number: int) -> memoryview | bytearray:
+        """Return the bytes of a string."""
         tail = number - self.base_size
-        data: memoryview | bytearray
         if tail < 0:
-            data, start, end = self._data, self._at[number], self._at[number + 1]
-        else:
-            data, start, end = self._tail, self._tail_at[tail], self._tail_at[tail + 1]
-        size = end - start
-        return (None if size > most else str(data[start:end], "utf-8", "replace")), size
+            return self._data[self._at[number] : self._at[number + 1]]
+        return self._tail[self._tail_at[tail] : self._tail_at[tail + 1]]
 
     def size(self, number: int) -> int:
         """Return the size of a string in bytes."""
@@ -129,13 +122,12 @@ class Contents:
         tail = row - self.texts.base_size
         start = self._start[row] if tail < 0 else self._tail_start[tail]
         room = room or ReplyBudget(UNBOUNDED)
-        shown, size = self.texts.shown(row, room.left - MESSAGE_BYTES)
-        if shown is None:
-            section, passage, length = _beginning(self.texts[row], room)
-        else:
-            room.left -= MESSAGE_BYTES + size
-            section, _, passage = shown.partition("\0")
+        encoded = self.texts.encoded(row)
+        if room.take(MESSAGE_BYTES + len(encoded)):
+            section, _, passage = str(encoded, "utf-8", "replace").partition("\0")
             length = len(passage)
+        else:
+            section, passage, length = _beginning(encoded, room)
         return section, passage, start, start + length
 
     def starts(self, rows: I32) -> I32:
@@ -148,9 +140,16 @@ class Contents:
         return out
 
 
-def _beginning(shown: str, budget: ReplyBudget) -> tuple[str, str, int]:
-    """Return (section, passage cut to the budget, length of the whole passage) of a text."""
-    section, _, passage = shown.partition("\0")
-    if not budget.take(MESSAGE_BYTES + size_of(section)):
+def _beginning(encoded: memoryview | bytearray, budget: ReplyBudget) -> tuple[str, str, int]:
+    """Return (section, passage cut to the budget, length of the whole passage) of a text.
+
+    Only what fits is decoded: a request may ask for many passages of a megabyte.
+    """
+    data = np.frombuffer(encoded, np.int8)
+    end = int(data.view(np.uint8).argmin())  # a zero stands between section and passage
+    section = str(encoded[:end], "utf-8", "replace")
+    if not budget.take(MESSAGE_BYTES + end):
         section = ""
-    return section, budget.fit(passage), len(passage)
+    # A byte below -64 continues a character.
+    length = int(np.count_nonzero(data[end + 1 :] >= -64))
+    return section, budget.fit_encoded(encoded[end + 1 :]), length

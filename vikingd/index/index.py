@@ -14,9 +14,9 @@ from viking_kernels.arrays import F32
 
 from vikingd.domain.changes import Change, Filled, Upsert
 from vikingd.domain.errors import Corrupt
-from vikingd.index import ivf
 from vikingd.index.compaction import compacted
 from vikingd.index.compaction_worker import CompactionWorker
+from vikingd.index.ivf import InvertedFile
 from vikingd.index.lexicon.vocabulary import Vocabulary
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.segment import disk as bases
@@ -344,7 +344,8 @@ class Index:
         """Return a base with all that a snapshot shows."""
         segment, dirs, files = compacted(snapshot)
         rows = np.flatnonzero(segment.text_has_vector)
-        inverted = ivf.build(segment.raw, rows) if len(rows) >= self._settings.ivf_rows else None
+        is_large = len(rows) >= self._settings.ivf_rows
+        inverted = InvertedFile.build(segment.raw, rows) if is_large else None
         manifest = Manifest(
             snapshot.generation + 1,
             snapshot.revision,

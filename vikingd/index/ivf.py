@@ -6,10 +6,11 @@ file proposes such texts. They are scored like all others.
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 from viking_kernels.arrays import F32, I32, I64
 
@@ -23,39 +24,59 @@ _PROBED = 1 / 32  # the share of lists that a search reads
 _TRAINED_WITH = 40  # vectors for each list
 _SEED = 1
 
-# The threads of FAISS would compete with those that answer.
-faiss.omp_set_num_threads(1)
+
+class InvertedFile:
+    """An inverted file. One from disk may still be opened by a thread; a search waits for it."""
+
+    def __init__(self, opened: Future[Any]) -> None:
+        self._opened = opened
+
+    @staticmethod
+    def build(raw: F32, rows: I64) -> InvertedFile:
+        """Build an inverted file of 8 bit codes over raw[rows], by text row; `raw` is [T, dim]."""
+        faiss, opened = _faiss(), Future[Any]()
+        lists = max(1, int(4 * np.sqrt(len(rows))))
+        index = faiss.index_factory(raw.shape[1], f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
+        # A fixed seed: the same base must give the same answers.
+        drawn = np.random.default_rng(_SEED).permutation(len(rows))[: lists * _TRAINED_WITH]
+        index.train(raw[rows[np.sort(drawn)]])
+        index.add_with_ids(raw[rows], rows)
+        index.nprobe = max(1, int(lists * _PROBED))
+        opened.set_result(index)
+        return InvertedFile(opened)
+
+    def save(self, directory: Path) -> str:
+        """Write it into the directory of a base, and return the name of the file."""
+        _faiss().write_index(self._opened.result(), str(directory / FILE))
+        return FILE
+
+    def near(self, direction: F32, low: int, high: int, most: int = NEAR) -> I32:
+        """Return the text rows in [low, high) with the largest products with a direction [dim].
+
+        Raises:
+            Corrupt: the file is damaged.
+        """
+        faiss, index = _faiss(), self._opened.result()
+        parameters = faiss.SearchParametersIVF()
+        parameters.sel = within = faiss.IDSelectorRange(low, high)
+        parameters.nprobe = index.nprobe
+        _, rows = index.search(direction[None, :], most, params=parameters)
+        del within  # FAISS holds a bare pointer to it until here
+        found: I32 = rows[0][rows[0] >= 0].astype(np.int32)
+        return found
 
 
-def build(raw: F32, rows: I64) -> Any:
-    """Return an inverted file of 8 bit codes over raw[rows], by text row; `raw` is [T, dim]."""
-    lists = max(1, int(4 * np.sqrt(len(rows))))
-    index: Any = faiss.index_factory(raw.shape[1], f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
-    # A fixed seed: the same base must give the same answers.
-    drawn = np.random.default_rng(_SEED).permutation(len(rows))[: lists * _TRAINED_WITH]
-    index.train(raw[rows[np.sort(drawn)]])
-    index.add_with_ids(raw[rows], rows)
-    index.nprobe = max(1, int(lists * _PROBED))
-    return index
+def load(path: str) -> Any:
+    """Map the inverted file of a base with FAISS; damaged bytes may end the process."""
+    faiss = _faiss()
+    return faiss.read_index(path, faiss.IO_FLAG_MMAP)
 
 
-def save(index: Any, directory: Path) -> str:
-    """Write an inverted file into the directory of a base, and return the name of the file."""
-    faiss.write_index(index, str(directory / FILE))
-    return FILE
+@cache
+def _faiss() -> Any:
+    """Import FAISS, which takes 70 ms; most stores have no inverted file."""
+    import faiss
 
-
-def load(directory: Path) -> Any:
-    """Map the inverted file of a base; damaged bytes may end the process."""
-    return faiss.read_index(str(directory / FILE), faiss.IO_FLAG_MMAP)
-
-
-def near(index: Any, direction: F32, low: int, high: int, most: int = NEAR) -> I32:
-    """Return the text rows in [low, high) with the largest products with a direction [dim]."""
-    parameters: Any = faiss.SearchParametersIVF()
-    parameters.sel = within = faiss.IDSelectorRange(low, high)
-    parameters.nprobe = index.nprobe
-    _, rows = index.search(direction[None, :], most, params=parameters)
-    del within  # FAISS holds a bare pointer to it until here
-    found: I32 = rows[0][rows[0] >= 0].astype(np.int32)
-    return found
+    # The threads of FAISS would compete with those that answer.
+    faiss.omp_set_num_threads(1)
+    return faiss

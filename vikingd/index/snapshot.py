@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from viking_kernels.arrays import (
@@ -35,6 +34,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.changes import Linked
 from vikingd.domain.contexts import ContextType
 from vikingd.index.contents import Abstracts, Contents
+from vikingd.index.ivf import InvertedFile
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.postings import EMPTY, Levels
 from vikingd.index.metadata.columns import Columns
@@ -93,7 +93,7 @@ class Snapshot:
     dir_columns: Columns
     file_columns: Columns
     prior: F32  # [SCRIPTS, dim]
-    inverted_file: Any  # FAISS's, over the vectors of the base; None for a small base
+    inverted_file: InvertedFile | None  # over the vectors of the base; None for a small base
     _scopes: dict[int, tuple[Scope, Centroids, tuple[Mean, ...]]] = field(default_factory=dict)
     _roots: dict[str, int] = field(default_factory=dict)
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vikingd.domain.errors import Corrupt
 from vikingd.index import ivf
+from vikingd.index.ivf import InvertedFile
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.segment import checks, manifest
 from vikingd.index.segment.arrays import FIELDS, GROWING, GrowingArrays, Segment, growing_of
@@ -45,7 +44,7 @@ class Base:
     dir_columns: Columns
     file_columns: Columns
     manifest: Manifest
-    inverted_file: Any = None
+    inverted_file: InvertedFile | None = None
     growing: GrowingArrays | None = None
     files: Files | None = None
 
@@ -82,7 +81,7 @@ def _write(folder: Path, base: Base, room: int) -> None:
     base.file_columns.save(folder / _FILE_METADATA)
     names = [_DIRECTORY_METADATA, _FILE_METADATA]
     if base.inverted_file is not None:
-        names.append(ivf.save(base.inverted_file, folder))
+        names.append(base.inverted_file.save(folder))
     others = {name: record_of(folder / name) for name in names}
     (folder / manifest.FILE).write_text(manifest.written(Listing(base.manifest, arrays, others)))
     for path in [p for p in folder.rglob("*") if p.is_file()] + [folder]:
@@ -129,46 +128,39 @@ def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> tuple
 def _mapped(path: Path, listing: Listing, files: Files) -> Base:
     """Return the base in a directory, with its arrays mapped and checked."""
     records = listing.arrays
-    with ThreadPoolExecutor(1) as beside:
-        inverted = beside.submit(_inverted_file, path, listing.files, files)
-        growing = {
-            name: files.array(name, records[name], field.shape.checked_late)
-            for name, field in GROWING.items()
-        }
-        arrays = {
-            name: growing[name][: records[name].shape[0]]
-            if name in growing
-            else files.array(name, records[name], field.shape.checked_late)
-            for name, field in FIELDS.items()
-        }
-        segment, room = Segment(**arrays), GrowingArrays(**growing)
-        checks.check(segment, room, listing.manifest.dimension)
-        sizes = segment.sizes
-        return Base(
-            segment,
-            _columns(path / _DIRECTORY_METADATA, listing.files, sizes.directories),
-            _columns(path / _FILE_METADATA, listing.files, sizes.files),
-            listing.manifest,
-            inverted.result(),
-            room,
-            files,
-        )
+    growing = {
+        name: files.array(name, records[name], field.shape.checked_late)
+        for name, field in GROWING.items()
+    }
+    arrays = {
+        name: growing[name][: records[name].shape[0]]
+        if name in growing
+        else files.array(name, records[name], field.shape.checked_late)
+        for name, field in FIELDS.items()
+    }
+    segment, room = Segment(**arrays), GrowingArrays(**growing)
+    checks.check(segment, room, listing.manifest.dimension)
+    sizes = segment.sizes
+    return Base(
+        segment,
+        _columns(path / _DIRECTORY_METADATA, listing.files, sizes.directories),
+        _columns(path / _FILE_METADATA, listing.files, sizes.files),
+        listing.manifest,
+        _inverted_file(listing.files, files),
+        room,
+        files,
+    )
 
 
 def _columns(path: Path, records: Mapping[str, FileRecord], nodes: int) -> Columns:
     return Columns.of_bytes(read_checked(path, records[path.name]), nodes)
 
 
-def _inverted_file(path: Path, records: Mapping[str, FileRecord], files: Files) -> Any:
+def _inverted_file(records: Mapping[str, FileRecord], files: Files) -> InvertedFile | None:
     """Return FAISS's inverted file; None for a base without one."""
     if ivf.FILE not in records:
         return None
-    # FAISS does not check the bytes that it reads.
-    if record_of(path / ivf.FILE) != records[ivf.FILE]:
-        raise Corrupt(f"{path.name}/{ivf.FILE} is damaged")
-    inverted = ivf.load(path)
-    files.watch(path / ivf.FILE)
-    return inverted
+    return InvertedFile(files.opened(ivf.FILE, records[ivf.FILE], ivf.load))
 
 
 def _current(root: Path) -> Path | None:

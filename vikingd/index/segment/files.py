@@ -10,13 +10,17 @@ from __future__ import annotations
 import mmap
 import os
 import zlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from vikingd.domain.errors import Corrupt
+
+_T = TypeVar("_T")
 
 _LARGE = 16 << 20
 _CHUNK = 1 << 20
@@ -90,6 +94,7 @@ class Files:
         self._folder = folder
         self._sizes: list[tuple[str, mmap.mmap, int]] = []
         self._unchecked: list[tuple[str, int, ArrayRecord]] = []
+        self._opening: list[Future[Any]] = []
 
     def array(self, name: str, record: ArrayRecord, checked_late: bool) -> npt.NDArray[Any]:
         """Map an array with the room behind it. A write copies the page.
@@ -122,15 +127,50 @@ class Files:
         array = np.frombuffer(data, np.dtype(record.dtype), size // np.dtype(record.dtype).itemsize)
         return array.reshape(record.shape[0] + record.room, *record.shape[1:])
 
-    def watch(self, path: Path) -> None:
-        """Make `shortened` look at a file that another library maps."""
-        with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 1, access=mmap.ACCESS_READ)
-        self._sizes.append((path.name, data, data.size()))
+    def opened(self, name: str, record: FileRecord, open_file: Callable[[str], _T]) -> Future[_T]:
+        """Open a file with a library that maps it unchecked, after its checksum.
+
+        A thread does it. A start waits only for a small file. The result of a damaged file raises
+        Corrupt.
+
+        Args:
+            name: name of the file.
+            record: its record in the manifest.
+            open_file: opens a path, which names a descriptor: a writer may delete the file.
+
+        Raises:
+            Corrupt: a small file is damaged.
+        """
+        handle = os.open(self._folder / name, os.O_RDONLY)
+        executor = ThreadPoolExecutor(1)
+        opened = executor.submit(self._open, name, handle, record, open_file)
+        executor.shutdown(wait=False)
+        if record.size <= _LARGE:
+            opened.result()
+        self._opening.append(opened)
+        return opened
+
+    def _open(
+        self, name: str, handle: int, record: FileRecord, open_file: Callable[[str], _T]
+    ) -> _T:
+        try:
+            size = os.fstat(handle).st_size
+            if FileRecord(size, _checksum(handle, size)) != record:
+                raise Corrupt(f"{self._folder.name}/{name} is damaged")
+            opened = open_file(f"/dev/fd/{handle}")
+            self._sizes.append((name, mmap.mmap(handle, 1, access=mmap.ACCESS_READ), size))
+        except (OSError, RuntimeError) as error:
+            raise Corrupt(f"{self._folder.name}/{name} can't be read: {error}") from error
+        finally:
+            os.close(handle)
+        return opened
 
     def check(self) -> str:
         """Check the remaining files; return the damage, or ""."""
         problem = ""
+        for opening in self._opening:
+            if error := opening.exception():
+                problem = str(error)
         while self._unchecked:
             name, handle, record = self._unchecked.pop()
             try:
