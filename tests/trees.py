@@ -298,7 +298,7 @@ def check_contents(snapshot: Snapshot) -> None:
 
 
 def linked_with(snapshot: Snapshot, row: int) -> tuple[Relation, ...]:
-    """What directory d as d, file f as -1 - f is linked with, by URI."""
+    """Return the links of a node, by URI."""
     links = snapshot.links.get(row, {})
     alive = {uri: end for end in links if snapshot.find(uri := snapshot.uri(end)) == end}
     return tuple(

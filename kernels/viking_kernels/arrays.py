@@ -14,7 +14,7 @@ Nodes: one number for directories and files alike; see `encode_file`.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -68,14 +68,18 @@ def decode_file(node: _Rows) -> _Rows:
     return -1 - node
 
 
-def is_file(node: Node) -> bool:
-    """Return True for a file, False for a directory."""
+@overload
+def is_file(node: Node) -> bool: ...
+@overload
+def is_file(node: I32) -> npt.NDArray[np.bool_]: ...
+def is_file(node: Node | I32) -> bool | npt.NDArray[np.bool_]:
+    """Return True for a file, False for a directory; of each node of an array."""
     return node < 0
 
 
 def row_of(node: Node) -> int:
     """Return the row of a node in the numbering of its kind."""
-    return decode_file(node) if is_file(node) else node
+    return -1 - node if node < 0 else node
 
 
 class Directories(NamedTuple):

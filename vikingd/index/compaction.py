@@ -22,6 +22,7 @@ from viking_kernels.arrays import (
     U8,
     decode_file,
     encode_file,
+    is_file,
 )
 from viking_kernels.quantize import int4_axis, int4_room, quantize_int4, quantize_rows
 from viking_kernels.simd import padded
@@ -301,7 +302,7 @@ def _term_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
 def _uri_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
     base, dirs, files = snapshot.base, order.directories, order.files
     file_key = np.zeros(len(snapshot.tree.files.directory), np.uint64)
-    of_files = base.uri_row < 0
+    of_files = is_file(base.uri_row)
     file_key[decode_file(base.uri_row[of_files])] = base.uri_key[of_files]
     for row in files[files >= base.sizes.files].tolist():
         file_key[row] = tokens.term_hash(snapshot.file_uri(row))
