@@ -22,21 +22,21 @@ from viking_kernels.arrays import (
     SCRIPTS,
     TEXT_LENGTH,
     TEXTS,
-    Asked,
     Directories,
     Files,
-    Numbers,
+    RawQuery,
     Scope,
+    SubtreeStats,
     Terms,
     Texts,
     Tree,
     Vectors,
 )
-from viking_kernels.dense import code_means
+from viking_kernels.dense import code_centroids
 from viking_kernels.flat import keyword_top
 from viking_kernels.quantize import int4_axis, int4_room, quantize_int4, quantize_rows
 from viking_kernels.simd import padded
-from viking_kernels.weighted import weighted_top
+from viking_kernels.weighted import WeightedPlan, weighted_top
 
 from benchmarks.bench import QUERIES, Bench, recall
 from benchmarks.measure import Row, interleaved, percentiles
@@ -60,7 +60,7 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
     codes = np.zeros((len(vectors), padded(vectors.shape[1])), np.int8)
     scale, error = np.empty((2, len(vectors)), np.float32)
     quantize_rows(vectors, codes, scale, error)
-    tree, numbers, scope = one_directory(np.zeros(len(vectors), np.int32), vectors.shape[1])
+    tree, stats, scope = one_directory(np.zeros(len(vectors), np.int32), vectors.shape[1])
     held = Vectors(
         codes,
         scale,
@@ -73,26 +73,14 @@ def scan_int8(bench: Bench) -> Iterator[Row]:
         np.zeros(len(vectors), np.int64),
         coded,
     )
-    no_means = code_means(np.zeros((SCRIPTS, vectors.shape[1]), np.float32), coded.axis)
+    no_centroids = code_centroids(np.zeros((SCRIPTS, vectors.shape[1]), np.float32), coded.axis)
     no_terms = _Postings(["word"]).terms("")
     scratch = kernel.scratch(1, len(vectors), len(vectors))
+    plan = WeightedPlan(1.0, 0.0, TOP_K, _NONE, _ALL)
 
     def search(i: int) -> Sequence[int]:
-        question = Asked(asked[i % QUERIES], 0, True, False)
-        rows, _, _ = weighted_top(
-            tree,
-            held,
-            numbers,
-            no_means,
-            question,
-            scope,
-            no_terms,
-            _ALL,
-            _NONE,
-            (1.0, 0.0),
-            TOP_K,
-            scratch,
-        )
+        question = RawQuery(asked[i % QUERIES], 0, True, False, no_centroids)
+        rows, _, _ = weighted_top(tree, held, stats, question, scope, no_terms, plan, scratch)
         return rows.tolist()
 
     exact = asked.astype(np.float64) @ vectors.astype(np.float64).T
@@ -109,11 +97,11 @@ def keyword(bench: Bench) -> Iterator[Row]:
     asked = [" ".join(dict.fromkeys(query.split())) for query in queries]
     index = _Postings(texts)
     terms = [index.terms(text) for text in asked]
-    tree, numbers, scope = one_directory(index.length, 1)
+    tree, stats, scope = one_directory(index.length, 1)
 
     def search(i: int) -> Sequence[int]:
         question = terms[i % len(terms)]
-        rows, _ = keyword_top(tree.texts, numbers.counts[0], scope, _ALL, question, _ALL, TOP_K)
+        rows, _ = keyword_top(tree.texts, stats.counts[0], scope, _ALL, question, _ALL, TOP_K)
         return rows.tolist()
 
     with tempfile.TemporaryDirectory() as home:
@@ -161,7 +149,7 @@ def _compared(
     )
 
 
-def one_directory(length: I32, dimension: int) -> tuple[Tree, Numbers, Scope]:
+def one_directory(length: I32, dimension: int) -> tuple[Tree, SubtreeStats, Scope]:
     """Return a base segment of one directory, in which each text is a file of its own."""
     n = len(length)
     rows, zeros, none = np.arange(n, dtype=np.int32), np.zeros(n, np.int32), np.zeros(0, np.int32)
@@ -184,19 +172,19 @@ def one_directory(length: I32, dimension: int) -> tuple[Tree, Numbers, Scope]:
     texts = Texts(rows, zeros, zeros.astype(np.uint8), length, zeros + 1, never.copy(), none)
     counts = np.zeros((1, COUNTS), np.int64)
     counts[0, [FILES, DIRECTORIES, TEXTS, TEXT_LENGTH]] = n, 1, n, length.sum()
-    means, none_of = np.zeros((0, dimension), np.float32), np.zeros(0, np.float32)
-    numbers = Numbers(
+    centroids, none_of = np.zeros((0, dimension), np.float32), np.zeros(0, np.float32)
+    stats = SubtreeStats(
         root,
         counts,
         np.full((1, SCRIPTS), -1, np.int32),
         np.zeros(0, np.int64),
-        means,
+        centroids,
         np.zeros((0, padded(dimension)), np.int8),
         none_of,
         none_of,
-        means,
+        centroids,
     )
-    return Tree(directories, files, texts), numbers, Scope(0, 0, 1, 0, n, 0, n, 1, n, n, 1)
+    return Tree(directories, files, texts), stats, Scope(0, 0, 1, 0, n, 0, n, 1, n, n, 1)
 
 
 class _Postings:

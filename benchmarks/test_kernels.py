@@ -8,8 +8,8 @@ import numba
 import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from viking_kernels import bm25, dense, find, postings, walk
-from viking_kernels.arrays import I8, SCRIPTS, Asked, Means, Scope, Scratch, Terms
+from viking_kernels import bm25, dense, find, postings
+from viking_kernels.arrays import I8, SCRIPTS, RawQuery, Scope, Scratch, Terms
 from viking_kernels.scope import tail_directories
 
 from benchmarks import data
@@ -33,8 +33,7 @@ class Prepared(NamedTuple):
 
     snapshot: Snapshot
     scope: Scope
-    means: Means
-    asked: Asked
+    raw: RawQuery
     terms: Terms
     scratch: Scratch
 
@@ -52,21 +51,22 @@ def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     _fill(index, tree)
     index.compact()
     snapshot = index.snapshot
-    scope, means, _ = snapshot.scope(0)
+    scope, centroids, _ = snapshot.scope(0)
     question = tree.queries(1)[0]
     words = query_terms(question.text)
-    asked = Asked(np.frombuffer(question.vector, "<f4"), LATIN, True, True)
+    raw = RawQuery(np.frombuffer(question.vector, "<f4"), LATIN, True, True, centroids)
     terms = snapshot.terms(words.hashes, words.weights)
-    rows = snapshot.tree
-    scratch = find.scratch(len(rows.directories.died), len(rows.files.died), len(rows.texts.died))
-    return Prepared(snapshot, scope, means, asked, terms, scratch)
+    scratch = find.scratch(*(len(rows.tombstoned) for rows in snapshot.tree))
+    return Prepared(snapshot, scope, raw, terms, scratch)
 
 
 def test_products(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
-    """products_int8: every row of codes with the query and with a mean."""
+    """products_int8: every row of codes with the query and with a centroid."""
     p = prepared
-    query = dense.prepare(p.asked, p.means)
-    total = benchmark(_all_products, p.snapshot.vectors.base_codes, query.code, p.means.code)
+    query = dense.prepare(p.raw)
+    total = benchmark(
+        _all_products, p.snapshot.vectors.base_codes, query.code, p.raw.centroids.code
+    )
     assert total != 0
 
 
@@ -80,7 +80,7 @@ def test_bm25(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
         p.scratch.dir_lexical[:] = 0
         ranges = bm25.ranges_of(p.terms, p.scope)
         found, _ = bm25.score_scope(
-            tree, p.snapshot.numbers, p.scope, inside, p.terms, ranges, p.scratch
+            tree, p.snapshot.stats, p.scope, inside, p.terms, ranges, p.scratch
         )
         bm25.forget(p.terms, ranges, p.scope, p.scratch.lexical)
         return found
@@ -92,18 +92,15 @@ def test_bm25(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
 def test_find(benchmark: BenchmarkFixture, prepared: Prepared, method: int) -> None:
     """find: all kernels in their order, by each method."""
     p = prepared
-    plan = find.Plan(method, 0.0, -1.0, 64, 3, False, walk.Limits(10, 8, 3, 512))
+    plan = find.Plan(method, 0.0, -1.0, 64, 3, False, 10, 8, 3, 512)
     found = benchmark(
         find.find,
         p.snapshot.tree,
         p.snapshot.vectors,
-        p.snapshot.numbers,
-        p.means,
-        p.asked,
+        p.snapshot.stats,
+        p.raw,
         p.scope,
         p.terms,
-        np.zeros(0, np.uint8),
-        np.zeros(0, np.int32),
         plan,
         p.scratch,
     )
@@ -125,10 +122,10 @@ def test_terms(benchmark: BenchmarkFixture, nodes: int) -> None:
 
 
 @numba.njit(nogil=True)
-def _all_products(codes: I8, direction: I8, means: I8) -> int:
+def _all_products(codes: I8, direction: I8, centroids: I8) -> int:
     total = 0
     for row in range(codes.shape[0]):
-        along, across = dense.products_int8(codes, row, direction, 0, means, LATIN)
+        along, across = dense.products_int8(codes, row, direction, 0, centroids, LATIN)
         total += along - across
     return total
 

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from trees import linked_with
-from viking_kernels.arrays import F32
+from viking_kernels.arrays import F32, decode_file, encode_file
 
 from benchmarks.recompute import Recomputation, compare
 from benchmarks.stored import read_store
@@ -86,10 +86,10 @@ def shown_by(snapshot: Snapshot) -> Shown:
     """Return everything that a snapshot shows of its living contexts."""
     out: Shown = {}
     tree = snapshot.tree
-    directories = np.flatnonzero(tree.directories.died > snapshot.revision).tolist()
-    files = np.flatnonzero(tree.files.died > snapshot.revision).tolist()
-    for row in [*directories, *(-1 - file for file in files)]:
-        own = (tree.texts.file == -1 - row) & (tree.texts.died > snapshot.revision)
+    directories = np.flatnonzero(tree.directories.tombstoned > snapshot.revision).tolist()
+    files = np.flatnonzero(tree.files.tombstoned > snapshot.revision).tolist()
+    for row in [*directories, *(encode_file(file) for file in files)]:
+        own = (tree.texts.file == decode_file(row)) & (tree.texts.tombstoned > snapshot.revision)
         texts = np.flatnonzero(own & (snapshot.text_ordinal > 0)).tolist() if row < 0 else []
         passages = [snapshot.contents.passage(text) for text in texts]
         out[snapshot.uri(row)] = snapshot.abstract(row), passages, linked_with(snapshot, row)

@@ -1,4 +1,4 @@
-"""BM25 against the plain one and against rank_bm25."""
+"""BM25 against its plain twin and against rank_bm25."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from vikingd.ingest.prepare import prepare
 def scored(
     world: World, top: naive.Directory, query: naive.Query
 ) -> tuple[dict[int, float], dict[int, float], int, float]:
-    """(scores of texts by id, of directories by id, texts with a term, the ideal)."""
+    """Return (scores of texts by id, of directories by id, texts with a term, the ideal)."""
     snapshot, scope, _ = world.scope_of(top)
     tree = snapshot.tree
     inside = scopes.tail_directories(tree.directories, scope)
@@ -38,10 +38,18 @@ def scored(
     scratch.dir_lexical[:size] = 0
     terms = terms_of(snapshot, query)
     ranges = bm25.ranges_of(terms, scope)
-    count, ideal = bm25.score_scope(tree, snapshot.numbers, scope, inside, terms, ranges, scratch)
+    count, ideal = bm25.score_scope(tree, snapshot.stats, scope, inside, terms, ranges, scratch)
     texts, directories = scratch.lexical.copy(), scratch.dir_lexical[:size]
+    size = scope.text_high - scope.text_low
+    low, n = scope.text_low, len(terms.weight)
+    base = {int(row) - low for a, b in ranges[:n] for row in terms.base_text[a:b]}
+    tail = {int(row) - scope.base_texts + size for row in terms.tail_text[: terms.tail_from[n]]}
+    scratch.lexical[scratch.lexical == 0] = 7  # scores that no term can have changed stay
+    wanted = naive.forget(
+        scratch.lexical.tolist(), base, tail, size, naive.is_crowded(ranges[:n].tolist(), size)
+    )
     bm25.forget(terms, ranges, scope, scratch.lexical)
-    assert scratch.lexical.tolist() == naive.forget(texts)
+    assert scratch.lexical.tolist() == wanted
     assert not scratch.dir_tf.any()
     rows = {int(key): row for row, key in enumerate(snapshot.text_id)}
     by_text = {
@@ -63,7 +71,7 @@ def scored(
 @given(shapes)
 @example(LARGE)
 def test_the_postings_of_a_scope(shape):
-    """Those of the base whose texts stand below a directory; whether they are many."""
+    """The postings of a scope are those of its base texts."""
     world = build(shape)
     query = world.query()
     for top in (world.root, world.random_directory()):
@@ -90,7 +98,7 @@ def test_the_postings_of_a_scope(shape):
 @given(shapes)
 @example(LARGE)
 def test_scores_are_those_of_the_formula(shape):
-    """Of texts and of directories as documents, below any directory."""
+    """Scores of texts and of directories as documents are those of the formula, in any scope."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     by_text, by_directory, count, _ = scored(world, top, query)
@@ -106,7 +114,7 @@ def test_scores_are_those_of_the_formula(shape):
 @given(shapes, st.sampled_from([1e-3, 0.1, 1.0]), st.sampled_from([0, 1, 2]))
 @example(LARGE, 0.1, 2)
 def test_the_best_by_words_is_lifted(shape, scale, script):
-    """By one factor for all, told by the best text whose words can be compared."""
+    """All scores are rescaled by one factor, from the best text without a script mismatch."""
     world = build(shape)
     top = world.random_directory()
     snapshot, scope, _ = world.scope_of(top)
@@ -117,8 +125,8 @@ def test_the_best_by_words_is_lifted(shape, scale, script):
     at = {key: place(rows[key], scope.text_low, scope.text_high, scope.base_texts) for key in plain}
     for key, score in plain.items():
         lexical[at[key]] = score
-    factor = bm25.lift(tree.texts, scope, script, lexical)
-    wanted, told = naive.lift(top, plain, script)
+    factor = bm25.rescale_to_floor(tree.texts, scope, script, lexical)
+    wanted, told = naive.rescale_to_floor(top, plain, script)
     assert factor == pytest.approx(told, rel=1e-6)
     assert {key: lexical[at[key]] for key in plain} == pytest.approx(wanted, rel=1e-5)
     assert lexical.sum() == pytest.approx(sum(wanted.values()), rel=1e-4)
@@ -126,7 +134,7 @@ def test_the_best_by_words_is_lifted(shape, scale, script):
 
 
 def test_a_term_that_nothing_has_lowers_every_score():
-    """It counts in the ideal, with the largest idf."""
+    """A term without a text counts in the ideal with the largest idf."""
     world = World(0)
     world.commit([world.put(f"viking://{i}", False, [(1, "status", b"")]) for i in range(3)])
     alone = scored(world, world.root, naive.Query(None, 1, {"status": 1.0}))
@@ -138,7 +146,7 @@ def test_a_term_that_nothing_has_lowers_every_score():
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_scores_are_rank_bm25s_but_for_the_form(compacted):
-    """On the demo tree: another idf, and without the factor k1 + 1, as the docstring says."""
+    """On the demo tree scores equal those of rank_bm25 but for the idf and the factor k1 + 1."""
     world = World(0)
     changes = []
     folder = Path(str(importlib.resources.files("vikingd"))) / "demo_tree"
@@ -173,7 +181,7 @@ def test_scores_are_rank_bm25s_but_for_the_form(compacted):
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes)
 def test_postings_are_those_of_the_base(shape):
-    """Of each term those of the base, none for a term that it has not."""
+    """Each term has the postings of the base, and none if the base lacks it."""
     world = build(shape)
     world.compact()
     snapshot = world.snapshot
@@ -194,16 +202,25 @@ def test_postings_are_those_of_the_base(shape):
 @given(st.integers(0, 1000), st.integers(0, 1000))
 @settings(max_examples=50, deadline=None)
 def test_idf_is_lucenes(documents, df):
-    """It falls with df and never below 0."""
+    """The idf is Lucene's and above 0."""
     df = min(df, documents)
     assert bm25.idf(float(documents), float(df)) == pytest.approx(naive.idf(documents, df))
     assert bm25.idf(float(documents), float(df)) > 0
 
 
+@given(st.floats(1, 1e4), st.integers(0, 10**4))
+@settings(max_examples=50, deadline=None)
+def test_long_texts_saturate_later(average, length):
+    """The norm is a level and a slope for each term of the text."""
+    level, slope = bm25.norm_of(average)
+    wanted, steepness = naive.norm_of(average)
+    assert level + slope * length == pytest.approx(wanted + steepness * length)
+
+
 @given(st.lists(st.integers(0, 20), max_size=20), st.data())
 @settings(max_examples=50, deadline=None)
 def test_lower_bound_is_the_first_place(values, data):
-    """Of the values that are not smaller, within the given part."""
+    """The lower bound is the first place of a value that is not smaller."""
     values = sorted(values)
     low = data.draw(st.integers(0, len(values)))
     high = data.draw(st.integers(low, len(values)))

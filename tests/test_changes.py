@@ -1,4 +1,4 @@
-"""What commits keep up to date: the numbers of each directory."""
+"""Subtree statistics after commits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from viking_kernels.arrays import SCRIPTS
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes)
 def test_numbers_are_those_of_the_tree(shape):
-    """Counts, lengths and means of every directory, however the tree came to be."""
+    """Counts, lengths and centroids of every directory are those of the tree."""
     world = build(shape)
     snapshot = world.snapshot
     for directory in walk(world.root):
@@ -25,11 +25,11 @@ def test_numbers_are_those_of_the_tree(shape):
         counts = snapshot.counts(row).tolist()
         assert counts == [*naive.count_nodes(directory), *naive.count_texts(directory)]
         for script in range(SCRIPTS):
-            slot = int(snapshot.numbers.mean_slot[snapshot.numbers.slot[row], script])
+            slot = int(snapshot.stats.centroid_slot[snapshot.stats.slot[row], script])
             count, total = naive.add_vectors(directory, script)
-            assert (int(snapshot.numbers.mean_count[slot]) if slot >= 0 else 0) == count
+            assert (int(snapshot.stats.centroid_count[slot]) if slot >= 0 else 0) == count
             if slot >= 0:
-                mean = naive.means(np.array([total * np.ones(16)]), [count])[0]
+                mean = naive.divide_sums(np.array([total * np.ones(16)]), [count])[0]
                 np.testing.assert_allclose(snapshot.mean_row(slot), mean, atol=1e-6)
     world.close()
 
@@ -54,21 +54,21 @@ def test_sums_do_not_depend_on_their_order():
     """A sum has the same bits in any order; a value that is added and removed leaves no trace."""
     rng = np.random.default_rng(0)
     raw = rng.normal(size=(40, 16)).astype(np.float32)
-    above = changes.Above(np.array([-1, 0], np.int32), np.array([0, 1], np.int32))
+    ancestors = changes.Ancestors(np.array([-1, 0], np.int32), np.array([0, 1], np.int32))
     slots = np.arange(2 * SCRIPTS, dtype=np.int32).reshape(2, SCRIPTS)
     results = []
     for order in (np.arange(40), rng.permutation(40)):
         sums, counts = np.zeros((16, 16), np.int64), np.zeros(16, np.int64)
         rows = np.array([(i % 2, 1, 1) for i in order], np.int32)
-        changes.add_vectors(above, slots, 0, sums, counts, rows, raw[order])
+        changes.add_vectors(ancestors, slots, 0, sums, counts, rows, raw[order])
         out = np.empty((16, 16), np.float32)
-        changes.means(sums, counts, out)
+        changes.divide_sums(sums, counts, out)
         results.append(out.tobytes())
         assert out[1] == pytest.approx(raw.mean(axis=0), abs=1e-6)
         rows[:, 1] = -1
-        changes.add_vectors(above, slots, 0, sums, counts, rows, raw[order])
+        changes.add_vectors(ancestors, slots, 0, sums, counts, rows, raw[order])
         assert not sums.any()
         assert not counts.any()
-        changes.means(sums, counts, out)
+        changes.divide_sums(sums, counts, out)
         assert not out.any()
     assert results[0] == results[1]

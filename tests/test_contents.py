@@ -194,12 +194,12 @@ def test_verify_sees_what_a_reply_would_show_wrong(
 
 
 @pytest.mark.parametrize("place", ["base", "tail"])
-@pytest.mark.parametrize("part", ["codes", "scale", "error", "raw"])
+@pytest.mark.parametrize("part", ["codes", "scale", "residual", "raw"])
 def test_verify_sees_another_vector(tmp_path: Path, part: str, place: str) -> None:
     """Verify reports a changed vector, code or error, in base and tail."""
     made = Fixture(tmp_path, COMPACTS if place == "base" else STAYS)
     vectors = made.put(A, "a", vector=np.array([0.6, -0.8], "<f4").tobytes()).vectors
-    name = part if place == "base" and part in ("scale", "error") else f"{place}_{part}"
+    name = part if place == "base" and part in ("scale", "residual") else f"{place}_{part}"
     held = getattr(vectors, name)
     held[held != 0] += 1
     report = made.engine.verify()
@@ -207,7 +207,7 @@ def test_verify_sees_another_vector(tmp_path: Path, part: str, place: str) -> No
     assert f"{A}: another vector is in the index" in report.problems
 
 
-@pytest.mark.parametrize("part", ["axis", "codes", "scale", "error", "along"])
+@pytest.mark.parametrize("part", ["axis", "codes", "scale", "residual", "along"])
 def test_verify_sees_other_int4_codes(tmp_path: Path, part: str) -> None:
     """Verify reports changed int4 codes of the base."""
     made = Fixture(tmp_path, COMPACTS)

@@ -8,14 +8,16 @@ from dataclasses import replace
 import naive
 import numpy as np
 import pytest
+from flat_helpers import base_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import texts_below, walk
 from trees import LARGE, World, build, compared, shapes
-from viking_kernels import dense, simd, texts
-from viking_kernels.arrays import Asked, Vectors
+from viking_kernels import dense, find, simd, texts
+from viking_kernels.arrays import RawQuery, Vectors
 from viking_kernels.quantize import int4_room, quantize_rows
 
+from benchmarks.flat import one_directory
 from vikingd.domain.changes import Remove
 
 NO_AXIS = np.zeros(128, np.float32)  # nothing is coded in int4
@@ -25,17 +27,17 @@ small = st.floats(0, 0.1)
 
 
 def unit(rng, dimension=16):
-    """A random unit vector."""
+    """Return a random unit vector."""
     x = rng.normal(size=dimension)
     return x / np.linalg.norm(x)
 
 
 def coded_cosine(vectors, row, query, script):
-    """(dense of a text from its code, how far it can be off), in fp32 as blocks of texts are."""
+    """Return (dense of a text from its code, its error bound), in fp32 as for runs of texts."""
     out = np.empty((2, 1), np.int32)
     dense.multiply_codes(vectors.base_codes, row, row + 1, query, script, out)
     parts = dense.coded_parts(
-        *out[:, 0], vectors.scale[row], vectors.error[row], dense.against(query, script)
+        *out[:, 0], vectors.scale[row], vectors.residual[row], dense.operands_of(query, script)
     )
     return dense.bounded_cosine(*map(np.float32, parts))
 
@@ -43,13 +45,13 @@ def coded_cosine(vectors, row, query, script):
 @some
 @given(seeds, st.floats(0, 0.9))
 def test_cosine_from_products_is_that_of_the_vectors(seed, length):
-    """Nothing centred is stored: the mean is subtracted as the row is read."""
+    """The centroid is subtracted while a row is read."""
     rng = np.random.default_rng(seed)
     x, u, mean = unit(rng), unit(rng), unit(rng) * length
     raw = x.astype(np.float32)
     centres = np.stack([mean.astype(np.float32)] * 8)
     query = dense.prepare(
-        Asked(x[:0].astype(np.float32), 2, True, True), dense.code_means(centres, NO_AXIS)
+        RawQuery(x[:0].astype(np.float32), 2, True, True, dense.code_centroids(centres, NO_AXIS))
     )
     query.direction[:] = u
     above, square = dense.centred(raw, query, 2)
@@ -60,7 +62,7 @@ def test_cosine_from_products_is_that_of_the_vectors(seed, length):
 
 
 def test_cosine_of_what_is_all_mean_is_zero():
-    """Where next to nothing is left there is nothing to compare."""
+    """The cosine of a vector at the centroid is 0."""
     x = unit(np.random.default_rng(0))
     assert dense.cosine(0.0, 1e-9) == 0
     assert naive.cosine(x, x, x) == 0
@@ -69,7 +71,7 @@ def test_cosine_of_what_is_all_mean_is_zero():
 @some
 @given(seeds, st.floats(0, 0.99), small, small)
 def test_the_bound_holds_wherever_the_products_are(seed, length, along_off, across_off):
-    """No product within reach gives a score that is further off."""
+    """The error bound holds for all products within theirs."""
     rng = np.random.default_rng(seed)
     x, u, mean = unit(rng), unit(rng), unit(rng) * length
     args = naive.centred(x, u, mean)
@@ -78,37 +80,38 @@ def test_the_bound_holds_wherever_the_products_are(seed, length, along_off, acro
     assert score == pytest.approx(wanted, abs=1e-6)
     assert bound >= off
     assert bound <= 1 + 1e-6
-    most = dense.most_cosine(*map(np.float32, (*args, along_off, across_off)))
-    assert naive.most_cosine(*args, along_off, across_off) <= most <= min(1, score + bound) + 1e-6
+    upper_bound = dense.cosine_upper_bound(*map(np.float32, (*args, along_off, across_off)))
+    assert upper_bound >= naive.cosine_upper_bound(*args, along_off, across_off)
+    assert upper_bound <= min(1, score + bound) + 1e-6
 
 
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes)
 @example(LARGE)
 def test_a_directory_is_the_sum_of_its_texts(shape):
-    """Each less the mean of its language; every directory of a tree."""
+    """A directory has dense of the sum of its texts, each less the centroid of its language."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, _, mean = world.scope_of(top)
-    plain = naive.scope_means(top, world.prior.astype(float))
-    np.testing.assert_allclose(mean.mean, plain, atol=1e-6)
+    plain = naive.scope_centroids(top, world.prior.astype(float))
+    np.testing.assert_allclose(mean.raw, plain, atol=1e-6)
     direction = naive.direction_of(query, plain)
     prepared = compared(query, mean)
     np.testing.assert_allclose(prepared.direction, direction, atol=1e-5)
-    np.testing.assert_allclose(prepared.mean_dot, naive.prepare(query, plain)[1], atol=1e-5)
+    np.testing.assert_allclose(prepared.centroid_dot, naive.prepare(query, plain)[1], atol=1e-5)
     left = prepared.direction - prepared.step * prepared.code[0, : len(direction)]
-    assert prepared.error == pytest.approx(np.linalg.norm(left), abs=1e-9)
+    assert prepared.residual == pytest.approx(np.linalg.norm(left), abs=1e-9)
     for directory in walk(top):
         row = snapshot.find(directory.uri)
         assert row is not None
-        slot = int(snapshot.numbers.slot[row])
-        got = dense.directory_dense(slot, prepared, snapshot.numbers)
+        slot = int(snapshot.stats.slot[row])
+        got = dense.directory_dense(slot, prepared, snapshot.stats)
         assert got == pytest.approx(naive.directory_dense(directory, direction, plain), abs=1e-5)
     world.close()
 
 
 def test_a_directory_that_lost_its_vectors_is_near_nothing():
-    """Its mean is that of no vector, be it of the only language or of one of two."""
+    """A directory without vectors has dense 0, also after it lost them."""
     world = World(2)
     vector = world.vector(1)
     world.commit(
@@ -120,11 +123,11 @@ def test_a_directory_that_lost_its_vectors_is_near_nothing():
     )
     world.commit([Remove("viking://a/x")])
     snapshot, _, means = world.scope_of(world.root)
-    slot = int(snapshot.numbers.slot[snapshot.find("viking://a")])
+    slot = int(snapshot.stats.slot[snapshot.find("viking://a")])
     for sign in (-1, 1):
         raw = sign * np.frombuffer(vector, "<f4").astype(np.float64)
         query = compared(naive.Query(raw, 1, {}), means)
-        assert dense.directory_dense(slot, query, snapshot.numbers) == 0
+        assert dense.directory_dense(slot, query, snapshot.stats) == 0
     world.close()
 
 
@@ -132,37 +135,37 @@ def test_a_directory_that_lost_its_vectors_is_near_nothing():
 @given(shapes)
 @example(LARGE)
 def test_a_directory_from_the_code_of_its_mean(shape):
-    """Near what its mean gives, where its vectors are of one language and stood in the base."""
+    """The code of a base centroid gives about dense of the directory."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, _, mean = world.scope_of(top)
-    plain, numbers = naive.scope_means(top, world.prior.astype(float)), snapshot.numbers
+    plain, stats = naive.scope_centroids(top, world.prior.astype(float)), snapshot.stats
     prepared = compared(query, mean)
     for directory in walk(top):
-        slot = int(numbers.slot[snapshot.find(directory.uri)])
-        rows = numbers.mean_slot[slot].tolist()
-        counts = {i: int(numbers.mean_count[row]) for i, row in enumerate(rows) if row >= 0}
-        only = dense.only_language(slot, numbers)
+        slot = int(stats.slot[snapshot.find(directory.uri)])
+        rows = stats.centroid_slot[slot].tolist()
+        counts = {i: int(stats.centroid_count[row]) for i, row in enumerate(rows) if row >= 0}
+        only = dense.only_language(slot, stats)
         assert only == naive.only_language(counts)
-        got, off = dense.directory_coded(slot, prepared, numbers)
-        if only < 0 or rows[only] >= len(numbers.base_mean):
+        got, off = dense.directory_coded(slot, prepared, stats)
+        if only < 0 or rows[only] >= len(stats.base_centroid):
             assert got == -1
         elif got >= 0:
-            row, dimension = rows[only], numbers.base_mean.shape[1]
+            row, dimension = rows[only], stats.base_centroid.shape[1]
             told = naive.directory_coded(
-                numbers.base_mean_codes[row, :dimension].tolist(),
-                float(numbers.base_mean_scale[row]),
-                float(numbers.base_mean_square[row]),
+                stats.base_centroid_codes[row, :dimension].tolist(),
+                float(stats.base_centroid_scale[row]),
+                float(stats.base_centroid_square[row]),
                 query,
                 plain,
                 only,
             )
             assert got == pytest.approx(told, abs=1e-3)
-            exact = dense.directory_dense(slot, prepared, numbers)
+            exact = dense.directory_dense(slot, prepared, stats)
             assert abs(got - exact) <= off + 1e-6
             assert got == pytest.approx(exact, abs=0.1)
         else:
-            assert np.linalg.norm(numbers.base_mean[rows[only]] - plain[only]) < 0.12
+            assert np.linalg.norm(stats.base_centroid[rows[only]] - plain[only]) < 0.12
     world.close()
 
 
@@ -171,12 +174,12 @@ def test_a_directory_from_the_code_of_its_mean(shape):
 @example(LARGE)
 @example(replace(LARGE, hard=True))
 def test_scores_from_codes_are_within_their_bound(shape):
-    """Of every row of the base with a vector; tight where vectors are ordinary."""
+    """Scores from codes are within their error bounds, which are tight for ordinary vectors."""
     world = build(shape)
     world.compact()
     top, query = world.random_directory(), world.query()
     snapshot, _, mean = world.scope_of(top)
-    plain = naive.scope_means(top, world.prior.astype(float))
+    plain = naive.scope_centroids(top, world.prior.astype(float))
     prepared, vectors = compared(query, mean), snapshot.vectors
     texts_of = {text.id: text for text in texts_below(top)}
     for row, key in enumerate(snapshot.text_id.tolist()):
@@ -188,24 +191,30 @@ def test_scores_from_codes_are_within_their_bound(shape):
         if left > 1e-3:  # below it, what float32 holds of it is not its direction
             raw = dense.raw_cosine(vectors, row, prepared, text.script)
             assert raw == pytest.approx(exact, abs=1e-4)
-        other = dense.against(prepared, text.script)
-        wanted = naive.against(query, plain, text.script)
+        other = dense.operands_of(prepared, text.script)
+        wanted = naive.operands_of(query, plain, text.script)
         assert (other.dot, other.square) == pytest.approx(wanted, abs=1e-5)
         score, bound = coded_cosine(vectors, row, prepared, text.script)
         assert abs(score - exact) <= bound
         scale, code = float(vectors.scale[row]), vectors.base_codes[row, : len(text.vector)]
         if left > 0.5:
-            off = vectors.error[row] + prepared.error + mean.error[text.script]
+            off = vectors.residual[row] + prepared.residual + mean.residual[text.script]
             assert bound <= 4 * (float(off) + 1e-4) / left
             told = naive.coded_parts(code.tolist(), scale, query, plain, text.script)
             assert score == pytest.approx(naive.clipped(*told), abs=1e-3)
+            residual = float(vectors.residual[row])
+            got = dense.parts_of_code(
+                vectors.base_codes, row, scale, residual, prepared, text.script
+            )
+            wanted = naive.parts_of_code(code.tolist(), scale, query, plain, text.script)
+            assert got[:2] == pytest.approx(wanted, abs=1e-3)
     world.close()
 
 
 @settings(max_examples=20, deadline=None, print_blob=True)
 @given(seeds, st.sampled_from([1e-3, 1e-2, 0.03, 0.1]), st.booleans())
 def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
-    """Where what is left of a vector is no longer than what its code leaves out."""
+    """The error bound holds next to the centroid."""
     rng = np.random.default_rng(seed)
     centre = np.eye(16)[5] if huge else unit(rng)
     raw = (centre + rng.normal(size=(60, 16)) * spread).astype(np.float32)
@@ -228,7 +237,8 @@ def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
     mean = np.tile(raw.mean(axis=0), (8, 1))
     for near in (0.0, 0.1, 1.0):
         question = (raw[0] - near * mean[0] + rng.normal(size=16) * 0.01).astype(np.float32)
-        query = dense.prepare(Asked(question, 1, True, False), dense.code_means(mean, NO_AXIS))
+        centroids = dense.code_centroids(mean, NO_AXIS)
+        query = dense.prepare(RawQuery(question, 1, True, False, centroids))
         wide = naive.Query(question.astype(float), 1, {})
         for row, x in enumerate(raw.astype(float)):
             exact = naive.raw_cosine(naive.Text(1, 1, [], x), wide, mean.astype(float))
@@ -240,16 +250,16 @@ def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
 @some
 @given(seeds, st.sampled_from([1, 5, 16, 100]))
 def test_means_are_coded_as_finely_as_fits(seed, dimension):
-    """Each with its step, its length and the length of what its code leaves out."""
+    """Centroids are coded with their step, length and residual norm."""
     rng = np.random.default_rng(seed)
     mean = (rng.normal(size=(8, dimension)) * rng.choice([0, 0.01, 1], (8, 1))).astype(np.float32)
-    got = dense.code_means(mean, NO_AXIS)
+    got = dense.code_centroids(mean, NO_AXIS)
     assert got.code.shape[1] == simd.padded(dimension)
     assert not got.code[:, dimension:].any()
-    for i, (code, step, error, length) in enumerate(naive.code_means(mean.astype(np.float64))):
+    for i, (code, step, error, length) in enumerate(naive.code_centroids(mean.astype(np.float64))):
         assert np.abs(got.code[i, :dimension] - np.array(code)).max() <= 1
         assert (got.step[i], got.length[i]) == pytest.approx((step, length), rel=1e-9)
-        assert got.error[i] == pytest.approx(error, rel=1e-6, abs=1e-9)
+        assert got.residual[i] == pytest.approx(error, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -263,34 +273,64 @@ def test_means_are_coded_as_finely_as_fits(seed, dimension):
     ],
 )
 def test_a_query_without_direction(vector):
-    """No vector, one of another length, no length or no number: dense is 0, never NaN."""
+    """A vector that is missing, of another length, zero or not finite gives dense 0, never NaN."""
     mean = np.zeros((8, 16), np.float32)
-    query = dense.prepare(Asked(vector, 1, True, True), dense.code_means(mean, NO_AXIS))
+    centroids = dense.code_centroids(mean, NO_AXIS)
+    query = dense.prepare(RawQuery(vector, 1, True, True, centroids))
     assert query.use_dense == (len(vector) == 16)
     assert not query.direction.any()
     assert not query.code.any()
-    assert math.isfinite(query.error)
+    assert math.isfinite(query.residual)
 
 
 def test_a_query_that_is_the_mean_has_no_direction():
-    """What is left of it is rounding noise."""
+    """A query at the centroid has no direction."""
     mean = np.zeros((8, 16), np.float32)
     mean[1, 3] = 1
-    query = dense.prepare(Asked(mean[1] * 7, 1, True, False), dense.code_means(mean, NO_AXIS))
+    centroids = dense.code_centroids(mean, NO_AXIS)
+    query = dense.prepare(RawQuery(mean[1] * 7, 1, True, False, centroids))
     assert not query.direction.any()
 
 
 def test_scripts_that_differ_are_foreign():
-    """None is foreign to nothing; what is foreign has no words in common."""
+    """Scripts mismatch if both are known and differ."""
     for script in range(8):
         for other in range(8):
-            assert texts.foreign(script, other) == naive.foreign(script, other)
+            assert texts.script_mismatch(script, other) == naive.script_mismatch(script, other)
 
 
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("use_dense", [False, True])
 @pytest.mark.parametrize("use_lexical", [False, True])
 def test_what_is_missing_leaves_all_to_the_other(missing, use_dense, use_lexical):
-    """All ways in which a part can be missing."""
+    """A missing part leaves all weight to the other one."""
     got = texts.dense_weight(missing, use_dense, use_lexical)
     assert got == naive.dense_weight(missing, use_dense, use_lexical)
+
+
+def test_a_text_whose_code_tells_too_little_is_scored_from_its_vector():
+    """Near the centroid a code's error bound exceeds CODES_TELL, so the vector decides."""
+    rng = np.random.default_rng(7)
+    centroid, step, vague = unit(rng, 64), unit(rng, 64), [2, 5]
+    raw = np.stack([unit(rng, 64) + step for _ in range(8)])
+    raw[vague] = centroid + 0.02 * (raw[vague] + step)
+    raw = (raw / np.linalg.norm(raw, axis=1)[:, None]).astype(np.float32)
+    vectors, (tree, _, scope) = base_of(raw), one_directory(np.ones(8, np.int32), 64)
+    centroids = dense.code_centroids(
+        np.tile(centroid, (8, 1)).astype(np.float32), vectors.base_int4.axis
+    )
+    question = ((centroid + step) / np.linalg.norm(centroid + step)).astype(np.float32)
+    query = dense.prepare(RawQuery(question, 0, True, False, centroids))
+    scratch = find.scratch(1, 8, 8)
+    texts.score_codes(0, 8, tree, vectors, query, scope, scratch)
+    plain = naive.Query(question.astype(float), 0, {}, True, False)
+    mean = centroids.raw.astype(float)
+    for row, x in enumerate(raw.astype(float)):
+        text = naive.Text(row, int(tree.texts.script[row]), [], x)
+        score, error = scratch.code_scores[row], scratch.code_errors[row]
+        told = naive.score_codes(text, naive.code_of(text), plain, mean, 0.0)
+        exact = texts.text_score(row, tree, vectors, query, scratch.lexical, scope)
+        assert score == pytest.approx(told, abs=2e-3)
+        assert exact > 0.1
+        assert (row in vague) == (error == 0) == (score == np.float32(exact))
+        assert error <= naive.CODES_TELL

@@ -1,4 +1,4 @@
-"""The kernels' find against the plain one."""
+"""The kernels' find against its plain twin."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import files_below, walk
-from trees import LARGE, NAMES, World, build, room, search, shapes
+from trees import LARGE, World, asked, build, room, search, shapes, terms_of
 from viking_kernels import find as kernel
-from viking_kernels.arrays import F32, I32
+from viking_kernels.arrays import F32, FINAL, I32, NODE, decode_file
 from viking_kernels.scope import place
 from viking_kernels.walk import EXHAUSTED
 
@@ -29,22 +29,14 @@ WALKED = ("start_points", "opened", "rounds", "stop", "rescored")
 
 
 def files_of(snapshot: Snapshot, found: kernel.Found) -> list[int]:
-    """Ids of the files that were found."""
+    """Return the ids of the files that were found."""
     return [int(snapshot.file_id[row]) for row in found.rows]
-
-
-def ranked(snapshot: Snapshot, found: kernel.Found, k: int) -> list[tuple[float, str]]:
-    """The k best as (score, URI)."""
-    scores = found.parts[:, 8].tolist()
-    uris = [snapshot.file_uri(int(row)) for row in found.rows]
-    positive = [(s, u) for s, u in zip(scores, uris, strict=True) if s > 0]
-    return sorted(positive, key=lambda c: (-c[0], c[1]))[:k]
 
 
 def compare_passages(
     snapshot: Snapshot, file: naive.File, rows: I32, scores: F32, own: Mapping[int, float]
 ) -> None:
-    """The best passages by the plain scores; which of equal ones may hang on rounding."""
+    """Compare the best passages; rounding may decide between equal ones."""
     shown = [int(snapshot.text_id[row]) for row in rows if row >= 0]
     assert set(shown) <= {text.id for text in file.texts[1:]}
     assert len(set(shown)) == len(shown)
@@ -56,7 +48,7 @@ def compare_passages(
 
 
 def assert_same(one: kernel.Found, other: kernel.Found) -> None:
-    """Bit for bit."""
+    """Compare two results bit for bit."""
     for name, value in one._asdict().items():
         np.testing.assert_array_equal(value, getattr(other, name), err_msg=name)
 
@@ -64,13 +56,13 @@ def assert_same(one: kernel.Found, other: kernel.Found) -> None:
 def compare(
     world: World, top: naive.Directory, query: naive.Query, found: kernel.Found, plain: naive.Found
 ) -> None:
-    """All parts of all scores."""
+    """Compare all parts of all scores."""
     snapshot, scope, _ = world.scope_of(top)
     weights = found.weights
-    assert np.lexsort((found.rows, -found.parts[:, 8])).tolist() == [*range(len(found.rows))]
+    assert np.lexsort((found.rows, -found.parts[:, FINAL])).tolist() == [*range(len(found.rows))]
     lexical, _ = naive.score_scope(top, query.terms if query.use_lexical else {})
-    lexical, lift = naive.lift(top, lexical, query.script)
-    assert found.lift == pytest.approx(lift, rel=1e-5)
+    lexical, factor = naive.rescale_to_floor(top, lexical, query.script)
+    assert found.floor_factor == pytest.approx(factor, rel=1e-5)
     ids = files_of(snapshot, found)
     by_id = {file.id: file for file in files_below(top)}
     for i, key in enumerate(ids):
@@ -85,7 +77,8 @@ def compare(
     for key in by_id.keys() - set(ids):
         assert plain.final[key] < 1e-5
     for i, key in enumerate(ids):
-        compare_passages(snapshot, by_id[key], found.passages[i], found.passage_own[i], plain.texts)
+        shown = found.passages[i], found.passage_scores[i]
+        compare_passages(snapshot, by_id[key], *shown, plain.texts)
     directories = {snapshot.find(d.uri): d.id for d in walk(top)}
     seen = set()
     for row, key in directories.items():
@@ -95,14 +88,14 @@ def compare(
         expected = (*plain.directories[key], plain.directory_final[key])
         assert found.directories[:, at] == pytest.approx(expected, abs=1e-5)
     outside = [i for i in range(found.directories.shape[1]) if i not in seen]
-    assert (found.directories[3, outside] == -1).all()
+    assert (found.directories[NODE, outside] == -1).all()
 
 
 @few
 @given(shapes, alphas)
 @example(LARGE, -1.0)
 def test_exact_scores_are_those_of_the_formulas(shape, alpha):
-    """Every part of every score, below any directory, with base, tail and dead rows."""
+    """Every part of every score is that of the formulas, in any scope."""
     world = build(shape)
     for _ in range(2):
         top, query = world.random_directory(), world.query()
@@ -122,7 +115,7 @@ def test_exact_scores_are_those_of_the_formulas(shape, alpha):
 @example(LARGE, 0.3, 0.5)
 @example(GATED, -1.0, 0.5)
 def test_scores_from_codes_are_rescored(shape, alpha, sample):
-    """What the int8 scan proposes has exact scores, and it proposes all that has one."""
+    """The int8 scan proposes every file with a score, and its results are exact."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     found = search(world.snapshot, top.uri, query, kernel.EXHAUSTIVE, alpha=alpha, sample=sample)
@@ -138,19 +131,44 @@ def test_scores_from_codes_are_rescored(shape, alpha, sample):
 @example(LARGE, 0.5)
 @example(GATED, 0.5)
 def test_all_own_scores_are_left_where_they_are_asked_for(shape, sample):
-    """Of every file, be it as far from the best as can be; from codes, within their bound."""
+    """All files have node scores within their error bounds when the plan asks for them."""
     world = build(shape)
     world.compact()
     top, query = world.random_directory(), world.query()
-    scratch, asked = room(world.snapshot), {"k": 1, "sample": sample, "all_files": True}
-    found = search(world.snapshot, top.uri, query, kernel.EXHAUSTIVE, scratch=scratch, **asked)
+    scratch, options = room(world.snapshot), {"k": 1, "sample": sample, "all_files": True}
+    found = search(world.snapshot, top.uri, query, kernel.EXHAUSTIVE, scratch=scratch, **options)
     plain = naive.find(top, query, world.prior.astype(float), None, found.gate)
     _, scope, _ = world.scope_of(top)
     for file in files_below(top):
-        row = -1 - world.snapshot.find(file.uri)
+        row = decode_file(world.snapshot.find(file.uri))
         at = place(row, scope.file_low, scope.file_high, scope.base_files)
-        own, off = scratch.own[:, at].tolist()
-        assert abs(own - plain.own[file.id]) <= off + 1e-6
+        score, error = float(scratch.file_scores[at]), float(scratch.file_errors[at])
+        assert abs(score - plain.scores[file.id]) <= error + 1e-6
+    world.close()
+
+
+@few
+@given(shapes, alphas, st.sampled_from([kernel.EXHAUSTIVE, kernel.BEST_FIRST]))
+@example(LARGE, -1.0, kernel.BEST_FIRST)
+def test_any_nodes_are_scored_after_a_find(shape, alpha, method):
+    """Any nodes get exact scores after a find, seen by it or not."""
+    world = build(shape)
+    top, query = world.random_directory(), world.query()
+    snapshot, scratch = world.snapshot, room(world.snapshot)
+    scope, centroids, _ = snapshot.scope(snapshot.find(top.uri))
+    found = search(
+        snapshot, top.uri, query, method, alpha=alpha, k=1, scratch=scratch, keeps_words=True
+    )
+    prior = world.prior.astype(float)
+    plain = naive.find(top, query, prior, None if alpha < 0 else alpha, found.gate)
+    contexts = [*walk(top), *files_below(top)]
+    nodes = np.array([snapshot.find(context.uri) for context in contexts], np.int32)
+    bundles = (snapshot.tree, snapshot.vectors, snapshot.stats, asked(query, centroids), scope)
+    got = kernel.score_nodes(nodes, *bundles, found.weights, scratch)
+    assert got == pytest.approx(naive.score_nodes(contexts, plain), abs=1e-5)
+    kernel.forget(snapshot.tree.texts, scope, terms_of(snapshot, query), scratch)
+    assert not scratch.lexical.any()
+    assert not scratch.titles.any()
     world.close()
 
 
@@ -160,11 +178,11 @@ def test_all_own_scores_are_left_where_they_are_asked_for(shape, sample):
 @example(GATED, -1.0, 0.5, 5, 0.0)
 @example(GATED, -1.0, 0.5, 20, 0.0)
 def test_the_best_are_found(shape, alpha, sample, k, threshold):
-    """The k best above the threshold with all that tie with the last, from codes as well."""
+    """The k best above the threshold are found, with all that tie with the last."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     whole = search(world.snapshot, top.uri, query, alpha=alpha, sample=sample)
-    best = naive.best_rows(whole.parts[:, 8].tolist(), k, threshold)
+    best = naive.best_rows(whole.parts[:, FINAL].tolist(), k, threshold)
     for method in (kernel.EXHAUSTIVE, kernel.EXACT):
         found = search(
             world.snapshot,
@@ -176,7 +194,7 @@ def test_the_best_are_found(shape, alpha, sample, k, threshold):
             k=k,
             threshold=threshold,
         )
-        for name in ("rows", "parts", "best_text", "passages", "passage_own"):
+        for name in ("rows", "parts", "best_text", "passages", "passage_scores"):
             wanted = getattr(whole, name)[best]
             np.testing.assert_array_equal(getattr(found, name), wanted, err_msg=name)
         assert len(found.rows) <= found.rescored <= len(files_below(top))
@@ -194,11 +212,11 @@ def test_the_best_are_found(shape, alpha, sample, k, threshold):
 @few
 @given(shapes, alphas, samples)
 def test_a_threshold_is_kept_to_the_last_bit(shape, alpha, sample):
-    """A score just above it is found, one that equals it is not."""
+    """A score just above the threshold is found; an equal one is not."""
     world = build(shape)
     query = world.query()
     whole = search(world.snapshot, world.root.uri, query, alpha=alpha, sample=sample)
-    finals = whole.parts[:, 8]
+    finals = whole.parts[:, FINAL]
     for score in finals[:4].tolist():
         for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
             for threshold in (float(np.nextafter(score, 0)), score):
@@ -219,7 +237,7 @@ def test_a_threshold_is_kept_to_the_last_bit(shape, alpha, sample):
 @given(shapes, alphas, samples, st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**32 - 1))
 @example(LARGE, -1.0, 0.5, 3, 2, 7)
 def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, seed):
-    """Of the directories that it opened, of the texts that match by words, of proposed ones."""
+    """A walk finds the best of opened directories, of lexical matches and of proposed texts."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, _, _ = world.scope_of(top)
@@ -245,7 +263,7 @@ def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, see
     rows = whole.rows.tolist()
     at = [rows.index(row) for row in found.rows.tolist()]
     assert at == sorted(at)
-    for name in ("parts", "best_text", "passages", "passage_own"):
+    for name in ("parts", "best_text", "passages", "passage_scores"):
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name)[at], err_msg=name)
     _, scope, _ = world.scope_of(top)
     opened = set(found.opened.tolist())
@@ -253,12 +271,12 @@ def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, see
     by_words = {key for key, score in lexical.items() if score > 0}
     if len(by_words) > kernel.BEST_BY_WORDS:
         by_words = set()
-    last = found.parts[-1, 8] if len(found.rows) >= k else 0.0
+    last = found.parts[-1, FINAL] if len(found.rows) >= k else 0.0
     for file in files_below(top):
         position = place(
             int(snapshot.find(file.parent.uri)), scope.dir_low, scope.dir_high, scope.base_dirs
         )
-        row = -1 - snapshot.find(file.uri)
+        row = decode_file(snapshot.find(file.uri))
         mine = {text.id for text in file.texts}
         if position in opened or mine & by_words or {ids[key] for key in mine} & set(near):
             score = whole.parts[rows.index(row), 8] if row in rows else 0.0
@@ -270,7 +288,7 @@ def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, see
 @given(shapes, alphas, samples)
 @example(LARGE, 0.3, 0.001)
 def test_a_scratch_may_hold_anything(shape, alpha, sample):
-    """Results are those of a fresh one, whatever it is full of and however large it is."""
+    """Any content and size of a scratch gives the results of a fresh one."""
     world = build(shape)
     query = world.query()
     rubbish = ((0, np.inf), (0, 0.9), (7, np.nan), (300, -np.inf), (0, -0.5))
@@ -300,7 +318,7 @@ def test_a_scratch_may_hold_anything(shape, alpha, sample):
 @given(shapes, alphas, samples)
 @example(LARGE, 0.3, 0.001)
 def test_a_scratch_is_used_again(shape, alpha, sample):
-    """By queries of other scopes, methods, revisions and trees: none leaves a trace."""
+    """Queries of other scopes, methods, revisions and trees leave no trace in a scratch."""
     worlds = [build(shape), build(replace(shape, seed=shape.seed ^ 1, steps=(20, 9, 20)))]
     snapshots = []
     for world in worlds:
@@ -329,7 +347,7 @@ def test_a_scratch_is_used_again(shape, alpha, sample):
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_words_leave_no_trace(compacted):
-    """Not in the base, the tail, nor of texts that died or that a snapshot does not reach yet."""
+    """Words leave no trace of base, tail, tombstoned or later texts."""
     world = World(6)
     text = (1, "status codes", b"")
     world.commit([world.put(f"viking://{i}", False, [text, text]) for i in range(6)])
@@ -356,12 +374,12 @@ def test_words_leave_no_trace(compacted):
 @few
 @given(shapes, alphas, samples)
 def test_nothing_is_ever_not_a_number(shape, alpha, sample):
-    """No NaN and no infinity, whatever the vectors; scores lie in [0, 1]."""
+    """Scores are finite and in [0, 1] for any vectors."""
     world = build(shape)
     query = world.query()
     for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
         found = search(world.snapshot, world.root.uri, query, method, alpha=alpha, sample=sample)
-        for values in (found.parts, found.passage_own, found.directories):
+        for values in (found.parts, found.passage_scores, found.directories):
             assert np.isfinite(values).all()
             assert (values <= 1 + 1e-6).all()
         assert (found.parts >= 0).all()
@@ -388,7 +406,7 @@ def test_opening_every_directory_is_the_exhaustive_search(shape, alpha, sample):
 @few
 @given(shapes, samples, st.integers(0, 2**32 - 1))
 def test_a_filter_leaves_the_scores_alone(shape, sample, seed):
-    """What a filter forbids is left out; the scores of the others are the same as without."""
+    """A filter removes files and changes no other score."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, scope, _ = world.scope_of(top)
@@ -403,87 +421,4 @@ def test_a_filter_leaves_the_scores_alone(shape, sample, seed):
         ]
         np.testing.assert_array_equal(bound.rows, free.rows[kept])
         np.testing.assert_array_equal(bound.parts, free.parts[kept])
-    world.close()
-
-
-def test_best_first_finds_the_best_early():
-    """With a handful of directories open, what stands out is found and the walk stops."""
-    world = World(1)
-    for i in range(60):
-        uri = f"viking://resources-{i:02}"
-        vector = world.vector(1) if i != 37 else np.eye(16, dtype="<f4")[3].tobytes()
-        world.commit(
-            [
-                world.put(uri, True, [(1, "status", vector)]),
-                *(world.put(f"{uri}/{name}", False, [(1, "codes", vector)]) for name in NAMES),
-            ]
-        )
-    query = naive.Query(np.eye(16)[3], 1, {}, use_lexical=False)
-    found = search(world.snapshot, world.root.uri, query, kernel.BEST_FIRST, k=3, limits=(2, 3, 20))
-    best = ranked(world.snapshot, found, 7)
-    assert {uri.rpartition("/")[0] for _, uri in best} == {"viking://resources-37"}
-    assert len(found.opened) < 20
-    assert found.stop != EXHAUSTED
-    world.close()
-
-
-@pytest.mark.parametrize("compacted", [False, True])
-def test_scopes_without_anything(compacted):
-    """An empty tree, an empty directory and files without texts match nothing and break nothing."""
-    world = World(2)
-    if compacted:
-        world.compact()
-    query = naive.Query(np.ones(16), 1, {"status": 1.0})
-    assert len(search(world.snapshot, world.root.uri, query).rows) == 0
-    world.commit([world.put("viking://a", True, []), world.put("viking://a/b", False, [])])
-    if compacted:
-        world.compact()
-    for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
-        found = search(world.snapshot, "viking://a", query, method)
-        assert len(found.rows) == 0
-        assert (found.icc, found.gate) == (1.0, 0.0)
-    world.close()
-
-
-@pytest.mark.parametrize("compacted", [False, True])
-def test_equal_files_tie(compacted):
-    """Files that are alike have equal scores, and all that share the last place are found."""
-    world = World(3)
-    vector = world.vector(1)
-    world.commit(
-        [world.put("viking://a", True, [])]
-        + [world.put(f"viking://a/{i}", False, [(1, "status", vector)]) for i in range(9)]
-    )
-    if compacted:
-        world.compact()
-    query = naive.Query(np.frombuffer(vector, "<f4").astype(float), 1, {"status": 1.0})
-    for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
-        for sample in (1.0, 1e-6):
-            found = search(world.snapshot, "viking://", query, method, k=2, sample=sample)
-            assert found.sample_files == (9 if sample == 1.0 else 0)
-            assert len(found.rows) == 9
-            assert len(set(found.parts[:, 8].tolist())) == 1
-    world.close()
-
-
-@settings(max_examples=20, deadline=None, print_blob=True)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-6, 1e-4, 1e-3, 1e-2]), st.booleans())
-def test_vectors_next_to_their_mean(seed, spread, huge):
-    """The codes' bound holds where next to nothing is left of a vector without its mean."""
-    world = World(seed, dimension=16)
-    rng = np.random.default_rng(seed)
-    centre = np.eye(16)[5] if huge else rng.normal(size=16)
-    raw = centre / np.linalg.norm(centre) + rng.normal(size=(60, 16)) * spread
-    raw /= np.linalg.norm(raw, axis=1)[:, None]
-    changes = [world.put("viking://a", True, [])]
-    for i, row in enumerate(raw.astype("<f4")):
-        changes.append(world.put(f"viking://a/f{i}", False, [(1, "codes", row.tobytes())]))
-    world.commit(changes)
-    world.compact()
-    query = naive.Query(raw[7] + rng.normal(size=16) * 0.1, 1, {}, use_lexical=False)
-    exact = search(world.snapshot, "viking://a", query, alpha=1.0)
-    scanned = search(
-        world.snapshot, "viking://a", query, kernel.EXHAUSTIVE, alpha=1.0, k=3, sample=1e-4
-    )
-    assert ranked(world.snapshot, scanned, 3) == ranked(world.snapshot, exact, 3)
     world.close()

@@ -13,14 +13,14 @@ lists = st.lists(st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 9), unique=
 
 
 def fused(ranked, weights, k):
-    """(rows, scores) of the kernel."""
+    """Return (rows, scores) of the kernel."""
     rows = np.array([row for one in ranked for row in one], np.int32)
     ends = np.cumsum([len(one) for one in ranked]).astype(np.int64)
     return rrf(rows, ends, np.array(weights, np.float64), float(k))
 
 
 def test_the_example_of_two_lists():
-    """By vector A, B, C, by text B, D, A, with k 60."""
+    """The published example gives its published order: A, B, C and B, D, A with k 60."""
     a, b, c, d = range(4)
     rows, scores = fused([[a, b, c], [b, d, a]], [1, 1], 60)
     assert rows.tolist() == [b, a, d, c]
@@ -30,7 +30,7 @@ def test_the_example_of_two_lists():
 @settings(max_examples=100, deadline=None, print_blob=True)
 @given(lists, st.data(), st.sampled_from([0, 1, 60]))
 def test_any_number_of_lists_is_fused_as_by_hand(ranked, data, k):
-    """With weights, of which some are 0; ties by row."""
+    """Fusion with weights is the plain one; ties come by row."""
     weights = [data.draw(st.sampled_from([0.0, 0.5, 1.0])) for _ in ranked]
     rows, scores = fused(ranked, weights, k)
     wanted = naive.rrf(ranked, weights, k)

@@ -1,4 +1,4 @@
-"""Scores over the tree, and the rows that they are read from."""
+"""Scores over the tree, and the rows of a scope."""
 
 from __future__ import annotations
 
@@ -10,117 +10,37 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from naive import Directory, files_below, files_in, texts_below, walk
-from trees import LARGE, Shape, World, build, compared, room, shapes, terms_of
-from viking_kernels import bm25, hierarchy, texts
+from naive import files_below, files_in, texts_below, walk
+from scored import Scored
+from trees import LARGE, Shape, World, build, compared, room, shapes
+from viking_kernels import hierarchy, texts
 from viking_kernels import scope as scopes
-from viking_kernels import walk as walks
-from viking_kernels.arrays import NEVER, Files, Vectors
+from viking_kernels.arrays import (
+    DIRECTORY_FINAL,
+    FINAL,
+    NEVER,
+    NODE,
+    Files,
+    Weights,
+    decode_file,
+)
 from viking_kernels.bounds import bound_scores
-from viking_kernels.titles import score_titles
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
 score = st.floats(0, 1, width=32)
 
 
-class Scored:
-    """A random tree with the arrays of one query over one scope, step by step."""
-
-    def __init__(self, world: World, top: Directory | None = None) -> None:
-        self.top, self.query = top or world.random_directory(), world.query()
-        self.snapshot, self.scope, mean = world.scope_of(self.top)
-        scope, tree = self.scope, self.snapshot.tree
-        self.tree = tree
-        self.inside = scopes.tail_directories(tree.directories, scope)
-        self.compared = compared(self.query, mean)
-        self.vectors = self.snapshot.vectors
-        self.size = scope.dir_high - scope.dir_low + len(self.inside)
-        self.scratch = room(self.snapshot)
-        self.scratch.dir_lexical[: self.size] = 0
-        self.scratch.sampled[: self.size] = 0
-        terms = terms_of(self.snapshot, self.query)
-        ranges = bm25.ranges_of(terms, scope)
-        bm25.score_scope(
-            tree, self.snapshot.numbers, scope, self.inside, terms, ranges, self.scratch
-        )
-        score_titles(tree.texts, scope, self.inside, terms, ranges, self.scratch.titles)
-        hierarchy.directory_scores(
-            tree.directories,
-            self.snapshot.numbers,
-            self.compared,
-            scope,
-            self.inside,
-            False,
-            self.scratch,
-        )
-        self.text_row = {int(key): row for row, key in enumerate(self.snapshot.text_id)}
-        self.file_row = {f.id: -1 - int(self.snapshot.find(f.uri)) for f in files_below(self.top)}
-        self.dir_row = {d.id: int(self.snapshot.find(d.uri)) for d in walk(self.top)}
-        for row in self.dir_row.values():
-            self.score(row, exact=True)
-
-    def score(self, row: int, vectors: Vectors | None = None, *, exact: bool) -> int:
-        """Own scores of a directory's files; the number of their texts."""
-        bundles = (self.tree, vectors or self.vectors, self.compared, self.scope)
-        if not exact and row < self.scope.base_dirs:
-            low, high = self.tree.directories.texts[row : row + 2].tolist()
-            texts.score_codes(low, high, *bundles, self.scratch)
-        return walks.score_files(row, *bundles, exact, self.scratch)
-
-    def own_of_text(self, key: int, *, exact: bool = True) -> tuple[float, float]:
-        """Own score of a text, and how far it can be off."""
-        row, bundles = self.text_row[key], (self.tree, self.vectors, self.compared)
-        if exact:
-            return texts.own_of_text(row, *bundles, self.scratch.lexical, self.scope), 0.0
-        if row >= self.scope.base_texts:
-            return texts.own_from_code(row, *bundles, self.scratch.lexical, self.scope)
-        texts.score_codes(row, row + 1, *bundles, self.scope, self.scratch)
-        own, bound = self.scratch.coded[:, 0].tolist()
-        return own, bound
-
-    def text_id(self, row: int) -> int:
-        """The text of a row, -1 none."""
-        return int(self.snapshot.text_id[row]) if row >= 0 else -1
-
-    def text_at(self, key: int) -> int:
-        """Position of a text."""
-        s = self.scope
-        return scopes.place(self.text_row[key], s.text_low, s.text_high, s.base_texts)
-
-    def file_at(self, key: int) -> int:
-        """Position of a file."""
-        s = self.scope
-        return scopes.place(self.file_row[key], s.file_low, s.file_high, s.base_files)
-
-    def dir_at(self, key: int) -> int:
-        """Position of a directory."""
-        s = self.scope
-        return scopes.place(self.dir_row[key], s.dir_low, s.dir_high, s.base_dirs)
-
-    def own(self) -> dict[int, float]:
-        """Own scores of the files by id."""
-        return {key: float(self.scratch.own[0, self.file_at(key)]) for key in self.file_row}
-
-    def titles(self) -> dict[int, float]:
-        """What the titles of the files add, by id."""
-        return {key: float(self.scratch.titles[self.file_at(key)]) for key in self.file_row}
-
-    def own_in(self, directory: Directory) -> dict[int, float]:
-        """Those of the files right in a directory."""
-        return {f.id: float(self.scratch.own[0, self.file_at(f.id)]) for f in files_in(directory)}
-
-
 @few
 @given(shapes)
 def test_rows_of_a_scope(shape):
-    """Just the living ones below its directory, in the base and in the tail."""
+    """A scope has the living rows of its subtree, in base and tail."""
     world = build(shape)
     s = Scored(world)
     snapshot, scope = s.snapshot, s.scope
     tail = [int(key) for key in snapshot.dir_id[scope.base_dirs :]]
     assert s.inside.tolist() == naive.tail_directories(tail, s.top)
     for row, key in enumerate(snapshot.dir_id.tolist()):
-        if snapshot.tree.directories.died[row] > snapshot.revision:
+        if snapshot.tree.directories.tombstoned[row] > snapshot.revision:
             got = scopes.directory_inside(row, s.inside, scope)
             assert got == naive.directory_inside(key, s.top)
     files = [
@@ -136,7 +56,7 @@ def test_rows_of_a_scope(shape):
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 30))
 @settings(max_examples=50, deadline=None)
 def test_place_and_row_at_are_each_others_reverse(low, size, rest, position):
-    """Base rows of the scope first, then the tail."""
+    """Positions count the base rows of the scope first, then the tail."""
     high = low + size
     base = high + rest
     row = scopes.row_at(position, low, high, base)
@@ -147,7 +67,7 @@ def test_place_and_row_at_are_each_others_reverse(low, size, rest, position):
 @given(st.permutations(range(8)), st.sets(st.integers(0, 7)), st.integers(1, 8))
 @settings(max_examples=50, deadline=None)
 def test_chains_skip_what_is_not_there(chain, alive, published):
-    """The dead, and rows that a snapshot does not reach yet: the views end before them."""
+    """Chains skip tombstoned rows and rows beyond the arrays of a snapshot."""
     room = {name: np.full(8, -1, np.int32) for name in ("next", "previous")}
     for a, b in itertools.pairwise(chain):
         room["next"][a], room["previous"][b] = b, a
@@ -171,7 +91,7 @@ def test_chains_skip_what_is_not_there(chain, alive, published):
 @given(shapes)
 @example(LARGE)
 def test_the_files_of_a_directory(shape):
-    """By name; a range of rows where nothing has changed since the base, else along the chain."""
+    """Files are listed by name, from a range of rows or along the chain."""
     world = build(shape)
     for compacted in (False, True):
         if compacted:
@@ -194,46 +114,48 @@ def test_the_files_of_a_directory(shape):
 @example(LARGE)
 @example(Shape(5, (25, 25), 1, "latin", True))
 def test_own_scores(shape):
-    """Of texts from vectors and from codes, of directories."""
+    """Node scores of texts and directories are those of the twins, from vectors and codes."""
     world = build(shape)
     s = Scored(world)
-    mean = naive.scope_means(s.top, world.prior.astype(float))
+    mean = naive.scope_centroids(s.top, world.prior.astype(float))
     terms = s.query.terms if s.query.use_lexical else {}
     lexical, words = naive.score_scope(s.top, terms)
     for text in texts_below(s.top):
-        truth = naive.own_of_text(text, s.query, mean, lexical[text.id])
-        own, bound = s.own_of_text(text.id)
+        truth = naive.text_score(text, s.query, mean, lexical[text.id])
+        own, bound = s.text_score(text.id)
         assert own == pytest.approx(truth, abs=1e-5)
         assert bound == 0
-        own, bound = s.own_of_text(text.id, exact=False)
+        own, bound = s.text_score(text.id, exact=False)
         assert abs(own - truth) <= bound + 1e-6
         assert bound <= naive.CODES_TELL + 1e-6  # else its vector is asked
         row = s.text_row[text.id]
         if text.vector is not None and np.linalg.norm(text.vector - mean[text.script]) > 0.5:
-            codes, scale, left, at = s.vectors.base_codes, s.vectors.scale, s.vectors.error, row
+            v, at = s.vectors, row
+            codes, scale, left = v.base_codes, v.scale, v.residual
             if row >= s.scope.base_texts:
-                codes, scale, left = s.vectors[4:7]
+                codes, scale, left = v.tail_codes, v.tail_scale, v.tail_residual
                 at -= s.scope.base_texts
             code = codes[at, : len(text.vector)].tolist(), float(scale[at]), float(left[at])
-            told = naive.score_codes(text, code, s.query, mean, lexical[text.id])
+            twin = naive.score_codes if row < s.scope.base_texts else naive.text_score_from_code
+            told = twin(text, code, s.query, mean, lexical[text.id])
             assert own == pytest.approx(told, abs=1e-3)
     for key, parts in naive.directory_scores(s.top, s.query, mean, words).items():
         got = s.scratch.directories[:4, s.dir_at(key)]
         assert got == pytest.approx(parts, abs=1e-5)
     outside = set(range(s.size)) - {s.dir_at(key) for key in s.dir_row}
-    assert (s.scratch.directories[3, list(outside)] == -1).all()
+    assert (s.scratch.directories[NODE, list(outside)] == -1).all()
     world.close()
 
 
 @given(st.lists(st.sampled_from([1, 1, 1, 2]), min_size=1, max_size=12), st.integers(1, 12))
 @settings(max_examples=50, deadline=None, print_blob=True)
 def test_runs_of_one_script(scripts, most):
-    """As far as they go, and room reaches."""
+    """A run ends at another script or at the limit."""
     rows = np.array(scripts, np.uint8)
     for high in range(1, len(scripts) + 1):
         for start in range(high):
-            got = texts.run_end(rows, start, high, most)
-            assert got == naive.run_end(scripts, start, high, most)
+            run = texts.next_run(rows, start, high, most)
+            assert run == (start, naive.next_run(scripts, start, high, most), scripts[start])
 
 
 @few
@@ -242,7 +164,7 @@ def test_runs_of_one_script(scripts, most):
 @example(LARGE, True)
 @example(Shape(0, (0, 0, 15, 3), 3, "latin", True), False)
 def test_no_score_is_above_its_bound(shape, worst):
-    """Of base texts, vectors that came late among them, be they coded as badly as can be.
+    """No score of a base text exceeds its upper bound, even with the worst codes.
 
     Where vectors are ordinary, and the query has one, the bound is above by no more than what codes
     leave out.
@@ -250,7 +172,7 @@ def test_no_score_is_above_its_bound(shape, worst):
     world = build(shape)
     s = Scored(world, world.root)
     for _ in range(3):
-        means = naive.scope_means(s.top, world.prior.astype(float))
+        means = naive.scope_centroids(s.top, world.prior.astype(float))
         for weights in ((0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (0.2, 0.7)):
             compare_bounds(s, means, weights, worst)
         s = Scored(world)
@@ -258,14 +180,14 @@ def test_no_score_is_above_its_bound(shape, worst):
 
 
 def compare_bounds(s: Scored, mean: naive.F64, weights: tuple[float, float], worst: bool) -> None:
-    """The bounds of one query over one scope with the scores themselves."""
+    """Compare the upper bounds of one query over one scope with the scores."""
     query = s.query if s.compared.use_dense else replace(s.query, vector=None)
     lexical, _ = naive.score_scope(s.top, dict(s.query.terms))
     coded = s.vectors.base_int4
     if worst:
         square = (s.vectors.base_raw**2).sum(axis=1) - coded.along**2
         error = np.sqrt(np.maximum(square, 0)) + np.float32(1e-5)
-        coded = coded._replace(scale=0 * coded.scale, error=error)
+        coded = coded._replace(scale=0 * coded.scale, residual=error)
     vectors = s.vectors._replace(base_int4=coded)
     bound_scores(s.tree.texts, vectors, s.compared, weights, s.scope, s.scratch)
     for text in texts_below(s.top):
@@ -273,11 +195,11 @@ def compare_bounds(s: Scored, mean: naive.F64, weights: tuple[float, float], wor
         if row >= s.scope.base_texts:
             continue
         own = naive.bound_scores(text, query, mean, lexical[text.id], weights)
-        most = float(s.scratch.coded[0, row - s.scope.text_low])
+        most = float(s.scratch.code_scores[row - s.scope.text_low])
         assert most >= own - 1e-6
         if text.vector is not None and s.compared.use_dense and not worst:
             left = float(np.linalg.norm(text.vector - mean[text.script]))
-            off = float(coded.error[row]) + 0.05
+            off = float(coded.residual[row]) + 0.05
             if left > 3 * off:
                 assert most <= own + 4 * off / left
 
@@ -286,31 +208,31 @@ def compare_bounds(s: Scored, mean: naive.F64, weights: tuple[float, float], wor
 @given(shapes, st.sampled_from([0.0, 0.3]), st.booleans(), st.data())
 @example(LARGE, 0.3, True, None)
 def test_settling_makes_scores_from_codes_exact(shape, weight, compacted, data):
-    """Of a directory and all above it, whichever were settled before; others are left alone."""
+    """Rescoring makes a directory and its ancestors exact, in any order, and changes no other."""
     world = build(shape)
     if compacted:
         world.compact()
     s = Scored(world, world.root if compacted else None)
-    weights, scores = (weight, weight / 2, 0.0), s.scratch.directories
-    shared = (s.tree.directories.parent, s.scope, s.size, *weights[:2], s.scratch)
+    weights, scores = Weights(weight, weight / 2, 0.0), s.scratch.directories
+    shared = (s.tree.directories.parent, s.scope, s.size, weights, s.scratch)
     hierarchy.propagate(*shared)
     exact = scores[:, : s.size].copy()
-    numbers, dirs = s.snapshot.numbers, s.tree.directories
-    hierarchy.directory_scores(dirs, numbers, s.compared, s.scope, s.inside, True, s.scratch)
+    stats, dirs = s.snapshot.stats, s.tree.directories
+    hierarchy.directory_scores(dirs, stats, s.compared, s.scope, s.inside, True, s.scratch)
     hierarchy.propagate(*shared)
     assert scores[3, : s.size] == pytest.approx(exact[3], abs=0.05)
     inside = exact[3] >= 0
-    off = s.scratch.dir_off[: s.size] + 1e-6
+    off = s.scratch.dir_errors[: s.size] + 1e-6
     assert (abs(scores[4, : s.size] - exact[4]) <= off)[inside].all()
     below = list(walk(s.top))
     order = below[::-1] if data is None else data.draw(st.permutations(below))
     wanted = set()
     for directory in order:
-        hierarchy.settle(
-            s.dir_row[directory.id], weights, dirs, numbers, s.compared, s.scope, s.scratch
+        hierarchy.rescore_exactly(
+            s.dir_row[directory.id], weights, dirs, stats, s.compared, s.scope, s.scratch
         )
-        wanted |= naive.settle(s.top, directory)
-        settled = {d.id for d in below if s.scratch.settled[s.dir_at(d.id)]}
+        wanted |= naive.rescore_exactly(s.top, directory)
+        settled = {d.id for d in below if s.scratch.is_exact[s.dir_at(d.id)]}
         assert settled == wanted
         at = [s.dir_at(key) for key in settled]
         assert scores[:, at] == pytest.approx(exact[:, at], abs=1e-6)
@@ -321,10 +243,10 @@ def test_settling_makes_scores_from_codes_exact(shape, weight, compacted, data):
 @given(shapes, st.booleans())
 @example(LARGE, False)
 def test_own_scores_of_files(shape, exact):
-    """That of the best text, the largest bound, and no part of a file that has no text."""
+    """A file has the score of its best text and the largest error bound of its texts."""
     world = build(shape)
     s = Scored(world, world.root)
-    scored = {t.id: s.own_of_text(t.id, exact=exact) for t in texts_below(s.top)}
+    scored = {t.id: s.text_score(t.id, exact=exact) for t in texts_below(s.top)}
     owns = {key: own for key, (own, _) in scored.items()}
     for file in files_below(s.top):
         row = s.file_row[file.id]
@@ -333,10 +255,10 @@ def test_own_scores_of_files(shape, exact):
             texts.score_codes(
                 int(low), int(high), s.tree, s.vectors, s.compared, s.scope, s.scratch
             )
-        own, bound, best, count = texts.own_of_file(
+        own, bound, best, count = texts.file_score(
             row, s.tree, s.vectors, s.compared, s.scope, not exact, s.scratch
         )
-        wanted, text = naive.own_of_file(file, owns)
+        wanted, text = naive.file_score(file, owns)
         assert own == pytest.approx(wanted, abs=1e-6)
         if s.text_id(best) != text:  # two that are alike up to rounding
             assert owns[s.text_id(best)] == pytest.approx(wanted, abs=1e-6)
@@ -348,7 +270,7 @@ def test_own_scores_of_files(shape, exact):
 @pytest.mark.parametrize("compacted", [False, True])
 @pytest.mark.parametrize("exact", [False, True])
 def test_of_equal_texts_the_first_is_the_best(compacted, exact):
-    """In the base, where texts stand in order, and in the tail, whose chain leads back."""
+    """The first of equal texts is the best, in the base and along the tail's reverse chain."""
     world = World(1)
     like, other = (1, "status of", world.vector(1)), (1, "", world.vector(1))
     contexts = [("viking://a", [other, like, like, other, like]), ("viking://b", [other, other])]
@@ -360,8 +282,8 @@ def test_of_equal_texts_the_first_is_the_best(compacted, exact):
     scratch, asked = room(snapshot), compared(query, means)
     texts.score_codes(0, scope.base_texts, snapshot.tree, snapshot.vectors, asked, scope, scratch)
     for file, text in ((world.root.files["a"], 1), (world.root.files["b"], 0)):
-        _, _, best, _ = texts.own_of_file(
-            -1 - snapshot.find(file.uri),
+        _, _, best, _ = texts.file_score(
+            decode_file(snapshot.find(file.uri)),
             snapshot.tree,
             snapshot.vectors,
             asked,
@@ -377,10 +299,10 @@ def test_of_equal_texts_the_first_is_the_best(compacted, exact):
 @given(shapes, st.integers(1, 4))
 @example(LARGE, 2)
 def test_the_best_passages_of_a_file(shape, count):
-    """Those above 0, best first, of equal ones the first; no abstract; the rest is none."""
+    """The best passages above 0 come best first, without the abstract."""
     world = build(shape)
     s = Scored(world, world.root)
-    kept = {t.id: float(np.float32(s.own_of_text(t.id)[0])) for t in texts_below(s.top)}
+    kept = {t.id: float(np.float32(s.text_score(t.id)[0])) for t in texts_below(s.top)}
     for file in files_below(s.top):
         rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
         texts.best_passages(
@@ -404,32 +326,34 @@ def test_the_best_passages_of_a_file(shape, count):
 @given(shapes, st.tuples(score, score, score), st.integers(0, 20000))
 @example(LARGE, (0.5, 0.25, 0.2), 2000)
 def test_final_scores(shape, weights, files):
-    """Propagation down from the root, neighbours among files, the parts of each score."""
+    """Final scores, neighbour windows, parts and the sample are those of the twins."""
     world = build(shape)
     s = Scored(world)
+    weights = Weights(*weights)
     b, below, _ = weights
     parents = s.tree.directories.parent
-    hierarchy.propagate(parents, s.scope, s.size, b, below, s.scratch)
-    own_dirs = {key: float(s.scratch.directories[3, s.dir_at(key)]) for key in s.dir_row}
+    hierarchy.propagate(parents, s.scope, s.size, weights, s.scratch)
+    own_dirs = {key: float(s.scratch.directories[NODE, s.dir_at(key)]) for key in s.dir_row}
     above = naive.propagate(s.top, own_dirs, b, below)
     for key, final in above.items():
-        assert s.scratch.directories[4, s.dir_at(key)] == pytest.approx(final, abs=1e-6)
+        got = s.scratch.directories[DIRECTORY_FINAL, s.dir_at(key)]
+        assert got == pytest.approx(final, abs=1e-6)
     plain = files_below(s.top)
     positions = np.array([s.file_at(f.id) for f in plain], np.int32)
-    trio = hierarchy.with_neighbours(positions, s.tree.files, s.scope)
+    windows = hierarchy.neighbour_windows(positions, s.tree.files, s.scope)
     rows = {**s.file_row, -1: -1}
-    assert trio.tolist() == [[rows[i] for i in naive.with_neighbours(f)] for f in plain]
+    assert windows.tolist() == [[rows[i] for i in naive.neighbour_windows(f)] for f in plain]
     parts, best = hierarchy.parts_of_files(
-        trio, s.tree.files.directory, s.tree.texts, s.scope, s.compared, weights, s.scratch
+        windows, s.tree.files.directory, s.tree.texts, s.scope, s.compared, weights, s.scratch
     )
     known = {f.id: s.text_id(int(s.scratch.best[s.file_at(f.id)])) for f in plain}
-    found = naive.Found({}, {}, above, s.own(), known, s.titles(), {}, 0, 0)
+    found = naive.Found({}, {}, above, s.file_scores(), known, s.titles(), {}, 0, 0)
     lexical = {t.id: float(s.scratch.lexical[s.text_at(t.id)]) for t in texts_below(s.top)}
-    finals = naive.finals_below(s.top, s.own(), weights, above, s.titles())
+    finals = naive.finals_below(s.top, s.file_scores(), weights, above, s.titles())
     for i, file in enumerate(plain):
         wanted_parts = naive.parts_of_files(file, s.query, found, lexical, weights, s.top)
         assert parts[i] == pytest.approx(wanted_parts, abs=1e-6)
-        assert parts[i, 8] == pytest.approx(finals[file.id], abs=1e-6)
+        assert parts[i, FINAL] == pytest.approx(finals[file.id], abs=1e-6)
         assert s.text_id(int(best[i])) == known[file.id]
     keys = {int(i): int(k) for i, k in zip(s.snapshot.dir_id, s.tree.directories.key, strict=True)}
     sample = hierarchy.sample_directories(
@@ -438,7 +362,10 @@ def test_final_scores(shape, weights, files):
     chosen = {s.dir_row[d.id] for d in naive.sample_directories(s.top, files, keys)}
     assert set(sample.tolist()) == chosen
     assert len(sample) == len(chosen)
-    assert hierarchy.root_weight(s.snapshot.numbers, s.scope, b) == naive.root_weight(s.top, b)
+    assert hierarchy.root_weight(s.snapshot.stats, s.scope, b) == naive.root_weight(s.top, b)
+    for d in walk(s.top):
+        got = hierarchy.parent_share(s.dir_row[d.id], weights, s.scope)
+        assert got == naive.parent_share(d, weights, s.top)
     world.close()
 
 
@@ -446,14 +373,14 @@ def test_final_scores(shape, weights, files):
 @given(shapes)
 @example(LARGE)
 def test_icc_is_that_of_an_analysis_of_variance(shape):
-    """Of any part of the directories."""
+    """The icc of any set of directories is that of an analysis of variance."""
     world = build(shape)
     s = Scored(world)
     directories = list(walk(s.top))
     for part in (directories, directories[1:], directories[::2], []):
         rows = np.array([s.dir_row[d.id] for d in part], np.int32)
         icc, count = hierarchy.intraclass_correlation(rows, s.tree, s.scope, s.scratch)
-        own = s.own()
+        own = s.file_scores()
         groups = [[own[f.id] for f in files_in(d)] for d in part]
         assert icc == pytest.approx(naive.intraclass_correlation(groups), abs=1e-6)
         assert count == sum(map(len, groups))
@@ -462,35 +389,63 @@ def test_icc_is_that_of_an_analysis_of_variance(shape):
 
 @pytest.mark.parametrize("rubbish", [np.nan, np.inf, 0.5])
 def test_what_does_not_count_is_not_read(rubbish):
-    """Without a share of the neighbours, their own scores may never have been written."""
+    """Scores of neighbours that do not count are not read."""
     world = World(4)
     text = (1, "status", world.vector(1))
     world.commit([world.put(f"viking://{name}", False, [text]) for name in "abc"])
     s = Scored(world)
     parents = s.tree.directories.parent
-    hierarchy.propagate(parents, s.scope, s.size, 0.5, 0.5, s.scratch)
+    hierarchy.propagate(parents, s.scope, s.size, Weights(0.5, 0.5, 0.0), s.scratch)
     middle = np.array([s.file_at(world.root.files["b"].id)], np.int32)
-    trio = hierarchy.with_neighbours(middle, s.tree.files, s.scope)
+    windows = hierarchy.neighbour_windows(middle, s.tree.files, s.scope)
     out = []
     for _ in range(2):
         parts, _ = hierarchy.parts_of_files(
-            trio,
+            windows,
             s.tree.files.directory,
             s.tree.texts,
             s.scope,
             s.compared,
-            (0.5, 0.5, 0.0),
+            Weights(0.5, 0.5, 0.0),
             s.scratch,
         )
         out.append(parts.tolist())
-        s.scratch.own[:, np.arange(s.scratch.own.shape[1]) != middle[0]] = rubbish
+        s.scratch.file_scores[np.arange(len(s.scratch.file_scores)) != middle[0]] = rubbish
     assert out[0] == out[1]
     world.close()
+
+
+@given(score, score, score, st.sampled_from([0.0, 0.03, 0.1]))
+@settings(max_examples=50, deadline=None)
+def test_a_final_score_is_a_convex_combination_and_a_bonus(smoothed, parent, weight, title):
+    """A final score is a convex combination plus a bonus, at most 1."""
+    wanted = naive.final_score(smoothed, parent, weight, title)
+    got = hierarchy.final_score(smoothed, parent, weight, title)
+    assert got == pytest.approx(wanted, abs=1e-12)
+    assert got <= 1
+
+
+@given(st.floats(0, 1) | st.sampled_from([0.25, 0.25 - 1e-12]))
+@settings(max_examples=50, deadline=None)
+def test_the_gate_closes_as_the_icc_rises(icc):
+    """The gate is 1 for an icc of 0, and 0 from a quarter on."""
+    assert hierarchy.gate_of(icc) == pytest.approx(naive.gate_of(icc), abs=1e-12)
+
+
+@pytest.mark.parametrize("icc", [0.01, 0.1, 0.2])
+def test_a_gate_has_the_precision_of_float32(icc):
+    """Iccs that differ in their last bits open one gate, in the kernel and in its twin."""
+    other = icc + 1e-15
+    exact = 1 - icc / naive.ICC_FULL
+    assert exact not in (1 - other / naive.ICC_FULL, np.float64(np.float32(exact)))
+    wanted = float(np.float32(exact))
+    assert {naive.gate_of(icc), naive.gate_of(other)} == {wanted}
+    assert {hierarchy.gate_of(icc), hierarchy.gate_of(other)} == {wanted}
 
 
 @given(score, score | st.just(-1.0), score | st.just(-1.0), score)
 @settings(max_examples=50, deadline=None)
 def test_smoothing_is_a_weighted_mean(own, before, after, share):
-    """Of the neighbours that are there."""
+    """Smoothing is a weighted mean over the existing neighbours."""
     got = hierarchy.smooth(own, before, after, share)
     assert got == pytest.approx(naive.smooth(own, before, after, share), abs=1e-12)

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels, with processes that compile at once; the instructions they use."""
+"""The cache of compiled kernels under concurrent processes, and the choice of instructions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PROCESSES, KERNELS = 4, 25
 
 
 def cache(path: Path) -> _jit.CacheFile:
-    """The cache of one function."""
+    """Return the cache of one function."""
     return _jit.CacheFile(str(path), "kernel", ("stamp",))
 
 
 def compile_kernels(path: Path, process: int) -> None:
-    """Saves as a process does that compiles one function for several kinds of arguments."""
+    """Save like a process that compiles one function for several kinds of arguments."""
     for kernel in range(KERNELS):
         cache(path).save((process, kernel), f"code {process}/{kernel}")
 
 
 def test_processes_that_compile_at_once_lose_no_code_and_mix_none_up(tmp_path: Path) -> None:
-    """Each kind of arguments is found with its own code."""
+    """Concurrent writers lose no code: each kind of arguments finds its own."""
     fork = multiprocessing.get_context("fork")
     running = [fork.Process(target=compile_kernels, args=(tmp_path, i)) for i in range(PROCESSES)]
     for process in running:

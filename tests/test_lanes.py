@@ -1,4 +1,4 @@
-"""Postings and scores, many at a time."""
+"""Vector operations on postings and scores."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ some = settings(max_examples=50, deadline=None, print_blob=True)
 
 @njit
 def gained(text, tf, length, at, count, weight, norm):
-    """What postings gain, in an array that says where nothing was written."""
+    """Return the gains of postings in an array with marks where nothing was written."""
     out = np.full(lanes.POSTINGS, -1, np.float32)
-    lanes.gains(text, tf, length, at, count, weight, norm[0], norm[1], out)
+    lanes.gains(text, tf, length, at, count, (weight, norm[0], norm[1]), out)
     return out
 
 
 @some
 @given(st.integers(0, 2**32 - 1), st.integers(0, 20), st.integers(1, 16))
 def test_gains_are_the_plain_ones_however_many_are_asked_for(seed, at, count):
-    """To the last bit the same alone and among others; up to the end of the arrays."""
+    """Gains are the same to the last bit alone and among others, up to the end of the arrays."""
     rng = np.random.default_rng(seed)
     n = at + count
     text = np.sort(rng.choice(100, n, replace=False)).astype(np.int32)

@@ -104,6 +104,9 @@ def test_words_are_found_by_their_bytes(said, data):
     words.add_words(table, 0, len(new))
     assert [int(key) for key in table.keys] == [naive.key_of(word) for word in new]
     known = naive.add_words([], new)
+    for word in [*new, b"unknown"]:
+        number = words.number_of(np.frombuffer(word, np.uint8), 0, len(word), table)
+        assert number == naive.number_of(word, known)
     joined = b"".join(texts)
     bounds = np.cumsum([0, *map(len, texts)])
     found, counts, missing = words.look_up(np.frombuffer(joined, np.uint8), bounds, table)
@@ -192,3 +195,9 @@ def test_the_terms_of_titles_are_postings():
     """Each title term has a posting with the number of the title's terms."""
     found = postings.of_titles([(9, 4, 2), (5, 4, 2), (9, 6, 1)])
     assert shown(found) == {5: [(4, 2)], 9: [(4, 2), (6, 1)]}
+
+
+@given(st.integers(0, 127))
+def test_blanks_are_those_of_python(byte):
+    """`str.split` splits at the same ASCII characters."""
+    assert words.is_blank(byte) == naive.is_blank(byte)

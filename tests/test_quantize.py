@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from viking_kernels import dense, simd
-from viking_kernels.arrays import SCRIPTS, Means, Query
+from viking_kernels.arrays import SCRIPTS, Centroids, PreparedQuery
 from viking_kernels.quantize import quantize_rows
 
 rows = st.lists(
@@ -19,7 +19,7 @@ rows = st.lists(
 
 
 def quantized(raw):
-    """(codes, scales, errors); the padding of the codes is left alone."""
+    """Return (codes, scales, residual norms); the padding of the codes is not touched."""
     dimension = raw.shape[1]
     codes = np.full((len(raw), simd.padded(dimension)), 99, np.int8)
     codes[:, dimension:] = 0
@@ -30,7 +30,7 @@ def quantized(raw):
 
 
 def coded(x):
-    """(code with its padding, bias, step, error) of a float32 vector."""
+    """Return (padded code, bias, step, residual norm) of a float32 vector."""
     code = np.full((1, simd.padded(len(x))), 99, np.int8)
     bias, step, error = dense.to_int8(x, code[0])
     assert not code[0, len(x) :].any()
@@ -41,7 +41,7 @@ def coded(x):
 @settings(max_examples=50, deadline=None, print_blob=True)
 @given(rows)
 def test_codes_are_those_of_the_formula(vectors):
-    """Each row by its own largest component; the error is the length of what is left out."""
+    """Each row is coded by its largest component, with its residual norm."""
     raw = np.array(vectors, np.float32)
     codes, scale, error = quantized(raw)
     wanted = naive.quantize_rows(raw.astype(np.float64))
@@ -55,7 +55,7 @@ def test_codes_are_those_of_the_formula(vectors):
 
 
 def test_a_row_of_zeros_has_no_scale():
-    """And no error."""
+    """Rows of zeros have no scale and no residual."""
     codes, scale, error = quantized(np.zeros((2, 4), np.float32))
     assert not codes.any()
     assert not scale.any()
@@ -63,7 +63,7 @@ def test_a_row_of_zeros_has_no_scale():
 
 
 def test_a_huge_component_does_not_hide_the_error():
-    """What is rounded away beside it counts."""
+    """The residual norm counts components that a huge one rounds away."""
     raw = np.full((1, 64), 1e-3, np.float32)
     raw[0, 3] = 1.0
     codes, _, error = quantized(raw)
@@ -75,7 +75,7 @@ def test_a_huge_component_does_not_hide_the_error():
 @settings(max_examples=50, deadline=None, print_blob=True)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 16, 384, 1025, 1536]), st.booleans())
 def test_a_product_of_codes_is_within_the_errors(seed, dimension, flat):
-    """By Cauchy and Schwarz, also for vectors whose every code is the largest."""
+    """A product of codes is within its error bound, by Cauchy and Schwarz."""
     rng = np.random.default_rng(seed)
     pair = np.ones((2, dimension)) if flat else rng.normal(size=(2, dimension))
     pair[1] *= rng.choice([-1, 1])
@@ -94,7 +94,7 @@ def test_a_product_of_codes_is_within_the_errors(seed, dimension, flat):
 @given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=40), st.integers(1, 40))
 @example([1.0, -1.0] * 20, 40)
 def test_codes_of_a_query(values, times):
-    """By its largest component; the error is what is left out."""
+    """A direction is coded by its largest component, with its residual norm."""
     x = np.array(values * times, np.float32)
     x[np.abs(x) < 1e-20] = 0
     code, _, step, error = coded(x)
@@ -105,14 +105,16 @@ def test_codes_of_a_query(values, times):
 
 
 def query_of(factors, bias):
-    """A query with the first of these codes, beside means with all of them."""
+    """Return a query with the first of these codes and centroids with all of them."""
     zeros, none = np.zeros(SCRIPTS), np.zeros((SCRIPTS, 1), np.float32)
-    means = Means(none, factors, bias, zeros, zeros, zeros, factors, zeros[None])
-    return Query(True, True, 1, none[0], factors[:1], int(bias[0]), 0.0, 0.0, means, zeros, none[0])
+    means = Centroids(none, factors, bias, zeros, zeros, zeros, factors, zeros[None])
+    return PreparedQuery(
+        True, True, 1, none[0], factors[:1], int(bias[0]), 0.0, 0.0, means, zeros, none[0]
+    )
 
 
 def products_by_hash() -> str:
-    """What comes of many products, the largest there are among them."""
+    """Return a hash of many products, with the largest ones among them."""
     rng = np.random.default_rng(4)
     seen = hashlib.sha256()
     for dimension in (0, 64, 192, 384, 1536, 32_768):
@@ -139,6 +141,6 @@ def products_by_hash() -> str:
 
 
 def test_machines_with_fewer_instructions_have_the_same_products(printed_by_another):
-    """All else that a find does is the same code there: bit for bit the same scores."""
+    """All instruction sets give the same products, bit for bit."""
     code = "import test_quantize; print(test_quantize.products_by_hash())"
     assert printed_by_another(code) == products_by_hash()

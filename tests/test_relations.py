@@ -15,7 +15,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from trees import LARGE, asked, build, room, sampled, shapes, terms_of
 from viking_kernels import find as kernel
-from viking_kernels import walk
 
 from vikingd.answer.find import find
 from vikingd.client import Draft, Levels, Method
@@ -238,33 +237,20 @@ def test_the_order_hangs_on_no_method_limit_compaction_or_restart(tmp_path: Path
 @example(LARGE, 0.3, 0.001)
 @example(replace(LARGE, seed=24), 0.3, 0.5)  # directories that a walk leaves scored from codes
 @example(replace(LARGE, seed=6), -1.0, 0.5)  # an open gate
-def test_rows_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
-    """All rows of a scope, after a find of one result by any method that scored some from codes."""
+def test_nodes_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
+    """All nodes of a scope get exact scores after a find of one result by any method."""
     world = build(shape)
     world.compact()
     world.step(4)
     top, query, snapshot = world.random_directory(), world.query(), world.snapshot
-    scope, means, _ = snapshot.scope(snapshot.find(top.uri))
+    scope, centroids, _ = snapshot.scope(snapshot.find(top.uri))
     terms, scratch = terms_of(snapshot, query), room(snapshot)
-    numbers = sampled(snapshot, scope.root, sample)
+    stats = sampled(snapshot, scope.root, sample)
+    bundles = (snapshot.tree, snapshot.vectors, stats, asked(query, centroids), scope)
 
     def ask(method: int, k: int) -> kernel.Found:
-        plan = kernel.Plan(
-            method, 0.0, alpha, 1, 1, False, walk.Limits(k, 1, 10**6, 1), keeps_words=True
-        )
-        return kernel.find(
-            snapshot.tree,
-            snapshot.vectors,
-            numbers,
-            means,
-            asked(query),
-            scope,
-            terms,
-            np.zeros(0, np.uint8),
-            np.zeros(0, np.int32),
-            plan,
-            scratch,
-        )
+        plan = kernel.Plan(method, 0.0, alpha, 1, 1, False, k, 1, 10**6, 1, keeps_words=True)
+        return kernel.find(*bundles, terms, plan, scratch)
 
     whole = ask(kernel.EXACT, 10**4)
     kernel.forget(snapshot.tree.texts, scope, terms, scratch)
@@ -272,21 +258,11 @@ def test_rows_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
         top, query, world.prior.astype(float), None if alpha < 0 else alpha, whole.gate
     )
     contexts = [*naive.walk(top), *naive.files_below(top)]
-    expected = naive.score_rows(contexts, plain)
-    rows = np.array([snapshot.find(context.uri) for context in contexts], np.int32)
+    expected = naive.score_nodes(contexts, plain)
+    nodes = np.array([snapshot.find(context.uri) for context in contexts], np.int32)
     for method in (kernel.EXHAUSTIVE, kernel.EXACT, kernel.BEST_FIRST):
         found = ask(method, 1)
-        scores = kernel.score_rows(
-            rows,
-            snapshot.tree,
-            snapshot.vectors,
-            numbers,
-            means,
-            asked(query),
-            scope,
-            found.weights,
-            scratch,
-        )
+        scores = kernel.score_nodes(nodes, *bundles, found.weights, scratch)
         kernel.forget(snapshot.tree.texts, scope, terms, scratch)
         assert not scratch.lexical.any()
         assert not scratch.titles.any()

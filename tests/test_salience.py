@@ -20,7 +20,7 @@ DEFAULT = (0.5, 0.2, 0.2, 0.1, 30.0)
 
 
 def ranked(semantic, known, weights=DEFAULT, now=NOW):
-    """(order, saliences, parts) of the kernel; None for a missing time."""
+    """Return (order, saliences, parts) of the kernel; None is a missing time."""
     rows = [(r, a, NEVER if t is None else t) for r, a, t in known]
     order, scores, parts = rank(
         np.array(semantic, np.float64),
@@ -117,7 +117,7 @@ def test_equal_saliences_keep_the_order_in_which_they_came() -> None:
 
 
 def test_nothing_makes_nothing() -> None:
-    """No candidates, no memories."""
+    """Without candidates there are no memories."""
     chosen, scores, parts = ranked([], [])
     assert (chosen, scores.shape, parts.shape) == ([], (0,), (0, 4))
 
@@ -135,7 +135,7 @@ candidate = st.tuples(
     st.sampled_from([DEFAULT, (1.0, 0.0, 0.0, 0.0, 1e-9), (0.0, 0.5, 0.25, 0.25, 1e6)]),
 )
 def test_any_candidates_are_ranked_as_by_hand(candidates, weights) -> None:
-    """Parts and order as the plain twin has them, in [0, 1], without NaN."""
+    """Parts and order are those of the plain twin, in [0, 1], without NaN."""
     semantic, known = [s for s, _ in candidates], [k for _, k in candidates]
     order, scores, parts = ranked(semantic, known, weights)
     by_hand, wanted = naive.rank(semantic, known, weights, NOW)

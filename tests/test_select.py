@@ -1,4 +1,4 @@
-"""Choosing the best."""
+"""The selection of the best."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ scores = st.sampled_from([0.0, 0.125, 0.25, 0.5, 0.75])
 @some
 @given(st.lists(scores, max_size=30), st.integers(1, 40), scores)
 def test_best_rows_are_in_order_with_all_that_tie(values, k, threshold):
-    """With ties at the k-th place, k above n, none above the threshold."""
+    """The k best are found with ties at the k-th place, k above n, and none above the threshold."""
     got = select.best_rows(np.array(values, np.float64), k, threshold)
     assert got.tolist() == naive.best_rows(values, k, threshold)
 
@@ -24,7 +24,7 @@ def test_best_rows_are_in_order_with_all_that_tie(values, k, threshold):
 @some
 @given(st.lists(scores, max_size=30), st.integers(1, 10))
 def test_the_heap_keeps_the_largest(values, k):
-    """The smallest of them stands in front."""
+    """The heap holds the largest values with the smallest in front."""
     heap = np.empty(k, np.float32)
     count = 0
     for i, value in enumerate(values):
@@ -37,7 +37,7 @@ def test_the_heap_keeps_the_largest(values, k):
 @some
 @given(st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(0, 5), max_size=100))
 def test_rows_are_sorted_in_place(values):
-    """Rising, each as often as before."""
+    """Sorting keeps all values in rising order."""
     rows = np.array(values, np.int32)
     select.sort_rising(rows)
     assert rows.tolist() == naive.sort_rising(values)
@@ -46,7 +46,7 @@ def test_rows_are_sorted_in_place(values):
 @some
 @given(st.lists(scores | st.just(-1.0), max_size=300), st.integers(1, 40))
 def test_best_positions_are_in_order(values, k):
-    """Ties by position; what is below 0 is no score."""
+    """The best positions come best first, ties by position; negative scores do not count."""
     got = select.best_positions(np.array(values, np.float32), k)
     assert got.tolist() == naive.best_positions(values, k)
 
@@ -61,20 +61,20 @@ def test_what_is_not_a_number_is_never_chosen():
 @some
 @given(st.lists(scores, min_size=1, max_size=200), st.data())
 def test_of_a_group_those_above_a_limit_are_told(values, data):
-    """Equal is not above, and the last group is shorter."""
+    """The mask has the scores above a limit, also in a shorter last group."""
     first = data.draw(st.integers(0, (len(values) - 1) // select.GROUP)) * select.GROUP
     limit = data.draw(scores)
-    mask = select.above(np.array(values, np.float32), first, len(values), limit)
-    assert bits(mask) == naive.above(values, first, limit)
+    mask = select.mask_above(np.array(values, np.float32), first, len(values), limit)
+    assert bits(mask) == naive.mask_above(values, first, limit)
 
 
 @given(st.sets(st.integers(0, 63), min_size=1))
 def test_the_lowest_bit_is_the_least(numbers):
-    """The uppermost one is the sign."""
+    """The lowest bit is found, also if it is the sign."""
     mask = sum(1 << number for number in numbers - {63}) - (1 << 63) * (63 in numbers)
     assert select.lowest(mask) == naive.lowest(mask) == min(numbers)
 
 
 def bits(mask: int) -> list[int]:
-    """The numbers of those that are 1."""
+    """Return the numbers of the bits that are 1."""
     return [i for i in range(64) if mask >> i & 1]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from viking_kernels.arrays import DIRECTORIES, FILES, I64, SCRIPTS, TEXTS, U64
+from viking_kernels.arrays import DIRECTORIES, FILES, I64, SCRIPTS, TEXTS, U64, decode_file
 
 from vikingd.domain.changes import IndexedText, Remove, Upsert
 from vikingd.index.compaction import compacted
@@ -59,7 +59,7 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
     assert counts[FILES] == 1 + len(files)
     assert counts[TEXTS] == 1500 + len(files)
     rows = [snapshot.find(uri) for uri in files]
-    assert [snapshot.file_uri(-1 - row) for row in rows if row is not None] == files
+    assert [snapshot.file_uri(decode_file(row)) for row in rows if row is not None] == files
 
 
 @pytest.mark.parametrize("kept", [600, 40])
@@ -90,9 +90,9 @@ def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: i
     for snapshot, count in [(before, 698), *shown]:
         assert snapshot.counts(0)[FILES] == count
         texts = snapshot.tree.texts
-        assert (texts.died > snapshot.revision).sum() == snapshot.counts(0)[TEXTS]
+        assert (texts.tombstoned > snapshot.revision).sum() == snapshot.counts(0)[TEXTS]
         assert sorted(compacted(snapshot)[0].file_id) == sorted(
-            snapshot.file_id[snapshot.tree.files.died > snapshot.revision]
+            snapshot.file_id[snapshot.tree.files.tombstoned > snapshot.revision]
         )
 
 

@@ -1,4 +1,4 @@
-"""What titles add to scores, against the plain twin."""
+"""The bonuses of titles, against their plain twin."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from naive import files_below
 from trees import LARGE, World, build, room, search, shapes, terms_of
 from viking_kernels import find as kernel
 from viking_kernels import scope as scopes
+from viking_kernels.arrays import F32, FINAL, I64, TITLE_BONUS, Scope, Terms, Texts, decode_file
 from viking_kernels.bm25 import ranges_of
 from viking_kernels.scope import place
 from viking_kernels.titles import TITLE, forget_titles, score_titles
@@ -18,7 +19,7 @@ from viking_kernels.titles import TITLE, forget_titles, score_titles
 def scored(
     world: World, top: naive.Directory, query: naive.Query
 ) -> tuple[dict[int, float], float]:
-    """(what is added to each file by id, the sum of all that was written)."""
+    """Return (the bonus of each file by id, the sum of all that was written)."""
     snapshot, scope, _ = world.scope_of(top)
     tree = snapshot.tree
     inside = scopes.tail_directories(tree.directories, scope)
@@ -26,18 +27,36 @@ def scored(
     ranges = ranges_of(terms, scope)
     score_titles(tree.texts, scope, inside, terms, ranges, titles)
     written = titles.copy()
-    forget_titles(tree.texts, scope, terms, ranges, titles)
-    assert titles.tolist() == naive.forget_titles(titles)
-    rows = {file.id: -1 - int(snapshot.find(file.uri)) for file in files_below(top)}
+    check_forgetting(tree.texts, scope, terms, ranges, titles)
+    rows = {file.id: decode_file(int(snapshot.find(file.uri))) for file in files_below(top)}
     places = (scope.file_low, scope.file_high, scope.base_files)
     return {key: float(written[place(row, *places)]) for key, row in rows.items()}, written.sum()
+
+
+def check_forgetting(texts: Texts, scope: Scope, terms: Terms, ranges: I64, titles: F32) -> None:
+    """Check that only the bonuses that a term can have changed are reset."""
+    n, size = len(terms.weight), scope.file_high - scope.file_low
+    places = (scope.file_low, scope.file_high, scope.base_files)
+    in_base = [int(texts.file[row]) for a, b in ranges[n:] for row in terms.base_text[a:b]]
+    in_tail = texts.file[terms.tail_text[terms.tail_from[n] :]].tolist()
+    base = {file - scope.file_low for file in in_base if file >= 0}
+    tail = {
+        place(file, *places)
+        for file in in_tail
+        if file >= scope.base_files or scope.file_low <= file < scope.file_high
+    }
+    titles[titles == 0] = 7
+    crowded = naive.is_crowded(ranges[n:].tolist(), size)
+    wanted = naive.forget_titles(titles.tolist(), base, tail, size, crowded)
+    forget_titles(texts, scope, terms, ranges, titles)
+    assert titles.tolist() == wanted
 
 
 @settings(max_examples=50, deadline=None, print_blob=True)
 @given(shapes)
 @example(LARGE)
 def test_a_title_adds_the_square_of_what_the_query_has_of_it(shape):
-    """To its file, in base and tail, whatever other title that had before; to nothing else."""
+    """A title's bonus is the squared share of its terms in the query, for its file alone."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     got, total = scored(world, top, query)
@@ -49,7 +68,7 @@ def test_a_title_adds_the_square_of_what_the_query_has_of_it(shape):
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_the_title_that_a_file_has_now_counts(compacted):
-    """Another title takes the place of the one before, which an older snapshot still has."""
+    """A new title replaces the old one, which an older snapshot still has."""
     world = World(2)
     uri, text = "viking://a", [(1, "all about coffee", b"")]
     query = naive.Query(None, 1, {"status": 1.0, "code": 1.0})
@@ -71,7 +90,7 @@ def test_the_title_that_a_file_has_now_counts(compacted):
 
 
 def test_of_two_alike_the_one_that_is_called_so_comes_first():
-    """By every method; of a score that would be above 1, 1 is left."""
+    """The file with the matching title comes first by every method; its score is at most 1."""
     world = World(3)
     same = np.eye(16)[1]
     text = [(1, "status codes status codes", same.astype("<f4").tobytes())]
@@ -84,10 +103,12 @@ def test_of_two_alike_the_one_that_is_called_so_comes_first():
     query = naive.Query(same - world.prior[1], 1, {"status": 1.0, "code": 1.0})
     row = world.snapshot.find("viking://y")
     assert row is not None
+    file = decode_file(row)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         found = search(world.snapshot, "viking://", query, method, alpha=1.0)
-        assert found.rows.tolist() == [-1 - row, *({0, 1} - {-1 - row})]
-        assert found.parts[0, 7] == pytest.approx(TITLE)
-        assert found.parts[1, 7] == 0
-        assert found.parts[0, 8] == pytest.approx(min(1.0, found.parts[1, 8] + TITLE), abs=1e-6)
+        assert found.rows.tolist() == [file, *({0, 1} - {file})]
+        assert found.parts[0, TITLE_BONUS] == pytest.approx(TITLE)
+        assert found.parts[1, TITLE_BONUS] == 0
+        best, other = found.parts[:2, FINAL]
+        assert best == pytest.approx(min(1.0, other + TITLE), abs=1e-6)
     world.close()

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import files_in, walk
-from test_hierarchy import Scored
+from scored import Scored
 from trees import LARGE, Shape, World, build, shapes
-from viking_kernels import hierarchy
+from viking_kernels import hierarchy, opening
 from viking_kernels import walk as walks
+from viking_kernels.arrays import DIRECTORY_FINAL, NODE, Weights
 from viking_kernels.bounds import bound_scores
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
 NONE = np.zeros(0, np.uint8)
+NO_LIMITS = opening.Limits(1, 1, 1)
 share = st.sampled_from([0.0, 0.2, 0.5, 1.0])
 weights_of = st.tuples(share, share, share)
 
@@ -23,7 +25,7 @@ weights_of = st.tuples(share, share, share)
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=20), st.data())
 @settings(max_examples=50, deadline=None, print_blob=True)
 def test_the_queue_gives_the_best_first(values, data):
-    """Ties by position, whatever the order of coming and going."""
+    """The queue gives the best first, ties by position, in any order of pushes and pops."""
     final = np.array(values, np.float32)
     queue, count = np.empty(len(values), np.int32), 0
     plain: list[int] = []
@@ -44,21 +46,21 @@ def test_the_queue_gives_the_best_first(values, data):
 @given(shapes, st.booleans())
 @example(LARGE, False)
 def test_scoring_the_files_of_a_directory(shape, exact):
-    """Their own scores, bounds and best texts; those of other directories are left alone."""
+    """Files get node scores, error bounds and best texts; other directories are not touched."""
     world = build(shape)
     s = Scored(world)
-    scored = {t.id: s.own_of_text(t.id, exact=exact) for t in naive.texts_below(s.top)}
+    scored = {t.id: s.text_score(t.id, exact=exact) for t in naive.texts_below(s.top)}
     owns = {key: own for key, (own, _) in scored.items()}
     for directory in walk(s.top):
-        s.scratch.own[:] = -7
+        s.scratch.file_scores[:] = -7
         s.scratch.best[:] = -7
         wanted, texts = naive.score_files(directory, owns)
         assert s.score(s.dir_row[directory.id], exact=exact) == texts
         for file in files_in(directory):
             at, (own, _) = s.file_at(file.id), wanted[file.id]
-            assert s.scratch.own[0, at] == pytest.approx(own, abs=1e-6)
+            assert s.scratch.file_scores[at] == pytest.approx(own, abs=1e-6)
             bound = max((scored[t.id][1] for t in file.texts), default=0)
-            assert s.scratch.own[1, at] == pytest.approx(bound, abs=1e-9)
+            assert s.scratch.file_errors[at] == pytest.approx(bound, abs=1e-9)
             best = s.text_id(int(s.scratch.best[at]))
             assert owns.get(best, 0.0) == pytest.approx(own, abs=1e-6)
         assert (s.scratch.best != -7).sum() == len(wanted)
@@ -67,11 +69,30 @@ def test_scoring_the_files_of_a_directory(shape, exact):
 
 @few
 @given(shapes)
+@example(LARGE)
+def test_the_texts_of_a_directory_from_their_codes(shape):
+    """Base texts are scored in order from place 0 on; tail texts are not."""
+    world = build(shape)
+    world.compact()
+    s = Scored(world, world.root)
+    coded = {t.id: s.text_score(t.id, exact=False)[0] for t in naive.texts_below(s.top)}
+    for directory in walk(s.top):
+        s.scratch.code_scores[:] = -7
+        row = s.dir_row[directory.id]
+        opening.code_directory(row, s.tree, s.vectors, s.compared, s.scope, s.scratch)
+        wanted = naive.code_directory(directory, coded)
+        assert s.scratch.code_scores[: len(wanted)] == pytest.approx(wanted, abs=1e-6)
+        assert (s.scratch.code_scores[len(wanted) :] == -7).all()
+    world.close()
+
+
+@few
+@given(shapes)
 def test_children_are_queued_once(shape):
-    """The living directories right below, but those that were queued before."""
+    """Living child directories are queued, each once."""
     world = build(shape)
     s = Scored(world)
-    final = s.scratch.directories[3]
+    final = s.scratch.directories[NODE]
     for directory in walk(s.top):
         queue, seen = np.empty(len(final), np.int32), np.zeros(len(final), np.uint8)
         children = list(directory.directories.values())
@@ -87,8 +108,10 @@ def test_children_are_queued_once(shape):
 
 
 def sampled(s: Scored, weight: float) -> None:
-    """Final scores of directories, and own scores that stand there already for all files."""
-    hierarchy.propagate(s.tree.directories.parent, s.scope, s.size, weight, weight, s.scratch)
+    """Propagate the final scores of directories; mark all files as scored."""
+    hierarchy.propagate(
+        s.tree.directories.parent, s.scope, s.size, Weights(weight, weight, 0.0), s.scratch
+    )
     s.scratch.sampled[:] = 1
 
 
@@ -96,37 +119,35 @@ def sampled(s: Scored, weight: float) -> None:
 @given(shapes, weights_of, st.integers(1, 4))
 @example(LARGE, (0.5, 0.2, 0.2), 3)
 def test_opening_a_directory(shape, weights, k):
-    """Its files get their final scores, and the k best of them are kept."""
+    """Opening a directory gives its files final scores and keeps the k best."""
     world = build(shape)
     s = Scored(world)
+    weights = Weights(*weights)
     b, below, share = weights
     for fresh in (False, True):
         sampled(s, b)
-        best, top = walks.none_yet(k), naive.none_yet(k)[1]
-        owns = {t.id: s.own_of_text(t.id)[0] for t in naive.texts_below(s.top)}
+        best, top = opening.none_yet(k), naive.none_yet(k)[1]
+        owns = {t.id: s.text_score(t.id)[0] for t in naive.texts_below(s.top)}
         if fresh:  # they are scored as the directory is opened
             s.scratch.sampled[:] = 0
-            s.scratch.own[:] = np.nan
+            s.scratch.file_scores[:] = np.nan
         for directory in walk(s.top):
             row = s.dir_row[directory.id]
-            above = float(s.scratch.directories[4, s.dir_at(directory.id)])
+            above = float(s.scratch.directories[DIRECTORY_FINAL, s.dir_at(directory.id)])
             at = (below if directory is s.top else b, share, above)
-            got = walks.open_directory(
+            got = opening.open_directory(
                 s.dir_at(directory.id),
                 row,
-                weights,
                 s.tree,
                 s.vectors,
                 s.compared,
                 s.scope,
-                True,
-                NONE,
                 s.scratch,
-                best,
+                opening.Opening(weights, True, False, NO_LIMITS, NONE, best),
             )
             changed, own, texts = naive.open_directory(directory, owns, at, s.titles(), top, k)
             assert got[1:] == (pytest.approx(own, abs=1e-6), texts if fresh else 0)
-            finals = naive.finals_in(directory, s.own_in(directory), at, s.titles())
+            finals = naive.finals_in(directory, s.scores_in(directory), at, s.titles())
             top, _ = naive.offer_files(top, finals.values(), k)
             kept = sorted(best.top[: best.held[0]].tolist())
             assert kept == pytest.approx(top, abs=1e-6)
@@ -143,7 +164,7 @@ def test_opening_a_directory(shape, weights, k):
 @example(LARGE, (0.5, 0.2, 0.2), 3, 1, False, True)
 @example(Shape(824773, (1, 25), 0, "latin", False), (0.0, 1.0, 0.2), 1, 1, False, False)
 def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed, filtered, coded):
-    """However far each own score is off, within its bound; exactly those where none is.
+    """Candidates hold all files that can be among the best, for any error within its bound.
 
     Also where directories are passed over, which are scored only now; own scores that are made up
     bound nothing, so every one is opened then.
@@ -152,42 +173,33 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
     if coded:
         world.compact()
     s = Scored(world, world.root if coded else None)
+    weights = Weights(*weights)
     rng = np.random.default_rng(seed)
-    sampled(s, weights[0])
+    sampled(s, weights.parent)
     s.scratch.sampled[:] = 0 if coded else 1
-    size = s.scratch.own.shape[1]
+    size = len(s.scratch.file_scores)
     s.scratch.titles[:] = rng.choice([0.0, 0.0, 0.02, 0.3], size)
     allowed = rng.integers(0, 2, size).astype(np.uint8) if filtered else NONE
     for bounds in ((0.0,), (0.0, 0.0, 0.0, 0.3), (0.0, 0.03, 0.2), (0.1, 1.0)):
-        s.scratch.own[:] = np.array(
-            [rng.choice([0.0, 0.25, 0.5, 0.75], size), rng.choice(bounds, size)]
-        )
+        s.scratch.file_scores[:] = rng.choice([0.0, 0.25, 0.5, 0.75], size)
+        s.scratch.file_errors[:] = rng.choice(bounds, size)
         error = rng.choice(bounds, s.scope.base_texts).astype(np.float32)
-        vectors, best = s.vectors._replace(error=error), walks.none_yet(k)
-        count = walks.open_all(
+        vectors, best = s.vectors._replace(residual=error), opening.none_yet(k)
+        count = opening.open_all(
             s.size,
-            weights,
-            s.tree,
-            vectors,
-            s.snapshot.numbers,
-            s.compared,
-            s.scope,
-            False,
-            not coded,
-            allowed,
-            s.scratch,
-            best,
+            *s.bundles(vectors),
+            opening.Opening(weights, False, not coded, NO_LIMITS, allowed, best),
         )
         for row in s.dir_row.values() if coded else ():  # some were passed over
             s.score(row, vectors, exact=False)
-        value, off = s.scratch.own.astype(float)
+        value, off = s.scratch.file_scores.astype(float), s.scratch.file_errors.astype(float)
         least, most = value - off, value + off
         if coded:
             reach = np.full(s.size, np.inf, np.float32)
             share = naive.dense_weight(False, s.compared.use_dense, s.compared.use_lexical)
             both = (share, 1.0 - share)
             bound_scores(s.tree.texts, vectors, s.compared, both, s.scope, s.scratch)
-            of_text = {int(key): s.scratch.coded[0, row] for key, row in s.text_row.items()}
+            of_text = {int(key): s.scratch.code_scores[row] for key, row in s.text_row.items()}
             for f in naive.files_below(s.top):
                 told = max((of_text[t.id] for t in f.texts), default=0)
                 most[s.file_at(f.id)] = min(most[s.file_at(f.id)], told)
@@ -196,29 +208,29 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         ranges = {}
         for d in walk(s.top):
             own = {f.id: (least[s.file_at(f.id)], most[s.file_at(f.id)]) for f in files_in(d)}
-            above = float(s.scratch.directories[4, s.dir_at(d.id)])
+            above = float(s.scratch.directories[DIRECTORY_FINAL, s.dir_at(d.id)])
             b = weights[1] if d is s.top else weights[0]
             ranges |= naive.ranges_in(d, own, (b, weights[2], above), s.titles())
         if coded:
-            counted = walks.reach_all(weights, s.tree, s.scope, s.scratch, reach)
+            counted = opening.bound_directories(weights, s.tree, s.scope, s.scratch, reach)
             assert counted == count
             highest = {key: high for key, (_, high) in ranges.items()}
             further = np.full(s.size, np.inf, np.float32)
-            s.scratch.dir_off[:] = 0.1
-            walks.reach_all(weights, s.tree, s.scope, s.scratch, further)
-            for key, high in naive.reach_all(highest, walk(s.top)).items():
+            s.scratch.dir_errors[:] = 0.1
+            opening.bound_directories(weights, s.tree, s.scope, s.scratch, further)
+            for key, high in naive.bound_directories(highest, walk(s.top)).items():
                 told = reach[s.dir_at(key)]
                 assert told >= high - 1e-6 or high == 0
                 more = 0.1 * weights[1 if key == s.top.id else 0]
                 assert further[s.dir_at(key)] == pytest.approx(min(1.0, told + more), abs=1e-5)
-            s.scratch.dir_off[:] = 0
+            s.scratch.dir_errors[:] = 0
         if filtered:
             ranges = {key: span for key, span in ranges.items() if allowed[s.file_at(key)]}
         floor = best.top[0] if best.held[0] == k else 0
         reach = dict(
             zip(
                 s.scratch.candidates[: best.candidates[0]].tolist(),
-                s.scratch.reach[: best.candidates[0]].tolist(),
+                s.scratch.upper_bounds[: best.candidates[0]].tolist(),
                 strict=True,
             )
         )
@@ -234,7 +246,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
 
 
 def test_the_best_are_found_where_most_directories_are_passed_over():
-    """By int4 codes or by int8 codes, wherever in its directory a file stands."""
+    """The best file is found by int4 or int8 codes, at any place in its directory."""
     world = World(5)
     below = [f"viking://{i}" for i in range(100)]
     put = [world.put(uri, True, world.random_texts(1)) for uri in below]
@@ -248,29 +260,20 @@ def test_the_best_are_found_where_most_directories_are_passed_over():
         s.scratch.sampled[:] = 0
         finals = {}
         for d in walk(s.top):
-            at = (0.5, 0.2, float(s.scratch.directories[4, s.dir_at(d.id)]))
-            finals |= naive.finals_in(d, s.own_in(d), at, s.titles())
-        s.scratch.own[:] = np.nan
-        best = walks.none_yet(1)
-        walks.open_all(
+            at = (0.5, 0.2, float(s.scratch.directories[DIRECTORY_FINAL, s.dir_at(d.id)]))
+            finals |= naive.finals_in(d, s.scores_in(d), at, s.titles())
+        s.scratch.file_scores[:] = np.nan
+        best = opening.none_yet(1)
+        opening.open_all(
             s.size,
-            (0.5, 0.5, 0.2),
-            s.tree,
-            s.vectors,
-            s.snapshot.numbers,
-            s.compared,
-            s.scope,
-            False,
-            False,
-            NONE,
-            s.scratch,
-            best,
+            *s.bundles(),
+            opening.Opening(Weights(0.5, 0.5, 0.2), False, False, NO_LIMITS, NONE, best),
         )
         found = s.scratch.candidates[: best.candidates[0]].tolist()
         most = max(finals.values())
         best_found = max((finals[key] for key in finals if s.file_at(key) in found), default=0.0)
         assert best_found == pytest.approx(most, abs=1e-6)
-        opened += int((~np.isnan(s.scratch.own[0, : len(finals)])).sum())
+        opened += int((~np.isnan(s.scratch.file_scores[: len(finals)])).sum())
     assert opened < 60 * len(finals) / 2
     world.close()
 
@@ -286,13 +289,13 @@ def test_the_best_are_found_where_most_directories_are_passed_over():
 )
 @example(LARGE, 0.5, 3, 2, 2, 9)
 def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
-    """The same directories in the same order, and the same reason to stop."""
+    """The walk opens the same directories in the same order and stops for the same reason."""
     world = build(shape)
     s = Scored(world)
     sampled(s, weight)
-    final = s.scratch.directories[4]
-    weights = (weight, weight, 0.1)
-    own, titles = s.own(), s.titles()
+    final = s.scratch.directories[DIRECTORY_FINAL]
+    weights = Weights(weight, weight, 0.1)
+    own, titles = s.file_scores(), s.titles()
     nodes = {}
     for d in walk(s.top):
         above = float(final[s.dir_at(d.id)])
@@ -304,21 +307,13 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
             np.array([*finals], np.float32).tolist(),
         )
     starts = [*sorted(nodes)[-2:], s.dir_at(s.top.id)]
-    best = walks.none_yet(k)
+    best = opening.none_yet(k)
     opened, rounds, stop, texts = walks.best_first(
         np.array(starts, np.int32),
-        s.size,
-        weights,
-        s.tree,
-        s.vectors,
-        s.snapshot.numbers,
-        s.compared,
-        s.scope,
-        False,
-        NONE,
-        s.scratch,
-        best,
-        walks.Limits(k, in_round, patience, most),
+        *s.bundles(),
+        opening.Opening(
+            weights, False, False, opening.Limits(in_round, patience, most), NONE, best
+        ),
     )
     assert texts == 0
     wanted = naive.best_first(starts, nodes, weight, (k, in_round, patience, most))
@@ -330,29 +325,19 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
 @given(shapes, st.sampled_from([0.0, 0.5]), st.integers(1, 3))
 @example(LARGE, 0.5, 3)
 def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
-    """Only that; what it offers holds the best of the opened directories."""
+    """A walk scores only what it opens, and offers the best of that."""
     world = build(shape)
     s = Scored(world)
     sampled(s, weight)
-    own, final = s.own(), s.scratch.directories[4]
+    own, final = s.file_scores(), s.scratch.directories[DIRECTORY_FINAL]
     s.scratch.sampled[:] = 0
-    s.scratch.own[:] = np.nan
-    weights, best = (weight, weight, 0.1), walks.none_yet(k)
+    s.scratch.file_scores[:] = np.nan
+    weights, best = Weights(weight, weight, 0.1), opening.none_yet(k)
     start = np.array([s.dir_at(s.top.id)], np.int32)
     opened, _, _, texts = walks.best_first(
         start,
-        s.size,
-        weights,
-        s.tree,
-        s.vectors,
-        s.snapshot.numbers,
-        s.compared,
-        s.scope,
-        False,
-        NONE,
-        s.scratch,
-        best,
-        walks.Limits(k, 2, 10**6, 3),
+        *s.bundles(),
+        opening.Opening(weights, False, False, opening.Limits(2, 10**6, 3), NONE, best),
     )
     order = s.scratch.opened[:opened].tolist()
     seen = [d for d in walk(s.top) if s.dir_at(d.id) in order]
@@ -363,7 +348,7 @@ def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
         at = (weight, 0.1, float(final[s.dir_at(d.id)]))
         finals |= naive.finals_in(d, own, at, s.titles())
     floor = best.top[0] if best.held[0] == k else 0
-    pairs = zip(s.scratch.candidates, s.scratch.reach, strict=True)
+    pairs = zip(s.scratch.candidates, s.scratch.upper_bounds, strict=True)
     able = {int(at) for at, most in [*pairs][: best.candidates[0]] if most >= floor}
     ranges = {key: (x, x) for key, x in finals.items() if x > 1e-6}
     kept = naive.open_all({key: (x + 1e-6, y) for key, (x, y) in ranges.items()}, k)
@@ -373,6 +358,6 @@ def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
 
 @pytest.mark.parametrize("reason", ["CONVERGED", "EXHAUSTED", "LIMIT", "OUT_OF_REACH"])
 def test_reasons_to_stop_are_told_apart(reason):
-    """Each has a number of its own."""
+    """Each reason to stop has its own number."""
     names = ("CONVERGED", "EXHAUSTED", "LIMIT", "OUT_OF_REACH")
     assert getattr(walks, reason) == names.index(reason)

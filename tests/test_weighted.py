@@ -1,4 +1,4 @@
-"""The weighted search against the plain one."""
+"""The weighted search against its plain twin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from trees import LARGE, asked, build, room, shapes, terms_of
 from viking_kernels import scope as scopes
-from viking_kernels.weighted import weighted_top
+from viking_kernels.weighted import WeightedPlan, weighted_top
 
 NOWHERE = np.zeros(0, np.int32)
 
@@ -23,10 +23,10 @@ NOWHERE = np.zeros(0, np.int32)
 @example(LARGE, 5, True, (0.5, 0.5))
 @example(LARGE, 20, False, (1.0, 0.0))
 def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
-    """Base and tail, dead and not yet embedded texts, two scripts, below any directory."""
+    """The best of any scope are the plain ones, in base and tail, for two scripts."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
-    snapshot, scope, means = world.scope_of(top)
+    snapshot, scope, centroids = world.scope_of(top)
     tree = snapshot.tree
     ids = snapshot.text_id.tolist()
     size = scope.file_high - scope.file_low + len(tree.files.directory) - scope.base_files
@@ -42,23 +42,21 @@ def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
     if not filtered:
         allowed = np.zeros(0, np.uint8)
 
-    compared = asked(query)._replace(use_dense=query.vector is not None, use_lexical=False)
+    compared = asked(query, centroids)._replace(
+        use_dense=query.vector is not None, use_lexical=False
+    )
     scratch = room(snapshot)
     rows, scores, parts = weighted_top(
-        tree,
+        snapshot.tree,
         snapshot.vectors,
-        snapshot.numbers,
-        means,
+        snapshot.stats,
         compared,
         scope,
         terms_of(snapshot, query),
-        allowed,
-        NOWHERE,
-        weights,
-        k,
+        WeightedPlan(*weights, k, NOWHERE, allowed),
         scratch,
     )
-    wanted = naive.weighted_top(top, query, means.mean.astype(np.float64), weights, able, 10**6)
+    wanted = naive.weighted_top(top, query, centroids.raw.astype(np.float64), weights, able, 10**6)
     plain = {text: one for text, *one in wanted}
     assert not scratch.lexical.any()
     assert len(rows) == min(k, len(wanted))
@@ -70,26 +68,22 @@ def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
 
 
 def test_proposals_stand_for_the_whole_base():
-    """The tail is scored beside them; what is dead or outside is left out."""
+    """Proposals replace the base; the tail is scored too, and tombstoned texts are left out."""
     world = build(LARGE)
-    snapshot, scope, means = world.scope_of(world.root)
+    snapshot, scope, centroids = world.scope_of(world.root)
     tree = snapshot.tree
     query = next(q for q in iter(world.query, None) if q.vector is not None)
-    every = asked(query)._replace(use_dense=True, use_lexical=False)
+    every = asked(query, centroids)._replace(use_dense=True, use_lexical=False)
 
     def look(near, k):
         return weighted_top(
             tree,
             snapshot.vectors,
-            snapshot.numbers,
-            means,
+            snapshot.stats,
             every,
             scope,
             terms_of(snapshot, query),
-            np.zeros(0, np.uint8),
-            near,
-            (1.0, 0.0),
-            k,
+            WeightedPlan(1.0, 0.0, k, near, np.zeros(0, np.uint8)),
             room(snapshot),
         )[0].tolist()
 
@@ -97,7 +91,7 @@ def test_proposals_stand_for_the_whole_base():
     base = [row for row in best if row < scope.base_texts]
     assert base
     assert len(best) > len(base)
-    dead = np.flatnonzero(tree.texts.died[: scope.base_texts] <= scope.revision)[:3].tolist()
+    dead = np.flatnonzero(tree.texts.tombstoned[: scope.base_texts] <= scope.revision)[:3].tolist()
     some = base[::2]
     found = look(np.array(some + dead, np.int32), 10**4)
     assert found == [row for row in best if row >= scope.base_texts or row in some]

@@ -13,9 +13,18 @@ from hypothesis import strategies as st
 from naive import Directory, File, Query, Text, files_below, walk
 from viking_kernels import dense, hierarchy
 from viking_kernels import find as kernel
-from viking_kernels import walk as walks
-from viking_kernels.arrays import FILES, SCRIPTS, Asked, Means, Numbers, Scope, Scratch, Terms
-from viking_kernels.arrays import Query as Compared
+from viking_kernels.arrays import (
+    FILES,
+    SCRIPTS,
+    Centroids,
+    PreparedQuery,
+    RawQuery,
+    Scope,
+    Scratch,
+    SubtreeStats,
+    Terms,
+    encode_file,
+)
 
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
@@ -239,7 +248,7 @@ class World:
             at = at.directories[name]
         return at
 
-    def scope_of(self, top: Directory) -> tuple[Snapshot, Scope, Means]:
+    def scope_of(self, top: Directory) -> tuple[Snapshot, Scope, Centroids]:
         """The newest snapshot, and the scope of a directory in it with its means."""
         snapshot = self.snapshot
         row = snapshot.find(top.uri)
@@ -277,9 +286,9 @@ def build(shape: Shape) -> World:
 def check_contents(snapshot: Snapshot) -> None:
     """Check that all shown contents of a context came with one commit."""
     tree, contents = snapshot.tree, snapshot.contents
-    for text in np.flatnonzero(tree.texts.died > snapshot.revision).tolist():
+    for text in np.flatnonzero(tree.texts.tombstoned > snapshot.revision).tolist():
         file, directory = int(tree.texts.file[text]), int(tree.texts.directory[text])
-        row = directory if file < 0 else -1 - file
+        row = directory if file < 0 else encode_file(file)
         section, passage, start, end = contents.passage(text)
         assert section == snapshot.abstract(row)
         assert (start, end) == (snapshot.text_id[text], start + len(passage))
@@ -289,7 +298,7 @@ def check_contents(snapshot: Snapshot) -> None:
 
 
 def linked_with(snapshot: Snapshot, row: int) -> tuple[Relation, ...]:
-    """Return the links of directory d, or of file f as -1 - f, by URI."""
+    """Return the links of a node, by URI."""
     links = snapshot.links.get(row, {})
     alive = {uri: end for end in links if snapshot.find(uri := snapshot.uri(end)) == end}
     return tuple(
@@ -297,22 +306,20 @@ def linked_with(snapshot: Snapshot, row: int) -> tuple[Relation, ...]:
     )
 
 
-def asked(query: Query) -> Asked:
+def asked(query: Query, centroids: Centroids) -> RawQuery:
     """The query as `find` takes it."""
     vector = np.zeros(0, np.float32) if query.vector is None else query.vector.astype(np.float32)
-    return Asked(vector, query.script, query.use_dense, query.use_lexical)
+    return RawQuery(vector, query.script, query.use_dense, query.use_lexical, centroids)
 
 
-def compared(query: Query, means: Means) -> Compared:
+def compared(query: Query, centroids: Centroids) -> PreparedQuery:
     """The query as the kernels within `find` take it."""
-    return dense.prepare(asked(query), means)
+    return dense.prepare(asked(query, centroids))
 
 
 def room(snapshot: Snapshot, more: int = 0, rubbish: float = np.nan) -> Scratch:
-    """Scratch for a snapshot and `more` rows, with rubbish wherever anything may be left."""
-    tree = snapshot.tree
-    sizes = (len(tree.directories.died), len(tree.files.died), len(tree.texts.died))
-    scratch = kernel.scratch(*(size + more for size in sizes))
+    """Return a scratch for a snapshot and `more` rows, with rubbish where it is allowed."""
+    scratch = kernel.scratch(*(len(rows.tombstoned) + more for rows in snapshot.tree))
     spoil(scratch, rubbish)
     return scratch
 
@@ -334,13 +341,13 @@ def terms_of(snapshot: Snapshot, query: Query) -> Terms:
     return snapshot.terms(keys, weights)
 
 
-def sampled(snapshot: Snapshot, root: int, sample: float) -> Numbers:
-    """The numbers by which only this share of the directories below one is sampled, if below 1."""
-    numbers = snapshot.numbers
+def sampled(snapshot: Snapshot, root: int, sample: float) -> SubtreeStats:
+    """Return statistics by which only this share of the directories is sampled, if below 1."""
+    stats = snapshot.stats
     if sample < 1:
-        numbers = numbers._replace(counts=numbers.counts.copy())
-        numbers.counts[numbers.slot[root], FILES] = int(hierarchy.SAMPLE_FILES / sample)
-    return numbers
+        stats = stats._replace(counts=stats.counts.copy())
+        stats.counts[stats.slot[root], FILES] = int(hierarchy.SAMPLE_FILES / sample)
+    return stats
 
 
 def search(
@@ -360,6 +367,7 @@ def search(
     sample: float = 1.0,
     all_directories: bool = True,
     all_files: bool = False,
+    keeps_words: bool = False,
     scratch: Scratch | None = None,
 ) -> kernel.Found:
     """Runs the kernels' find; `limits` are directories a round, patience, most directories.
@@ -369,8 +377,8 @@ def search(
     """
     row = snapshot.find(uri)
     assert row is not None
-    scope, mean, _ = snapshot.scope(row)
-    numbers = sampled(snapshot, row, sample)
+    scope, centroids, _ = snapshot.scope(row)
+    stats = sampled(snapshot, row, sample)
     plan = kernel.Plan(
         method,
         threshold,
@@ -378,24 +386,25 @@ def search(
         starts,
         passages,
         all_directories,
-        walks.Limits(k, *limits),
+        k,
+        *limits,
+        keeps_words=keeps_words,
         all_files=all_files,
+        near=np.array(near, np.int32),
+        allowed=np.array(allowed, np.uint8),
     )
     scratch = room(snapshot) if scratch is None else scratch
     found = kernel.find(
         snapshot.tree,
         snapshot.vectors,
-        numbers,
-        mean,
-        asked(query),
+        stats,
+        asked(query, centroids),
         scope,
         terms_of(snapshot, query),
-        np.array(allowed, np.uint8),
-        np.array(near, np.int32),
         plan,
         scratch,
     )
-    assert not scratch.lexical.any()
-    assert not scratch.titles.any()
+    assert keeps_words or not scratch.lexical.any()
+    assert keeps_words or not scratch.titles.any()
     assert not scratch.dir_tf.any()
     return found

@@ -1,9 +1,9 @@
-"""The one place where kernels get their compiler flags and their cache.
+"""The compiler flags of kernels and their cache.
 
-A kernel that Python calls is compiled as a whole: its parts (kernels that it calls) are typed and
-lowered, and LLVM optimises all of it together, once. numba would optimise each part by itself, and
-once more in each kernel above it, and would make for each the code that unpacks Python's arguments:
-twice the work for the same result.
+A kernel that Python calls is compiled as a whole: its parts (the kernels that it calls) are typed
+and lowered, then LLVM optimizes all of it once. numba would optimize each part alone, then again in
+each caller, and would make for each part the code that unpacks Python's arguments: twice the work
+for the same result.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from numba.core.typed_passes import NativeLowering
 
 from viking_kernels import simd
 
-_KEPT = 30 * 24 * 3600  # seconds that code of other versions of the sources is kept unused
+_KEPT = 30 * 24 * 3600  # seconds that unused code of other versions of the sources is kept
 _CHECKSUM = 4  # bytes at the end of each file of the cache
 
 _P = ParamSpec("_P")
@@ -44,10 +44,9 @@ _R = TypeVar("_R")
 
 
 def _cache_directory() -> Path:
-    # numba's cache follows a function's own file only, not those it calls into: one directory a
-    # version of all the sources keeps stale machine code from being loaded. And it takes no code
-    # from another copy of the sources, nor once they were written anew: so that what is there can
-    # be used, the directory is of just these files.
+    # numba's cache tracks the file of a function, not the files of its callees. One directory for
+    # each version of all sources keeps stale machine code from being loaded. numba also rejects
+    # code of another copy of the sources or of other modification times, so the key includes these.
     digest = hashlib.sha256(f"{numba.__version__} {simd.PATH}".encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(f"{source} {source.stat().st_mtime_ns}".encode())
@@ -66,17 +65,16 @@ class CacheFile(IndexDataCacheFile):
     """The compiled code of one kernel on disk. A checksum ends each file."""
 
     def save(self, key: Any, data: Any) -> None:
-        """Adds code to the file."""
-        # numba reads an index, adds to it and writes it. Two processes that compile at the same
-        # time would give different code the same file, and a third one would run what is not its
-        # own.
+        """Add code to the file."""
+        # numba reads an index, extends it and writes it. Without the lock, two processes could give
+        # different code the same file, and a third one would run the wrong code.
         with _locked("lock"):
             super().save(key, data)
 
     def _load_index(self) -> Any:
         try:
             return super()._load_index()
-        except Exception:  # a damaged pickle raises any of them
+        except Exception:  # a damaged pickle may raise any exception
             return {}
 
     @contextmanager
@@ -85,12 +83,12 @@ class CacheFile(IndexDataCacheFile):
         yield content
         with super()._open_for_write(filepath) as file:
             file.write(content.getbuffer())
-            # numba reads pickles, which say themselves where they end.
+            # numba reads pickles, which mark their own end.
             file.write(zlib.crc32(content.getbuffer()).to_bytes(_CHECKSUM, "little"))
 
 
 class _Locator(UserProvidedCacheLocator):
-    """Takes the cache's directory as it is: a directory that can't be written may be read."""
+    """A locator that takes the cache directory as it is, even if it is read-only."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> _Locator:
@@ -102,7 +100,7 @@ class _CacheImpl(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """The cache of one kernel. Without it a kernel works too: it is compiled again."""
+    """The cache of one kernel. If it fails, the kernel is compiled again."""
 
     _impl_class = _CacheImpl
 
@@ -114,7 +112,7 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # as above
+        except Exception:  # of any kind, from a damaged file
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -137,15 +135,15 @@ _IEEE: dict[str, Any] = {**_INLINED, "fastmath": False}
 
 
 class _PartLibrary(JITCodeLibrary):
-    """The code of a part, simplified only: the kernels that call it optimise and compile it.
+    """The code of a part, simplified only: its callers optimize and compile it.
 
-    Unless it is simplified here its callers take longer, and much more memory.
+    Without the simplification callers would take longer, and much more memory.
     """
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
         for function in ll_module.functions:
-            if not function.is_declaration:  # numba runs its passes over these as well
+            if not function.is_declaration:  # numba would run its passes over these as well
                 passes, builder = self._codegen._function_pass_manager()
                 passes.run(function, builder)
 
@@ -160,7 +158,7 @@ class _PartLibrary(JITCodeLibrary):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _PartLowering(NativeLowering):
-    """Lowers a part to LLVM's language, and leaves it at that."""
+    """A pass that lowers a part to LLVM's language and does not compile it."""
 
     _name = "viking_part_lowering"
 
@@ -169,7 +167,7 @@ class _PartLowering(NativeLowering):
         state.flags.no_cpython_wrapper = True
         state.flags.no_compile = True
         super().run_pass(state)
-        # numba finds the code of a call by what would be the function's address.
+        # numba finds the code of a call by this key, which is else the address of the function.
         key = object()
         state.targetctx.insert_user_function(key, state["cr"].fndesc, [state.library])
         state["cr"] = state["cr"]._replace(cfunc=key)
@@ -188,14 +186,14 @@ class _PartCompiler(CompilerBase):
 
 
 class _Part(CPUDispatcher):
-    """A kernel as other kernels call it. Python can't call it."""
+    """The form of a kernel that other kernels call; Python can't."""
 
     def add_overload(self, cres: Any) -> None:
         self.overloads[tuple(cres.signature.args)] = cres
 
 
 class _Kernel(CPUDispatcher):
-    """A kernel as Python calls it."""
+    """The form of a kernel that Python calls."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         super().__init__(function, targetoptions=options)
@@ -204,36 +202,36 @@ class _Kernel(CPUDispatcher):
 
     @property
     def _numba_type_(self) -> Any:
-        return types.Dispatcher(self._part)  # what the compiler finds in a kernel that calls it
+        return types.Dispatcher(self._part)  # the callee of other kernels
 
 
 def njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compiles a kernel: no GIL, cached on disk, no parallel=True (it aborts under threads)."""
+    """Compile a kernel: no GIL, cached on disk, no parallel=True (it aborts under threads)."""
     return cast("Callable[_P, _R]", _Kernel(function, _OPTIONS))
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compiles a part of a kernel into each of its callers; it can't make arrays.
+    """Compile a part of a kernel into each of its callers; it can't make arrays.
 
-    A call would hand over every array of every bundle one by one, and without `_nrt` off the
-    references of each would be counted, which costs more than what the part does.
+    A real call would pass every array of every bundle, and `_nrt` would count the references of
+    each. Both would cost more than the part itself.
     """
     return cast("Callable[_P, _R]", _Kernel(function, _INLINED))
 
 
 def ieee(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compiles a part like `inlined`, with the arithmetic of IEEE 754.
+    """Compile a part like `inlined`, with the arithmetic of IEEE 754.
 
-    The same numbers give the same result in every kernel, in a vector of rows and in a single row.
-    With the other flags LLVM may round each of these in its own way.
+    Equal operands give equal results in every kernel, in vectorized loops and for single rows. With
+    the other flags LLVM may round differently in each place.
     """
     return cast("Callable[_P, _R]", _Kernel(function, _IEEE))
 
 
 def is_compiled() -> bool:
-    """Whether all kernels of just these files have been compiled before, and are undamaged.
+    """Return whether the cache holds all kernels of these sources, undamaged.
 
-    Removes damaged files, and then the mark: the kernels are compiled until it is there again.
+    Removes damaged files and, if there are any, the mark of completeness.
     """
     damaged = [path for path in CACHE_DIRECTORY.rglob("*.nb[ci]") if not _is_sound(path)]
     with suppress(OSError):
@@ -243,33 +241,33 @@ def is_compiled() -> bool:
 
 
 def compiled() -> int:
-    """How many kernels the cache holds."""
+    """Return the number of kernels in the cache."""
     return sum(1 for _ in CACHE_DIRECTORY.rglob("*.nbc"))
 
 
 def mark_compiled() -> None:
-    """Says to later processes that the cache holds all kernels.
+    """Mark the cache as complete for later processes.
 
     Raises:
-        OSError: there is no room, or the like.
+        OSError: the mark can't be written, because the disk is full, for example.
     """
     _mark().touch()
 
 
 def why_not_kept() -> OSError | None:
-    """What kept this process from writing code to the cache; None if nothing did."""
+    """Return the first error of this process in writing to the cache, or None."""
     return _failures[0] if _failures else None
 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Waits until no other process compiles, and keeps others waiting; the kernel ends it.
+    """Hold the lock for compiling. Other processes wait; the system frees it if this one dies.
 
     Raises:
         OSError: the cache can't be written.
     """
     with _locked("compiling"):
-        with _locked("lock"):  # nobody writes now: what is there is of killed processes
+        with _locked("lock"):  # no process is writing, so these files are of killed ones
             for path in CACHE_DIRECTORY.rglob("*.tmp.*"):
                 path.unlink(missing_ok=True)
         yield
@@ -296,11 +294,11 @@ def _is_sound(path: Path) -> bool:
 
 
 def keep_cache() -> None:
-    """Marks the code of just these files as used; removes what others have not used for a month.
+    """Mark the code of these sources as used; remove code that was not used for a month.
 
-    A process that runs what is removed has it in memory, and compiles anew what it loads later.
+    A process that uses the removed code has it in memory and compiles what it loads later.
     """
-    # None may be there yet, or it must not be written to, or another process is at it too.
+    # The cache may be missing or read-only, or another process removes the same files.
     with suppress(OSError):
         os.utime(CACHE_DIRECTORY)
         for path in CACHE_DIRECTORY.parent.glob("kernels-*"):

@@ -1,18 +1,20 @@
-"""The arrays that kernels read, bundled so that no kernel takes more than a handful.
+"""The bundles of arrays that kernels read.
 
-Rows: directories, files and texts are three numberings. Of each, the first `base` rows stand in
-depth-first order (a directory's files before its subdirectories, names in order), so a subtree of
-base rows is one range in each; the rows after them are the tail, in order of arrival. A parent
-always has a lower number than its child.
+Rows: directories, files and texts are numbered separately. The first `base` rows of each kind form
+the base, in depth-first order: a directory's files come before its subdirectories, names in order.
+So the base rows of a subtree are one range in each numbering. The rows after the base are the tail,
+in order of arrival. A parent always has a lower number than its child.
 
-Versions: a row is seen at revision r when its number is below the length of the snapshot's arrays
-and r < died. A text's vector is seen when vector_at <= r. Chains lead through rows that are dead
-or not yet born; readers skip those.
+Versions: a snapshot of revision r has a row if its number is below the length of the snapshot's
+arrays and r < tombstoned. It has a text's vector if vector_at <= r. Chains also lead through rows
+that a snapshot does not have; readers skip these.
+
+Nodes: one number for directories and files alike; see `encode_file`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,20 +29,57 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
 NEVER = np.iinfo(np.int64).max
-"""A revision that never comes: the death of the living, the vector that isn't there yet."""
+"""A revision that never comes: the tombstone of a living row, or a vector that is not known yet."""
 
 SCRIPTS = 8
-"""Number of scripts that stand for languages; 0 is that of a text without letters."""
+"""The number of scripts that stand for languages. Script 0 is that of a text without letters."""
 
-# Columns of Numbers.counts, all over the living rows of a directory's subtree, itself included.
+# Columns of SubtreeStats.counts: sums over the living rows of a subtree, its top included.
 FILES, DIRECTORIES, TEXTS, TEXT_LENGTH, DOCUMENT_LENGTH, OWN_LENGTH, OWN_TEXT = range(7)
 COUNTS = 7 + SCRIPTS
-"""Then, from column 7 on, the texts by script.
+"""The number of columns. The last ones, from column 7 on, count the texts by script.
 
-OWN_LENGTH is of the directory alone: the length of its document, which is its abstract, the texts
-of its files and the abstracts of its directories. DOCUMENT_LENGTH is the sum of OWN_LENGTH over
-the subtree. OWN_TEXT is 1 when the directory has an abstract.
+OWN_LENGTH is not a sum: it is the length of the directory's own document, which is its abstract,
+the texts of its files and the abstracts of its directories. DOCUMENT_LENGTH is the sum of
+OWN_LENGTH over the subtree. OWN_TEXT is 1 if the directory has an abstract.
 """
+
+# Columns of the parts of a file's score, in the order of the formulas in `hierarchy`.
+DENSE, LEXICAL, DENSE_SHARE, NODE, SMOOTHED, PARENT, PARENT_SHARE, TITLE_BONUS, FINAL = range(9)
+PARTS = 9
+
+DIRECTORY_FINAL = 4
+"""The last row of Scratch.directories; the rows before it are DENSE to NODE."""
+DIRECTORY_PARTS = 5
+
+Node: TypeAlias = int
+"""A directory or file, see `encode_file`."""
+
+_Rows = TypeVar("_Rows", int, I32, I64)
+
+
+def encode_file(row: _Rows) -> _Rows:
+    """Return the node of a file (or of each file): -1 - row. The node of a directory is its row."""
+    return -1 - row
+
+
+def decode_file(node: _Rows) -> _Rows:
+    """Return the row of a file's node."""
+    return -1 - node
+
+
+@overload
+def is_file(node: Node) -> bool: ...
+@overload
+def is_file(node: I32) -> npt.NDArray[np.bool_]: ...
+def is_file(node: Node | I32) -> bool | npt.NDArray[np.bool_]:
+    """Return True for a file, False for a directory; of each node of an array."""
+    return node < 0
+
+
+def row_of(node: Node) -> int:
+    """Return the row of a node in the numbering of its kind."""
+    return -1 - node if node < 0 else node
 
 
 class Directories(NamedTuple):
@@ -50,10 +89,10 @@ class Directories(NamedTuple):
     end: I32  # [Db] one past the last base directory of the subtree
     files: I32  # [Db + 1] base files of base directory d: [d] to [d + 1]
     texts: I32  # [Db + 1] base texts of base directory d (its own first): [d] to [d + 1]
-    died: I64  # [D]
-    first_file: I32  # [D] where the chain of its files begins, -1 none
+    tombstoned: I64  # [D] the first revision without the row
+    first_file: I32  # [D] first file of the chain of its files, -1 none
     newest: I32  # [D] newest tail directory right below it, -1 none
-    older: I32  # [D - Db and more] the tail directory of the same parent before this one, -1 none
+    older: I32  # [D - Db and more] the previous tail directory of the same parent, -1 none
     key: U64  # [D] hash of the URI: the order in which directories are sampled
 
 
@@ -62,8 +101,8 @@ class Files(NamedTuple):
 
     directory: I32  # [F]
     next: I32  # [F and more] next file of the same directory by name, -1 none
-    previous: I32  # [F and more] the one before, -1 none
-    died: I64  # [F]
+    previous: I32  # [F and more] previous file, -1 none
+    tombstoned: I64  # [F]
     texts: I32  # [Fb, 2] base texts of base file f: [f, 0] to [f, 1]
     newest: I32  # [F] newest tail text of the file, -1 none
 
@@ -76,12 +115,12 @@ class Texts(NamedTuple):
     script: U8  # [T]
     length: I32  # [T] in terms
     ordinal: I32  # [T] 0 for an abstract
-    died: I64  # [T]
-    older: I32  # [T - Tb and more] the file's tail text before this one, -1 none
+    tombstoned: I64  # [T]
+    older: I32  # [T - Tb and more] the file's previous tail text, -1 none
 
 
 class Tree(NamedTuple):
-    """Who stands below whom."""
+    """The rows of a snapshot."""
 
     directories: Directories
     files: Files
@@ -89,52 +128,52 @@ class Tree(NamedTuple):
 
 
 class Int4(NamedTuple):
-    """int4 codes of rotated vectors x, less what they have along an axis, which is kept as it is.
+    """int4 codes of rotated vectors x, without their part along an axis, which is kept in full.
 
-    x is nearly along * axis + scale * (code - 7.5), code 0 to 15. Vectors that crowd around
-    their mean are coded about twice as finely when it is the axis.
+    x is nearly along * axis + scale * (code - 7.5), with code from 0 to 15. With the direction of
+    their centroid as the axis, crowded vectors are coded about twice as finely.
     """
 
-    axis: F32  # [dim rotated, see rotation.py] a unit vector, or zeros
-    codes: U8  # [n, dim rotated / 2] two in a byte, in the order of `simd.products_int4`
+    axis: F32  # [rotated dim, see rotation.py] a unit vector, or zeros
+    codes: U8  # [n, rotated dim / 2] two components a byte, in the order of `simd.products_int4`
     scale: F32  # [n]
-    error: F32  # [n] length of what is left out
+    residual: F32  # [n] length of what the code leaves out
     along: F32  # [n] x . axis
 
 
 class Vectors(NamedTuple):
-    """Unit vectors x of the texts, and codes of them: x is nearly scale * code."""
+    """Unit vectors x of the texts, and their codes: x is nearly scale * code."""
 
-    base_codes: I8  # [Tb, dim and zeros up to a multiple of simd.LANES]
+    base_codes: I8  # [Tb, dim padded with zeros to a multiple of simd.LANES]
     scale: F32  # [Tb]
-    error: F32  # [Tb] length of x - scale * code
+    residual: F32  # [Tb] length of x - scale * code
     base_raw: F32  # [Tb, dim]
-    tail_codes: I8  # [T - Tb, ...] likewise
+    tail_codes: I8  # [T - Tb, padded dim]
     tail_scale: F32  # [T - Tb]
-    tail_error: F32  # [T - Tb]
+    tail_residual: F32  # [T - Tb]
     tail_raw: F32  # [T - Tb, dim]
-    vector_at: I64  # [T] revision from which on the vector counts
-    base_int4: Int4  # of n = Tb
+    vector_at: I64  # [T] first revision with the vector
+    base_int4: Int4  # n = Tb
 
 
-class Numbers(NamedTuple):
-    """What each directory knows of its subtree; a directory's slot changes with each write."""
+class SubtreeStats(NamedTuple):
+    """Sums and centroids of each directory's subtree. Each write gives a directory a new slot."""
 
     slot: I32  # [D]
     counts: I64  # [slots, COUNTS]
-    mean_slot: I32  # [slots, SCRIPTS] row of the mean of that script's vectors, -1 none
-    mean_count: I64  # [means]
-    base_mean: F32  # [base means, dim]
-    base_mean_codes: I8  # [base means, dim padded] mean / scale, rounded
-    base_mean_scale: F32  # [base means]
-    base_mean_square: F32  # [base means] |mean|^2
-    tail_mean: F32  # [means - base means, dim]
+    centroid_slot: I32  # [slots, SCRIPTS] row of the centroid of a script's vectors, -1 none
+    centroid_count: I64  # [centroids] number of its vectors
+    base_centroid: F32  # [base centroids, dim]
+    base_centroid_codes: I8  # [base centroids, padded dim] centroid / scale, rounded
+    base_centroid_scale: F32  # [base centroids]
+    base_centroid_square: F32  # [base centroids] |centroid|^2
+    tail_centroid: F32  # [centroids - base centroids, dim]
 
 
 class Scope(NamedTuple):
-    """A directory with all below it, as ranges of base rows and the revision it is seen at."""
+    """A directory with its subtree at a revision, as ranges of base rows."""
 
-    root: int  # the directory; may stand in the tail, then the ranges are empty
+    root: int  # the directory; the ranges are empty if it is in the tail
     dir_low: int
     dir_high: int
     file_low: int
@@ -148,14 +187,14 @@ class Scope(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The query's terms, the postings of the base, those of the terms in the tail: by text.
+    """The query's n terms with the postings of the base and those of these terms in the tail.
 
-    Terms n and on are the same n as words of a file's title: the postings are of the file's first
-    text, with the number of the title's terms in the place of tf.
+    The keys n to 2n - 1 are the same terms as words of titles. Their postings are those of the
+    file's first text, with the number of the title's terms instead of tf.
     """
 
     key: U64  # [2n] hashes of the terms
-    weight: F32  # [n] how often the query has the term
+    weight: F32  # [n] number of times that the query has the term
     base_key: U64  # [V] rising hashes of the base's terms
     base_at: I64  # [V + 1] postings of term v: [at[v], at[v + 1])
     base_text: I32  # [postings]
@@ -165,73 +204,81 @@ class Terms(NamedTuple):
     tail_tf: U16
 
 
-class Means(NamedTuple):
-    """The mean m' of each script's vectors in a scope, ready for the kernels."""
+class Centroids(NamedTuple):
+    """The centroid m' of each script's vectors in a scope, and its codes."""
 
-    mean: F32  # [SCRIPTS, dim]
-    code: I8  # [SCRIPTS, dim padded like the codes of texts] mean / step, rounded
-    bias: I64  # [SCRIPTS] by which products of the code are too large, see dense.products_int8
+    raw: F32  # [SCRIPTS, dim]
+    code: I8  # [SCRIPTS, padded dim] raw / step, rounded
+    bias: I64  # [SCRIPTS] excess of products with the code, see dense.products_int8
     step: F64  # [SCRIPTS]
-    error: F64  # [SCRIPTS] length of mean - step * code
+    residual: F64  # [SCRIPTS] length of raw - step * code
     length: F64  # [SCRIPTS] |m'|
-    factors: I8  # [SCRIPTS, dim rotated] against int4 codes, see int4.code_direction
-    against_int4: F64  # [SCRIPTS, 6] the fields of its CodedDirection
+    factors: I8  # [SCRIPTS, rotated dim] for products with int4 codes, see int4.code_direction
+    against_int4: F64  # [SCRIPTS, 6] columns: see int4.CODED_ALONG
 
 
-class Asked(NamedTuple):
-    """What is asked for."""
+class RawQuery(NamedTuple):
+    """A query as the caller states it, with the centroids of its scope."""
 
     vector: F32  # [dim] of any length; [0]: there is none
-    script: int  # 0: no script is foreign to it
+    script: int  # 0: it matches every script
     use_dense: bool
     use_lexical: bool
+    centroids: Centroids
 
 
-class Query(NamedTuple):
-    """The query against the means of its scope: see `dense.prepare`."""
+class PreparedQuery(NamedTuple):
+    """A query less the centroid of its script; made by `dense.prepare`."""
 
     use_dense: bool
     use_lexical: bool
     script: int
-    direction: F32  # [dim] (q - m) / |q - m|, zeros when there is none
-    code: I8  # [1, dim padded] direction / step, rounded
+    direction: F32  # [dim] (q - m) / |q - m|; zeros if there is none
+    code: I8  # [1, padded dim] direction / step, rounded
     bias: int
     step: float
-    error: float  # length of direction - step * code
-    means: Means
-    mean_dot: F64  # [SCRIPTS] direction . m'
-    work: F32  # [dim] room for a sum
+    residual: float  # length of direction - step * code
+    centroids: Centroids
+    centroid_dot: F64  # [SCRIPTS] direction . m'
+    work: F32  # [dim] space for a sum
 
 
 class Scratch(NamedTuple):
-    """Where a query's scores stand, by position (see scope.place): used again by the next query.
+    """The arrays for the scores of one query, by position (see scope.place). Queries reuse them.
 
-    `lexical`, `titles` and `dir_tf` are zeros between queries; the others hold whatever was left in
-    them.
+    `lexical`, `titles` and `dir_tf` are zeros between queries. The others may hold anything.
     """
 
     lexical: F32  # [T] of texts
     titles: F32  # [F] of files
-    # [2, T] own scores from codes, and how far each can be off, of the base texts of one directory,
-    # whichever is looked at, from the front; or [0] has the most that own scores can be of all the
-    # scope's, see bounds.bound_scores, and [1] rows, see weighted
-    coded: F32
-    products: I32  # [2, n] room for those of texts that are scored together
+    # [T] node scores of the base texts of one directory, from codes, starting at 0; or upper bounds
+    # of the scores of all base texts of the scope, see bounds.bound_scores
+    code_scores: F32
+    code_errors: F32  # [T] error bounds of these node scores; or rows, see weighted
+    products: I32  # [2, n] products of the texts that are scored together
     dir_lexical: F32  # [D]
     dir_tf: F32  # [D]
-    touched: I32  # [D + 1]: a place is written before it is known whether it is new
-    directories: F32  # [5, D] see hierarchy.directory_scores; [4] final
-    # [D] how far those of directories that aren't settled can be off; before, how long they are
-    dir_off: F32
-    settled: U8  # [D] whether a directory's scores are exact
-    chain: I32  # [n] room for a directory and all above it
-    own: F32  # [2, F] own scores of the files that were looked at, and how far each can be off
+    touched: I32  # [D + 1] directories with a tf; an entry is written before it is known to be new
+    directories: F32  # [DIRECTORY_PARTS, D] DENSE to NODE, then DIRECTORY_FINAL
+    dir_errors: F32  # [D] error bounds of scores that are not exact; before, lengths of documents
+    is_exact: U8  # [D] whether a directory's scores are exact
+    chain: I32  # [n] a directory and its ancestors
+    file_scores: F32  # [F] node scores of the files that were scored
+    file_errors: F32  # [F] their error bounds
     best: I32  # [F] rows of their best texts, -1 none
-    sampled: U8  # [D] whether `own` has the scores of a directory's files already
-    unchanged: U8  # [D] whether all in a directory stands in the base, alive and in order
-    listed: I32  # [F] positions of the files of one directory, from the front
+    sampled: U8  # [D] whether the files of a directory have node scores
+    unchanged: U8  # [D] whether a directory's subtree is as it was when the base was written
+    listed: I32  # [F] positions of the files of one directory, starting at 0
     seen: U8  # [D]
     queue: I32  # [D]
     opened: I32  # [D]
     candidates: I32  # [F]
-    reach: F32  # [F] the most that each candidate's final score can be
+    upper_bounds: F32  # [F] upper bound of each candidate's final score
+
+
+class Weights(NamedTuple):
+    """The weights of a find's final scores, see `hierarchy`."""
+
+    parent: float  # b
+    below_root: float  # b for the children of the scope's root
+    neighbours: float  # c

@@ -6,14 +6,16 @@ Lucene's form (Robertson and Zaragoza 2009, without the constant factor k1 + 1):
     idf = ln(1 + (N - df + 0.5) / (df + 0.5))
 
 N, df and the average length are the scope's. The score of a text is at most the sum of
-weight * idf, the ideal; score / ideal lies in [0, 1). A term that nothing has counts in the ideal
-with the idf of df = 0, the largest there is.
+weight * idf, the ideal; score / ideal lies in [0, 1). A term without a text counts in the ideal
+with the largest idf, that of df = 0.
 
 A directory's document is its abstract, the texts of its files and the abstracts of its
-directories; its tf is summed up here from theirs, so that no second index has to follow a write.
+directories. Its tf is the sum of theirs, computed here, so that there is no second index to update.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,31 +30,31 @@ from viking_kernels.arrays import (
     TEXT_LENGTH,
     TEXTS,
     U8,
-    Numbers,
     Scope,
     Scratch,
+    SubtreeStats,
     Terms,
     Texts,
     Tree,
 )
 from viking_kernels.lanes import GROUP
 from viking_kernels.scope import directory_inside, place, row_at
-from viking_kernels.select import above, lowest
-from viking_kernels.texts import foreign
+from viking_kernels.select import lowest, mask_above
+from viking_kernels.texts import script_mismatch
 
 K1 = 1.2
 B = 0.75
 
 _CLEARED = 16
-"""So many scores that stand side by side are cleared in the time of one that a posting leads to."""
+"""Adjacent scores that are cleared in the time of one score that a posting leads to."""
 
-LEAST_BEST = 0.2
-"""What the best text by words has at least; from .15 to .25 quality is the same."""
+SCORE_FLOOR = 0.2
+"""The least lexical score of the best text; from .15 to .25 the quality is the same."""
 
 
 @inlined
 def postings(terms: Terms, term: int) -> tuple[int, int]:
-    """The range of a term's postings in the base; an empty one for a term that it has not."""
+    """Return the range of a term's postings in the base; it is empty if the term is not there."""
     low, high = 0, terms.base_key.shape[0]
     while low < high:
         middle = (low + high) // 2
@@ -67,7 +69,7 @@ def postings(terms: Terms, term: int) -> tuple[int, int]:
 
 @inlined
 def lower_bound(values: I32, low: int, high: int, wanted: int) -> int:
-    """First index in [low, high) of the rising `values` that is not below `wanted`; else high."""
+    """Return the first index in [low, high) of a rising value not below `wanted`; else high."""
     while low < high:
         middle = (low + high) // 2
         if values[middle] < wanted:
@@ -79,7 +81,7 @@ def lower_bound(values: I32, low: int, high: int, wanted: int) -> int:
 
 @njit
 def ranges_of(terms: Terms, scope: Scope) -> I64:
-    """[2n, 2] first and one past the last posting of each term in the base that is of the scope."""
+    """Return [2n, 2]: the range of each term's base postings in the scope."""
     ranges = np.empty((terms.key.shape[0], 2), np.int64)
     for i in range(ranges.shape[0]):
         first, last = postings(terms, i)
@@ -90,7 +92,7 @@ def ranges_of(terms: Terms, scope: Scope) -> I64:
 
 @inlined
 def is_crowded(ranges: I64, first: int, last: int, size: int) -> bool:
-    """Whether it takes less time to clear `size` scores than those that postings lead to."""
+    """Return whether clearing `size` scores is faster than clearing those of the postings."""
     count = 0
     for i in range(first, last):
         count += ranges[i, 1] - ranges[i, 0]
@@ -99,9 +101,9 @@ def is_crowded(ranges: I64, first: int, last: int, size: int) -> bool:
 
 @inlined
 def _add_to_directory(position: int, tf: float, dir_tf: F32, touched: I32, count: int) -> int:
-    """Adds a tf above 0 to a directory's document; the number of those touched so far.
+    """Add a tf above 0 to a directory's document; return the number of touched directories.
 
-    Without a branch: whether it is touched for the first time is anyone's guess.
+    There is no branch, because it would be hard to predict.
     """
     touched[count] = position
     count += np.int64(dir_tf[position] == 0)
@@ -111,21 +113,21 @@ def _add_to_directory(position: int, tf: float, dir_tf: F32, touched: I32, count
 
 @inlined
 def norm_of(average: float) -> tuple[float, float]:
-    """What tf is weighed against: the first, and the second for each term of a text's length."""
+    """Return (level, slope): tf / (tf + level + slope * length) is the saturation of a term."""
     return K1 * (1.0 - B), K1 * B / average
 
 
 @inlined
 def idf(documents: float, df: float) -> float:
-    """Lucene's idf: ln(1 + (N - df + 0.5) / (df + 0.5)), above 0."""
+    """Return Lucene's idf: ln(1 + (N - df + 0.5) / (df + 0.5)), above 0."""
     return np.log(1.0 + (documents - df + 0.5) / (df + 0.5))
 
 
 @inlined
 def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Scope) -> bool:
-    """Whether a posting of the tail is of a living text of the scope."""
+    """Return whether a posting of the tail is of a living text of the scope."""
     text = terms.tail_text[p]
-    return texts.died[text] > scope.revision and directory_inside(
+    return texts.tombstoned[text] > scope.revision and directory_inside(
         texts.directory[text], tail_inside, scope
     )
 
@@ -133,29 +135,33 @@ def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Sco
 @njit
 def score_scope(
     tree: Tree,
-    numbers: Numbers,
+    stats: SubtreeStats,
     scope: Scope,
     tail_inside: U8,
     terms: Terms,
     ranges: I64,
     scratch: Scratch,
 ) -> tuple[int, float]:
-    """Scores every text and directory of a scope against the query's terms, over the ideal.
+    """Score every text and directory of a scope against the query's terms, over the ideal.
 
     Args:
+        tree: of the snapshot.
+        stats: of the snapshot.
+        scope: of the query.
         tail_inside: from `scope.tail_directories`.
+        terms: of the query.
         ranges: from `ranges_of`.
         scratch: `lexical` and `dir_lexical`, zeros for the scope, get scores in [0, 1).
 
     Returns:
-        (texts that have a term: number of alive postings looked at, the texts' ideal).
+        (number of living postings, the ideal of texts).
     """
     texts = tree.texts
     count = terms.weight.shape[0]
-    slot = numbers.slot[scope.root]
-    documents = float(numbers.counts[slot, TEXTS])
-    average = max(1.0, numbers.counts[slot, TEXT_LENGTH] / max(1.0, documents))
-    all_alive = _all_alive(texts, numbers.counts[slot, TEXTS], scope, tail_inside)
+    slot = stats.slot[scope.root]
+    documents = float(stats.counts[slot, TEXTS])
+    average = max(1.0, stats.counts[slot, TEXT_LENGTH] / max(1.0, documents))
+    all_alive = _all_alive(texts, stats.counts[slot, TEXTS], scope, tail_inside)
     gains = np.empty(count, np.float64)
     dir_gains = 0.0
     ideal = 0.0
@@ -165,7 +171,7 @@ def score_scope(
         df = last - first
         if not all_alive:
             for p in range(first, last):
-                df -= np.int64(texts.died[terms.base_text[p]] <= scope.revision)
+                df -= np.int64(texts.tombstoned[terms.base_text[p]] <= scope.revision)
         for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
             df += np.int64(_tail_counts(p, terms, texts, tail_inside, scope))
         looked_at += df
@@ -173,26 +179,15 @@ def score_scope(
         ideal += gains[i]
     if ideal <= 0:
         return looked_at, ideal
-    # In their order here; each term would ask for them anew, in disorder and lines apart.
-    lengths = scratch.dir_off
+    # Read once in order: each term would read them again in disorder, from distant cache lines.
+    lengths = scratch.dir_errors
     for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-        lengths[position] = numbers.counts[numbers.slot[row], OWN_LENGTH]
+        lengths[position] = stats.counts[stats.slot[row], OWN_LENGTH]
+    corpus = _Corpus(tail_inside, average, all_alive)
     for i in range(count):
-        dir_gains += _score_term(
-            i,
-            ranges[i, 0],
-            ranges[i, 1],
-            gains[i] / ideal,
-            average,
-            all_alive,
-            tree,
-            numbers,
-            scope,
-            tail_inside,
-            terms,
-            scratch,
-        )
+        term = _Term(i, ranges[i, 0], ranges[i, 1], gains[i] / ideal)
+        dir_gains += _score_term(term, corpus, tree, stats, scope, terms, scratch)
     for d in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         scratch.dir_lexical[d] = np.float32(scratch.dir_lexical[d] / dir_gains)
     return looked_at, ideal
@@ -200,52 +195,62 @@ def score_scope(
 
 @inlined
 def _all_alive(texts: Texts, alive: int, scope: Scope, tail_inside: U8) -> bool:
-    """Whether none of the scope's base texts is dead, given how many of the scope are alive."""
-    for row in range(scope.base_texts, texts.died.shape[0]):
+    """Return whether no base text of the scope is tombstoned, given the number of living texts."""
+    for row in range(scope.base_texts, texts.tombstoned.shape[0]):
         alive -= np.int64(
-            texts.died[row] > scope.revision
+            texts.tombstoned[row] > scope.revision
             and directory_inside(texts.directory[row], tail_inside, scope)
         )
     return alive == scope.text_high - scope.text_low
 
 
+class _Term(NamedTuple):
+    """A term of the query with its base postings [first, last) in the scope."""
+
+    number: int
+    first: int
+    last: int
+    gain: float  # its share of the texts' ideal
+
+
+class _Corpus(NamedTuple):
+    """The texts of a scope."""
+
+    tail_inside: U8
+    average_length: float
+    all_alive: bool  # no base text is tombstoned
+
+
 @inlined
 def _score_term(
-    term: int,
-    first: int,
-    last: int,
-    gain: float,
-    average: float,
-    all_alive: bool,
+    term: _Term,
+    corpus: _Corpus,
     tree: Tree,
-    numbers: Numbers,
+    stats: SubtreeStats,
     scope: Scope,
-    tail_inside: U8,
     terms: Terms,
     scratch: Scratch,
 ) -> float:
-    """Adds a term to the scores of texts and directories; its share of the directories' ideal.
-
-    `gain` is its share of the texts' ideal.
-    """
+    """Add a term to the scores of texts and directories; return its weight in their ideal."""
+    gain, all_alive, tail_inside = term.gain, corpus.all_alive, corpus.tail_inside
     parents, starts, texts = tree.directories.parent, tree.directories.texts, tree.texts
-    dir_tf, touched, lengths = scratch.dir_tf, scratch.touched, scratch.dir_off
-    level, slope = norm_of(average)
+    dir_tf, touched, lengths = scratch.dir_tf, scratch.touched, scratch.dir_errors
+    level, slope = norm_of(corpus.average_length)
     count = np.int64(0)
-    for p in range(first, last):
+    for p in range(term.first, term.last):
         text = np.int64(terms.base_text[p])
-        if all_alive or texts.died[text] > scope.revision:
+        if all_alive or texts.tombstoned[text] > scope.revision:
             tf = np.float64(terms.base_tf[p])
             norm = level + slope * texts.length[text]
             scratch.lexical[text - scope.text_low] += gain * tf / (tf + norm)
             directory = np.int64(texts.directory[text])
             at = directory - scope.dir_low
             count = _add_to_directory(at, tf, dir_tf, touched, count)
-            # A directory's abstract is the first of its texts: the others' files need no look.
+            # Only the first text of a directory can be its abstract.
             if text == starts[directory] and texts.file[text] < 0 and directory != scope.root:
                 at = np.int64(parents[directory]) - scope.dir_low
                 count = _add_to_directory(at, tf, dir_tf, touched, count)
-    for p in range(terms.tail_from[term], terms.tail_from[term + 1]):
+    for p in range(terms.tail_from[term.number], terms.tail_from[term.number + 1]):
         if _tail_counts(p, terms, texts, tail_inside, scope):
             text = terms.tail_text[p]
             tf = np.float64(terms.tail_tf[p])
@@ -258,10 +263,10 @@ def _score_term(
                 parent = np.int64(parents[directory])
                 at = place(parent, scope.dir_low, scope.dir_high, scope.base_dirs)
                 count = _add_to_directory(at, tf, dir_tf, touched, count)
-    slot = numbers.slot[scope.root]
-    directories = float(numbers.counts[slot, DIRECTORIES])
-    average_document = max(1.0, numbers.counts[slot, DOCUMENT_LENGTH] / max(1.0, directories))
-    dir_gain = np.float64(terms.weight[term]) * idf(directories, count)
+    slot = stats.slot[scope.root]
+    directories = float(stats.counts[slot, DIRECTORIES])
+    average_document = max(1.0, stats.counts[slot, DOCUMENT_LENGTH] / max(1.0, directories))
+    dir_gain = np.float64(terms.weight[term.number]) * idf(directories, count)
     level, slope = norm_of(average_document)
     for c in range(count):
         position = touched[c]
@@ -273,35 +278,37 @@ def _score_term(
 
 
 @njit
-def lift(texts: Texts, scope: Scope, script: int, lexical: F32) -> float:
-    """Raises all scores of texts by one factor, so that the best is LEAST_BEST at least.
+def rescale_to_floor(texts: Texts, scope: Scope, script: int, lexical: F32) -> float:
+    """Multiply all lexical scores by one factor, so that the best one reaches SCORE_FLOOR.
 
-    Of a long request no text can have most terms: against what all of them could give, every score
-    is small, and words would hardly count beside meaning. Scores of 0 stay so.
+    No text can have most terms of a long query. All scores over the ideal are small then, and words
+    would hardly count beside dense. Scores of 0 stay 0.
 
     Args:
-        script: of the query; texts of another one don't count, see `texts.foreign`.
+        texts: of the tree.
+        scope: of the query.
+        script: of the query; texts of a mismatching script do not count.
         lexical: [texts of the scope] from `score_scope`, changed in place.
 
     Returns:
-        The factor, 1 where the best is high enough, or nothing matches.
+        The factor; 1 if the best score is high enough or nothing matches.
     """
-    size = scope.text_high - scope.text_low + texts.died.shape[0] - scope.base_texts
+    size = scope.text_high - scope.text_low + texts.tombstoned.shape[0] - scope.base_texts
     best = np.float32(0)
     for first in range(0, size, GROUP):
-        mask = above(lexical, first, size, best)
+        mask = mask_above(lexical, first, size, best)
         while mask != 0:
             i = first + lowest(mask)
             mask &= mask - 1
             if lexical[i] > best:
                 row = row_at(i, scope.text_low, scope.text_high, scope.base_texts)
-                if not foreign(np.int64(texts.script[row]), script):
+                if not script_mismatch(np.int64(texts.script[row]), script):
                     best = lexical[i]
-        if best >= LEAST_BEST:
+        if best >= SCORE_FLOOR:
             return 1.0
     if best <= 0:
         return 1.0
-    factor = LEAST_BEST / np.float64(best)
+    factor = SCORE_FLOOR / np.float64(best)
     for i in range(size):
         lexical[i] = np.float32(min(1.0, np.float64(lexical[i]) * factor))
     return factor
@@ -309,7 +316,7 @@ def lift(texts: Texts, scope: Scope, script: int, lexical: F32) -> float:
 
 @njit
 def forget(terms: Terms, ranges: I64, scope: Scope, lexical: F32) -> None:
-    """Makes the scores of texts zeros again, where a term can have left others."""
+    """Reset the lexical scores that the terms can have changed to zeros."""
     count = terms.weight.shape[0]
     size = scope.text_high - scope.text_low
     if is_crowded(ranges, 0, count, size):

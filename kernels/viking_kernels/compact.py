@@ -1,4 +1,4 @@
-"""Compaction: the rows of a snapshot in depth-first order, and what is made anew from them."""
+"""Compaction: the rows of a snapshot in depth-first order, and their statistics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from viking_kernels.arrays import (
     F32,
     I32,
     I64,
+    OWN_LENGTH,
+    OWN_TEXT,
     SCRIPTS,
+    TEXT_LENGTH,
+    TEXTS,
     U8,
     U16,
     Tree,
@@ -20,7 +24,7 @@ from viking_kernels.changes import FIXED_POINT
 
 @njit
 def order_files(tree: Tree, revision: int, directories: I32) -> tuple[I32, I32]:
-    """The living files of `directories`, one directory after the other, each by name.
+    """Return the living files of `directories`, one directory after the other, by name.
 
     Returns:
         (rows, starts): files of directories[i] are rows[starts[i] : starts[i + 1]].
@@ -32,7 +36,7 @@ def order_files(tree: Tree, revision: int, directories: I32) -> tuple[I32, I32]:
     for i in range(directories.shape[0]):
         file = tree.directories.first_file[directories[i]]
         while file >= 0:
-            if file < files and tree.files.died[file] > revision:
+            if file < files and tree.files.tombstoned[file] > revision:
                 rows[count] = file
                 count += 1
             file = tree.files.next[file]
@@ -44,11 +48,19 @@ def order_files(tree: Tree, revision: int, directories: I32) -> tuple[I32, I32]:
 def order_texts(
     tree: Tree, revision: int, abstracts: I32, files: I32, file_starts: I32, base_texts: int
 ) -> tuple[I32, I32, I32]:
-    """The living texts in order: a directory's abstract, then its files' texts.
+    """Return the living texts in order: each directory's abstract, then its files' texts.
 
-    `abstracts` [directories] are rows of the directories' abstracts, -1 none; `files` and
-    `file_starts` are from `order_files`. Returns (rows, starts by directory, [files, 2] start and
-    end by file: behind a directory's last file there may stand another directory's abstract).
+    Args:
+        tree: of the snapshot.
+        revision: of the snapshot.
+        abstracts: [directories] rows of the directories' abstracts, -1 none.
+        files: from `order_files`.
+        file_starts: from `order_files`.
+        base_texts: number of base texts.
+
+    Returns:
+        (rows; starts by directory; [files, 2] start and end by file, because the abstract of the
+        next directory may follow a file).
     """
     texts = tree.texts.file.shape[0]
     rows = np.empty(texts, np.int32)
@@ -64,13 +76,13 @@ def order_texts(
             file_ranges[f, 0] = count
             if file < tree.files.texts.shape[0]:
                 for text in range(tree.files.texts[file, 0], tree.files.texts[file, 1]):
-                    if tree.texts.died[text] > revision:
+                    if tree.texts.tombstoned[text] > revision:
                         rows[count] = text
                         count += 1
             first = count
             text = tree.files.newest[file]
             while text >= 0:
-                if text < texts and tree.texts.died[text] > revision:
+                if text < texts and tree.texts.tombstoned[text] > revision:
                     rows[count] = text
                     count += 1
                 text = tree.texts.older[text - base_texts]
@@ -87,9 +99,9 @@ def order_texts(
 
 @njit
 def gather_strings(at: I64, data: U8, tail_at: I64, tail: U8, rows: I32) -> tuple[I64, U8]:
-    """The strings of the given rows, one after the other, with their bounds.
+    """Return (bounds, bytes) of the strings of the given rows, one after the other.
 
-    String r is data[at[r] : at[r + 1]], those behind the last of these stand in `tail` likewise.
+    String r is data[at[r] : at[r + 1]]. The strings of later rows are in `tail` in the same form.
     """
     base = at.shape[0] - 1
     bounds = np.zeros(rows.shape[0] + 1, np.int64)
@@ -102,8 +114,8 @@ def gather_strings(at: I64, data: U8, tail_at: I64, tail: U8, rows: I32) -> tupl
     out = np.empty(bounds[rows.shape[0]], np.uint8)
     for i in range(rows.shape[0]):
         row = rows[i]
-        # Byte by byte, which LLVM knows how to do: for a slice from a slice, numba would compile
-        # what makes the text of its error, too.
+        # LLVM makes a copy of these loops. For a slice assignment, numba would also compile the
+        # code of an error message.
         if row < base:
             for j in range(bounds[i + 1] - bounds[i]):
                 out[bounds[i] + j] = data[at[row] + j]
@@ -123,14 +135,16 @@ def merge_postings(
     tail_tf: U16,
     renamed: I32,
 ) -> tuple[I64, I32, U16]:
-    """One postings list a term out of the base's and the tail's, dead texts left out.
+    """Merge the postings of base and tail into one list per term, without tombstoned texts.
 
     Args:
         starts: [terms, 2] first base and first tail posting of each term.
         ends: [terms, 2] one past the last.
-        base_text: texts of the base postings, by text within a term; renaming keeps their order.
-        tail_text: likewise, already renamed and sorted.
-        renamed: [T] new row of each old one, -1 for the dead.
+        base_text: texts of the base postings, rising within a term; renaming keeps their order.
+        base_tf: their tf.
+        tail_text: texts of the tail postings, renamed and sorted.
+        tail_tf: their tf.
+        renamed: [T] new row of each old one, -1 if tombstoned.
 
     Returns:
         (bounds [terms + 1], texts, tfs).
@@ -162,9 +176,9 @@ def merge_postings(
 
 @njit
 def sum_up(parents: I32, counts: I64) -> None:
-    """Adds each directory's counts [D, n] to its parent's, children before parents.
+    """Add each directory's counts [D, n] to its parent's, children before parents.
 
-    Rows are in depth-first order; what is only a directory's own must not be among the columns.
+    Rows are in depth-first order. The columns must be sums over subtrees.
     """
     for row in range(parents.shape[0] - 1, 0, -1):
         for j in range(counts.shape[1]):
@@ -174,31 +188,31 @@ def sum_up(parents: I32, counts: I64) -> None:
 @njit
 def sum_vectors(
     parents: I32,
-    mean_slot: I32,
-    means: int,
+    centroid_slot: I32,
+    centroids: int,
     text_dir: I32,
     text_script: U8,
     has_vector: U8,
     raw: F32,
 ) -> I64:
-    """[means, dim] fixed point sums of the vectors of every directory's subtree, by script.
+    """Return [centroids, dim] fixed point sums of the vectors of each subtree and script.
 
-    `mean_slot` [D, SCRIPTS] says which row is whose, -1 where there is no vector.
+    `centroid_slot` [D, SCRIPTS] has the row of each directory and script, -1 without a vector.
     """
     dimension = raw.shape[1]
-    sums = np.zeros((means, dimension), np.int64)
+    sums = np.zeros((centroids, dimension), np.int64)
     for text in range(text_dir.shape[0]):
         if has_vector[text]:
-            row = mean_slot[text_dir[text], text_script[text]]
+            row = centroid_slot[text_dir[text], text_script[text]]
             for j in range(dimension):
                 sums[row, j] += np.int64(np.rint(np.float64(raw[text, j]) * FIXED_POINT))
     for directory in range(parents.shape[0] - 1, 0, -1):
         for script in range(SCRIPTS):
-            row = mean_slot[directory, script]
+            row = centroid_slot[directory, script]
             if row >= 0:
-                above = mean_slot[parents[directory], script]
+                parent_row = centroid_slot[parents[directory], script]
                 for j in range(dimension):
-                    sums[above, j] += sums[row, j]
+                    sums[parent_row, j] += sums[row, j]
     return sums
 
 
@@ -206,17 +220,17 @@ def sum_vectors(
 def own_counts(
     text_dir: I32, text_file: I32, text_length: I32, text_script: U8, parents: I32
 ) -> I64:
-    """[D, COUNTS] of each directory alone, texts only: TEXTS, lengths, OWN_TEXT and scripts."""
+    """Return [D, COUNTS] of each directory alone: TEXTS, lengths, OWN_TEXT and scripts."""
     counts = np.zeros((parents.shape[0], COUNTS), np.int64)
     for text in range(text_dir.shape[0]):
         directory = text_dir[text]
         length = np.int64(text_length[text])
-        counts[directory, 2] += 1
-        counts[directory, 3] += length
-        counts[directory, 5] += length
+        counts[directory, TEXTS] += 1
+        counts[directory, TEXT_LENGTH] += length
+        counts[directory, OWN_LENGTH] += length
         counts[directory, COUNTS - SCRIPTS + text_script[text]] += 1
         if text_file[text] < 0:
-            counts[directory, 6] += 1
+            counts[directory, OWN_TEXT] += 1
             if parents[directory] >= 0:
-                counts[parents[directory], 5] += length
+                counts[parents[directory], OWN_LENGTH] += length
     return counts

@@ -1,4 +1,4 @@
-"""One query over one scope: the kernels in the order in which a find takes them."""
+"""One query over one scope: the kernels in the order in which a find calls them."""
 
 from __future__ import annotations
 
@@ -6,31 +6,37 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels import bm25, hierarchy, select, walk
+from viking_kernels import bm25, hierarchy, opening, select, walk
 from viking_kernels import scope as scopes
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     DIRECTORIES,
+    DIRECTORY_FINAL,
+    DIRECTORY_PARTS,
     F32,
     F64,
     FILES,
+    FINAL,
     I32,
     I64,
+    NODE,
     U8,
-    Asked,
-    Means,
-    Numbers,
-    Query,
+    PreparedQuery,
+    RawQuery,
     Scope,
     Scratch,
+    SubtreeStats,
     Terms,
     Texts,
     Tree,
     Vectors,
+    Weights,
+    decode_file,
+    is_file,
 )
 from viking_kernels.dense import PREFETCH_VECTORS, prepare
 from viking_kernels.simd import prefetch
-from viking_kernels.texts import best_passages, own_of_file
+from viking_kernels.texts import best_passages, file_score
 from viking_kernels.titles import forget_titles, score_titles
 
 EXHAUSTIVE = 1
@@ -38,75 +44,99 @@ BEST_FIRST = 2
 EXACT = 3
 
 BLOCK = 256
-"""Texts whose codes are multiplied before their scores are worked out."""
+"""Texts whose codes are multiplied before their scores are computed."""
 
 MAX_DEPTH = 128
-"""More than a directory can have above it."""
+"""A directory has fewer ancestors."""
 
 BEST_BY_WORDS = 64
-"""Texts that a walk looks at besides the directories it opens."""
+"""Texts with the best lexical scores, which a walk scores besides the directories it opens."""
+
+
+NO_ROWS = np.zeros(0, np.int32)
+ALL_FILES = np.zeros(0, np.uint8)
+
+_is_file = inlined(is_file)
+_decode_file = inlined(decode_file)
 
 
 class Plan(NamedTuple):
-    """How to search."""
+    """The method of a find, its limits and its filter.
+
+    It is flat, because each bundle that Python passes to a kernel takes half a microsecond.
+    """
 
     method: int  # EXHAUSTIVE, BEST_FIRST or EXACT
-    threshold: float  # a score must lie above it; at least 0
+    threshold: float  # scores must be above it; at least 0
     alpha: float  # in [0, 1]; below 0: adaptive
-    start_points: int  # BEST_FIRST: best directories to begin with, besides the root
-    passages: int  # best passages to show of each file
+    start_points: int  # BEST_FIRST: number of best directories to start from, besides the root
+    passages: int  # best passages to return for each file
     all_directories: bool  # exact scores of all, not only of those around files
-    limits: walk.Limits  # k is at least 1 in every method
-    keeps_words: bool = False  # leaves scratch to score_rows: the caller calls `forget` then
-    all_files: bool = False  # EXHAUSTIVE: own scores of all in scratch, not only of the best
+    k: int  # results wanted, at least 1
+    in_round: int  # BEST_FIRST: this and the next two, see opening.Limits
+    patience: int
+    max_directories: int
+    keeps_words: bool = False  # scratch stays for score_nodes; the caller calls `forget` later
+    all_files: bool = False  # EXHAUSTIVE: node scores of all files in scratch, not only of the best
+    near: I32 = NO_ROWS  # BEST_FIRST: rows of texts that an inverted file proposes
+    allowed: U8 = ALL_FILES  # [files of the scope], 0 if a filter forbids the file; [0] allows all
 
 
 class Found(NamedTuple):
-    """What came of it. Positions are in the scope's arrays, see scope.place."""
+    """The result of a find. Positions are in the scope's arrays, see scope.place."""
 
-    rows: I32  # [n] the k best files, best first, with all that share the last place
-    parts: F64  # [n, 9] dense, lexical, dense weight, own, smoothed, parent, b, title, final
+    rows: I32  # [n] the k best files, best first, with all that tie with the last one
+    parts: F64  # [n, PARTS] of their scores, see arrays.DENSE
     best_text: I32  # [n] rows
     passages: I32  # [n, Plan.passages] rows of texts, best first, -1 none
-    passage_own: F32  # [n, Plan.passages]
-    directories: F32  # [5, d] dense, lexical, dense weight, own, final; own -1 outside: of Scratch
+    passage_scores: F32  # [n, Plan.passages] their node scores
+    directories: F32  # [DIRECTORY_PARTS, d] of Scratch; the node score is -1 outside the scope
     start_points: I32  # BEST_FIRST: positions of directories
-    opened: I32  # BEST_FIRST: likewise, in the order of opening
-    lift: float  # of the lexical scores of texts
+    opened: I32  # BEST_FIRST: positions of directories in the order of opening
+    floor_factor: float  # of the lexical scores of texts, see bm25.rescale_to_floor
     icc: float
     gate: float
-    weights: tuple[float, float, float]  # b, b below the scope's root, c
+    parent_weight: float
+    below_root_weight: float
+    neighbour_weight: float
     sample_files: int
     scored_texts: int
-    rescored: int  # files that could be among the best, scored again in fp32
+    rescored: int  # candidates, which were scored again in fp32
     rounds: int
     stop: int
 
+    @property
+    def weights(self) -> Weights:
+        """The weights of the final scores; the fields are flat as those of a Plan."""
+        return Weights(self.parent_weight, self.below_root_weight, self.neighbour_weight)
+
 
 def scratch(directories: int, files: int, texts: int) -> Scratch:
-    """Room for the scores of so many rows."""
+    """Return a scratch for so many rows."""
     return Scratch(
-        np.zeros(texts, np.float32),
-        np.zeros(files, np.float32),
-        np.empty((2, texts), np.float32),
-        np.empty((2, BLOCK), np.int32),
-        np.empty(directories, np.float32),
-        np.zeros(directories, np.float32),
-        np.empty(directories + 1, np.int32),
-        np.empty((5, directories), np.float32),
-        np.empty(directories, np.float32),
-        np.empty(directories, np.uint8),
-        np.empty(MAX_DEPTH, np.int32),
-        np.empty((2, files), np.float32),
-        np.empty(files, np.int32),
-        np.empty(directories, np.uint8),
-        np.empty(directories, np.uint8),
-        np.empty(files, np.int32),
-        np.empty(directories, np.uint8),
-        np.empty(directories, np.int32),
-        np.empty(directories, np.int32),
-        np.empty(files, np.int32),
-        np.empty(files, np.float32),
+        lexical=np.zeros(texts, np.float32),
+        titles=np.zeros(files, np.float32),
+        code_scores=np.empty(texts, np.float32),
+        code_errors=np.empty(texts, np.float32),
+        products=np.empty((2, BLOCK), np.int32),
+        dir_lexical=np.empty(directories, np.float32),
+        dir_tf=np.zeros(directories, np.float32),
+        touched=np.empty(directories + 1, np.int32),
+        directories=np.empty((DIRECTORY_PARTS, directories), np.float32),
+        dir_errors=np.empty(directories, np.float32),
+        is_exact=np.empty(directories, np.uint8),
+        chain=np.empty(MAX_DEPTH, np.int32),
+        file_scores=np.empty(files, np.float32),
+        file_errors=np.empty(files, np.float32),
+        best=np.empty(files, np.int32),
+        sampled=np.empty(directories, np.uint8),
+        unchanged=np.empty(directories, np.uint8),
+        listed=np.empty(files, np.int32),
+        seen=np.empty(directories, np.uint8),
+        queue=np.empty(directories, np.int32),
+        opened=np.empty(directories, np.int32),
+        candidates=np.empty(files, np.int32),
+        upper_bounds=np.empty(files, np.float32),
     )
 
 
@@ -114,41 +144,41 @@ def scratch(directories: int, files: int, texts: int) -> Scratch:
 def find(
     tree: Tree,
     vectors: Vectors,
-    numbers: Numbers,
-    means: Means,
-    asked: Asked,
+    stats: SubtreeStats,
+    raw: RawQuery,
     scope: Scope,
     terms: Terms,
-    allowed: U8,
-    near: I32,
     plan: Plan,
     scratch: Scratch,
 ) -> Found:
-    """Scores the scope's files and directories as the plan says.
+    """Score the scope's files and directories as the plan says.
 
     Args:
-        means: of the scope.
-        terms: of the query; none where asked.use_lexical is false.
-        allowed: uint8 [files], 0 where a filter forbids the file; or [0]: all are allowed.
-        near: BEST_FIRST: rows of texts that some other index proposes, wherever they stand.
-        scratch: room for all rows of the tree; no other find uses it meanwhile.
+        tree: of a snapshot.
+        vectors: of the snapshot.
+        stats: of the snapshot.
+        raw: the query.
+        scope: the directory to search.
+        terms: of the query; none if raw.use_lexical is false.
+        plan: the method and its limits.
+        scratch: for all rows of the tree; no other find may use it at the same time.
     """
     directories, exact = tree.directories, plan.method == EXACT
-    # Constants in variables: for a literal numba would compile all that it is handed to once more.
+    # Constants in variables: for a literal, numba would compile a second variant of each callee.
     never = plan.method < 0
-    query = prepare(asked, means)
+    query = prepare(raw)
     inside = scopes.tail_directories(directories, scope)
     d = scope.dir_high - scope.dir_low + inside.shape[0]
     scratch.dir_lexical[:d] = 0
     scratch.sampled[:d] = 0
     ranges = bm25.ranges_of(terms, scope)
-    bm25.score_scope(tree, numbers, scope, inside, terms, ranges, scratch)
-    lift = bm25.lift(tree.texts, scope, query.script, scratch.lexical)
+    bm25.score_scope(tree, stats, scope, inside, terms, ranges, scratch)
+    floor_factor = bm25.rescale_to_floor(tree.texts, scope, query.script, scratch.lexical)
     score_titles(tree.texts, scope, inside, terms, ranges, scratch.titles)
     walks = plan.method == BEST_FIRST
-    hierarchy.directory_scores(directories, numbers, query, scope, inside, not exact, scratch)
+    hierarchy.directory_scores(directories, stats, query, scope, inside, not exact, scratch)
 
-    counts = numbers.counts[numbers.slot[scope.root]]
+    counts = stats.counts[stats.slot[scope.root]]
     sample = hierarchy.sample_directories(
         directories, counts[FILES], counts[DIRECTORIES], scope, inside
     )
@@ -157,104 +187,75 @@ def find(
         at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)
         scratch.sampled[at] = 1
         row = np.int64(sample[i])
-        walk.code_directory(row, tree, vectors, query, scope, scratch)
-        texts += walk.score_files(row, tree, vectors, query, scope, never, scratch)
+        opening.code_directory(row, tree, vectors, query, scope, scratch)
+        texts += opening.score_files(row, tree, vectors, query, scope, never, scratch)
     icc, sample_files = hierarchy.intraclass_correlation(sample, tree, scope, scratch)
-    if exact:  # these, too, are scored from vectors then
+    if exact:  # the sample, too, is scored from vectors then
         scratch.sampled[:d] = 0
         texts = 0
     gate = hierarchy.gate_of(icc)
     weight, share = hierarchy.PARENT_WEIGHT * gate, hierarchy.NEIGHBOUR_WEIGHT * gate
     if plan.alpha >= 0:
         weight, share = 1.0 - plan.alpha, 0.0
-    weights = (weight, hierarchy.root_weight(numbers, scope, weight), share)
-    hierarchy.propagate(directories.parent, scope, d, weights[0], weights[1], scratch)
+    weights = Weights(weight, hierarchy.root_weight(stats, scope, weight), share)
+    hierarchy.propagate(directories.parent, scope, d, weights, scratch)
 
-    best = walk.none_yet(plan.limits.k)
+    best = opening.none_yet(plan.k)
+    limits = opening.Limits(plan.in_round, plan.patience, plan.max_directories)
+    rules = opening.Opening(weights, exact, plan.all_files, limits, plan.allowed, best)
     starts = np.empty(0, np.int32)
     opened = rounds = stop = 0
     if walks:
         starts = _start_points(d, plan.start_points, scope, scratch)
         opened, rounds, stop, more = walk.best_first(
-            starts,
-            d,
-            weights,
-            tree,
-            vectors,
-            numbers,
-            query,
-            scope,
-            exact,
-            allowed,
-            scratch,
-            best,
-            plan.limits,
+            starts, tree, vectors, stats, query, scope, scratch, rules
         )
         texts += more
     else:
-        texts += walk.open_all(
-            d,
-            weights,
-            tree,
-            vectors,
-            numbers,
-            query,
-            scope,
-            exact,
-            plan.all_files,
-            allowed,
-            scratch,
-            best,
-        )
+        texts += opening.open_all(d, tree, vectors, stats, query, scope, scratch, rules)
     candidates = _candidates(best, plan.threshold, scratch)
     if walks:
-        candidates = _with_proposed(candidates, near, tree, scope, allowed, scratch)
+        candidates = _with_proposed(candidates, plan.near, tree, scope, plan.allowed, scratch)
         for i in range(candidates.shape[0]):
             file = scopes.row_at(candidates[i], scope.file_low, scope.file_high, scope.base_files)
             row = np.int64(tree.files.directory[file])
-            hierarchy.settle(row, weights, directories, numbers, query, scope, scratch)
+            hierarchy.rescore_exactly(row, weights, directories, stats, query, scope, scratch)
     if plan.all_directories:
         for position in range(d):
-            if scratch.directories[3, position] >= 0:
+            if scratch.directories[NODE, position] >= 0:
                 row = scopes.row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-                hierarchy.settle(row, weights, directories, numbers, query, scope, scratch)
-    trio = hierarchy.with_neighbours(candidates, tree.files, scope)
-    _score_again(trio, share > 0, tree, vectors, query, scope, never, scratch)
+                hierarchy.rescore_exactly(row, weights, directories, stats, query, scope, scratch)
+    windows = hierarchy.neighbour_windows(candidates, tree.files, scope)
+    _rescore_files(windows, share > 0, tree, vectors, query, scope, never, scratch)
     parts, best_text = hierarchy.parts_of_files(
-        trio, tree.files.directory, tree.texts, scope, query, weights, scratch
+        windows, tree.files.directory, tree.texts, scope, query, weights, scratch
     )
-    kept = select.best_rows(parts[:, 8], plan.limits.k, plan.threshold)
+    kept = select.best_rows(parts[:, FINAL], plan.k, plan.threshold)
     passages = np.empty((kept.shape[0], plan.passages), np.int32)
-    passage_own = np.empty((kept.shape[0], plan.passages), np.float32)
+    passage_scores = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):
-        best_passages(
-            trio[kept[i], 0],
-            tree,
-            vectors,
-            query,
-            scratch,
-            scope,
-            passages[i],
-            passage_own[i],
-        )
+        file = windows[kept[i], 0]
+        best_passages(file, tree, vectors, query, scratch, scope, passages[i], passage_scores[i])
     if not plan.keeps_words:
         _forget(tree.texts, scope, terms, ranges, scratch)
     return Found(
-        trio[kept, 0],
+        windows[kept, 0],
         parts[kept],
         best_text[kept],
         passages,
-        passage_own,
+        passage_scores,
         scratch.directories[:, :d],
         starts,
         scratch.opened[:opened].copy(),
-        lift,
+        floor_factor,
         icc,
         gate,
-        weights,
+        weights.parent,
+        weights.below_root,
+        weights.neighbours,
         sample_files,
         texts,
-        trio.shape[0],
+        windows.shape[0],
         rounds,
         stop,
     )
@@ -262,7 +263,7 @@ def find(
 
 @njit
 def forget(texts: Texts, scope: Scope, terms: Terms, scratch: Scratch) -> None:
-    """Makes a scratch fit for the next query when the words of this one are used no more."""
+    """Prepare a scratch for the next query, after a find that kept the words."""
     _forget(texts, scope, terms, bm25.ranges_of(terms, scope), scratch)
 
 
@@ -273,61 +274,65 @@ def _forget(texts: Texts, scope: Scope, terms: Terms, ranges: I64, scratch: Scra
 
 
 @njit
-def score_rows(
-    rows: I32,
+def score_nodes(
+    nodes: I32,
     tree: Tree,
     vectors: Vectors,
-    numbers: Numbers,
-    means: Means,
-    asked: Asked,
+    stats: SubtreeStats,
+    raw: RawQuery,
     scope: Scope,
-    weights: tuple[float, float, float],
+    weights: Weights,
     scratch: Scratch,
 ) -> F64:
-    """Final scores of living rows of the scope, whatever `find` made of them by whichever method.
+    """Return the exact final scores of living nodes of the scope, after a find by any method.
 
     Args:
-        rows: directory d as d, file f as -1 - f.
-        means: like `asked`, those of the find.
+        nodes: [n] see arrays.encode_file.
+        tree: of the find.
+        vectors: of the find.
+        stats: of the find.
+        raw: of the find.
+        scope: of the find.
         weights: Found.weights.
-        scratch: as the find left it, with the words kept.
+        scratch: of the find, which kept the words.
 
     Returns:
-        [n] exact scores in [0, 1].
+        [n] scores in [0, 1].
     """
-    query = prepare(asked, means)
-    never = weights[0] < 0  # see `find` for constants
-    scores = np.empty(rows.shape[0], np.float64)
-    files = np.empty(rows.shape[0], np.int32)
+    query = prepare(raw)
+    never = weights.parent < 0  # see `find` for constants
+    scores = np.empty(nodes.shape[0], np.float64)
+    files = np.empty(nodes.shape[0], np.int32)
     count = 0
-    for i in range(rows.shape[0]):
-        directory = np.int64(rows[i])
-        if directory < 0:
-            files[count] = scopes.place(
-                -1 - rows[i], scope.file_low, scope.file_high, scope.base_files
-            )
+    for i in range(nodes.shape[0]):
+        directory = np.int64(nodes[i])
+        if _is_file(nodes[i]):
+            file = _decode_file(nodes[i])
+            files[count] = scopes.place(file, scope.file_low, scope.file_high, scope.base_files)
             count += 1
-            directory = np.int64(tree.files.directory[-1 - rows[i]])
-        hierarchy.settle(directory, weights, tree.directories, numbers, query, scope, scratch)
+            directory = np.int64(tree.files.directory[file])
+        hierarchy.rescore_exactly(
+            directory, weights, tree.directories, stats, query, scope, scratch
+        )
         at = scopes.place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
-        scores[i] = scratch.directories[4, at]
-    trio = hierarchy.with_neighbours(files[:count], tree.files, scope)
-    _score_again(trio, weights[2] > 0, tree, vectors, query, scope, never, scratch)
+        scores[i] = scratch.directories[DIRECTORY_FINAL, at]
+    windows = hierarchy.neighbour_windows(files[:count], tree.files, scope)
+    _rescore_files(windows, weights.neighbours > 0, tree, vectors, query, scope, never, scratch)
     parts, _ = hierarchy.parts_of_files(
-        trio, tree.files.directory, tree.texts, scope, query, weights, scratch
+        windows, tree.files.directory, tree.texts, scope, query, weights, scratch
     )
     count = 0
-    for i in range(rows.shape[0]):
-        if rows[i] < 0:
-            scores[i] = parts[count, 8]
+    for i in range(nodes.shape[0]):
+        if _is_file(nodes[i]):
+            scores[i] = parts[count, FINAL]
             count += 1
     return scores
 
 
 @njit
 def _start_points(count: int, wanted: int, scope: Scope, scratch: Scratch) -> I32:
-    """Positions of the best of `count` directories, then of the scope's root."""
-    best = select.best_positions(scratch.directories[4, :count], wanted)
+    """Return the positions of the best of `count` directories, then that of the scope's root."""
+    best = select.best_positions(scratch.directories[DIRECTORY_FINAL, :count], wanted)
     starts = np.empty(best.shape[0] + 1, np.int32)
     for i in range(best.shape[0]):
         starts[i] = best[i]
@@ -336,16 +341,17 @@ def _start_points(count: int, wanted: int, scope: Scope, scratch: Scratch) -> I3
 
 
 @njit
-def _candidates(best: walk.Best, threshold: float, scratch: Scratch) -> I32:
-    """Positions of the files that may be among the k best and above the threshold, rising."""
+def _candidates(best: opening.Best, threshold: float, scratch: Scratch) -> I32:
+    """Return the rising positions of the files that may be among the k best above a threshold."""
     count = best.candidates[0]
     full = best.held[0] == best.top.shape[0]
     floor = best.top[0] if full else np.float32(0)
     found = np.empty(count, np.int32)
     size = 0
     for i in range(count):
-        # The threshold as it would be kept: what lies just above it may be rounded down to it.
-        if scratch.reach[i] >= floor and scratch.reach[i] >= np.float32(threshold):
+        # In fp32, because a score just above the threshold may be rounded down to it.
+        upper_bound = scratch.upper_bounds[i]
+        if upper_bound >= floor and upper_bound >= np.float32(threshold):
             found[size] = scratch.candidates[i]
             size += 1
     select.sort_rising(found[:size])
@@ -356,7 +362,7 @@ def _candidates(best: walk.Best, threshold: float, scratch: Scratch) -> I32:
 def _with_proposed(
     candidates: I32, near: I32, tree: Tree, scope: Scope, allowed: U8, scratch: Scratch
 ) -> I32:
-    """The candidates, and the files of the texts that match best by words or stand in `near`."""
+    """Return the candidates with the files of the best texts by words and of those in `near`."""
     size = scope.text_high - scope.text_low + tree.texts.file.shape[0] - scope.base_texts
     by_words = select.best_positions(scratch.lexical[:size], np.int64(BEST_BY_WORDS))
     found = np.empty(candidates.shape[0] + by_words.shape[0] + near.shape[0], np.int32)
@@ -371,7 +377,7 @@ def _with_proposed(
         else:
             row = np.int64(near[i - by_words.shape[0]])
         file = tree.texts.file[row]
-        if tree.texts.died[row] > scope.revision and file >= 0:
+        if tree.texts.tombstoned[row] > scope.revision and file >= 0:
             at = scopes.place(file, scope.file_low, scope.file_high, scope.base_files)
             if allowed.shape[0] == 0 or allowed[at]:
                 found[count] = at
@@ -381,7 +387,7 @@ def _with_proposed(
 
 @njit
 def _distinct(values: I32) -> I32:
-    """Each value once, rising, in the place of `values`."""
+    """Sort `values` in place and return them without repeats."""
     select.sort_rising(values)
     count = 0
     for i in range(values.shape[0]):
@@ -392,21 +398,21 @@ def _distinct(values: I32) -> I32:
 
 
 @njit
-def _score_again(
-    trio: I32,
+def _rescore_files(
+    windows: I32,
     neighbours: bool,
     tree: Tree,
     vectors: Vectors,
-    query: Query,
+    query: PreparedQuery,
     scope: Scope,
     coded: bool,
     scratch: Scratch,
 ) -> None:
-    """Own scores of files, and of their neighbours where they count."""
+    """Compute the exact node scores of files, and of their neighbours if these count."""
     each = 3 if neighbours else 1
-    rows = np.empty(trio.shape[0] * each, np.int32)
+    rows = np.empty(windows.shape[0] * each, np.int32)
     for i in range(rows.shape[0]):
-        rows[i] = trio[i // each, i % each]
+        rows[i] = windows[i // each, i % each]
     rows = _distinct(rows)
     for i in range(rows.shape[0]):
         ahead = np.int64(rows[min(i + PREFETCH_VECTORS, rows.shape[0] - 1)])
@@ -414,7 +420,7 @@ def _score_again(
             prefetch(vectors.base_raw, np.int64(tree.files.texts[ahead, 0]))
         if rows[i] >= 0:
             at = scopes.place(rows[i], scope.file_low, scope.file_high, scope.base_files)
-            own, _, text, _ = own_of_file(rows[i], tree, vectors, query, scope, coded, scratch)
-            scratch.own[0, at] = own
-            scratch.own[1, at] = 0
+            score, _, text, _ = file_score(rows[i], tree, vectors, query, scope, coded, scratch)
+            scratch.file_scores[at] = score
+            scratch.file_errors[at] = 0
             scratch.best[at] = text

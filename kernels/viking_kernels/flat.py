@@ -1,10 +1,12 @@
-"""Flat search by words alone, exact, and what every flat search asks of a text.
+"""Exact flat search by words alone, and the conditions that every flat search has for a text.
 
-Terms that can't lift a text into the k best by themselves are looked up only for texts that others
-have lifted (MaxScore: Turtle and Flood 1995), one window of texts after the other.
+Terms that can't bring a text among the k best by themselves are looked up only for the texts of
+other terms (MaxScore: Turtle and Flood 1995), one window of texts after the other.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,15 +26,15 @@ from viking_kernels.arrays import (
 from viking_kernels.bm25 import idf, lower_bound, norm_of, postings
 from viking_kernels.lanes import GROUP, POSTINGS, gains
 from viking_kernels.scope import directory_inside, place
-from viking_kernels.select import above, lowest
+from viking_kernels.select import lowest, mask_above
 
-_WINDOW = 16384  # texts whose scores stay in the nearest caches, a multiple of GROUP
-_LOOK_UP = 16  # postings that are added up in about the time of one that is looked up
+_WINDOW = 16384  # texts whose scores fit into the first caches, a multiple of GROUP
+_LOOK_UP = 16  # postings that are added in about the time of one lookup
 
 
 @inlined
 def keep_best(rows: I32, scores: F32, count: int, row: int, score: float) -> int:
-    """Takes a row in where it is one of the best, by score, then by row; the new count."""
+    """Insert a row if it is one of the best, by score, then by row; return the new count."""
     value = np.float32(score)
     at = count
     while at > 0 and (value > scores[at - 1] or (value == scores[at - 1] and row < rows[at - 1])):
@@ -48,15 +50,15 @@ def keep_best(rows: I32, scores: F32, count: int, row: int, score: float) -> int
 
 @inlined
 def is_inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
-    """Whether a text of the scope's range in the base, or any of the tail, counts."""
-    return texts.died[row] > scope.revision and (
+    """Return whether a text of the scope's base range, or of the tail, is alive in the scope."""
+    return texts.tombstoned[row] > scope.revision and (
         row < scope.base_texts or directory_inside(texts.directory[row], tail_inside, scope)
     )
 
 
 @inlined
 def is_allowed(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
-    """Whether a text of the scope is a file's, and the filter lets the file through."""
+    """Return whether a text of the scope belongs to a file that the filter allows."""
     file = np.int64(texts.file[row])
     if file < 0:
         return False
@@ -64,37 +66,45 @@ def is_allowed(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
     return allowed.shape[0] == 0 or allowed[at] != 0
 
 
+class _Postings(NamedTuple):
+    """Postings of any terms, with the lengths of texts."""
+
+    text: I32  # [postings]
+    tf: U16  # [postings]
+    length: I32  # [T] in terms
+
+
 @inlined
 def _add_up(
-    text: I32,
-    tf: U16,
-    length: I32,
+    postings: _Postings,
     at: int,
     last: int,
-    weight: float,
-    norm: tuple[float, float],
+    factors: tuple[float, float, float],
     rows: tuple[int, int],
     scores: F32,
     gained: F32,
 ) -> int:
-    """Adds what postings [at, last) gain to `scores`, up to the first of a text that is not in it.
+    """Add the gains of postings [at, last) to `scores`, up to the first text behind them.
 
     Args:
-        text, tf: of the postings, none of which is of a text before rows[0].
-        length: by text.
-        weight, norm: of `lanes.gains`.
+        postings: none of a text before rows[0].
+        at: first posting.
+        last: one past the last posting.
+        factors: of `lanes.gains`.
         rows: (first text, one past the last) of `scores`.
-        gained: [POSTINGS] room.
+        scores: changed in place.
+        gained: [POSTINGS] space.
 
     Returns:
-        The posting that it stopped at.
+        The first posting that is not added.
     """
+    text, tf, length = postings.text, postings.tf, postings.length
     start, end = rows
     while at < last:
         count = min(POSTINGS, last - at)
         while count > 0 and text[at + count - 1] >= end:
             count -= 1
-        gains(text, tf, length, at, count, weight, norm[0], norm[1], gained)
+        gains(text, tf, length, at, count, factors, gained)
         if count < POSTINGS:
             for i in range(count):
                 scores[text[at + i] - start] += gained[i]
@@ -107,7 +117,7 @@ def _add_up(
 
 @inlined
 def _skip(text: I32, at: int, last: int, row: int) -> int:
-    """The first posting of [at, last) of a text not below `row`, which is near rather than far."""
+    """Return the first posting of [at, last) whose text is not below `row`; it is likely near."""
     if at >= last or text[at] >= row:
         return at
     step = 1
@@ -127,20 +137,22 @@ def keyword_top(
     allowed: U8,
     k: int,
 ) -> tuple[I32, F32]:
-    """The k files' texts of a scope that score best against the query's terms, if they have any.
+    """Return the k files' texts of a scope with the best scores against the query's terms.
 
-    The scores are those of `bm25.score_scope` to 1e-6: N, df and the average length are the
-    scope's, whatever a filter forbids.
+    The scores equal those of `bm25.score_scope` to 1e-6. N, df and the average length are those of
+    the scope, with or without a filter.
 
     Args:
+        texts: of the tree.
         counts: [COUNTS] of the scope's root, see `arrays`.
+        scope: the directory to search.
         tail_inside: from `scope.tail_directories`.
-        allowed: uint8 [files of the scope], 0 where a filter forbids; or [0]: nothing is
-            forbidden.
+        terms: of the query.
+        allowed: uint8 [files of the scope], 0 if a filter forbids the file; [0] allows all.
         k: at least 1.
 
     Returns:
-        (rows, scores in (0, 1)): k or as many as there are, best first, ties by row.
+        (rows, scores in (0, 1)), at most k, best first, ties by row.
     """
     text = terms.base_text
     n = terms.weight.shape[0]
@@ -149,18 +161,18 @@ def keyword_top(
     count = 0
     documents = float(counts[TEXTS])
     norm = norm_of(max(1.0, counts[TEXT_LENGTH] / max(1.0, documents)))
-    tail = np.zeros(texts.died.shape[0] - scope.base_texts, np.float32)
+    tail = np.zeros(texts.tombstoned.shape[0] - scope.base_texts, np.float32)
     alive = scope.text_high - scope.text_low
     for i in range(tail.shape[0]):
         if is_inside(scope.base_texts + i, texts, scope, tail_inside):
             alive += 1
         else:
             tail[i] = -np.inf
-    # Postings need not be looked at to be counted where no text of the range is dead.
+    # If no text of the range is tombstoned, postings are counted without reading them.
     all_alive = alive == counts[TEXTS]
     at = np.empty(n, np.int64)
     ends = np.empty(n, np.int64)
-    shares = np.empty(n, np.float64)  # of the ideal, at last
+    shares = np.empty(n, np.float64)  # at the end, of the ideal
     ideal = 0.0
     for i in range(n):
         first, last = postings(terms, i)
@@ -169,15 +181,14 @@ def keyword_top(
         df = ends[i] - at[i]
         if not all_alive:
             for p in range(at[i], ends[i]):
-                df -= np.int64(texts.died[text[p]] <= scope.revision)
+                df -= np.int64(texts.tombstoned[text[p]] <= scope.revision)
         for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
             df += np.int64(tail[np.int64(terms.tail_text[p]) - scope.base_texts] == 0)
         shares[i] = np.float64(terms.weight[i]) * idf(documents, df)
         ideal += shares[i]
     if ideal <= 0:
         return rows[:0], scores[:0]
-    # Every text's score is summed in one order, whichever terms were looked up: what is equal
-    # stays equal in its last bit.
+    # The order of terms is the same for every text, so that equal scores are equal to the last bit.
     order = np.empty(n, np.int64)
     for i in range(n):
         j = i
@@ -185,33 +196,27 @@ def keyword_top(
             order[j] = order[j - 1]
             j -= 1
         order[j] = i
-    rest = np.zeros(n + 1, np.float64)  # the most that terms order[j:] can give
+    rest = np.zeros(n + 1, np.float64)  # upper bound of the sum of terms order[j:]
     for j in range(n - 1, -1, -1):
         shares[order[j]] /= ideal
         rest[j] = rest[j + 1] + shares[order[j]]
 
     norms = (np.float32(norm[0]), np.float32(norm[1]))
     gained = np.empty(POSTINGS, np.float32)
+    in_base = _Postings(text, terms.base_tf, texts.length)
+    in_tail = _Postings(terms.tail_text, terms.tail_tf, texts.length)
+    tail_rows = (scope.base_texts, texts.tombstoned.shape[0])
     for i in order:
-        _add_up(
-            terms.tail_text,
-            terms.tail_tf,
-            texts.length,
-            terms.tail_from[i],
-            terms.tail_from[i + 1],
-            np.float32(shares[i]),
-            norms,
-            (scope.base_texts, texts.died.shape[0]),
-            tail,
-            gained,
-        )
+        factors = (np.float32(shares[i]), norms[0], norms[1])
+        first, last = terms.tail_from[i], terms.tail_from[i + 1]
+        _add_up(in_tail, first, last, factors, tail_rows, tail, gained)
     for i in range(tail.shape[0]):
         if tail[i] > 0 and is_allowed(scope.base_texts + i, texts, allowed, scope):
             count = keep_best(rows, scores, count, scope.base_texts + i, tail[i])
 
-    rounding = 1e-6 + 1e-7 * n  # of sums of n float32 that come to 1 at most
+    rounding = 1e-6 + 1e-7 * n  # of sums of n float32 of at most 1
     window = np.zeros(_WINDOW, np.float32)
-    needed = n  # terms order[needed:] can't lift a text into the k best
+    needed = n  # terms order[needed:] can't bring a text among the k best
     for start in range(scope.text_low, scope.text_high, _WINDOW):
         least = np.float64(scores[k - 1]) - rounding if count == k else 0.0
         while needed > 0 and rest[needed - 1] < least:
@@ -219,7 +224,7 @@ def keyword_top(
         if needed == 0:
             break
         size = min(_WINDOW, scope.text_high - start)
-        part = size / (scope.text_high - start)  # of a term's postings: about so many stand here
+        part = size / (scope.text_high - start)  # about this share of a term's postings is here
         added = 0
         seen = 0
         for j in range(n):
@@ -227,21 +232,12 @@ def keyword_top(
             if j < needed or (j == added and (ends[i] - at[i]) * part <= _LOOK_UP * seen):
                 added = j + 1
                 here = _skip(text, at[i], ends[i], start)
-                at[i] = _add_up(
-                    text,
-                    terms.base_tf,
-                    texts.length,
-                    here,
-                    ends[i],
-                    np.float32(shares[i]),
-                    norms,
-                    (start, start + size),
-                    window,
-                    gained,
-                )
+                factors = (np.float32(shares[i]), norms[0], norms[1])
+                span = (start, start + size)
+                at[i] = _add_up(in_base, here, ends[i], factors, span, window, gained)
                 seen += at[i] - here
         for first in range(0, size if seen > 0 else 0, GROUP):
-            mask = above(window, first, _WINDOW, np.float32(max(least - rest[added], 0.0)))
+            mask = mask_above(window, first, _WINDOW, np.float32(max(least - rest[added], 0.0)))
             while mask != 0:
                 position = first + lowest(mask)
                 mask &= mask - 1
@@ -253,18 +249,8 @@ def keyword_top(
                     i = order[j]
                     at[i] = _skip(text, at[i], ends[i], row)
                     if at[i] < ends[i] and text[at[i]] == row:
-                        weight = np.float32(shares[i])
-                        gains(
-                            text,
-                            terms.base_tf,
-                            texts.length,
-                            at[i],
-                            1,
-                            weight,
-                            norms[0],
-                            norms[1],
-                            gained,
-                        )
+                        factors = (np.float32(shares[i]), norms[0], norms[1])
+                        gains(text, terms.base_tf, texts.length, at[i], 1, factors, gained)
                         score = np.float32(score + gained[0])
                 if (
                     score >= least

@@ -11,13 +11,13 @@ from viking_kernels.select import best_rows, sort_rising
 
 @njit
 def rrf(rows: I32, ends: I64, weights: F64, k: float) -> tuple[I32, F64]:
-    """Reciprocal rank fusion: score = sum of weight / (k + rank + 1) over the lists with a row.
+    """Fuse lists by reciprocal rank: score = sum of weight / (k + rank + 1) over a row's lists.
 
     Cormack, Clarke and Buettcher 2009. Each row's terms are summed in the order of the lists.
 
     Args:
-        rows: [n] the lists one after the other, each best first, none with a row twice.
-        ends: [lists] where each list ends in `rows`.
+        rows: [n] the lists one after the other, each best first, without repeats within a list.
+        ends: [lists] one past the end of each list in `rows`.
         weights: [lists] at least 0.
         k: above -1.
 

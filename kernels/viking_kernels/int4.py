@@ -1,4 +1,4 @@
-"""Directions against int4 codes: products of many rows at a time, and how far they can be off."""
+"""Products of directions with int4 codes, many rows at a time, and their error bounds."""
 
 from __future__ import annotations
 
@@ -28,48 +28,56 @@ _products: Any = inlined(_plain_products_int4) if simd.PATH == "plain" else simd
 
 @inlined
 def products_int4(codes: U8, row: int, last: int, factors: I8, out: I32, at: int) -> None:
-    """Fills out[at : at + TOGETHER] with the products of codes[row], codes[row + 1], ...
+    """Fill out[at : at + TOGETHER] with the products of codes[row], codes[row + 1], ...
 
-    See `simd.products_int4`; rows beyond `last` are taken for it.
+    Rows beyond `last` count as `last`. See `simd.products_int4`.
     """
     _products(codes, row, last, factors, out, at)
 
 
 _ROUNDING = 8e-6
-"""What fp32 sums of products of a vector with unit vectors can be off, for each of its length, and
-so can rotations of both."""
+"""The error bound of fp32 sums of products of a vector of length 1 with unit vectors.
+
+It also covers the rounding of both rotations.
+"""
 
 
 _SPREADS = 7.0
-"""Standard deviations of a product with what codes leave out: more comes up once in 4e10."""
+"""Standard deviations that a product with a residual may have. One in 4e10 has more."""
 
 
 class CodedDirection(NamedTuple):
-    """A direction u against int4 codes: u = along * axis + v, v nearly step * factors.
+    """A direction u for products with int4 codes: u = along * axis + v, v nearly step * factors.
 
-    With x = x_along * axis + c + e, c = scale * (code - 7.5), |e| the error: u . x is
-    along * x_along + step * (c . factors), off by what the factors leave out and by v . e. The
-    first is at most |v - step * factors| |c|, and |c| <= 1 + |e|. Of the second only what v has
-    across y = c + e counts, for e has nothing of y; vectors are rotated at random, so among the
-    n = dim - 1 directions across y that part points anywhere, and by the measure of a cap of the
-    sphere (Ball 1997) v . e is above t |v| |e| / sqrt(n) with a probability of exp(-t^2 / 2) at
-    most: the bound of RaBitQ (Gao and Long 2024). t is _SPREADS, or what makes it |v| |e|, which it
-    can't exceed.
+    Let x = x_along * axis + c + e, with c = scale * (code - 7.5) and |e| the residual norm. Then
+    u . x is nearly along * x_along + step * (c . factors). The error has two parts.
+
+    The first is from the rounding of v: at most |v - step * factors| |c|, with |c| <= 1 + |e|.
+
+    The second is v . e. Only the part of v across y = c + e counts, because e . y = 0. Vectors are
+    rotated at random, so among the n = dim - 1 directions across y that part points anywhere. By
+    the measure of a cap of the sphere (Ball 1997), v . e exceeds t |v| |e| / sqrt(n) with a
+    probability of at most exp(-t^2 / 2): the bound of RaBitQ (Gao and Long 2024). t is _SPREADS,
+    or smaller if the bound reaches |v| |e|, which v . e never exceeds.
     """
 
     along: np.float32
     step: np.float32
     offset: np.int32  # 15 * the sum of the factors: c . factors = scale * (products - offset / 2)
-    length: np.float32  # by which u . x is off for each that x has in e: t |v| / sqrt(n), and `off`
-    off: np.float32  # by which it is off at least: what the factors leave out, and rounding
+    error_slope: np.float32  # the error bound of u . x grows by this for each unit of |e|
+    error: np.float32  # error bound of u . x if |e| is 0: rounding of v, and fp32
     across: np.float32  # |v|
+
+
+CODED_ALONG, CODED_STEP, CODED_OFFSET, CODED_SLOPE, CODED_ERROR, CODED_ACROSS = range(6)
+"""Columns of Centroids.against_int4: the numbers of a CodedDirection."""
 
 
 @inlined
 def code_direction(direction: F32, axis: F32, dimension: int, factors: I8) -> CodedDirection:
-    """Codes a rotated direction of finite length, which had `dimension` components before.
+    """Code a rotated direction of finite length, which had `dimension` components before.
 
-    Fills `factors` [dim rotated].
+    Fills `factors` [rotated dim].
     """
     along = 0.0
     whole = 0.0
@@ -79,25 +87,25 @@ def code_direction(direction: F32, axis: F32, dimension: int, factors: I8) -> Co
     largest = 0.0
     square = 0.0
     for j in range(direction.shape[0]):
-        left = np.float64(direction[j]) - along * np.float64(axis[j])
-        largest = max(largest, abs(left))
-        square += left * left
+        rest = np.float64(direction[j]) - along * np.float64(axis[j])
+        largest = max(largest, abs(rest))
+        square += rest * rest
     step = largest / 127.0
     total = 0.0
     missing = 0.0
     for j in range(direction.shape[0]):
-        left = np.float64(direction[j]) - along * np.float64(axis[j])
-        factor = np.rint(left / step) if step > 0 else 0.0
+        rest = np.float64(direction[j]) - along * np.float64(axis[j])
+        factor = np.rint(rest / step) if step > 0 else 0.0
         factors[j] = np.int8(factor)
         total += factor
-        missing += (left - step * factor) ** 2
-    off = np.sqrt(missing)
+        missing += (rest - step * factor) ** 2
+    residual = np.sqrt(missing)
     spread = min(1.0, _SPREADS / np.sqrt(max(dimension - 1.0, 1.0)))
     return CodedDirection(
         np.float32(along),
         np.float32(step),
         np.int32(15 * total),
-        np.float32(spread * np.sqrt(square) + off),
-        np.float32(off + _ROUNDING * np.sqrt(whole)),
+        np.float32(spread * np.sqrt(square) + residual),
+        np.float32(residual + _ROUNDING * np.sqrt(whole)),
         np.float32(np.sqrt(square)),
     )

@@ -1,4 +1,4 @@
-"""Many scores, or many postings, at a time: what LLVM does not make of numba's loops."""
+"""Vector operations on many scores or postings, which LLVM does not make of numba's loops."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GROUP = 64
 """Scores that are compared at a time."""
 
 POSTINGS = 16
-"""Postings whose gains are worked out at a time."""
+"""Postings whose gains are computed at a time."""
 
 _BIT, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
 _F32 = ir.FloatType()
 
 
 def _splat(builder: Any, value: Any, lanes: int) -> Any:
-    """A vector of one value."""
+    """Return a vector of one value."""
     one = ir.Constant(vector(value.type, lanes), ir.Undefined)
     one = builder.insert_element(one, value, ir.Constant(_I32, 0))
     return builder.shuffle_vector(one, one, ir.Constant(vector(_I32, lanes), [0] * lanes))
@@ -30,7 +30,7 @@ def _splat(builder: Any, value: Any, lanes: int) -> Any:
 
 @intrinsic
 def _which_above(typingctx: Any, scores: Any, first: Any, limit: Any) -> Any:
-    """Bit i is 1 where scores[first + i] > limit, i < GROUP, all of them within the array."""
+    """Return a mask: bit i is 1 if scores[first + i] > limit, for i < GROUP within the array."""
     signature = types.int64(scores, types.int64, types.float32)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -46,7 +46,7 @@ def _which_above(typingctx: Any, scores: Any, first: Any, limit: Any) -> Any:
 
 @intrinsic
 def _trailing_zeros(typingctx: Any, mask: Any) -> Any:
-    """The number of the lowest bit that is 1; of 0 it is 64."""
+    """Return the number of the lowest bit that is 1; 64 for a mask of 0."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return call(builder, "llvm.cttz.i64", _I64, args[0], ir.Constant(_BIT, 0))
@@ -62,35 +62,34 @@ def _gains(
     length: Any,
     at: Any,
     count: Any,
-    weight: Any,
-    level: Any,
-    slope: Any,
+    factors: Any,
     out: Any,
 ) -> Any:
-    """out[i] = weight * tf / (tf + level + slope * length) of posting at + i, i < count.
+    """Fill out[i] = weight * tf / (tf + level + slope * length) of posting at + i, for i < count.
 
-    One function wherever it is called from, not inlined: so that equal postings have equal gains
-    to the last bit, however many are looked at together.
+    All callers share one function that is not inlined. So equal postings have equal gains to the
+    last bit, however many are computed at a time.
 
     Args:
         text: int32, rows of texts.
         tf: uint16.
         length: int32, by text.
         at, count: int64; 0 <= count <= POSTINGS.
-        weight, level, slope: float32.
-        out: float32 [POSTINGS], those from `count` on become anything.
+        factors: (weight, level, slope), float32.
+        out: float32 [POSTINGS]; entries from `count` on are undefined.
     """
-    numbers = [types.int64] * 2 + [types.float32] * 3
-    signature = types.void(text, tf, length, *numbers, out)
+    three = types.UniTuple(types.float32, 3)
+    signature = types.void(text, tf, length, types.int64, types.int64, three, out)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        arrays = [context.make_array(sig.args[i])(context, builder, args[i]) for i in (0, 1, 2, 8)]
+        arrays = [context.make_array(sig.args[i])(context, builder, args[i]) for i in (0, 1, 2, 6)]
         rows, often, lengths, told = (array.data for array in arrays)
         operands = [
             builder.gep(rows, [args[3]]),
             builder.gep(often, [args[3]]),
             lengths,
-            *args[4:8],
+            args[4],
+            *cgutils.unpack_tuple(builder, args[5]),
             told,
         ]
         kind = ir.FunctionType(ir.VoidType(), [operand.type for operand in operands])
@@ -106,7 +105,7 @@ def _gains(
 
 
 def _write_gains(function: Any) -> None:
-    """The body of `_gains`."""
+    """Write the body of `_gains`."""
     builder = ir.IRBuilder(function.append_basic_block())
     rows, often, lengths, count, weight, level, slope, out = function.args
     whole, real = vector(_I32, POSTINGS), vector(_F32, POSTINGS)
@@ -141,7 +140,7 @@ def _write_gains(function: Any) -> None:
     builder.ret_void()
 
 
-# mypy takes them for what numba calls to compile them.
+# mypy does not know that numba calls the results, not these functions.
 which_above: Any = _which_above
 trailing_zeros: Any = _trailing_zeros
 gains: Any = _gains

@@ -1,6 +1,6 @@
-"""Writing side: the postings of the newest texts, from their terms, and merging them.
+"""Postings of new texts, from their terms, and their merging.
 
-Postings are never changed: what is merged is new, so that a reader keeps what it has.
+Postings are immutable. A merge makes new ones, so that readers keep the old ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import I32, I64, U16, U64
 
 MAX_COUNT = 0xFFFF
-"""How often a text has a term is kept in 16 bits; more counts as this much."""
+"""The largest tf: it is stored in 16 bits."""
 
 
 class Postings(NamedTuple):
@@ -25,17 +25,17 @@ class Postings(NamedTuple):
 
 
 def no_postings() -> Postings:
-    """Those of no texts."""
+    """Return the postings of no texts."""
     return Postings(np.empty(0, np.uint64), np.zeros(1, np.int64), np.empty(0, np.uint64))
 
 
 @njit
 def grouped(terms: U64, lengths: I64, first: int) -> Postings:
-    """The postings of the texts from row `first` on.
+    """Return the postings of texts whose rows begin at `first`.
 
     Args:
         terms: of all texts, one text after the other.
-        lengths: [n] how many each has.
+        lengths: [n] number of terms of each text.
     """
     bits = 4
     while (1 << bits) < 2 * terms.shape[0]:
@@ -43,14 +43,14 @@ def grouped(terms: U64, lengths: I64, first: int) -> Postings:
     mask = (1 << bits) - 1
     slots = np.full(1 << bits, -1, np.int32)
     keys = np.empty(terms.shape[0], np.uint64)
-    number = np.empty(terms.shape[0], np.int32)  # of each term, in the order in which they come
-    last = np.empty(terms.shape[0], np.int32)  # text that a term was last met in
-    texts = np.zeros(terms.shape[0], np.int64)  # that have a term
+    number = np.empty(terms.shape[0], np.int32)  # of each term, in the order of the texts
+    last = np.empty(terms.shape[0], np.int32)  # last text that has a term
+    texts = np.zeros(terms.shape[0], np.int64)  # number of texts that have a term
     count = 0
     at = 0
     for i in range(lengths.shape[0]):
         for _ in range(lengths[i]):
-            # Terms are hashes themselves, and evenly spread.
+            # Terms are hashes already, evenly distributed.
             slot = np.int64(terms[at] & np.uint64(mask))
             while slots[slot] >= 0 and keys[slots[slot]] != terms[at]:
                 slot = (slot + 1) & mask
@@ -89,7 +89,7 @@ def grouped(terms: U64, lengths: I64, first: int) -> Postings:
 
 @njit
 def merged(older: Postings, newer: Postings) -> Postings:
-    """Both as one. Of a term that both have, the older ones' texts have lower rows."""
+    """Merge two sets of postings. The texts of the older one have lower rows."""
     size_a, size_b = older.keys.shape[0], newer.keys.shape[0]
     keys = np.empty(size_a + size_b, np.uint64)
     bounds = np.zeros(keys.shape[0] + 1, np.int64)
@@ -113,7 +113,7 @@ def merged(older: Postings, newer: Postings) -> Postings:
 
 @inlined
 def _copy_term(postings: Postings, term: int, packed: U64, end: int) -> int:
-    """Puts the postings of a term behind `end`; where they end."""
+    """Copy the postings of a term to `end` and on; return their end."""
     for p in range(postings.at[term], postings.at[term + 1]):
         packed[end] = postings.packed[p]
         end += 1
@@ -122,11 +122,11 @@ def _copy_term(postings: Postings, term: int, packed: U64, end: int) -> int:
 
 @njit
 def of_terms(keys: U64, levels: tuple[Postings, Postings, Postings]) -> tuple[I64, I32, U16]:
-    """The postings of some terms.
+    """Return the postings of some terms.
 
     Args:
         keys: [n] in any order.
-        levels: rows of texts rise from each to the next.
+        levels: rows of texts rise from level to level.
 
     Returns:
         (bounds [n + 1], texts, counts), texts rising within a term.

@@ -1,4 +1,4 @@
-"""int8 and int4 codes of unit vectors, with the exact length of what they leave out."""
+"""int8 and int4 codes of unit vectors, with their exact residual norms."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from viking_kernels.rotation import rotate, rotated_size
 
 
 @njit
-def quantize_rows(raw: F32, codes: I8, scale: F32, error: F32) -> None:
-    """Codes each row of `raw` [n, dim] by its own largest component.
+def quantize_rows(raw: F32, codes: I8, scale: F32, residual: F32) -> None:
+    """Code each row of `raw` [n, dim] by its largest component.
 
-    code = round(x / scale), scale = max|x| / 127, error = |x - scale * code| (Euclidean), so that
-    |y . x - scale * (y . code)| <= |y| * error for any y. Fills `scale` [n], `error` [n] and the
-    first dim columns of `codes`; a row of zeros has scale 0.
+    code = round(x / scale), scale = max|x| / 127, residual = |x - scale * code| (Euclidean), so
+    that |y . x - scale * (y . code)| <= |y| * residual for any y. Fills `scale` [n], `residual` [n]
+    and the first dim columns of `codes`. A row of zeros has scale 0.
     """
     for i in range(raw.shape[0]):
         largest = np.float32(0)
@@ -26,14 +26,14 @@ def quantize_rows(raw: F32, codes: I8, scale: F32, error: F32) -> None:
         for j in range(raw.shape[1]):
             code = np.int8(np.rint(raw[i, j] / step)) if step > 0 else np.int8(0)
             codes[i, j] = code
-            left = np.float64(raw[i, j]) - np.float64(step) * np.float64(code)
-            square += left * left
+            rest = np.float64(raw[i, j]) - np.float64(step) * np.float64(code)
+            square += rest * rest
         scale[i] = step
-        error[i] = np.sqrt(square)
+        residual[i] = np.sqrt(square)
 
 
 def int4_axis(raw: F32) -> F32:
-    """[dim rotated] the direction of the mean of `raw` [n, dim], for Int4; zeros without rows."""
+    """Return the rotated direction of the mean of `raw` [n, dim], for Int4; zeros without rows."""
     total = raw.sum(axis=0, dtype=np.float64)
     axis = np.empty(rotated_size(raw.shape[1]), np.float32)
     rotate(np.asarray(total / max(float(np.linalg.norm(total)), 1e-30), np.float32), axis)
@@ -41,24 +41,25 @@ def int4_axis(raw: F32) -> F32:
 
 
 def int4_room(rows: int, axis: F32) -> Int4:
-    """Room for the codes of so many vectors."""
-    scale, error, along = np.zeros((3, rows), np.float32)
-    return Int4(axis, np.zeros((rows, len(axis) // 2), np.uint8), scale, error, along)
+    """Return arrays for the codes of so many vectors."""
+    scale, residual, along = np.zeros((3, rows), np.float32)
+    return Int4(axis, np.zeros((rows, len(axis) // 2), np.uint8), scale, residual, along)
 
 
 @njit
 def quantize_int4(raw: F32, coded: Int4) -> None:
-    """Codes each row of `raw` [n, dim], filling `coded` all but the axis.
+    """Code each row of `raw` [n, dim]; fill all of `coded` but the axis.
 
-    With x a rotated row and y = x - along * axis: code = floor(y / step) + 8 within 0 to 15, step
-    the one of some that leaves least; then scale = |y|^2 / (y . (code - 7.5)), so that what is
-    left out, e = y - scale * (code - 7.5), has nothing of y; error = |e|. So for any v
-    v . x = v . axis * along + v' . scale * (code - 7.5) + v' . e, where v' is v less what it has
-    along the axis, and v' . e is between -|v'| error and |v'| error: see `int4.code_direction`.
+    Let x be a rotated row and y = x - along * axis. Then code = floor(y / step) + 8, in 0 to 15.
+    The step is the one of several with the smallest error. scale = |y|^2 / (y . (code - 7.5)), so
+    that e = y - scale * (code - 7.5) is orthogonal to y. The residual norm is |e|.
+
+    For any v, v . x = v . axis * along + v' . scale * (code - 7.5) + v' . e, where v' is v without
+    its part along the axis. v' . e lies between -|v'| |e| and |v'| |e|: see `int4.code_direction`.
     """
     dimension = len(coded.axis)
     rotated = np.empty(dimension, np.float32)
-    left = np.empty(dimension, np.float32)
+    rest = np.empty(dimension, np.float32)
     for i in range(raw.shape[0]):
         rotate(raw[i], rotated)
         along = 0.0
@@ -66,15 +67,15 @@ def quantize_int4(raw: F32, coded: Int4) -> None:
             along += np.float64(rotated[j]) * np.float64(coded.axis[j])
         largest = np.float32(0)
         for j in range(dimension):
-            left[j] = rotated[j] - np.float32(along) * coded.axis[j]
-            largest = max(largest, abs(left[j]))
+            rest[j] = rotated[j] - np.float32(along) * coded.axis[j]
+            largest = max(largest, abs(rest[j]))
         least = np.inf
         step = np.float32(0)
         for eighths in range(4, 9):
             tried = largest * np.float32(eighths / 60.0)
             square = np.float32(0)
             for j in range(dimension):
-                missing = left[j] - tried * (_nibble(left[j], tried) - np.float32(7.5))
+                missing = rest[j] - tried * (_nibble(rest[j], tried) - np.float32(7.5))
                 square += missing * missing
             if square < least:
                 least = square
@@ -83,23 +84,23 @@ def quantize_int4(raw: F32, coded: Int4) -> None:
         whole = 0.0
         coded.codes[i] = 0
         for j in range(dimension):
-            code = _nibble(left[j], step)
+            code = _nibble(rest[j], step)
             at = j // 64 * 32 + j % 32
             coded.codes[i, at] |= np.uint8(code) << np.uint8(j % 64 // 32 * 4)
-            across += np.float64(left[j]) * (code - 7.5)
-            whole += np.float64(left[j]) * np.float64(left[j])
+            across += np.float64(rest[j]) * (code - 7.5)
+            whole += np.float64(rest[j]) * np.float64(rest[j])
         scale = np.float32(whole / across if across > 0 else 0.0)
         square = 0.0
         for j in range(dimension):
-            missing = np.float64(left[j]) - np.float64(scale) * (_nibble(left[j], step) - 7.5)
+            missing = np.float64(rest[j]) - np.float64(scale) * (_nibble(rest[j], step) - 7.5)
             square += missing * missing
         coded.scale[i] = scale
-        coded.error[i] = np.sqrt(square)
+        coded.residual[i] = np.sqrt(square)
         coded.along[i] = along
 
 
 def from_int4(coded: Int4, row: int) -> F32:
-    """[dim rotated] what the code of a row stands for."""
+    """Return the vector [rotated dim] that the code of a row stands for."""
     blocks = coded.codes[row].reshape(-1, 32)
     nibbles = np.stack([blocks & 15, blocks >> 4], axis=1).reshape(-1)
     across = coded.scale[row] * (nibbles - np.float32(7.5))
@@ -108,7 +109,7 @@ def from_int4(coded: Int4, row: int) -> F32:
 
 @inlined
 def _nibble(x: float, step: float) -> float:
-    """The code of a component, as a float."""
+    """Return the code of a component as a float."""
     if step <= 0:
         return np.float32(8)
     return min(max(np.floor(x / step) + np.float32(8), np.float32(0)), np.float32(15))

@@ -1,10 +1,11 @@
-"""A rotation that looks random: it spreads what stands in few components over all of them.
+"""A fixed rotation with the statistics of a random one. It spreads each component over all others.
 
-int4 codes are of rotated vectors. What such a code leaves out then points nowhere in particular,
-whatever the vectors are like, so its product with a query is far less than their lengths allow
-(see `int4`). Signs from a hash, then butterflies, as in a fast Johnson-Lindenstrauss transform
-(Ailon and Chazelle 2009), twice: the entries of the whole are spread like those of a rotation
-drawn at random.
+int4 codes are of rotated vectors. The residual of such a code then has a random direction for any
+kind of vectors, so its product with a query is far below the product of their lengths (see `int4`).
+
+The rotation flips signs by a hash, then applies butterflies, as in a fast Johnson-Lindenstrauss
+transform (Ailon and Chazelle 2009). It does both twice. The entries of the product are distributed
+like those of a random rotation.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from viking_kernels.arrays import F32
 
 
 def rotated_size(dimension: int) -> int:
-    """Components of a rotated vector: the next multiple of simd.NIBBLES."""
+    """Return the number of components of a rotated vector: the next multiple of simd.NIBBLES."""
     return -(-dimension // simd.NIBBLES) * simd.NIBBLES
 
 
 @njit
 def rotate(x: F32, out: F32) -> None:
-    """Fills `out` [rotated_size(dim)] with x [dim], rotated; products of two vectors stay."""
+    """Fill `out` [rotated_size(dim)] with the rotated x [dim]. Products of vectors are kept."""
     size = out.shape[0]
     other = np.zeros(size, np.float32)
     for j in range(x.shape[0]):
@@ -42,7 +43,7 @@ def rotate(x: F32, out: F32) -> None:
 
 @inlined
 def _change_signs(x: F32, turn: int, out: F32) -> None:
-    """The sign of each component is the first bit of a hash of its number."""
+    """Flip the signs of the components whose number has a hash with the first bit set."""
     for j in range(x.shape[0]):
         hashed = np.uint32(np.uint32(j + 1 + turn * x.shape[0]) * np.uint32(2654435769))
         hashed = np.uint32(hashed ^ (hashed >> np.uint32(15)))
@@ -52,9 +53,9 @@ def _change_signs(x: F32, turn: int, out: F32) -> None:
 
 @inlined
 def _butterflies(x: F32, out: F32) -> None:
-    """Turns each two neighbours by 45 degrees, and sets the first ones before the second ones.
+    """Rotate each pair of neighbours by 45 degrees; put the first of each pair before the second.
 
-    So of size components each has gone into each other one after log2(size) goes.
+    After log2(size) calls each of `size` components depends on all of them.
     """
     half = x.shape[0] // 2
     first, second = out[:half], out[half:]

@@ -1,4 +1,4 @@
-"""Salience: what makes a memory matter, and the order that follows."""
+"""Salience of memories: its parts and the order by it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from viking_kernels.arrays import F64, I64, NEVER
 from viking_kernels.select import best_rows
 
 SEMANTIC, REINFORCEMENT, RECENCY, ACCESS, HALF_LIFE = range(5)
-"""Columns of the parts, and places of the weights; the last is a half-life in days."""
+"""Columns of the parts and of the weights. The last weight is a half-life in days."""
 
 TIMES_REINFORCED, TIMES_ACCESSED, SAID_AT = range(3)
-"""Columns of what is known of a candidate."""
+"""Columns of the known facts of a candidate."""
 
 _MICROSECONDS_A_DAY = 86_400e6
 
@@ -26,15 +26,16 @@ def _share(times: int, most: int) -> float:
 
 @njit
 def rank(semantic: F64, known: I64, weights: F64, now: int) -> tuple[I64, F64, F64]:
-    """The candidates by falling salience, ties by index.
+    """Rank candidates by falling salience, ties by index.
 
     salience = weights . (semantic, log(r + 1) / log(max r + 2), 2^(-age / half-life),
-    log(a + 1) / log(max a + 2)), with r and a how often a candidate was reinforced and accessed,
-    and the maxima of all candidates. A time after `now` is age 0, the time NEVER older than all.
+    log(a + 1) / log(max a + 2)). r and a count how often a candidate was reinforced and
+    accessed; the maxima are over all candidates. A time after `now` has age 0. The recency of NEVER
+    is 0.
 
     Args:
         semantic: [n] in [0, 1].
-        known: [n, 3] how often reinforced and accessed, at least 0; when it was said, in
+        known: [n, 3] times reinforced and times accessed, at least 0; time of saying in
             microseconds.
         weights: [5] of the parts, and the half-life in days, above 0.
         now: in microseconds.
@@ -54,7 +55,7 @@ def rank(semantic: F64, known: I64, weights: F64, now: int) -> tuple[I64, F64, F
         parts[i, REINFORCEMENT] = _share(known[i, TIMES_REINFORCED], most_reinforced)
         parts[i, RECENCY] = 0.0
         if known[i, SAID_AT] != NEVER:
-            # As floats: the difference of two times may be beyond an integer.
+            # As floats: the difference of two times may overflow an integer.
             age = max(0.0, float(now) - float(known[i, SAID_AT])) / _MICROSECONDS_A_DAY
             parts[i, RECENCY] = math.pow(2.0, -age / weights[HALF_LIFE])
         parts[i, ACCESS] = _share(known[i, TIMES_ACCESSED], most_accessed)

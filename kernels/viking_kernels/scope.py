@@ -1,4 +1,4 @@
-"""Rows of a scope: base rows of its ranges, then the tail rows that lie below it."""
+"""Positions of a scope's rows: base rows of its ranges first, then all tail rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from viking_kernels.arrays import I32, U8, Directories, Files, Scope, Tree
 
 @inlined
 def place(row: int, low: int, high: int, base: int) -> int:
-    """Where a row of the scope stands in a scope's arrays: base rows low..high, then the tail."""
+    """Return the position of a row of the scope: base rows low..high come first, then the tail."""
     if row < base:
         return row - low
     return high - low + row - base
@@ -18,7 +18,7 @@ def place(row: int, low: int, high: int, base: int) -> int:
 
 @inlined
 def row_at(position: int, low: int, high: int, base: int) -> int:
-    """The row that stands at a position: `place` turned round."""
+    """Return the row at a position, the inverse of `place`."""
     if position < high - low:
         return position + low
     return position - (high - low) + base
@@ -26,11 +26,11 @@ def row_at(position: int, low: int, high: int, base: int) -> int:
 
 @njit
 def tail_directories(directories: Directories, scope: Scope) -> U8:
-    """uint8 [D - Db]: 1 where a tail directory is alive and in the scope."""
+    """Return uint8 [D - Db]: 1 if a tail directory is alive and in the scope."""
     inside = np.zeros(directories.parent.shape[0] - scope.base_dirs, np.uint8)
     for i in range(inside.shape[0]):
         row = scope.base_dirs + i
-        if directories.died[row] > scope.revision and (
+        if directories.tombstoned[row] > scope.revision and (
             row == scope.root or directory_inside(directories.parent[row], inside, scope)
         ):
             inside[i] = 1
@@ -39,7 +39,7 @@ def tail_directories(directories: Directories, scope: Scope) -> U8:
 
 @inlined
 def directory_inside(row: int, tail_inside: U8, scope: Scope) -> bool:
-    """Whether a directory lies in the scope, given `tail_directories` for the tail's."""
+    """Return whether a directory is in the scope, given the `tail_directories`."""
     if row < scope.base_dirs:
         return scope.dir_low <= row < scope.dir_high
     return tail_inside[row - scope.base_dirs] == 1
@@ -47,26 +47,26 @@ def directory_inside(row: int, tail_inside: U8, scope: Scope) -> bool:
 
 @inlined
 def next_file(file: int, files: Files, revision: int) -> int:
-    """The first living file from `file` on along its directory's chain, -1 for none."""
-    while file >= 0 and (file >= files.died.shape[0] or files.died[file] <= revision):
+    """Return the first living file from `file` on along its directory's chain, -1 for none."""
+    while file >= 0 and (file >= files.tombstoned.shape[0] or files.tombstoned[file] <= revision):
         file = files.next[file]
     return file
 
 
 @inlined
 def previous_file(file: int, files: Files, revision: int) -> int:
-    """The first living file from `file` backwards along its directory's chain, -1 for none."""
-    while file >= 0 and (file >= files.died.shape[0] or files.died[file] <= revision):
+    """Return the first living file from `file` back along its directory's chain, -1 for none."""
+    while file >= 0 and (file >= files.tombstoned.shape[0] or files.tombstoned[file] <= revision):
         file = files.previous[file]
     return file
 
 
 @inlined
 def list_files(directory: int, unchanged: bool, tree: Tree, scope: Scope, listed: I32) -> int:
-    """Fills `listed` with the positions of a directory's living files, by name; their number.
+    """Fill `listed` with the positions of a directory's living files, by name; return the number.
 
-    `unchanged`: nothing below the directory has changed since the base was written. Its files are
-    one range of rows then, and no chain has to be followed.
+    `unchanged` says that the subtree is as it was when the base was written. Its files are one
+    range of rows then, and the chain need not be followed.
     """
     if unchanged:
         first, last = tree.directories.files[directory], tree.directories.files[directory + 1]

@@ -1,4 +1,4 @@
-"""Choosing the best of many scores, each of which may be off by its bound."""
+"""Selection of the best of many scores."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import F32, F64, I32, I64
 from viking_kernels.lanes import GROUP, trailing_zeros, which_above
 
-_BELOW_ZERO = np.float32(-1e-30)  # a score is at least 0, or it is none
+_BELOW_ZERO = np.float32(-1e-30)  # scores are at least 0; a negative one stands for none
 
 
 @inlined
 def push_smallest(heap: F32, count: int, value: float) -> int:
-    """Keeps the largest heap.shape[0] values seen, the smallest of them at heap[0].
+    """Add a value to a heap of the largest heap.shape[0] values, with the smallest at heap[0].
 
-    `count` is how many the heap holds; returns the new count.
+    `count` is the number of values in the heap. Returns the new count.
     """
     value32 = np.float32(value)
     if count < heap.shape[0]:
@@ -43,10 +43,10 @@ def push_smallest(heap: F32, count: int, value: float) -> int:
 
 
 @inlined
-def above(scores: F32, first: int, size: int, limit: float) -> int:
-    """Bit i is 1 where scores[first + i] > limit, for the next GROUP or up to `size`.
+def mask_above(scores: F32, first: int, size: int, limit: float) -> int:
+    """Return a mask: bit i is 1 if scores[first + i] > limit, for the next GROUP or up to `size`.
 
-    `lowest` tells them one after the other: `mask &= mask - 1` takes that one out.
+    `lowest` gives the first such bit, and `mask &= mask - 1` clears it.
     """
     if first + GROUP <= size:
         return which_above(scores, first, limit)
@@ -58,18 +58,18 @@ def above(scores: F32, first: int, size: int, limit: float) -> int:
 
 @inlined
 def lowest(mask: int) -> int:
-    """The number of the lowest bit that is 1."""
+    """Return the number of the lowest bit that is 1."""
     return trailing_zeros(mask)
 
 
 @njit
 def best_positions(scores: F32, k: int) -> I32:
-    """Positions of the k best scores (at least 0 counts), best first, ties by position."""
+    """Return the positions of the k best scores of at least 0, best first, ties by position."""
     best = np.empty(k, np.int32)
     count = 0
     for first in range(0, scores.shape[0], GROUP):
         limit = scores[best[k - 1]] if count == k else _BELOW_ZERO
-        mask = above(scores, first, scores.shape[0], limit)
+        mask = mask_above(scores, first, scores.shape[0], limit)
         while mask != 0:
             i = first + lowest(mask)
             mask &= mask - 1
@@ -85,13 +85,13 @@ def best_positions(scores: F32, k: int) -> I32:
 
 @inlined
 def _comes_before(a: int, b: int, scores: F64) -> bool:
-    """The order of results: the higher score first, then the lower index."""
+    """Return whether result a precedes b: a higher score, then a lower index."""
     return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
 
 
 @inlined
 def _sink(heap: I64, count: int, at: int, scores: F64) -> None:
-    """Lets the entry at a place of a heap with the best on top sink to where it belongs."""
+    """Restore the order of a heap with the best on top, whose entry `at` may be too high."""
     entry = heap[at]
     while True:
         child = 2 * at + 1
@@ -108,9 +108,9 @@ def _sink(heap: I64, count: int, at: int, scores: F64) -> None:
 
 @njit
 def best_rows(scores: F64, k: int, threshold: float) -> I64:
-    """Indices of the k best above a threshold, with all that share the last place.
+    """Return the indices of the k best scores above a threshold, with all that tie with the last.
 
-    Best first, ties by index.
+    The best comes first; equal scores come in the order of their indices.
     """
     heap = np.empty(scores.shape[0], np.int64)
     waiting = np.int64(0)
@@ -133,7 +133,7 @@ def best_rows(scores: F64, k: int, threshold: float) -> I64:
 
 @njit
 def sort_rising(values: I32 | I64) -> None:
-    """Sorts in place, as a heap: numba's own sort takes seconds to compile."""
+    """Sort in place by heapsort: numba's own sort takes seconds to compile."""
     count = values.shape[0]
     first = count // 2
     last = count

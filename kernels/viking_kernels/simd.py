@@ -1,9 +1,9 @@
-"""Scalar products of coded rows with the instructions that the machine has for them.
+"""Scalar products of coded rows with the vector instructions of the machine.
 
-Numba widens every sum of small integers to 64 bits and so leaves these instructions unused; here
-the loops are given to LLVM as they should be. With AVX-512 and VNNI `vpdpbusd` takes 64 products
-at a time, with AVX2 `vpmaddwd` takes 16, and elsewhere plain loops do (`dense`, `flat`). Sums are
-exact in int32 in any order, so all three give the same numbers.
+numba widens every sum of small integers to 64 bits, which excludes these instructions. So the loops
+are written in LLVM's language here. With AVX-512 and VNNI, `vpdpbusd` makes 64 products at a time.
+With AVX2, `vpmaddwd` makes 16. Other machines use plain loops (`dense`, `int4`). int32 sums are
+exact in any order, so all three give the same numbers.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 64
-"""Rows of int8 codes are padded with zeros to a multiple of so many components."""
+"""Rows of int8 codes are padded with zeros to a multiple of this number of components."""
 
 NIBBLES = 128
-"""Rows of int4 codes likewise: two components a byte."""
+"""Rows of int4 codes are padded to a multiple of this number, with two components a byte."""
 
 TOGETHER = 4
 """Rows of int4 codes whose products are summed at a time."""
 
 CACHE_LINE = 64
-"""Bytes that come from memory at a time."""
+"""Bytes of a cache line."""
 
 _PATHS = {
     "vnni": ("avx512f", "avx512bw", "avx512vl", "avx512vnni"),
@@ -38,12 +38,12 @@ _PATHS = {
 
 
 def padded(dimension: int) -> int:
-    """Components that a row of int8 codes takes: the next multiple of LANES."""
+    """Return the number of components of a row of int8 codes: the next multiple of LANES."""
     return -(-dimension // LANES) * LANES
 
 
 def paths() -> list[str]:
-    """Those of vnni, avx2 and plain that the machine has, the quickest first."""
+    """Return those of vnni, avx2 and plain that the machine supports, the fastest first."""
     features = llvmlite.binding.get_host_cpu_features()
     return [path for path, needs in _PATHS.items() if all(features.get(need) for need in needs)]
 
@@ -60,53 +60,53 @@ PATH = _path()
 """The first of `paths`, or the one that VIKING_KERNELS_SIMD names."""
 
 BIAS = 128 if PATH == "vnni" else 0
-"""What is added to every component of an int8 code before it is multiplied: `vpdpbusd` takes
-unsigned ones."""
+"""Added to every component of an int8 code before a product, because `vpdpbusd` takes unsigned
+ones."""
 
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
 
 def vector(element: Any, lanes: int) -> Any:
-    """The type of so many at a time."""
+    """Return the type of a vector."""
     return ir.VectorType(element, lanes)
 
 
 def _every(kind: Any, value: int) -> Any:
-    """A constant vector of one value."""
+    """Return a constant vector of one value."""
     return ir.Constant(kind, [value] * kind.count)
 
 
 def _load(builder: Any, pointer: Any, index: Any, lanes: int) -> Any:
-    """<lanes x i8> from a pointer to bytes, wherever it stands in memory."""
+    """Load <lanes x i8> from a pointer to bytes of any alignment."""
     at = builder.gep(pointer, [index])
     return builder.load(builder.bitcast(at, vector(_I8, lanes).as_pointer()), align=1)
 
 
 def call(builder: Any, name: str, result: Any, *operands: Any) -> Any:
-    """What a function of LLVM gives."""
+    """Call a function of LLVM and return its result."""
     kind = ir.FunctionType(result, [operand.type for operand in operands])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), operands)
 
 
 def _dot_bytes(builder: Any, total: Any, unsigned: Any, signed: Any) -> Any:
-    """<16 x i32> more by the sums of four neighbouring products of two <64 x i8>."""
+    """Add the sums of four neighbouring products of two <64 x i8> to <16 x i32>."""
     operands = [builder.bitcast(value, total.type) for value in (unsigned, signed)]
     return call(builder, "llvm.x86.avx512.vpdpbusd.512", total.type, total, *operands)
 
 
 def _dot_words(builder: Any, total: Any, one: Any, other: Any) -> Any:
-    """<8 x i32> more by the sums of two neighbouring products of two <16 x i16>."""
+    """Add the sums of two neighbouring products of two <16 x i16> to <8 x i32>."""
     return builder.add(total, call(builder, "llvm.x86.avx2.pmadd.wd", total.type, one, other))
 
 
 class _Instructions(NamedTuple):
-    """How the products of int8 codes, and those of nibbles, are made and summed."""
+    """The instructions for products of int8 codes and of nibbles, and for their sums."""
 
     lanes: int  # components of int8 codes at a time
     sums: int  # int32 sums of products of a row
-    code: Callable[..., Any]  # (builder, <lanes x i8>) as it is multiplied
+    code: Callable[..., Any]  # (builder, <lanes x i8>): the operand of a product
     factor: Callable[..., Any]
-    add: Callable[..., Any]  # (builder, sums, code, factor): the sums and their products
+    add: Callable[..., Any]  # (builder, sums, code, factor): the new sums
     bytes_: int  # of int4 codes at a time: 32 with the low nibbles' components, then 32 ...
     add_nibbles: Callable[..., Any]  # (builder, sums, low, high, factors of low, of high)
 
@@ -154,7 +154,7 @@ def _sums_over(
     count: int,
     body: Callable[[Any, Sequence[Any]], Sequence[Any]],
 ) -> Sequence[Any]:
-    """What comes of `body` (index, sums so far: new sums) for 0, step, ... below a length."""
+    """Emit a loop over 0, step, ... below a length; return the sums of `body` (index, sums)."""
     zero = _every(kind, 0)
     before = builder.block
     loop = builder.append_basic_block(name)
@@ -183,12 +183,12 @@ def _sums_over(
 
 @intrinsic
 def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b_row: Any) -> Any:
-    """((codes[row] + BIAS) . a[a_row], (codes[row] + BIAS) . b[b_row]) as int32.
+    """Return ((codes[row] + BIAS) . a[a_row], (codes[row] + BIAS) . b[b_row]) as int32.
 
     Args:
         codes: int8 [n, dim], dim a multiple of LANES.
-        row: which of them.
-        a, b: int8 [m, dim], of which a_row and b_row are taken.
+        row: of codes.
+        a, b: int8 [m, dim] with the rows a_row and b_row.
     """
     pair = types.UniTuple(types.int32, 2)
     return pair(codes, types.int64, a, types.int64, b, types.int64), _products_of(1)
@@ -198,13 +198,13 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
 def products_of_two(
     typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b_row: Any
 ) -> Any:
-    """`products` of codes[row], then those of codes[row + 1]: what is multiplied is read once."""
+    """Return `products` of codes[row], then of codes[row + 1]; a and b are read once."""
     four = types.UniTuple(types.int32, 4)
     return four(codes, types.int64, a, types.int64, b, types.int64), _products_of(2)
 
 
 def _products_of(count: int) -> Any:
-    """What generates the code for so many rows."""
+    """Return the code generator for so many rows."""
     isa = _INSTRUCTIONS[PATH]
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -243,7 +243,7 @@ def _products_of(count: int) -> Any:
 def products_int4(
     typingctx: Any, codes: Any, row: Any, last: Any, factors: Any, out: Any, at: Any
 ) -> Any:
-    """out[at + i] = sum over j of nibble j of codes[min(row + i, last)] * factors[j], i < TOGETHER.
+    """Fill out[at + i] with nibbles of codes[min(row + i, last)] . factors, for i < TOGETHER.
 
     Byte 32 b + i of a row holds component 64 b + i in its low nibble, 64 b + 32 + i in its high
     one.
@@ -292,7 +292,7 @@ def products_int4(
 
 
 def _by_nibbles(builder: Any, factors: Any, index: Any, size: int) -> tuple[Any, Any]:
-    """(factors of the low nibbles, of the high ones) of the bytes [index, index + size)."""
+    """Return (factors of the low nibbles, of the high ones) of the bytes [index, index + size)."""
     start = builder.shl(index, ir.Constant(_I64, 1))
     parts = [
         _load(builder, factors, builder.add(start, ir.Constant(_I64, offset)), 32)
@@ -306,7 +306,7 @@ def _by_nibbles(builder: Any, factors: Any, index: Any, size: int) -> tuple[Any,
 
 
 def _fetch_ahead(builder: Any, row: Any, index: Any, size: int) -> None:
-    """Of rows that follow each other, fetches as many bytes of later ones as are read of these."""
+    """Prefetch as many bytes of later rows as one step reads of adjacent rows."""
     ahead = builder.add(builder.mul(index, ir.Constant(_I64, TOGETHER)), ir.Constant(_I64, _AHEAD))
     for line in range(0, TOGETHER * size, CACHE_LINE):
         _prefetch(builder, builder.gep(row, [builder.add(ahead, ir.Constant(_I64, line))]))
@@ -316,7 +316,7 @@ _AHEAD = 8192
 
 
 def _added_up(builder: Any, sums: Sequence[Any]) -> Any:
-    """<4 x i32>: what the lanes of each of four vectors come to."""
+    """Return <4 x i32>: the sum of the lanes of each of four vectors."""
 
     def lanes(one: Any, other: Any, numbers: Sequence[int]) -> Any:
         chosen = ir.Constant(vector(_I32, len(numbers)), list(numbers))
@@ -337,7 +337,7 @@ def _added_up(builder: Any, sums: Sequence[Any]) -> Any:
 
 @intrinsic
 def _prefetch_row(typingctx: Any, array: Any, row: Any) -> Any:
-    """Fetches array[row] of a two-dimensional array into the cache; any row number is harmless."""
+    """Prefetch array[row] of a two-dimensional array into the cache; any row number is safe."""
     signature = types.void(array, types.int64)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -355,11 +355,11 @@ def _prefetch_row(typingctx: Any, array: Any, row: Any) -> Any:
     return signature, codegen
 
 
-prefetch: Any = _prefetch_row  # mypy takes it for what numba calls to compile it
+prefetch: Any = _prefetch_row  # mypy does not know that numba calls the result
 
 
 def _prefetch(builder: Any, where: Any) -> None:
-    """Fetches the line of the cache at a pointer to bytes, for reading."""
+    """Prefetch the cache line at a pointer to bytes, for reading."""
     kind = ir.FunctionType(ir.VoidType(), [where.type, _I32, _I32, _I32])
     fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
     builder.call(fetch, [where, *(ir.Constant(_I32, value) for value in (0, 3, 1))])

@@ -1,20 +1,26 @@
-"""Own scores of texts and files: own = w * dense + (1 - w) * lexical, a file's that of its best.
+"""Node scores of texts and files.
 
-A part that is missing leaves all to the other: dense when the query has no vector, lexical when
-it has no terms or the text is in another script. A text that has no vector yet has dense 0.
+    node score of a text = w * dense + (1 - w) * lexical
+    node score of a file = the best node score of its texts
+
+A missing part leaves all weight to the other one. Dense is missing if the query has no vector.
+Lexical is missing if the query has no terms or if the scripts of text and query mismatch. A text
+whose vector is not known yet has dense 0.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from viking_kernels._jit import ieee, inlined, njit
-from viking_kernels.arrays import F32, I32, U8, Query, Scope, Scratch, Tree, Vectors
+from viking_kernels.arrays import F32, I32, U8, PreparedQuery, Scope, Scratch, Tree, Vectors
 from viking_kernels.dense import (
-    against,
     bounded_cosine,
     coded_parts,
     multiply_codes,
+    operands_of,
     parts_of_code,
     raw_cosine,
 )
@@ -23,22 +29,22 @@ from viking_kernels.scope import place
 DENSE_WEIGHT = 0.5
 
 CODES_TELL = 0.1
-"""Where the code of a text leaves its own score open by more, its vector is looked at instead.
+"""The largest error bound of a score from a code. Above it the text's vector is used instead.
 
-int8 codes of ordinary vectors leave .01 to .03 open. Of a vector that is near the mean of its
-language they tell nothing.
+int8 codes of ordinary vectors have error bounds of .01 to .03. The code of a vector near the
+centroid of its language says nothing.
 """
 
 
 @inlined
-def foreign(script: int, query_script: int) -> bool:
-    """Whether a text's words can't be compared with the query's: another script."""
+def script_mismatch(script: int, query_script: int) -> bool:
+    """Return whether a text's words can't be compared with the query's: another script."""
     return script != 0 and query_script != 0 and script != query_script
 
 
 @inlined
 def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> float:
-    """W of own = w * dense + (1 - w) * lexical."""
+    """Return w of the node score."""
     if not use_dense:
         return 0.0
     if lexical_missing or not use_lexical:
@@ -47,15 +53,15 @@ def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> f
 
 
 @inlined
-def own_of_text(
-    row: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope
+def text_score(
+    row: int, tree: Tree, vectors: Vectors, query: PreparedQuery, lexical: F32, scope: Scope
 ) -> float:
-    """Own score of a living text of the scope from its fp32 vector.
+    """Return the node score of a living text of the scope from its fp32 vector.
 
-    `lexical` are the scope's, by position.
+    `lexical` holds the scope's lexical scores, by position.
     """
     script = np.int64(tree.texts.script[row])
-    missing = foreign(script, query.script)
+    missing = script_mismatch(script, query.script)
     weight = dense_weight(missing, query.use_dense, query.use_lexical)
     score = 0.0
     if weight > 0 and vectors.vector_at[row] <= scope.revision:
@@ -66,185 +72,200 @@ def own_of_text(
     return weight * score + (1.0 - weight) * words
 
 
-@inlined
-def score_codes(
-    low: int, high: int, tree: Tree, vectors: Vectors, query: Query, scope: Scope, scratch: Scratch
-) -> None:
-    """Fills scratch.coded, from its front, for the base texts [low, high), living or dead.
+class Run(NamedTuple):
+    """Base texts [low, high) of one script."""
 
-    It gets own scores, and how far each can be off, which is CODES_TELL at most.
-
-    In passes over runs of texts of one script: the products, for which memory is waited, then the
-    arithmetic, which LLVM does for several texts at a time as long as a pass has few arrays.
-    """
-    start = low
-    while start < high:
-        end = run_end(tree.texts.script, start, high, scratch.products.shape[1])
-        script = np.int64(tree.texts.script[start])
-        _score_run(start, end, start - low, script, tree, vectors, query, scope, scratch)
-        start = end
+    low: int
+    high: int
+    script: int
 
 
 @inlined
-def run_end(scripts: U8, start: int, high: int, most: int) -> int:
-    """Where the texts below `high` end that have the script of the first, `most` at most."""
-    end = min(high, start + most)
+def next_run(scripts: U8, start: int, high: int, limit: int) -> Run:
+    """Return the longest run that begins at `start`, of at most `limit` texts below `high`."""
+    end = min(high, start + limit)
     others = np.int32(0)
-    for i in range(start, end):  # to the end, for SIMD: mostly there is one script
+    for i in range(start, end):  # without a break, for SIMD: mostly there is one script
         others = np.int32(others + np.int32(scripts[i] != scripts[start]))
     if others > 0:
         end = start + 1
         while scripts[end] == scripts[start]:
             end += 1
-    return end
+    return Run(start, end, np.int64(scripts[start]))
+
+
+@inlined
+def score_codes(
+    low: int,
+    high: int,
+    tree: Tree,
+    vectors: Vectors,
+    query: PreparedQuery,
+    scope: Scope,
+    scratch: Scratch,
+) -> None:
+    """Fill scratch.code_scores and .code_errors for the base texts [low, high), from place 0 on.
+
+    All texts get a node score, tombstoned or not. Error bounds are at most CODES_TELL.
+
+    Each run takes two passes: the products, which wait for memory, then the arithmetic. LLVM
+    vectorizes the arithmetic as long as a pass has few arrays.
+    """
+    start = low
+    while start < high:
+        run = next_run(tree.texts.script, start, high, scratch.products.shape[1])
+        _score_run(run, start - low, tree, vectors, query, scope, scratch)
+        start = run.high
 
 
 @ieee
 def _score_run(
-    low: int,
-    high: int,
+    run: Run,
     to: int,
-    script: int,
     tree: Tree,
     vectors: Vectors,
-    query: Query,
+    query: PreparedQuery,
     scope: Scope,
     scratch: Scratch,
 ) -> None:
-    score, bound = scratch.coded[0, to:], scratch.coded[1, to:]
+    """Score a run; the results begin at place `to`."""
+    low, high = run.low, run.high
+    score, error = scratch.code_scores[to:], scratch.code_errors[to:]
     lexical = scratch.lexical[low - scope.text_low :]
     count = high - low
-    missing = foreign(script, query.script)
+    missing = script_mismatch(run.script, query.script)
     share = np.float32(dense_weight(missing, query.use_dense, query.use_lexical))
     words = np.float32(0) if missing else np.float32(1) - share
     if share == 0:
         for i in range(count):
             score[i] = words * lexical[i]
-            bound[i] = 0
+            error[i] = 0
         return
-    multiply_codes(vectors.base_codes, low, high, query, script, scratch.products)
-    other = against(query, script)
+    multiply_codes(vectors.base_codes, low, high, query, run.script, scratch.products)
+    operands = operands_of(query, run.script)
     along, across = scratch.products[0], scratch.products[1]
-    scale, left, there = vectors.scale[low:], vectors.error[low:], vectors.vector_at[low:]
+    scale, residual, known_at = vectors.scale[low:], vectors.residual[low:], vectors.vector_at[low:]
     for i in range(count):
-        parts = coded_parts(along[i], across[i], scale[i], left[i], other)
-        score[i], bound[i] = bounded_cosine(*parts)
+        parts = coded_parts(along[i], across[i], scale[i], residual[i], operands)
+        score[i], error[i] = bounded_cosine(*parts)
     open_ = np.int32(0)
     for i in range(count):
-        weight = share if there[i] <= scope.revision else np.float32(0)
+        weight = share if known_at[i] <= scope.revision else np.float32(0)
         score[i] = weight * score[i] + words * lexical[i]
-        bound[i] = weight * bound[i]
-        open_ = np.int32(open_ + np.int32(bound[i] > np.float32(CODES_TELL)))
+        error[i] = weight * error[i]
+        open_ = np.int32(open_ + np.int32(error[i] > np.float32(CODES_TELL)))
     if open_ > 0:
-        _score_vectors(low, high, to, tree, vectors, query, scope, scratch)
+        _score_vectors(run, to, tree, vectors, query, scope, scratch)
 
 
 @njit
 def _score_vectors(
-    low: int,
-    high: int,
+    run: Run,
     to: int,
     tree: Tree,
     vectors: Vectors,
-    query: Query,
+    query: PreparedQuery,
     scope: Scope,
     scratch: Scratch,
 ) -> None:
-    """Scores the base texts [low, high) whose codes tell too little from their vectors."""
-    for row in range(low, high):
-        at = to + row - low
-        if scratch.coded[1, at] > np.float32(CODES_TELL):
-            own = own_of_text(row, tree, vectors, query, scratch.lexical, scope)
-            scratch.coded[0, at] = own
-            scratch.coded[1, at] = 0
+    """Score the texts of a run with too large an error bound from their vectors."""
+    for row in range(run.low, run.high):
+        at = to + row - run.low
+        if scratch.code_errors[at] > np.float32(CODES_TELL):
+            score = text_score(row, tree, vectors, query, scratch.lexical, scope)
+            scratch.code_scores[at] = score
+            scratch.code_errors[at] = 0
 
 
 @ieee
-def own_from_code(
-    row: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope
+def text_score_from_code(
+    row: int, tree: Tree, vectors: Vectors, query: PreparedQuery, lexical: F32, scope: Scope
 ) -> tuple[float, float]:
-    """(own score of a living text of the tail from its code, how far it can be off).
+    """Return (node score, error bound) of a living text of the tail from its code.
 
-    From its vector where the code leaves more than CODES_TELL open. `lexical` are the scope's, by
-    position. The arithmetic is that of `_score_run`: the gate must not change with a compaction.
+    If the bound exceeds CODES_TELL, the score is from the vector. `lexical` holds the scope's
+    lexical scores, by position. The arithmetic is that of `_score_run`, because a compaction must
+    not change the gate.
     """
     at = row - scope.base_texts
     position = place(row, scope.text_low, scope.text_high, scope.base_texts)
     script = np.int64(tree.texts.script[row])
-    missing = foreign(script, query.script)
+    missing = script_mismatch(script, query.script)
     share = np.float32(dense_weight(missing, query.use_dense, query.use_lexical))
     words = np.float32(0) if missing else np.float32(1) - share
-    cosine = off = np.float32(0)
+    cosine = cosine_error = np.float32(0)
     if share > 0 and vectors.vector_at[row] <= scope.revision:
         parts = parts_of_code(
-            vectors.tail_codes, at, vectors.tail_scale[at], vectors.tail_error[at], query, script
+            vectors.tail_codes, at, vectors.tail_scale[at], vectors.tail_residual[at], query, script
         )
-        cosine, off = bounded_cosine(*parts)
+        cosine, cosine_error = bounded_cosine(*parts)
     score = share * cosine + words * lexical[position]
-    bound = share * off
-    if bound > np.float32(CODES_TELL):
-        own = _own_from_vector(row, tree, vectors, query, lexical, scope)
-        return np.float64(np.float32(own)), 0.0
-    return np.float64(score), np.float64(bound)
+    error = share * cosine_error
+    if error > np.float32(CODES_TELL):
+        exact = _text_score_from_vector(row, tree, vectors, query, lexical, scope)
+        return np.float64(np.float32(exact)), 0.0
+    return np.float64(score), np.float64(error)
 
 
 @njit
-def _own_from_vector(
-    row: int, tree: Tree, vectors: Vectors, query: Query, lexical: F32, scope: Scope
+def _text_score_from_vector(
+    row: int, tree: Tree, vectors: Vectors, query: PreparedQuery, lexical: F32, scope: Scope
 ) -> float:
-    """`own_of_text`, called so rarely that it is not compiled into its callers."""
-    return own_of_text(row, tree, vectors, query, lexical, scope)
+    """Return `text_score`. Calls are rare, so callers do not inline it."""
+    return text_score(row, tree, vectors, query, lexical, scope)
 
 
 @inlined
-def own_of_file(
+def file_score(
     file: int,
     tree: Tree,
     vectors: Vectors,
-    query: Query,
+    query: PreparedQuery,
     scope: Scope,
     coded: bool,
     scratch: Scratch,
 ) -> tuple[float, float, int, int]:
-    """(best own score of a file's texts, largest bound, row of the best text, texts).
+    """Return (node score, error bound, row of the best text, number of texts) of a file.
 
-    From fp32 vectors, which are off by nothing, or from codes: those of the base's texts right in
-    the file's directory stand in scratch.coded. Of equal ones the first is the best; -1 where the
-    file has no living text.
+    The error bound is the largest of the texts' bounds; it is 0 for fp32 vectors. With `coded`,
+    scratch.code_scores holds the scores of the base texts of the file's directory. The first of
+    equal texts is the best; it is -1 if the file has no living text.
     """
     texts = tree.texts
-    own = 0.0
-    bound = 0.0
+    best_score = 0.0
+    error = 0.0
     best = -1
     count = 0
     if file < scope.base_files:
         low = np.int64(tree.directories.texts[tree.files.directory[file]])
         for row in range(np.int64(tree.files.texts[file, 0]), np.int64(tree.files.texts[file, 1])):
-            if texts.died[row] > scope.revision:
+            if texts.tombstoned[row] > scope.revision:
                 if coded:
-                    score = np.float64(scratch.coded[0, row - low])
-                    bound = max(bound, np.float64(scratch.coded[1, row - low]))
+                    score = np.float64(scratch.code_scores[row - low])
+                    error = max(error, np.float64(scratch.code_errors[row - low]))
                 else:
-                    score = own_of_text(row, tree, vectors, query, scratch.lexical, scope)
+                    score = text_score(row, tree, vectors, query, scratch.lexical, scope)
                 count += 1
-                if best < 0 or score > own:
-                    own = score
+                if best < 0 or score > best_score:
+                    best_score = score
                     best = row
     row = tree.files.newest[file]
     while row >= 0:
-        if row < texts.died.shape[0] and texts.died[row] > scope.revision:
+        if row < texts.tombstoned.shape[0] and texts.tombstoned[row] > scope.revision:
             if coded:
-                score, off = own_from_code(row, tree, vectors, query, scratch.lexical, scope)
-                bound = max(bound, off)
+                score, of_text = text_score_from_code(
+                    row, tree, vectors, query, scratch.lexical, scope
+                )
+                error = max(error, of_text)
             else:
-                score = own_of_text(row, tree, vectors, query, scratch.lexical, scope)
+                score = text_score(row, tree, vectors, query, scratch.lexical, scope)
             count += 1
             # The chain leads from the last text to the first.
-            if best < 0 or score > own or (score == own and best >= scope.base_texts):
-                own = score
+            if best < 0 or score > best_score or (score == best_score and best >= scope.base_texts):
+                best_score = score
                 best = row
         row = texts.older[row - scope.base_texts]
-    return own, bound, best, count
+    return best_score, error, best, count
 
 
 @inlined
@@ -252,43 +273,43 @@ def best_passages(
     file: int,
     tree: Tree,
     vectors: Vectors,
-    query: Query,
+    query: PreparedQuery,
     scratch: Scratch,
     scope: Scope,
     rows: I32,
     scores: F32,
 ) -> None:
-    """Fills `rows` and `scores` ([n]) with a file's best passages, best first, -1 for none.
+    """Fill `rows` and `scores` [n] with a file's best passages, best first; -1 for none.
 
-    Only own scores above 0 count, of equal ones the first. That of the best text stands in
-    `scratch` already, from its vector.
+    Only node scores above 0 count. The first of equal passages comes first. `scratch` holds the
+    exact score of the file's best text.
     """
     texts, lexical = tree.texts, scratch.lexical
     at = place(file, scope.file_low, scope.file_high, scope.base_files)
-    best, known = np.int64(scratch.best[at]), np.float64(scratch.own[0, at])
+    best, known = np.int64(scratch.best[at]), np.float64(scratch.file_scores[at])
     rows[:] = -1
     scores[:] = 0
     if file < scope.base_files:
         for row in range(np.int64(tree.files.texts[file, 0]), np.int64(tree.files.texts[file, 1])):
-            if texts.died[row] > scope.revision and texts.ordinal[row] > 0:
-                own = known
+            if texts.tombstoned[row] > scope.revision and texts.ordinal[row] > 0:
+                score = known
                 if row != best:
-                    own = own_of_text(row, tree, vectors, query, lexical, scope)
-                _insert(rows, scores, row, own)
+                    score = text_score(row, tree, vectors, query, lexical, scope)
+                _insert(rows, scores, row, score)
     row = tree.files.newest[file]
     while row >= 0:
-        alive = row < texts.died.shape[0] and texts.died[row] > scope.revision
+        alive = row < texts.tombstoned.shape[0] and texts.tombstoned[row] > scope.revision
         if alive and texts.ordinal[row] > 0:
-            own = known
+            score = known
             if row != best:
-                own = own_of_text(row, tree, vectors, query, lexical, scope)
-            _insert(rows, scores, row, own)
+                score = text_score(row, tree, vectors, query, lexical, scope)
+            _insert(rows, scores, row, score)
         row = texts.older[row - scope.base_texts]
 
 
 @inlined
 def _insert(rows: I32, scores: F32, row: int, score: float) -> None:
-    """Takes a passage in if it is one of the best: by score, then by row."""
+    """Insert a passage if it is one of the best, by score, then by row."""
     value = np.float32(score)
     at = rows.shape[0]
     while at > 0 and (

@@ -1,12 +1,12 @@
-"""What the titles of files add to their scores.
+"""Bonuses of files for their titles.
 
-BM25 asks how much of the query a text has. A title is a few words that somebody chose to say what
-all of a file is about, so here it is the other way round:
+BM25 measures how much of the query a text has. A title is a few chosen words about a whole file, so
+its bonus measures how much of the title the query has:
 
-    title(file) = TITLE * share^2    share: of the title's terms, those that the query has
+    bonus(file) = TITLE * share^2    share: of the title's terms, those that the query has
 
-The square: half a title says little, for its other half may be what tells the file from those
-beside it. It is of the file alone, and so nothing of it goes to neighbours.
+It is squared because half a title says little: the other half may distinguish the file from its
+neighbours. Neighbours get no share of the bonus.
 """
 
 from __future__ import annotations
@@ -20,22 +20,26 @@ from viking_kernels.flat import is_inside
 from viking_kernels.scope import place
 
 TITLE = 0.1
-"""What a title adds at most; from .06 to .15 quality is much the same."""
+"""The largest bonus; from .06 to .15 the quality is nearly the same."""
 
 
 @njit
 def score_titles(
     texts: Texts, scope: Scope, tail_inside: U8, terms: Terms, ranges: I64, titles: F32
 ) -> None:
-    """Scores the titles of a scope's files.
+    """Compute the bonuses of the files of a scope.
 
     Args:
+        texts: of the tree.
+        scope: of the query.
         tail_inside: from `scope.tail_directories`.
+        terms: of the query.
         ranges: from `bm25.ranges_of`.
-        titles: [files of the scope] zeros; where the query has a term of the title, its score in
-            (0, TITLE].
+        titles: [files of the scope] zeros; files with a term of the query in their title get a
+            bonus in (0, TITLE].
     """
-    # First how many terms of a title the query has, 1 and more; from that its score, below 1.
+    # The first pass counts the terms that the query has, 1 or more. The second replaces the count
+    # by the bonus, below 1.
     for scores in (False, True):
         for i in range(terms.weight.shape[0], terms.key.shape[0]):
             first, last = ranges[i, 0], ranges[i, 1]
@@ -44,11 +48,11 @@ def score_titles(
                 in_base = first + j < last
                 p = first + j if in_base else tail + first + j - last
                 text = np.int64(terms.base_text[p] if in_base else terms.tail_text[p])
-                # Also in the base: the file may have another title by now.
+                # Also of base texts: the file may have another title by now.
                 if not is_inside(text, texts, scope, tail_inside):
                     continue
                 file = np.int64(texts.file[text])
-                if file < 0:  # no title, unless the postings are damaged
+                if file < 0:  # only in damaged postings
                     continue
                 at = place(file, scope.file_low, scope.file_high, scope.base_files)
                 if not scores:
@@ -61,7 +65,7 @@ def score_titles(
 
 @njit
 def forget_titles(texts: Texts, scope: Scope, terms: Terms, ranges: I64, titles: F32) -> None:
-    """Makes the scores of titles zeros again, where a term can have left others."""
+    """Reset the bonuses that the terms can have changed to zeros."""
     count = terms.weight.shape[0]
     size = scope.file_high - scope.file_low
     cleared = is_crowded(ranges, count, terms.key.shape[0], size)

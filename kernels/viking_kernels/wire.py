@@ -1,8 +1,7 @@
-"""The scan of a protobuf message against a table of limits, before anything is made of it.
+"""The check of a protobuf message against a table of limits, before it is parsed.
 
-A table has a row for each type of message and each number of a field in it. The row says how the
-field is written, the type of message below it and what it may have at most. Budgets are shared by
-the whole message: what any field takes from one is gone for all.
+A table has a row for each message type and field number. The row has the encoding of the field,
+the type of its message and its limits. Budgets are shared by the whole message.
 """
 
 from __future__ import annotations
@@ -13,24 +12,24 @@ from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import I32, I64, U8
 
 MAX_DEPTH = 100
-"""Messages below each other, the limit of protobuf's own parser."""
+"""The limit of nesting, as in protobuf's own parser."""
 
 WIRE, PACKED, BELOW, COUNT, BYTES, OF_COUNT, OF_BYTES = range(7)
 """Columns of a row.
 
-WIRE is the wire type, PACKED the width of an element if the field may be packed: VARINT, 4 or 8.
+WIRE is the wire type. PACKED is the width of an element if the field may be packed: VARINT, 4 or 8.
 BELOW is the type of the message in the field. COUNT and BYTES limit the field within its message.
-OF_COUNT and OF_BYTES are the budgets that its elements and its bytes are taken from. Each may be
-NONE: there is no such field, message, limit or budget.
+OF_COUNT and OF_BYTES are the budgets for its elements and its bytes. Each may be NONE, if there is
+no such field, message, limit or budget.
 """
 COLUMNS = 7
 NONE, VARINT = -1, 1
 
 ALL, UNKNOWN = 0, 1
-"""The budgets that every table has: of messages, and of unknown fields."""
+"""The budgets of every table: for messages and for unknown fields."""
 
 OK, MALFORMED, TOO_DEEP, TOO_MANY, TOO_LONG, SPENT = range(6)
-"""What a scan comes to."""
+"""The results of a scan."""
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _END_GROUP, _FIXED32 = range(6)  # wire types
 _MAX_TAG = 0xFFFF_FFFF
@@ -38,13 +37,13 @@ _MAX_TAG = 0xFFFF_FFFF
 
 @njit
 def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
-    """Returns (code, level of the field at fault, value or budget) of the first fault, or OK.
+    """Return (code, level of the field at fault, value or budget) of the first fault, or OK.
 
     Args:
-        data: a message of the type 0.
+        data: a message of type 0.
         table: [types, numbers, COLUMNS].
         budgets: [budgets]; not changed.
-        path: [2, MAX_DEPTH + 1], written: by level the number of a field and its index.
+        path: [2, MAX_DEPTH + 1], filled with the number and the index of a field by level.
     """
     left = budgets.copy()
     numbers = table.shape[1]
@@ -66,7 +65,7 @@ def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
         end = ends[level]
         tag, at = _varint(data, at, end, 5)
         number, wire = tag >> 3, tag & 7
-        # Within a group that it skips the parser does not look at numbers.
+        # The parser does not check field numbers within a group that it skips.
         if at < 0 or tag > _MAX_TAG or (number == 0 and types[level] != NONE):
             return MALFORMED, level, 0
         if wire == _END_GROUP:
@@ -145,8 +144,8 @@ def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
 
 @inlined
 def _varint(data: U8, at: int, end: int, most: int) -> tuple[int, int]:
-    """(value, where it ends) of a varint of so many bytes at most; it ends at -1 if it is none."""
-    if at < end and data[at] < 128:  # as nearly all are
+    """Return (value, end) of a varint of at most `most` bytes; the end is -1 if it is invalid."""
+    if at < end and data[at] < 128:  # the most frequent case
         return np.int64(data[at]), at + 1
     value = np.uint64(0)
     shift = np.uint64(0)
@@ -163,7 +162,7 @@ def _varint(data: U8, at: int, end: int, most: int) -> tuple[int, int]:
 
 @inlined
 def _skipped(data: U8, at: int, end: int) -> int:
-    """Where a varint ends whose value does not count, even one beyond 64 bits; -1 if none does."""
+    """Return the end of a varint, also of one beyond 64 bits; -1 if it is invalid."""
     for i in range(at, min(end, at + 10)):
         if data[i] < 128:
             return i + 1
@@ -172,7 +171,7 @@ def _skipped(data: U8, at: int, end: int) -> int:
 
 @inlined
 def _elements(data: U8, at: int, end: int, width: int) -> int:
-    """How many elements are packed into [at, end); -1 if they are not whole."""
+    """Return the number of elements packed into [at, end); -1 if the last one is incomplete."""
     if width != VARINT:
         return (end - at) // width if (end - at) % width == 0 else -1
     count = 0

@@ -1,7 +1,6 @@
-"""Writing side: from the words of many texts to their terms, without the interpreter's lock.
+"""Lookup of the terms of the words of many texts, without the GIL.
 
-Which terms a word has is not known here: the caller says it once of each word, and the word is
-known again, letter by letter, wherever it stands.
+The caller adds each word once with its terms. Later texts find the word by its bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from viking_kernels.arrays import I32, I64, U8, U64
 
 
 class Words(NamedTuple):
-    """A hash table of W words with their terms; words are found by linear probing."""
+    """A hash table of W words with their terms, with linear probing."""
 
     slots: I32  # [power of two, more than W] number of a word, -1 none
     keys: U64  # [W and more] hash of each word's bytes
@@ -27,13 +26,13 @@ class Words(NamedTuple):
 
 @inlined
 def is_blank(byte: int) -> bool:
-    """Whether an ASCII character is one that `str.split` divides at."""
+    """Return whether `str.split` splits at an ASCII character."""
     return byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31
 
 
 @inlined
 def key_of(data: U8, start: int, end: int) -> int:
-    """FNV-1a of data[start:end], its high bits mixed into the low ones, which choose the slot."""
+    """Return FNV-1a of data[start:end], with the high bits mixed into the low ones for the slot."""
     key = np.uint64(0xCBF29CE484222325)
     for i in range(start, end):
         key = (key ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
@@ -42,7 +41,7 @@ def key_of(data: U8, start: int, end: int) -> int:
 
 @inlined
 def number_of(data: U8, start: int, end: int, words: Words) -> int:
-    """The number of the word data[start:end], -1 where it is not known."""
+    """Return the number of the word data[start:end], -1 if it is unknown."""
     key = key_of(data, start, end)
     mask = words.slots.shape[0] - 1
     at = np.int64(key & np.uint64(mask))
@@ -61,7 +60,7 @@ def number_of(data: U8, start: int, end: int, words: Words) -> int:
 
 @njit
 def add_words(words: Words, first: int, count: int) -> None:
-    """Puts the words from `first` to `count`, whose bytes and terms are there, into the table."""
+    """Add the words `first` to `count` - 1, whose bytes and terms are stored, to the table."""
     mask = words.slots.shape[0] - 1
     for number in range(first, count):
         key = key_of(words.bytes, words.bytes_at[number], words.bytes_at[number + 1])
@@ -74,15 +73,16 @@ def add_words(words: Words, first: int, count: int) -> None:
 
 @njit
 def look_up(data: U8, bounds: I64, words: Words) -> tuple[I32, I64, I64]:
-    """Finds the words of ASCII texts.
+    """Look up the words of ASCII texts.
 
     Args:
         data: the texts, one after the other.
-        bounds: [n + 1] where each begins and the last one ends.
+        bounds: [n + 1] start of each text and end of the last one.
+        words: the table.
 
     Returns:
-        (number of each word in its order, -1 where it is not known; [n] how many words each text
-        has; [m, 3] place in the first array, start and end in `data` of those not known).
+        (number of each word in order, -1 if unknown; [n] number of words of each text; [m, 3] for
+        each unknown word its place in the first array, and its start and end in `data`).
     """
     found = np.empty((data.shape[0] + bounds.shape[0]) // 2 + 1, np.int32)
     counts = np.zeros(bounds.shape[0] - 1, np.int64)
@@ -113,7 +113,7 @@ def look_up(data: U8, bounds: I64, words: Words) -> tuple[I32, I64, I64]:
 
 @njit
 def terms_of(found: I32, counts: I64, words: Words) -> tuple[U64, I64]:
-    """The terms of all words of `look_up`, in their order, and how many each text has."""
+    """Return the terms of all words of `look_up` in order, and the number of each text's terms."""
     total = 0
     for i in range(found.shape[0]):
         total += words.terms_at[found[i] + 1] - words.terms_at[found[i]]

@@ -8,18 +8,23 @@ from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
-from viking_kernels import dense, walk
+from viking_kernels import dense
 from viking_kernels import find as kernel
 from viking_kernels.arrays import (
     DIRECTORIES,
     F32,
     F64,
     FILES,
+    FINAL,
     I32,
+    NODE,
     TEXTS,
     U8,
     Scratch,
     Terms,
+    decode_file,
+    encode_file,
+    is_file,
 )
 from viking_kernels.bm25 import postings
 from viking_kernels.scope import place, row_at
@@ -54,9 +59,6 @@ MAX_DIRECTORIES = 512
 _TRACED = 160  # bytes of a directory in a trace without its URI
 _NONE: I32 = np.zeros(0, np.int32)
 _UNMATCHED = ScoreParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-
-OWN, FINAL = 3, 8
-"""Columns of Found.parts."""
 
 
 def find(
@@ -162,7 +164,7 @@ class Find(QueryScope):
         return result, scored
 
     def matches_of(self, rows: Sequence[int], budget: ReplyBudget) -> tuple[Match, ...]:
-        """Return the matches of directories d and files -1 - f of the scope, in this order.
+        """Return the matches of nodes of the scope, in this order.
 
         Their scores are the plain ones, by meaning and words. A file without either scores 0.
         """
@@ -170,15 +172,15 @@ class Find(QueryScope):
         scope = self.scope
         only = self._none()
         for row in rows:
-            if row < 0:
-                only[place(-1 - row, scope.file_low, scope.file_high, scope.base_files)] = 1
+            if is_file(row):
+                only[place(decode_file(row), scope.file_low, scope.file_high, scope.base_files)] = 1
         scored = self._run(scratch, whole=True, only=only)
         files = {hit.row: hit for hit in self._files(scored.found)}
         unmatched = _UNMATCHED if self.query.trace else None
         chosen = [
-            self._directory(scored.found, row)
-            if row >= 0
-            else files.get(row) or Hit(0.0, row, ABSTRACT, [], unmatched)
+            files.get(row) or Hit(0.0, row, ABSTRACT, [], unmatched)
+            if is_file(row)
+            else self._directory(scored.found, row)
             for row in rows
         ]
         linked = self._relations(replace(scored, chosen=tuple(chosen)), scratch)
@@ -194,21 +196,16 @@ class Find(QueryScope):
         `only` is 1 for each file to choose, whatever its score; None chooses as the query says.
         """
         snapshot, query, scope = self.snapshot, self.query, self.scope
-        plan = self._plan(only, whole=whole, all_files=all_files)
-        wants_files = only is not None or query.levels != Levels.DIRECTORIES
-        if only is None:
-            only = self.allowed(files=True) if wants_files else self._none()
         terms = snapshot.terms(self.terms.hashes, self.terms.weights)
+        plan = self._plan(terms, only, whole=whole, all_files=all_files)
+        wants_files = only is not None or query.levels != Levels.DIRECTORIES
         found = kernel.find(
             snapshot.tree,
             snapshot.vectors,
-            snapshot.numbers,
-            self.coded,
+            snapshot.stats,
             self._asked,
             scope,
             terms,
-            only,
-            self._near(plan.method, terms),
             plan,
             scratch,
         )
@@ -236,8 +233,8 @@ class Find(QueryScope):
             terms,
         )
 
-    def _plan(self, only: U8 | None, *, whole: bool, all_files: bool) -> kernel.Plan:
-        """Return the plan for the kernel; the arguments are those of `_run`."""
+    def _plan(self, terms: Terms, only: U8 | None, *, whole: bool, all_files: bool) -> kernel.Plan:
+        """Return the plan for the kernel; `only`, `whole` and `all_files` are those of `_run`."""
         query, counts = self.query, self.counts
         method = query.method
         if method is Method.AUTO:
@@ -245,7 +242,11 @@ class Find(QueryScope):
             method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
         threshold, limit = query.score_threshold or 0.0, query.limit
         if only is not None:
-            threshold, limit = 0.0, max(int(only.sum()), 1)
+            threshold, limit, allowed = 0.0, max(int(only.sum()), 1), only
+        elif query.levels == Levels.DIRECTORIES:
+            allowed = self._none()
+        else:
+            allowed = self.allowed(files=True)
         most = query.max_directories or MAX_DIRECTORIES
         return kernel.Plan(
             method=int(method),
@@ -256,9 +257,14 @@ class Find(QueryScope):
             all_directories=(
                 query.levels != Levels.FILES or query.trace or all_files or only is not None
             ),
-            limits=walk.Limits(limit, IN_ROUND, MAX_CONVERGENCE_ROUNDS, most),
+            k=limit,
+            in_round=IN_ROUND,
+            patience=MAX_CONVERGENCE_ROUNDS,
+            max_directories=most,
             keeps_words=bool(self.snapshot.links),
             all_files=all_files,
+            near=self._near(int(method), terms),
+            allowed=allowed,
         )
 
     def _none(self) -> U8:
@@ -274,12 +280,11 @@ class Find(QueryScope):
             return {}
 
         def score(rows: I32) -> F64:
-            scores: F64 = kernel.score_rows(
+            scores: F64 = kernel.score_nodes(
                 rows,
                 snapshot.tree,
                 snapshot.vectors,
-                snapshot.numbers,
-                self.coded,
+                snapshot.stats,
                 self._asked,
                 scope,
                 scored.found.weights,
@@ -298,7 +303,7 @@ class Find(QueryScope):
             return _NONE
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return _NONE
-        compared = dense.prepare(self._asked, self.coded)
+        compared = dense.prepare(self._asked)
         return inverted.near(compared.direction, scope.text_low, scope.text_high)
 
     def _alpha(self) -> float:
@@ -316,18 +321,18 @@ class Find(QueryScope):
         return [
             Hit(
                 final,
-                -1 - row,
+                encode_file(row),
                 PASSAGE if best >= 0 and own > 0.0 and ordinal_of(best) > 0 else ABSTRACT,
                 [(text, of_text) for text, of_text in zip(texts, scores, strict=True) if text >= 0],
                 ScoreParts(*parts.tolist()) if trace else None,
             )
             for final, own, row, best, texts, scores, parts in zip(
                 found.parts[:, FINAL].tolist(),
-                found.parts[:, OWN].tolist(),
+                found.parts[:, NODE].tolist(),
                 found.rows.tolist(),
                 found.best_text.tolist(),
                 found.passages.tolist(),
-                found.passage_own.tolist(),
+                found.passage_scores.tolist(),
                 found.parts,
                 strict=True,
             )

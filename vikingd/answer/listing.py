@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from viking_kernels.arrays import U8
+from viking_kernels.arrays import U8, encode_file
 from viking_kernels.scope import tail_directories
 
 from vikingd.answer.query_scope import QueryScope
@@ -34,7 +34,7 @@ def list_files(
     page = heapq.nsmallest(limit + 1, (one for one in _files(bound, allowed) if one[0] > after))
     items: list[RetrievedItem] = []
     for uri, row in page[:limit]:
-        text = bound.snapshot.abstract(-1 - row) if with_text else ""
+        text = bound.snapshot.abstract(encode_file(row)) if with_text else ""
         if not budget.take(ITEM + size_of(uri) + size_of(text)) and items:
             break
         items.append(RetrievedItem(uri, 0, "", text, 0, 0, 1.0))
@@ -54,7 +54,7 @@ def _files(bound: QueryScope, allowed: U8) -> Iterator[tuple[str, int]]:
     inside = np.zeros(len(snapshot.tree.directories.parent), bool)
     inside[scope.dir_low : scope.dir_high] = True
     inside[scope.base_dirs :] = tail_directories(snapshot.tree.directories, scope)
-    kept = inside[files.directory[rows]] & (files.died[rows] > snapshot.revision)
+    kept = inside[files.directory[rows]] & (files.tombstoned[rows] > snapshot.revision)
     if len(allowed):
         kept &= allowed.astype(bool)
     return ((snapshot.file_uri(row), row) for row in rows[kept].tolist())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from viking_kernels.arrays import is_file
+
 from vikingd.answer.relations import Relations
 from vikingd.answer.trace import Hit
 from vikingd.domain import pace
@@ -44,7 +46,7 @@ def matches_of(
             break
         budget.left = left
         kind = snapshot.type_of(row)
-        matches.append(Match(uri, kind, row < 0, level, abstract, score, relations, (), parts))
+        matches.append(Match(uri, kind, is_file(row), level, abstract, score, relations, (), parts))
     passage_of, ordinals = snapshot.contents.passage, snapshot.text_ordinal
     for match, hit in zip(matches, chosen, strict=False):
         if hit.passages:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from viking_kernels.arrays import F32, Scope
+from viking_kernels.arrays import F32, Scope, encode_file
 
 from vikingd.domain.reply_budget import ReplyBudget
 from vikingd.index.snapshot import Snapshot
@@ -27,7 +27,7 @@ def shown(
     """
     if snapshot.text_ordinal[row]:
         return snapshot.contents.passage(row, budget)
-    text = snapshot.abstract(-1 - snapshot.tree.texts.file.item(row))
+    text = snapshot.abstract(encode_file(snapshot.tree.texts.file.item(row)))
     return "", text if budget is None else budget.fit(text), 0, 0
 
 

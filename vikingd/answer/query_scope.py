@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels.arrays import F32, TEXTS, U8, Asked, Scope, Scratch
+from viking_kernels.arrays import F32, TEXTS, U8, RawQuery, Scope, Scratch, is_file
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
@@ -78,7 +78,7 @@ class QueryScope:
         root = snapshot.root(query.target_uri)
         if root is None:
             raise NotFound(query.target_uri)
-        if root < 0:
+        if is_file(root):
             raise InvalidField("target_uri", "is a file, a directory is needed")
         self.scope: Scope
         self.scope, self.coded, self.means = snapshot.scope(root)
@@ -103,7 +103,7 @@ class QueryScope:
 
     def script(self, vector: F32 | None) -> int:
         """Return the script of the query's text; without text, that of the nearest centroid."""
-        mean = self.coded.mean
+        mean = self.coded.raw
         if self.text or vector is None or len(vector) != mean.shape[1]:
             return script_of(self.text)
         lengths = np.linalg.norm(mean, axis=1)
@@ -112,12 +112,13 @@ class QueryScope:
             return NONE
         return max(present, key=lambda s: float(mean[s] @ vector) / float(lengths[s]))
 
-    def asked(self, vector: F32 | None, script: int, *, dense: bool, lexical: bool) -> Asked:
+    def asked(self, vector: F32 | None, script: int, *, dense: bool, lexical: bool) -> RawQuery:
         """Return the query for the kernels, without a vector that no text can be compared with."""
         if vector is None or len(vector) != self.snapshot.dimension:
             vector = _NO_VECTOR  # before the first vector, the snapshot has no dimension
         # A copy: numba would compile all kernels again for an array that is read-only.
-        return Asked(np.array(vector), script, dense, lexical and len(self.terms.hashes) > 0)
+        lexical = lexical and len(self.terms.hashes) > 0
+        return RawQuery(np.array(vector), script, dense, lexical, self.coded)
 
     def allowed(self, *, files: bool) -> U8:
         """Return uint8 [files or directories of the scope], 0 if a filter forbids one; or ALL."""
@@ -153,9 +154,9 @@ def take_scratch(snapshot: Snapshot) -> Scratch:
         kept = None
     tree = snapshot.tree
     directories, files, texts = (
-        len(tree.directories.died),
-        len(tree.files.died),
-        len(tree.texts.died),
+        len(tree.directories.tombstoned),
+        len(tree.files.tombstoned),
+        len(tree.texts.tombstoned),
     )
     if (
         kept is None

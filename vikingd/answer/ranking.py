@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from viking_kernels import flat, weighted
-from viking_kernels.arrays import F32, I32, I64, TEXTS, U8, Asked
+from viking_kernels.arrays import F32, I32, I64, TEXTS, U8, RawQuery
 from viking_kernels.dense import prepare
 from viking_kernels.scope import tail_directories
 
@@ -77,21 +77,17 @@ class Ranking:
         rows, scores, parts = weighted.weighted_top(
             snapshot.tree,
             snapshot.vectors,
-            snapshot.numbers,
-            bound.coded,
+            snapshot.stats,
             asked,
             bound.scope,
             snapshot.terms(bound.terms.hashes, bound.terms.weights),
-            self.allowed,
-            self._near(asked, weights, depth),
-            weights,
-            depth,
+            weighted.WeightedPlan(*weights, depth, self._near(asked, weights, depth), self.allowed),
             scratch,
         )
         keep_scratch(scratch)
         return RankedList(rows, scores.astype(np.float64), len(rows) == depth, parts)
 
-    def _near(self, asked: Asked, weights: tuple[float, float], depth: int) -> I32:
+    def _near(self, asked: RawQuery, weights: tuple[float, float], depth: int) -> I32:
         """Return the rows that the inverted file of a large base proposes.
 
         It knows neither words nor filters.
@@ -101,7 +97,7 @@ class Ranking:
         small = bound.counts[TEXTS] <= bound.exhaustive_texts
         if inverted is None or small or weights[1] > 0 or len(self.allowed):
             return NO_ROWS
-        compared = prepare(asked, bound.coded)
+        compared = prepare(asked)
         return inverted.near(compared.direction, scope.text_low, scope.text_high, depth)
 
     def _first(self, depth: int, look: Callable[[int], RankedList]) -> RankedList:

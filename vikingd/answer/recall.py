@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import salience as kernel
-from viking_kernels.arrays import F32, F64, I32, I64, NEVER
+from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.direct_recall import DirectRecall, nothing
@@ -145,7 +145,7 @@ class MemorySearch:
         self._retrievals = []
         for root in self._query.scope.roots():
             row = snapshot.find(root)
-            if row is not None and row >= 0:
+            if row is not None and not is_file(row):
                 asked = RetrieveQuery(self._query.text, root, fusion=self._query.fusion)
                 self._retrievals.append(Retrieval(self._engine, asked, snapshot))
 

@@ -8,14 +8,14 @@ from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels.arrays import F64, I32, Scope
+from viking_kernels.arrays import F64, I32, Scope, decode_file, is_file
 from viking_kernels.scope import tail_directories
 
 from vikingd.domain.contexts import MAX_RELATIONS, Relation
 from vikingd.index.snapshot import Snapshot
 
 Relations = dict[int, tuple[Relation, ...]]
-"""The relations of each row: directory d as d, file f as -1 - f."""
+"""The relations of each node."""
 
 
 def relations(
@@ -24,7 +24,7 @@ def relations(
     """Return the `MAX_RELATIONS` best relations in the scope of each row, by score, then by URI.
 
     Args:
-        rows: directory d as d, file f as -1 - f.
+        rows: nodes, see viking_kernels.arrays.encode_file.
         score: returns the final scores of distinct rows of the scope.
     """
     links = {row: reasons for row in rows if (reasons := snapshot.links.get(row)) is not None}
@@ -50,17 +50,17 @@ def relations(
 def _in_scope(snapshot: Snapshot, scope: Scope, ends: I32) -> npt.NDArray[np.bool_]:
     """Return which rows [n] are alive and in the scope. A move makes a new row."""
     directories, files = snapshot.tree.directories, snapshot.tree.files
-    is_file = ends < 0
-    file = -1 - ends[is_file]
+    of_files = is_file(ends)
+    file = decode_file(ends[of_files])
     directory = ends.copy()
-    directory[is_file] = files.directory[file]
+    directory[of_files] = files.directory[file]
     inside = (directory >= scope.dir_low) & (directory < scope.dir_high)
     in_tail = directory >= scope.base_dirs
     if in_tail.any():
         tail = tail_directories(directories, scope)
         inside[in_tail] = tail[directory[in_tail] - scope.base_dirs]
-    alive = directories.died[directory] > snapshot.revision
-    alive[is_file] = files.died[file] > snapshot.revision
+    alive = directories.tombstoned[directory] > snapshot.revision
+    alive[of_files] = files.tombstoned[file] > snapshot.revision
     return inside & alive
 
 

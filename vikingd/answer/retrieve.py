@@ -297,7 +297,7 @@ class Retrieval(QueryScope):
         for i, hit in enumerate(pool):
             vector = vector_of(snapshot, self.scope, hit.row)
             if vector is not None:
-                vectors[i] = vector - self.coded.mean[snapshot.tree.texts.script[hit.row]]
+                vectors[i] = vector - self.coded.raw[snapshot.tree.texts.script[hit.row]]
         scores = np.array([hit.score for hit in pool])
         chosen = diverse(scores, vectors, self.query.diversity, self.query.top_k)
         return [pool[i] for i in chosen]

@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels.arrays import Scratch
+from viking_kernels.arrays import Scratch, decode_file, encode_file, is_file
 
 from vikingd.answer.find import Find
 from vikingd.answer.trace import Scored, directory_parts, directory_scores
 from vikingd.domain.find import ScoreParts
 
 Row = int
-"""Directory d as d, file f as -1 - f."""
+"""A node, see viking_kernels.arrays.encode_file."""
 
 _Rows = npt.NDArray[np.int64]
 
@@ -36,38 +36,39 @@ class Scores:
 
         scores = directory_scores(self._found)
         own, final = scores.own, scores.final
-        dirs = _rows(scope.dir_low, scope.dir_high, scope.base_dirs, len(tree.directories.died))
+        dirs = _rows(
+            scope.dir_low, scope.dir_high, scope.base_dirs, len(tree.directories.tombstoned)
+        )
         inside = own[: len(dirs)] >= 0
         self._dirs, self._dir_own, self._dir_final = dirs[inside], own[inside], final[inside]
         self._dir_parent = tree.directories.parent[self._dirs]
         allowed = find.allowed(files=False)
         self._dir_allowed = allowed[inside] if len(allowed) else np.ones(len(self._dirs), np.uint8)
 
-        files = _rows(scope.file_low, scope.file_high, scope.base_files, len(tree.files.died))
-        wanted = tree.files.died[files] > scope.revision
+        files = _rows(scope.file_low, scope.file_high, scope.base_files, len(tree.files.tombstoned))
+        wanted = tree.files.tombstoned[files] > scope.revision
         allowed = find.allowed(files=True)
         if len(allowed):
             wanted &= allowed.astype(bool)
         self._files = files[wanted]
-        self._file_own = scratch.own[0, : len(files)][wanted]
+        self._file_own = scratch.file_scores[: len(files)][wanted]
         self._file_directory = tree.files.directory[self._files]
 
     def of(self, row: Row) -> float:
         """Return the node score of a row that is in the scope and allowed."""
-        if row < 0:
-            return float(self._file_own[np.searchsorted(self._files, -1 - row)])
+        if is_file(row):
+            return float(self._file_own[np.searchsorted(self._files, decode_file(row))])
         return float(self._dir_own[np.searchsorted(self._dirs, row)])
 
     def weight(self, parent: Row) -> float:
         """Return the weight of a directory's final score for its children."""
-        weight, weight_at_root, _ = self._found.weights
-        return weight_at_root if parent == self._scope.root else weight
+        weights = self._found.weights
+        return weights.below_root if parent == self._scope.root else weights.parent
 
     @property
     def greatest_weight(self) -> float:
         """The greatest such weight in the scope."""
-        weight, _, _ = self._found.weights
-        return weight
+        return self._found.weights.parent
 
     def best_directories(self, count: int) -> list[Row]:
         """Return the best directories by final score, ties by row."""
@@ -100,7 +101,7 @@ class Scores:
         rows, own = self._dirs[inside], self._dir_own[inside]
         if files:
             inside = np.isin(self._file_directory, directories)
-            rows = np.concatenate([rows, -1 - self._files[inside]])
+            rows = np.concatenate([rows, encode_file(self._files[inside])])
             own = np.concatenate([own, self._file_own[inside]])
         new = np.isin(rows, list(known), invert=True)
         rows, own = rows[new], own[new]

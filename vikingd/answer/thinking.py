@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from viking_kernels.arrays import decode_file, is_file
+
 from vikingd.answer.find import Find
 from vikingd.answer.query_scope import keep_scratch, take_scratch
 from vikingd.answer.scores import Row, Scores
@@ -170,7 +172,7 @@ class Walk:
     def _is_wanted(self, row: Row) -> bool:
         """Return whether a row may be a result."""
         levels = self._find.query.levels
-        if row < 0:
+        if is_file(row):
             return levels != Levels.DIRECTORIES
         return levels != Levels.FILES and row != self._root and self._scores.allows(row)
 
@@ -206,7 +208,9 @@ class Walk:
 
     def _parent(self, row: Row) -> Row:
         tree = self._snapshot.tree
-        return int(tree.directories.parent[row] if row >= 0 else tree.files.directory[-1 - row])
+        if is_file(row):
+            return int(tree.files.directory[decode_file(row)])
+        return int(tree.directories.parent[row])
 
     def _round(self, number: int, rows: Sequence[Row], opened: int, left_out: int) -> _Round:
         abstracts = tuple(self._snapshot.abstract(row).strip() for row in rows)
@@ -224,7 +228,7 @@ class Walk:
                 above, weight = self._nodes[parent].final, self._scores.weight(parent)
             rerank = next(given) if abstract else None
             self._nodes[row] = _Node(self._scores.of(row), above, weight, rerank)
-            if row >= 0:
+            if not is_file(row):
                 self._queue.append(row)
         self._now = self._next(now.number + 1)
 

@@ -35,7 +35,7 @@ class Hit(NamedTuple):
     """A result by its row; its strings are not read yet."""
 
     score: float
-    row: int  # directory d as d, file f as -1 - f
+    row: int  # a node
     level: int
     passages: list[tuple[int, float]]  # (row of a text, its node score), best first
     parts: ScoreParts | None = None  # for a trace
@@ -83,9 +83,8 @@ def directory_parts(snapshot: Snapshot, scope: Scope, found: kernel.Found, row: 
     if row != scope.root:
         parent = int(snapshot.tree.directories.parent[row])
         parent_final = scores.final.item(_position(parent, scope))
-        weight, weight_at_root, _ = found.weights
-        if parent == scope.root:
-            weight = weight_at_root
+        weights = found.weights
+        weight = weights.below_root if parent == scope.root else weights.parent
     return ScoreParts(
         scores.dense.item(at),
         scores.lexical.item(at),
@@ -146,7 +145,7 @@ def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
         found.rounds,
         _STOPPED[found.stop] if walked else StopReason.SCOPE_SCORED,
         scored.identifiers,
-        found.lift,
+        found.floor_factor,
     )
 
 

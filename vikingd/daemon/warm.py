@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels import flat, walk, weighted, wire
+from viking_kernels import flat, weighted, wire
 from viking_kernels._jit import (
     CACHE_DIRECTORY,
     compiled,
@@ -27,14 +27,14 @@ from viking_kernels._jit import (
 )
 from viking_kernels.arrays import (
     SCRIPTS,
-    Asked,
-    Means,
-    Numbers,
+    RawQuery,
     Scope,
     Scratch,
+    SubtreeStats,
     Terms,
     Tree,
     Vectors,
+    Weights,
 )
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
@@ -198,27 +198,27 @@ class _Case(NamedTuple):
 
     tree: Tree
     vectors: Vectors
-    numbers: Numbers
-    means: Means
-    asked: Asked
+    stats: SubtreeStats
+    raw: RawQuery
     scope: Scope
     terms: Terms
     scratch: Scratch
 
 
 def _case(snapshot: Snapshot) -> _Case:
-    scope, means, _ = snapshot.scope(0)
+    scope, centroids, _ = snapshot.scope(0)
     words = query_terms("word number")
     tree = snapshot.tree
     return _Case(
         tree,
         snapshot.vectors,
-        snapshot.numbers,
-        means,
-        Asked(np.ones(_DIMENSION, np.float32), LATIN, True, True),
+        snapshot.stats,
+        RawQuery(np.ones(_DIMENSION, np.float32), LATIN, True, True, centroids),
         scope,
         snapshot.terms(words.hashes, words.weights),
-        kernel.scratch(len(tree.directories.died), len(tree.files.died), len(tree.texts.died)),
+        kernel.scratch(
+            len(tree.directories.tombstoned), len(tree.files.tombstoned), len(tree.texts.tombstoned)
+        ),
     )
 
 
@@ -237,46 +237,31 @@ def _search(snapshot: Snapshot) -> None:
 
 
 def _find(snapshot: Snapshot) -> None:
-    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
+    tree, vectors, stats, raw, scope, terms, scratch = _case(snapshot)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
-        plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, walk.Limits(1, 1, 1, 8))
-        kernel.find(
-            tree, vectors, numbers, means, asked, scope, terms, _NOTHING, _NO_ROWS, plan, scratch
-        )
+        plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, 1, 1, 1, 8)
+        kernel.find(tree, vectors, stats, raw, scope, terms, plan, scratch)
 
 
 def _beside_find(snapshot: Snapshot) -> None:
     """Run the kernels that Python calls beside the find itself."""
-    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
+    tree, vectors, stats, raw, scope, terms, scratch = _case(snapshot)
     snapshot.has_term(int(terms.key[0]), scope)
     of_terms(terms.key, snapshot.tail_postings)
     place(row_at(0, 0, 1, 1), 0, 1, 1)
-    kernel.score_rows(
-        _NO_ROWS, tree, vectors, numbers, means, asked, scope, (0.0, 0.0, 0.0), scratch
-    )
+    weights = Weights(0.0, 0.0, 0.0)
+    kernel.score_nodes(_NO_ROWS, tree, vectors, stats, raw, scope, weights, scratch)
     tail_directories(tree.directories, scope)
     kernel.forget(tree.texts, scope, terms, scratch)
 
 
 def _retrieve(snapshot: Snapshot) -> None:
-    tree, vectors, numbers, means, asked, scope, terms, scratch = _case(snapshot)
+    tree, vectors, stats, raw, scope, terms, scratch = _case(snapshot)
     inside = tail_directories(tree.directories, scope)
     counts = snapshot.counts(0)
-    rows, _ = flat.keyword_top(tree.texts, counts, scope, inside, terms, _NOTHING, 1)
-    weighted.weighted_top(
-        tree,
-        vectors,
-        numbers,
-        means,
-        asked,
-        scope,
-        terms,
-        _NOTHING,
-        _NO_ROWS,
-        (1.0, 0.0),
-        1,
-        scratch,
-    )
-    rrf(rows, np.array([len(rows)]), np.ones(1), 60.0)
+    found, _ = flat.keyword_top(tree.texts, counts, scope, inside, terms, _NOTHING, 1)
+    plan = weighted.WeightedPlan(1.0, 0.0, 1, _NO_ROWS, _NOTHING)
+    weighted.weighted_top(tree, vectors, stats, raw, scope, terms, plan, scratch)
+    rrf(found, np.array([len(found)]), np.ones(1), 60.0)
     rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
-    prepare(asked, means)
+    prepare(raw)

@@ -20,6 +20,9 @@ from viking_kernels.arrays import (
     OWN_TEXT,
     SCRIPTS,
     U8,
+    decode_file,
+    encode_file,
+    is_file,
 )
 from viking_kernels.quantize import int4_axis, int4_room, quantize_int4, quantize_rows
 from viking_kernels.simd import padded
@@ -27,7 +30,6 @@ from viking_kernels.simd import padded
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.postings import as_one
 from vikingd.index.metadata.columns import Columns
-from vikingd.index.node import file_row, node_of_file
 from vikingd.index.segment.arrays import Segment, int4_arrays
 from vikingd.index.snapshot import Snapshot
 
@@ -169,7 +171,7 @@ def _subtree_arrays(order: _Order, arrays: Mapping[str, _Array]) -> _Arrays:
         parents, mean_slot, len(mean_count), text_dir, text_script, has_vector, raw
     )
     mean = np.empty(sums.shape, np.float32)
-    changes.means(sums, mean_count, mean)
+    changes.divide_sums(sums, mean_count, mean)
     mean_code, mean_scale, _ = _quantized(mean)
     return {
         "counts": counts,
@@ -193,7 +195,7 @@ def _order_directories(snapshot: Snapshot) -> tuple[I32, I32, I32]:
     """Return old rows in depth-first order, their parents as new rows, and subtree ends."""
     tree, names = snapshot.tree, snapshot.names
     base = len(tree.directories.end)
-    alive = (tree.directories.died > snapshot.revision).tolist()
+    alive = (tree.directories.tombstoned > snapshot.revision).tolist()
     parent_of, base_ends = tree.directories.parent.tolist(), tree.directories.end.tolist()
     added: dict[int, list[int]] = {}
     for new in range(base, len(alive)):
@@ -230,7 +232,7 @@ def _abstracts(snapshot: Snapshot) -> I32:
     """Return the row of each directory's living abstract, [D], -1 none."""
     tree = snapshot.tree
     found = np.full(len(tree.directories.parent), -1, np.int32)
-    rows = np.flatnonzero((tree.texts.file < 0) & (tree.texts.died > snapshot.revision))
+    rows = np.flatnonzero((tree.texts.file < 0) & (tree.texts.tombstoned > snapshot.revision))
     found[tree.texts.directory[rows]] = rows
     return found
 
@@ -300,12 +302,12 @@ def _term_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
 def _uri_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
     base, dirs, files = snapshot.base, order.directories, order.files
     file_key = np.zeros(len(snapshot.tree.files.directory), np.uint64)
-    of_files = base.uri_row < 0
-    file_key[file_row(base.uri_row[of_files])] = base.uri_key[of_files]
+    of_files = is_file(base.uri_row)
+    file_key[decode_file(base.uri_row[of_files])] = base.uri_key[of_files]
     for row in files[files >= base.sizes.files].tolist():
         file_key[row] = tokens.term_hash(snapshot.file_uri(row))
     keys = np.concatenate([snapshot.tree.directories.key[dirs], file_key[files]])
-    rows = np.concatenate([np.arange(len(dirs)), node_of_file(np.arange(len(files)))]).astype(
+    rows = np.concatenate([np.arange(len(dirs)), encode_file(np.arange(len(files)))]).astype(
         np.int32
     )
     ascending = np.argsort(keys, kind="stable")

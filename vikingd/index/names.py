@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from viking_kernels.arrays import I32
+from viking_kernels.arrays import I32, Node
 
 from vikingd.domain import uri as uris
 from vikingd.index.contents import Strings
 from vikingd.index.lexicon import tokens
-from vikingd.index.node import Node
 from vikingd.index.segment.arrays import Segment
 
 

@@ -15,15 +15,19 @@ from viking_kernels.arrays import (
     U8,
     U16,
     U64,
-    Means,
-    Numbers,
+    Centroids,
+    Node,
     Scope,
+    SubtreeStats,
     Terms,
     Tree,
     Vectors,
+    decode_file,
+    is_file,
+    row_of,
 )
 from viking_kernels.bm25 import postings
-from viking_kernels.dense import code_means
+from viking_kernels.dense import code_centroids
 from viking_kernels.postings import of_terms
 
 from vikingd.domain import uri as uris
@@ -35,7 +39,6 @@ from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.postings import EMPTY, Levels
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.names import Names
-from vikingd.index.node import Node, file_row, is_directory, row_of
 from vikingd.index.segment.arrays import Segment, Sizes
 
 Links = Mapping[int, Mapping[int, str]]
@@ -76,7 +79,7 @@ class Snapshot:
     generation: int
     tree: Tree
     vectors: Vectors
-    numbers: Numbers
+    stats: SubtreeStats
     dir_type: I8
     dir_id: I64
     file_id: I64
@@ -91,7 +94,7 @@ class Snapshot:
     file_columns: Columns
     prior: F32  # [SCRIPTS, dim]
     inverted_file: InvertedFile | None  # over the vectors of the base; None for a small base
-    _scopes: dict[int, tuple[Scope, Means, tuple[Mean, ...]]] = field(default_factory=dict)
+    _scopes: dict[int, tuple[Scope, Centroids, tuple[Mean, ...]]] = field(default_factory=dict)
     _roots: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -116,7 +119,7 @@ class Snapshot:
 
     def uri(self, node: Node) -> str:
         """Return the URI of a node."""
-        return self.directory_uri(node) if is_directory(node) else self.file_uri(file_row(node))
+        return self.file_uri(decode_file(node)) if is_file(node) else self.directory_uri(node)
 
     def abstract(self, node: Node) -> str:
         """Return the abstract of a node."""
@@ -127,12 +130,12 @@ class Snapshot:
         return self._abstracts(node).number(row_of(node), self.revision)
 
     def _abstracts(self, node: Node) -> Abstracts:
-        return self.contents.directories if is_directory(node) else self.contents.files
+        return self.contents.files if is_file(node) else self.contents.directories
 
     def type_of(self, node: Node) -> ContextType:
         """Return the type of a node."""
         files = self.tree.files
-        directory = node if is_directory(node) else files.directory.item(file_row(node))
+        directory = files.directory.item(decode_file(node)) if is_file(node) else node
         return _TYPE[self.dir_type.item(directory)]
 
     def linked(self) -> list[Linked]:
@@ -150,14 +153,14 @@ class Snapshot:
 
     def _is_alive(self, node: Node) -> bool:
         tree, row = self.tree, row_of(node)
-        died = tree.directories.died if is_directory(node) else tree.files.died
+        died = tree.files.tombstoned if is_file(node) else tree.directories.tombstoned
         return row < len(died) and bool(died[row] > self.revision)
 
     def files_by_directory(self) -> I64:
         """Return the number of living files directly in each directory, [D]."""
-        alive = self.tree.files.died > self.revision
+        alive = self.tree.files.tombstoned > self.revision
         return np.bincount(
-            self.tree.files.directory[alive], minlength=len(self.tree.directories.died)
+            self.tree.files.directory[alive], minlength=len(self.tree.directories.tombstoned)
         )
 
     def root(self, uri: str) -> int | None:
@@ -165,18 +168,18 @@ class Snapshot:
         row = self._roots.get(uri)
         if row is None:
             row = self.find(uri)
-            if row is not None and row >= 0:
+            if row is not None and not is_file(row):
                 self._roots[uri] = row
         return row
 
-    def scope(self, root: int) -> tuple[Scope, Means, tuple[Mean, ...]]:
+    def scope(self, root: int) -> tuple[Scope, Centroids, tuple[Mean, ...]]:
         """Return the scope below a directory, with the mean of each script and its origin."""
         known = self._scopes.get(root)
         if known is None:
             mean, sources = self._means(root)
             known = self._scopes[root] = (
                 self._ranges(root),
-                code_means(mean, self.base.int4_axis),
+                code_centroids(mean, self.base.int4_axis),
                 sources,
             )
         return known
@@ -204,18 +207,18 @@ class Snapshot:
         )
 
     def _means(self, root: int) -> tuple[F32, tuple[Mean, ...]]:
-        numbers = self.numbers
+        stats = self.stats
         mean = np.zeros((SCRIPTS, self.dimension), np.float32)
         sources: list[Mean] = []
-        present = numbers.mean_slot[numbers.slot[0]]
+        present = stats.centroid_slot[stats.slot[0]]
         for script in range(SCRIPTS):
             if present[script] < 0:
                 mean[script] = self.prior[script]
                 continue
             row = root
             while True:
-                slot = int(numbers.mean_slot[numbers.slot[row], script])
-                count = int(numbers.mean_count[slot]) if slot >= 0 else 0
+                slot = int(stats.centroid_slot[stats.slot[row], script])
+                count = int(stats.centroid_count[slot]) if slot >= 0 else 0
                 if count >= ENOUGH or row == 0:
                     break
                 row = int(self.tree.directories.parent[row])
@@ -229,10 +232,10 @@ class Snapshot:
         return mean, tuple(sources)
 
     def mean_row(self, slot: int) -> F32:
-        """Return a mean, [dim], by its slot in the numbers."""
-        base = self.numbers.base_mean.shape[0]
+        """Return a mean, [dim], by its slot in the statistics."""
+        base = self.stats.base_centroid.shape[0]
         row: F32 = (
-            self.numbers.base_mean[slot] if slot < base else self.numbers.tail_mean[slot - base]
+            self.stats.base_centroid[slot] if slot < base else self.stats.tail_centroid[slot - base]
         )
         return row
 
@@ -254,10 +257,10 @@ class Snapshot:
         begin, end = postings(terms, 0)
         base = terms.base_text[begin:end]
         first, last = np.searchsorted(base, (scope.text_low, scope.text_high))
-        if (texts.died[base[first:last]] > self.revision).any():
+        if (texts.tombstoned[base[first:last]] > self.revision).any():
             return True
         tail = terms.tail_text[: terms.tail_from[1]]
-        tail = tail[texts.died[tail] > self.revision]
+        tail = tail[texts.tombstoned[tail] > self.revision]
         return any(self._is_below(row, scope.root) for row in set(texts.directory[tail].tolist()))
 
     def _is_below(self, row: int, top: int) -> bool:
@@ -268,7 +271,7 @@ class Snapshot:
 
     def counts(self, root: int) -> I64:
         """Return the counts of a directory's subtree, [COUNTS]; see viking_kernels.arrays."""
-        row: I64 = self.numbers.counts[self.numbers.slot[root]]
+        row: I64 = self.stats.counts[self.stats.slot[root]]
         return row
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS
+from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS, Node, is_file, row_of
 from viking_kernels.postings import MAX_COUNT
 from viking_kernels.quantize import from_int4
 from viking_kernels.rotation import rotate
@@ -15,7 +15,6 @@ from vikingd.domain import uri as uris
 from vikingd.domain.changes import IndexedText, Linked, Upsert
 from vikingd.index.compaction import compacted
 from vikingd.index.lexicon import tokens
-from vikingd.index.node import Node, is_directory, row_of
 from vikingd.index.segment.arrays import Segment
 from vikingd.index.snapshot import Snapshot
 
@@ -41,7 +40,7 @@ class Comparison:
         self.problems: list[str] = []
         self._snapshot = snapshot
         tree = snapshot.tree
-        alive = np.flatnonzero(tree.texts.died > snapshot.revision)
+        alive = np.flatnonzero(tree.texts.tombstoned > snapshot.revision)
         self._rows = {int(snapshot.text_id[row]): int(row) for row in alive}
         self._words = _word_sums(snapshot)
 
@@ -66,7 +65,7 @@ class Comparison:
                 f"the index counts {int(counts[TEXTS])} texts, the store has {self.texts}"
             )
         self._compare_links(links)
-        self._compare_numbers()
+        self._compare_stats()
 
     def _compare(self, context: Upsert) -> None:
         snapshot = self._snapshot
@@ -75,10 +74,10 @@ class Comparison:
         if node is None:
             self._problem(f"{context.uri} is in the store but not in the index")
             return
-        if is_directory(node) != context.is_directory:
+        if is_file(node) == context.is_directory:
             self._problem(f"{context.uri} is of another kind in the index")
             return
-        known = int((snapshot.dir_id if is_directory(node) else snapshot.file_id)[row_of(node)])
+        known = int((snapshot.file_id if is_file(node) else snapshot.dir_id)[row_of(node)])
         if known != context.context_id and context.uri != uris.ROOT:
             self._problem(f"{context.uri} is context {context.context_id}, in the index {known}")
         if snapshot.abstract(node) != context.abstract:
@@ -95,7 +94,7 @@ class Comparison:
     def _compare_text(self, context: Upsert, node: Node, text: IndexedText, row: int) -> None:
         snapshot, name = self._snapshot, f"{context.uri}: text {text.text_id}"
         texts = snapshot.tree.texts
-        owners = texts.directory if is_directory(node) else texts.file
+        owners = texts.file if is_file(node) else texts.directory
         if owners[row] != row_of(node):
             self._problem(f"{name} belongs to another node in the index")
         if snapshot.contents.passage(row)[:3] != (text.section, text.passage, text.start):
@@ -122,9 +121,14 @@ class Comparison:
         elif vector:
             self.vectors += 1
             base = len(vectors.base_raw)
-            held, at = (vectors.base_raw, vectors.base_codes, vectors.scale, vectors.error), row
+            held, at = (vectors.base_raw, vectors.base_codes, vectors.scale, vectors.residual), row
             if row >= base:
-                held = vectors.tail_raw, vectors.tail_codes, vectors.tail_scale, vectors.tail_error
+                held = (
+                    vectors.tail_raw,
+                    vectors.tail_codes,
+                    vectors.tail_scale,
+                    vectors.tail_residual,
+                )
                 at = row - base
             raw, codes, scale, error = (array[at] for array in held)
             coded = float(scale) * codes[: len(raw)].astype(np.float64)
@@ -133,7 +137,7 @@ class Comparison:
                 rotated = np.empty(len(vectors.base_int4.axis), np.float32)
                 rotate(raw, rotated)
                 left = np.linalg.norm(rotated - from_int4(vectors.base_int4, row))
-                off = max(off, abs(left - vectors.base_int4.error[row]))
+                off = max(off, abs(left - vectors.base_int4.residual[row]))
             if raw.tobytes() != vector or off > _CODE_TOLERANCE:
                 self._problem(f"{uri}: another vector is in the index")
 
@@ -142,23 +146,23 @@ class Comparison:
         for one, other in sorted({ends for ends, _ in stored.items() ^ indexed.items()}):
             self._problem(f"{one} and {other} have different links in index and store")
 
-    def _compare_numbers(self) -> None:
-        """Compare the numbers that commits updated with numbers made from the rows."""
+    def _compare_stats(self) -> None:
+        """Compare the statistics that commits updated with statistics made from the rows."""
         snapshot = self._snapshot
         fresh, _, _ = compacted(snapshot)
         rows = [snapshot.find(_uri(fresh, i)) for i in range(len(fresh.dir_parent))]
         for new, old in enumerate(rows):
-            if old is None or not is_directory(old):
+            if old is None or is_file(old):
                 self._problem(f"directory {new} of a new base is not in the index")
                 continue
-            slot = snapshot.numbers.slot[old]
-            if not np.array_equal(fresh.counts[new], snapshot.numbers.counts[slot]):
+            slot = snapshot.stats.slot[old]
+            if not np.array_equal(fresh.counts[new], snapshot.stats.counts[slot]):
                 self._problem(
                     f"{snapshot.directory_uri(old)}: its counts are not those of its rows"
                 )
             for script, at in enumerate(fresh.mean_slot[new]):
-                kept = int(snapshot.numbers.mean_slot[slot, script])
-                count = int(snapshot.numbers.mean_count[kept]) if kept >= 0 else 0
+                kept = int(snapshot.stats.centroid_slot[slot, script])
+                count = int(snapshot.stats.centroid_count[kept]) if kept >= 0 else 0
                 if count != (int(fresh.mean_count[at]) if at >= 0 else 0):
                     self._problem(f"{snapshot.directory_uri(old)}: it counts {count} vectors")
                 elif count and not np.array_equal(fresh.mean[at], snapshot.mean_row(kept)):

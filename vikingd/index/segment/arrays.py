@@ -163,7 +163,7 @@ class Segment(CommonArrays):
     mean_scale: Annotated[F32, _MEAN]
     mean_square: Annotated[F32, _MEAN]  # |mean|^2
     uri_key: Annotated[U64, _URI]  # hashes of the URIs, ascending
-    uri_row: Annotated[I32, _URI]  # nodes, see index.node
+    uri_row: Annotated[I32, _URI]  # nodes, see viking_kernels.arrays.encode_file
 
     @property
     def sizes(self) -> Sizes:
@@ -250,7 +250,9 @@ GROWING: Mapping[str, ArrayField] = _declared(GrowingArrays)
 
 def int4_arrays(coded: Int4) -> dict[str, npt.NDArray[Any]]:
     """Return int4 codes as the arrays of a segment that hold them, by name."""
-    return {f"int4_{name}": array for name, array in coded._asdict().items()}
+    arrays = coded._asdict()
+    arrays["error"] = arrays.pop("residual")  # its name on disk
+    return {f"int4_{name}": array for name, array in arrays.items()}
 
 
 def empty(dimension: int) -> Segment:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from viking_kernels.arrays import DIRECTORIES, FILES, NEVER
+from viking_kernels.arrays import (
+    DIRECTORIES,
+    FILES,
+    NEVER,
+    Node,
+    decode_file,
+    encode_file,
+    is_file,
+    row_of,
+)
 
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import (
@@ -22,10 +31,9 @@ from vikingd.index.contents import Contents
 from vikingd.index.lexicon import tokens
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.names import Names
-from vikingd.index.node import Node, file_row, is_directory, node_of_file, row_of
 from vikingd.index.tail.links import LinkWriter
 from vikingd.index.tail.rows import Rows
-from vikingd.index.tail.stats import Delta, SubtreeStats
+from vikingd.index.tail.stats import Delta, StatsWriter
 from vikingd.index.tail.terms import TermWriter
 from vikingd.index.tail.vectors import TailVectors
 
@@ -41,7 +49,7 @@ class TailParts:
     names: Names
     rows: Rows
     vectors: TailVectors
-    stats: SubtreeStats
+    stats: StatsWriter
     terms: TermWriter
     contents: Contents
     links: LinkWriter
@@ -53,7 +61,7 @@ class TailParts:
 class Commit:
     """One commit on its way into a tail.
 
-    Rows are made at once. Terms, vectors and the numbers of directories follow at the end, all
+    Rows are made at once. Terms, vectors and the statistics of directories follow at the end, all
     together.
     """
 
@@ -97,11 +105,11 @@ class Commit:
         kept = 0
         if node is None:
             node = self._add_node(change)
-        elif is_directory(node) != change.is_directory:
-            kind = "directory" if is_directory(node) else "file"
+        elif is_file(node) == change.is_directory:
+            kind = "file" if is_file(node) else "directory"
             raise Corrupt(f"{change.uri} is a {kind} in the index")
         else:
-            if is_directory(node):
+            if not is_file(node):
                 self._rows.arrays.dir_id[node] = change.context_id
             kept = self._keep_texts(node, change)
             self._columns_of(node).remove(row_of(node), self._revision)
@@ -115,7 +123,7 @@ class Commit:
             self._add_text(node, change, text)
 
     def _columns_of(self, node: Node) -> Columns:
-        return self._parts.dir_columns if is_directory(node) else self._parts.file_columns
+        return self._parts.file_columns if is_file(node) else self._parts.dir_columns
 
     def _add_node(self, change: Upsert) -> Node:
         parent = self._parent(change.uri)
@@ -125,14 +133,14 @@ class Commit:
             return row
         row = self._rows.add_file(parent, change.uri, change.context_id)
         self._delta.nodes.append((parent, 1, FILES))
-        return node_of_file(row)
+        return encode_file(row)
 
     def _parent(self, uri: str) -> int:
         above = uris.parent(uri)
         row = self._parents.get(above)
         if row is None:
             row = self._rows.find(above)
-            if row is None or not is_directory(row):
+            if row is None or is_file(row):
                 raise Corrupt(f"{uri} has no directory above it in the index")
             self._parents[above] = row
         return row
@@ -209,15 +217,15 @@ class Commit:
         node = self._rows.find(uri)
         if node is None:
             return  # it came and went since the base was written
-        if is_directory(node):
-            self._end_directory(node)
-        else:
-            row = file_row(node)
+        if is_file(node):
+            row = decode_file(node)
             self._rows.forget_file(row)
             self._end_file(row)
+        else:
+            self._end_directory(node)
 
     def _end_file(self, row: int) -> None:
-        self._end_texts(self._rows.texts_of(node_of_file(row)))
+        self._end_texts(self._rows.texts_of(encode_file(row)))
         self._parts.file_columns.remove(row, self._revision)
         self._rows.end_file(row, self._revision)
         self._delta.nodes.append((int(self._rows.arrays.file_dir[row]), -1, FILES))
@@ -246,7 +254,7 @@ class Commit:
         return one, other
 
     def finish(self) -> None:
-        """Write terms, vectors and links, and update the numbers of all directories above."""
+        """Write terms, vectors and links, and update the statistics of all directories above."""
         parts, delta = self._parts, self._delta
         self._post_terms()
         parts.vectors.write(self._given)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vikingd.index.node import Node
+from viking_kernels.arrays import Node
+
 from vikingd.index.snapshot import Links
 
 

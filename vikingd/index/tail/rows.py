@@ -5,14 +5,24 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 import numpy as np
-from viking_kernels.arrays import I32, NEVER, Directories, Files, Texts, Tree
+from viking_kernels.arrays import (
+    I32,
+    NEVER,
+    Directories,
+    Files,
+    Node,
+    Texts,
+    Tree,
+    decode_file,
+    encode_file,
+    is_file,
+)
 
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import IndexedText
 from vikingd.index.growth import grown
 from vikingd.index.lexicon import tokens
 from vikingd.index.names import Names
-from vikingd.index.node import Node, file_row, is_directory, node_of_file
 from vikingd.index.segment.arrays import GrowingArrays, Segment, Sizes
 
 _SPARE = 1024  # rows that are added to the room at least
@@ -104,7 +114,7 @@ class Rows:
         a.file_next[row] = following
         a.file_previous[row] = previous
         self._names.files.append(name)
-        self._names.add(uri, node_of_file(row))
+        self._names.add(uri, encode_file(row))
         self.files += 1
         # The links to the row come last: a reader of the chain finds a complete row.
         if following >= 0:
@@ -126,12 +136,12 @@ class Rows:
         a.text_embeddable[row] = text.embeddable
         a.vector_at[row] = NEVER
         tail = row - self._base_sizes.texts
-        if is_directory(owner):
+        if not is_file(owner):
             a.text_file[row], a.text_dir[row] = -1, owner
             self._text_older[tail] = -1
             a.dir_text[owner] = row
         else:
-            file = file_row(owner)
+            file = decode_file(owner)
             a.text_file[row], a.text_dir[row] = file, a.file_dir[file]
             self._text_older[tail] = a.file_tail[file]
             a.file_tail[file] = row
@@ -168,23 +178,23 @@ class Rows:
 
     def _is_alive(self, node: Node) -> bool:
         a = self.arrays
-        died = a.dir_died[node] if is_directory(node) else a.file_died[file_row(node)]
+        died = a.file_died[decode_file(node)] if is_file(node) else a.dir_died[node]
         return bool(died == NEVER)
 
     def _uri(self, node: Node) -> str:
         a = self.arrays
-        if is_directory(node):
+        if not is_file(node):
             return self._names.directory_uri(node, a.dir_parent)
-        file = file_row(node)
+        file = decode_file(node)
         above = self._names.directory_uri(int(a.file_dir[file]), a.dir_parent)
         return uris.join(above, self._names.files[file])
 
     def texts_of(self, node: Node) -> list[int]:
         """Return the rows of a node's living texts, ascending."""
-        if is_directory(node):
+        if not is_file(node):
             row = int(self.arrays.dir_text[node])
             return [row] if row >= 0 else []
-        file, died = file_row(node), self.arrays.text_died
+        file, died = decode_file(node), self.arrays.text_died
         rows: list[int] = []
         if file < self._base_sizes.files:
             rows = list(range(*self._base.file_texts[file].tolist()))

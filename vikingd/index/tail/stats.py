@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from viking_kernels import changes as kernels
-from viking_kernels.arrays import F32, I32, I64, Numbers
+from viking_kernels.arrays import F32, I32, I64, SubtreeStats
 
 from vikingd.index.growth import grown
 from vikingd.index.segment.arrays import GrowingArrays, Segment
@@ -23,8 +23,8 @@ class Delta:
     vectors: list[tuple[int, int]] = field(default_factory=list)  # row, sign
 
 
-class SubtreeStats:
-    """The numbers of all directories.
+class StatsWriter:
+    """The statistics of all directories.
 
     Row d of the base has slot d; these slots are mapped and never change. A commit gives each
     directory that it touches a new slot behind them, so a published slot stays as it is. The means
@@ -63,7 +63,7 @@ class SubtreeStats:
         if not len(affected):
             return
         self._renew_slots(kernels.touched_directories(parents, affected), directories)
-        above = kernels.Above(parents, self._slot)
+        above = kernels.Ancestors(parents, self._slot)
         kernels.count_nodes(above, self._counts, np.array(delta.nodes, np.int32).reshape(-1, 3))
         texts = np.column_stack(
             [
@@ -82,7 +82,7 @@ class SubtreeStats:
             self._sum_vectors(above, vectors, raw)
 
     def _renew_slots(self, touched: I32, directories: int) -> None:
-        """Give each touched directory a new slot with a copy of its numbers."""
+        """Give each touched directory a new slot with a copy of its statistics."""
         there = self.slots.end
         fresh = self.slots.take(len(touched))
         if self.slots.end > len(self._counts):
@@ -102,7 +102,7 @@ class SubtreeStats:
         self._slot = slot
         self.slots.replace(old)
 
-    def _sum_vectors(self, above: kernels.Above, vectors: I32, raw: F32) -> None:
+    def _sum_vectors(self, above: kernels.Ancestors, vectors: I32, raw: F32) -> None:
         """Add vectors to the sums above them; `vectors` is [n, 3]: directory, sign, script."""
         directories, scripts = vectors[:, 0], vectors[:, 2]
         fresh = []
@@ -121,7 +121,7 @@ class SubtreeStats:
         )
         new = np.concatenate(fresh)
         mean = np.empty((len(new), self._dimension), np.float32)
-        kernels.means(self._tail_sum[new - base], self._mean_count[new], mean)
+        kernels.divide_sums(self._tail_sum[new - base], self._mean_count[new], mean)
         self._tail_mean[new - base] = mean
 
     def _renew_means(self, slots: I32, script: int) -> I32:
@@ -144,10 +144,10 @@ class SubtreeStats:
         self.means.replace(old)
         return fresh
 
-    def views(self) -> Numbers:
-        """Return views of the numbers in use."""
+    def views(self) -> SubtreeStats:
+        """Return views of the statistics in use."""
         base = self._base
-        return Numbers(
+        return SubtreeStats(
             self._slot,
             self._counts[: self.slots.end],
             self._mean_slot[: self.slots.end],
@@ -160,6 +160,6 @@ class SubtreeStats:
         )
 
     def published(self, before: Snapshot) -> None:
-        """Free the replaced numbers once `before` and all older snapshots are gone."""
+        """Free the replaced statistics once `before` and all older snapshots are gone."""
         self.slots.published(before)
         self.means.published(before)

@@ -20,7 +20,7 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.index.tail.commit import Commit, TailParts
 from vikingd.index.tail.links import LinkWriter
 from vikingd.index.tail.rows import Rows
-from vikingd.index.tail.stats import SubtreeStats
+from vikingd.index.tail.stats import StatsWriter
 from vikingd.index.tail.terms import TermWriter
 from vikingd.index.tail.vectors import TailVectors
 
@@ -55,7 +55,7 @@ class Tail:
             names=names,
             rows=Rows(self.base, base.growing or growing_of(self.base), names, room),
             vectors=TailVectors(self.base),
-            stats=SubtreeStats(self.base),
+            stats=StatsWriter(self.base),
             terms=TermWriter(vocabulary),
             contents=Contents(self.base),
             links=LinkWriter(),
@@ -127,7 +127,7 @@ class Tail:
             generation=self.generation,
             tree=parts.rows.tree(),
             vectors=parts.vectors.views(arrays.vector_at[:texts]),
-            numbers=parts.stats.views(),
+            stats=parts.stats.views(),
             dir_type=arrays.dir_type[:directories],
             dir_id=arrays.dir_id[:directories],
             file_id=arrays.file_id[:files],

@@ -76,7 +76,7 @@ class TailVectors:
             int4 = int4_room(len(at), base.int4_axis)
             quantize_int4(raw[late], int4)
             base.int4_codes[at], base.int4_scale[at] = int4.codes, int4.scale
-            base.int4_error[at], base.int4_along[at] = int4.error, int4.along
+            base.int4_error[at], base.int4_along[at] = int4.residual, int4.along
             self.filled_in_base += len(at)
         new = ~late
         at = rows[new] - self._base_texts

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from google.protobuf.descriptor import Descriptor
+from viking_kernels.arrays import encode_file, is_file
 
 from vikingd.answer.listing import ITEM
 from vikingd.answer.matches import RESULT
@@ -169,7 +170,7 @@ def _context(snapshot: Snapshot, row: int) -> _Context:
     data = MatchedContext(
         uri=uri,
         context_type=kind,  # type: ignore[arg-type]  # same numbers
-        is_leaf=row < 0,
+        is_leaf=is_file(row),
         abstract=abstract,
     ).SerializeToString()
     budget = RESULT + size_of(uri) + size_of(abstract)
@@ -202,8 +203,8 @@ def _item(snapshot: Snapshot, row: int) -> _Item:
 
 
 def _file(snapshot: Snapshot, row: int) -> int:
-    """Return the file of a text, as -1 - f."""
-    return -1 - snapshot.tree.texts.file.item(row)
+    """Return the node of a text's file."""
+    return encode_file(snapshot.tree.texts.file.item(row))
 
 
 def _varint(number: int) -> bytes:
