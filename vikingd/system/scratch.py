@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,15 +26,30 @@ def scratch(purpose: str) -> Iterator[Path]:
     A living process holds a lock on its directory; the kernel releases it when the process ends.
     """
     _delete_abandoned()
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
-        handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
+    with _signals_later():
+        directory = tempfile.TemporaryDirectory(prefix=_PREFIX)
+    try:
+        handle = os.open(directory.name, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            (Path(name) / _MARK).touch()
-            (path := Path(name) / purpose).mkdir(mode=0o700)
+            (Path(directory.name) / _MARK).touch()
+            (path := Path(directory.name) / purpose).mkdir(mode=0o700)
             yield path
         finally:
             os.close(handle)
+    finally:
+        with _signals_later():
+            directory.cleanup()
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """Delay signals that end the process: half a creation or deletion leaves a directory."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _delete_abandoned() -> None:
