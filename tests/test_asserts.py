@@ -1,4 +1,4 @@
-"""Asserts without side effects, so that `python -O` changes nothing."""
+"""The package under `python -O`, which skips asserts."""
 
 from __future__ import annotations
 
