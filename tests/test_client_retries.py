@@ -347,7 +347,7 @@ def raised(error: Exception | None, code: grpc.StatusCode | None = None) -> Clie
 
 
 def test_errors_are_told_apart_by_class() -> None:
-    """The class of a client error follows its reason, else its code; an unknown one is ClientError."""
+    """The class of a client error follows its reason, else its code, else it is ClientError."""
     late = raised(domain_errors.EmbedderTimedOut("after 5 s", provider="openai"))
     assert type(late) is EmbedderTimedOut
     assert isinstance(late, client_errors.EmbedderFailed)
