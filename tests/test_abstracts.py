@@ -82,7 +82,7 @@ def test_the_abstract_is_the_first_prose(name: str, content: str, abstract: str)
 
 
 def test_an_abstract_ends_with_a_sentence() -> None:
-    """A long abstract ends after a sentence, else after a word, and at the length limit at last."""
+    """A long abstract ends after a sentence, else after a word, else at the length limit."""
     assert shorten(SENTENCE * 20) == (SENTENCE * (MAX_ABSTRACT // len(SENTENCE))).strip()
     assert shorten("很长的句子。" * 100) == "很长的句子。" * (MAX_ABSTRACT // 6)
     assert shorten("word " * 100).endswith("word…")

@@ -59,7 +59,7 @@ def checked(reply: BuildContextResponse, budget: int, tokenizer: str = "o200k_ba
 
 @pytest.mark.parametrize("tokenizer", ["o200k_base", "cl100k_base", "qwen3", "llama3", "approx"])
 def test_a_find_becomes_a_text_within_its_budget(filled: MessageClient, tokenizer: str) -> None:
-    """The text of a find keeps its budget with each tokenizer, in English and Chinese."""
+    """The text of a find fits its budget with each tokenizer, in English and Chinese."""
     for query in ("tea minutes", "绿茶"):
         reply = filled.build_context(query, max_tokens=60, reserve_tokens=20, tokenizer=tokenizer)
         cited = checked(reply, 40, tokenizer)
@@ -94,7 +94,7 @@ def test_items_are_taken_by_name_and_passage(filled: MessageClient) -> None:
 
 
 def test_whole_contexts_are_taken_by_uri_best_first(filled: MessageClient) -> None:
-    """A URI brings its whole content if the content fits the budget."""
+    """A context from a URI has the whole content if the content fits the budget."""
     uris = [f"{TOP}/green.md", f"{TOP}/coffee.md"]
     whole = filled.build_context(uris=uris, max_tokens=1000)
     assert checked(whole, 1000) == ["green.md", "coffee.md"]

@@ -46,7 +46,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 }
 
 ONCE = {"forget", "delete", "move", "unlink", "optimize", "reembed"}
-"""Methods that the client does not retry with these arguments."""
+"""Methods that the client does not retry with the arguments in ARGUMENTS."""
 
 NAMES = {name for name, one in vars(Methods).items() if isinstance(one, Method | Pages)}
 

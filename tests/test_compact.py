@@ -1,4 +1,4 @@
-"""Compaction: depth-first order, and the arrays made from it."""
+"""Compaction in depth-first order, and the resulting arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vikingd.index.lexicon.tokens import as_titles, term_hash
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes)
 def test_a_new_base_is_the_tree_in_order(shape):
-    """A new base lists a directory's files by name before its subdirectories; texts follow."""
+    """A new base is in depth-first order: the files of a directory, then its subdirectories."""
     world = build(shape)
     base, _, _ = compacted(world.snapshot)
     directories = list(walk(world.root))

@@ -127,7 +127,7 @@ def test_unknown_settings_are_refused_with_their_place(
 def test_wrong_values_are_refused_with_their_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A wrong value, an invalid TOML file and a missing file are refused with their place."""
+    """A wrong value, an invalid TOML file and a missing file are refused with their source."""
     monkeypatch.setenv("VIKINGD_INDEX__COMPACT_MIN", "many")
     assert "(from VIKINGD_INDEX__COMPACT_MIN)" in refusal()
     monkeypatch.delenv("VIKINGD_INDEX__COMPACT_MIN")
@@ -355,7 +355,7 @@ def test_rerank_backends_come_from_file_and_environment(
 def test_rerank_backends_that_cant_work_are_refused(
     monkeypatch: pytest.MonkeyPatch, backend: dict[str, object], reason: str
 ) -> None:
-    """A bad backend is refused with its place and its fault, without a secret."""
+    """A bad backend is refused with its position and its fault, without a secret."""
     monkeypatch.setenv("ODD_KEY", "hunter2\u2026")
     monkeypatch.setenv(
         "VIKINGD_RERANK__BACKENDS", json.dumps([BGE | {"scripts": ["han"]}, backend])

@@ -164,7 +164,7 @@ def test_12_a_directory_reached_by_two_ways_is_opened_once(client: MessageClient
 
 
 def test_13_one_uri_appears_once_with_its_highest_score(client: MessageClient) -> None:
-    """A file with several matching texts is one result, and the limit counts files."""
+    """A file with several matching texts is one result with its highest score."""
     words = ("harbour tea", "harbour harbour", "harbour")
     for name in "abc":
         content = "".join(f"{text}\n" for text in words)

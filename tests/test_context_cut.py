@@ -65,7 +65,7 @@ def test_texts_are_cut_where_they_end_best(
 
 
 def test_a_long_text_is_cut_soon() -> None:
-    """A context from a megabyte of sentences, characters or code fills its budget."""
+    """A context from a megabyte of sentences, characters or code uses most of its budget."""
     for content in (f"{FOX} " * 16_000, "中" * 300_000, "x" * 1_000_000, "```\n" + "y\n" * 300_000):
         built = build([Piece(A, 1.0, content=content)], Plan(500))
         assert built.used_tokens > 400

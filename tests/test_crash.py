@@ -102,7 +102,7 @@ def collect(received: Connection, known: dict[str, set[int | None]]) -> None:
 
 @pytest.mark.parametrize("seed", [20261121])
 def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path, seed: int) -> None:
-    """After each kill -9, the store opens fast, matches its index and has acknowledged writes."""
+    """After a kill -9, the store opens fast, matches its index and has all acknowledged writes."""
     dice = random.Random(seed)
     fork = multiprocessing.get_context("fork")
     known: dict[str, set[int | None]] = {}

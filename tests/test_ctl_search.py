@@ -80,7 +80,7 @@ def test_without_a_session_the_query_stands(ctl: Ctl, session: str) -> None:
 def test_a_malformed_session_is_a_usage_error(
     ctl: Ctl, tmp_path: Path, text: str, what: str
 ) -> None:
-    """A malformed session file is a usage error that names the file and the place."""
+    """A malformed session file is a usage error that names the file and the fault."""
     file = tmp_path / "s.json"
     file.write_text(text)
     code, _, err = ctl("search", "tea", "--session", str(file), "--json")

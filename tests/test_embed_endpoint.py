@@ -135,7 +135,7 @@ def test_a_closed_client_leaves_no_thread_and_no_caller_waiting(clients: Callabl
 
 
 def test_an_engine_ends_its_client(tmp_path: Path, clients: Callable[[], int]) -> None:
-    """An engine closes its client, also if it could not be opened."""
+    """An engine closes its client, also if the engine could not be opened."""
     with endpoint() as server:
         settings = EngineSettings(tmp_path, server.settings())
         with closing(Engine(settings)):

@@ -28,7 +28,7 @@ from vikingd.models.embed.worker import BacklogWorker
 
 
 def test_the_backlog_is_filled_in_groups() -> None:
-    """Every text gets its own vector, in groups of their order; `wake` starts added texts.
+    """Every text gets its own vector, in ordered groups; `wake` embeds texts that are added.
 
     Two groups are in flight, and either may end first.
     """
@@ -121,7 +121,7 @@ def test_equal_texts_are_embedded_once(endpoint: Endpoint) -> None:
 def test_a_text_that_was_deleted_and_written_again_is_not_embedded_again(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A recent vector in memory is reused for an equal new text; memory for them is bounded."""
+    """A recent vector in memory is reused for an equal new text, within a bound of memory."""
     monkeypatch.setattr(worker, "RECENT_BYTES", 2 * 4 * DIMENSION)
     backlog = Backlog("a", "b", "c")
     settings = endpoint.settings(batch_size=1, openai_requests=1)
