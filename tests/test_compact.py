@@ -89,7 +89,7 @@ def test_strings_are_gathered(strings, base, data):
 @settings(max_examples=50, deadline=None, print_blob=True)
 @given(st.data(), st.integers(1, 12))
 def test_counts_are_summed_up(data, size):
-    """Every directory gets the sum of the counts below it."""
+    """Every directory gets the sum of the counts in its subtree."""
     parents = [-1, *(data.draw(st.integers(0, i - 1)) for i in range(1, size))]
     counts = data.draw(st.lists(st.tuples(*[st.integers(-9, 9)] * 2), min_size=size, max_size=size))
     array = np.array(counts, np.int64)

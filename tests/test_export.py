@@ -220,7 +220,7 @@ def test_an_import_takes_back_nothing_of_a_text_that_is_laid_out_otherwise_by_no
 def test_json_lines_go_to_stdout_and_are_read_as_before(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """An export to stdout can be imported; without an object `metadata`, other keys are metadata."""
+    """An export to stdout can be imported; without an object `metadata`, all keys are metadata."""
     lived(client)
     before = snapshot(client)
     code, out, err = ctl("export", TOP, "--to", "-")

@@ -161,7 +161,7 @@ def test_a_file_removed_from_an_export_goes_with_delete(
 def test_one_file_is_exported_into_a_directory(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """One file is exported into a directory, and the summary has the URI of the file's directory."""
+    """One file is exported into a directory, and the summary has the URI above the file."""
     client.put([Draft(f"{TOP}/d/README.md", content="x")])
     out = tmp_path / "out"
     summary = run(ctl, "export", f"{TOP}/d/README.md", "--to", str(out))
