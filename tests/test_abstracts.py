@@ -13,8 +13,6 @@ from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import MAX_ABSTRACT, derive_abstract, derive_title, shorten
 from vikingd.ingest.frontmatter import fault, front_matter
 
-# Titles, abstracts, front matter
-
 
 @pytest.mark.parametrize(
     ("name", "content", "abstract"),
@@ -79,12 +77,12 @@ from vikingd.ingest.frontmatter import fault, front_matter
     ids=range(14),
 )
 def test_the_abstract_is_the_first_prose(name: str, content: str, abstract: str) -> None:
-    """Badges, markup, directives, licences and labels are passed over."""
+    """The abstract is the first prose, without badges, markup, directives, licences and labels."""
     assert derive_abstract(content, name) == abstract
 
 
 def test_an_abstract_ends_with_a_sentence() -> None:
-    """Long ones are cut there, else at a word, else anywhere, always within the bound."""
+    """A long abstract ends after a sentence, else after a word, else at the length limit."""
     assert shorten(SENTENCE * 20) == (SENTENCE * (MAX_ABSTRACT // len(SENTENCE))).strip()
     assert shorten("很长的句子。" * 100) == "很长的句子。" * (MAX_ABSTRACT // 6)
     assert shorten("word " * 100).endswith("word…")
@@ -93,7 +91,7 @@ def test_an_abstract_ends_with_a_sentence() -> None:
 
 
 def test_the_title_is_stated_or_the_first_top_heading() -> None:
-    """Front matter goes before H1; other files have no title."""
+    """The title comes from front matter, else from the first H1; a text file has no title."""
     assert derive_title("---\ntitle: 2024\n---\n# H", "a.md") == "2024"
     assert derive_title("Text\n\n## Two\n\nA *b* & c {#x}\n===\n\n# Later", "a.md") == "A b & c"
     assert derive_title("# H", "a.txt") == ""
@@ -101,7 +99,7 @@ def test_the_title_is_stated_or_the_first_top_heading() -> None:
 
 
 def test_front_matter_becomes_json_values() -> None:
-    """Dates are ISO 8601, keys are strings."""
+    """Front matter becomes JSON values, with dates in ISO 8601 and keys as strings."""
     content = "---\ndate: 2024-05-01\nat: 2024-05-01 10:00:00Z\n1: [a, {b: null}]\n---\nText"
     values, end = front_matter(content)
     assert values == {
@@ -114,7 +112,7 @@ def test_front_matter_becomes_json_values() -> None:
 
 @pytest.mark.parametrize("block", ["just words", "- a\n- b"])
 def test_a_block_that_is_no_mapping_is_text(block: str) -> None:
-    """Prose or a list between two rules is meant as such."""
+    """Prose or a list between two `---` lines is text, not front matter."""
     content = f"---\n{block}\n---\nText"
     assert front_matter(content) == ({}, 0)
     assert fault(content) == ""
@@ -148,14 +146,14 @@ def test_a_block_that_is_no_mapping_is_text(block: str) -> None:
     ids=range(19),
 )
 def test_a_block_that_cannot_be_taken_is_text(block: str) -> None:
-    """Broken YAML and values that can't be stored lose nothing, raise nothing and are told."""
+    """Front matter with broken YAML or values that can't be stored stays text and has a fault."""
     content = f"---\n{block}\n---\nText"
     assert front_matter(content) == ({}, 0)
     assert 0 < len(fault(content)) <= 200
 
 
 def test_front_matter_that_is_taken_has_no_fault() -> None:
-    """A content without front matter has no fault either."""
+    """Valid, empty and missing front matter have no fault."""
     assert [fault(f"{begin}Text") for begin in ("", "---\n---\n", "---\na: 1.5\n---\n")] == [""] * 3
 
 
@@ -207,7 +205,7 @@ MARKS = (
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.sampled_from(MARKS), max_size=14).map("".join))
 def test_plain_lines_are_the_paragraphs_that_the_parser_finds(text: str) -> None:
-    """Lines that begin with letters are not parsed; what comes out is the same."""
+    """The shortcut for plain lines finds the same paragraphs as the Markdown parser."""
     for beginning in ("", "W"):
         quick = list(markdown.paragraphs(beginning + text))
         with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Backups during other work, and restores from them."""
+"""Backups of stores in use, and restores from backups."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def backup(tmp_path: Path) -> Path:
 
 
 def test_a_backup_beside_writers_holds_all_that_was_acknowledged_before(tmp_path: Path) -> None:
-    """A backup is complete and of one revision, and later commits do not prolong it."""
+    """A backup during writes holds all notes that were acknowledged before the backup began."""
     with serving(tmp_path / "store") as daemon:
         done, known = threading.Event(), [0]
 
@@ -79,12 +79,12 @@ def test_a_backup_beside_writers_holds_all_that_was_acknowledged_before(tmp_path
         with opened(tmp_path / f"{n}", model="none", dimension=None) as store:
             there = scanned(store)
             assert all(note(one).uri in there for one in range(1, count + 1))
-            assert store._check is not None  # a copy of a store in use is looked at once
+            assert store._check is not None  # the first open checks a copy of a store in use
     assert not list((tmp_path / "store").glob("backup-*"))
 
 
 def test_a_restored_store_answers_as_the_one_that_was_backed_up(tmp_path: Path) -> None:
-    """Find, Get, List and the counters of memories are equal; the index is rebuilt."""
+    """A restored store gives the same replies to Find, Get, List and Recall as the original."""
     memory = "viking://user/memories/tea.md"
 
     def answers(daemon: Daemon) -> list[Any]:
@@ -95,7 +95,7 @@ def test_a_restored_store_answers_as_the_one_that_was_backed_up(tmp_path: Path) 
         [passage] = [one for c in read if c.uri == memory for one in c.passages]
         assert passage.memory.reinforcement == 3
         known = [found, read, list(client.list()), client.stats().revision, client.verify().ok]
-        recalled = client.recall("oolong")  # last, for it counts accesses
+        recalled = client.recall("oolong")  # last, because Recall counts accesses
         recalled.ClearField("timings")
         return [
             *known,
@@ -116,7 +116,7 @@ def test_a_restored_store_answers_as_the_one_that_was_backed_up(tmp_path: Path) 
 
 @pytest.mark.parametrize("at", [0, 5000, 1_000_000, -30, -200])
 def test_a_flipped_byte_in_a_backup_is_noticed(tmp_path: Path, backup: Path, at: int) -> None:
-    """A flipped byte anywhere is found, and nothing is restored."""
+    """A restore refuses a backup with a flipped byte and creates no database."""
     data = bytearray(backup.read_bytes())
     data[at] ^= 4
     backup.write_bytes(data)
@@ -127,14 +127,14 @@ def test_a_flipped_byte_in_a_backup_is_noticed(tmp_path: Path, backup: Path, at:
 
 @pytest.mark.parametrize("left", [0, 100, CHUNK, -1])
 def test_a_cut_backup_is_noticed(tmp_path: Path, backup: Path, left: int) -> None:
-    """An empty file is no backup either."""
+    """A restore refuses an empty or truncated backup."""
     backup.write_bytes(backup.read_bytes()[:left])
     with pytest.raises(StoreDamaged, match="no valid label"):
         restored(tmp_path / "new", backup)
 
 
 def test_a_restore_takes_the_place_of_a_store_only_when_told(tmp_path: Path, backup: Path) -> None:
-    """The old store is moved aside with all its files."""
+    """A restore replaces a store only with --replace, and moves the old store aside."""
     with opened(tmp_path / "store") as store:
         with pytest.raises(StoreInUse):
             restored(tmp_path / "store", backup, replace=True)
@@ -153,7 +153,7 @@ def test_a_restore_takes_the_place_of_a_store_only_when_told(tmp_path: Path, bac
 def test_a_restore_that_was_broken_off_is_no_new_store(
     tmp_path: Path, backup: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start refuses the directory until the restore is repeated."""
+    """A directory with an interrupted restore does not open until the restore is repeated."""
     rename = Path.rename
 
     def killed(path: Path, target: Path) -> Path:
@@ -187,13 +187,13 @@ Backup.chunks = slow
 
 @pytest.fixture
 def metrics() -> str:
-    """The address of the daemon's metrics."""
+    """Return a free address for the daemon's metrics."""
     return free_address()
 
 
 @pytest.fixture
 def slow(tmp_path: Path, metrics: str) -> Iterator[Daemon]:
-    """A daemon with a store of some MiB, whose backups take their time."""
+    """Yield a daemon with a store of 8 MB and slow backups."""
     with opened(tmp_path / "store", model="none", dimension=None) as store:
         put(store, *[file(f"{DOCS}/{n}.md", overview="x" * 1_000_000) for n in range(8)])
     with serving(tmp_path / "store", "--metrics-listen", metrics, changed=SLOW) as daemon:
@@ -201,7 +201,7 @@ def slow(tmp_path: Path, metrics: str) -> Iterator[Daemon]:
 
 
 def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path, slow: Daemon) -> None:
-    """A broken stream leaves no part at the caller, and none in the store after its next start."""
+    """A broken stream leaves no partial file, and a start removes old temporary backups."""
     (tmp_path / "to").mkdir()
 
     def kill(came: int, size: int) -> None:
@@ -220,7 +220,7 @@ def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path, slow: Daemon) -
 def test_one_backup_is_made_at_a_time_and_none_for_callers_that_are_gone(
     slow: Daemon, metrics: str
 ) -> None:
-    """The second is told to come back, and can when the first one has gone."""
+    """A second concurrent backup is refused until the first caller ends."""
     pieces = slow.client.backup()
     next(pieces)
     other = MessageClient(slow.address, retries=False)
@@ -243,7 +243,7 @@ def test_one_backup_is_made_at_a_time_and_none_for_callers_that_are_gone(
 def test_what_was_changed_on_the_way_is_not_kept(
     tmp_path: Path, slow: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file gets its name only after its verification."""
+    """A backup whose bytes do not match their hash is not kept."""
     pieces = list(slow.client.backup())
     pieces[1].data = bytes(len(pieces[1].data))
     monkeypatch.setattr(type(slow.client), "backup", lambda _: iter(pieces), raising=False)
@@ -255,14 +255,14 @@ def test_what_was_changed_on_the_way_is_not_kept(
 def test_a_disk_without_room_for_a_copy_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The room is checked before the copy, so that writers keep it."""
+    """A backup raises DiskFull if the disk lacks the space for a copy."""
     monkeypatch.setattr("vikingd.store.backup._SPARE", 1 << 60)
     with opened(tmp_path) as store, pytest.raises(DiskFull, match="a backup needs"):
         store.backup(lambda: None)
 
 
 def test_the_command_makes_checks_and_keeps(ctl: Ctl, tmp_path: Path) -> None:
-    """A file has the given name, a directory names by time; only own old files are deleted."""
+    """The command writes a verified backup; --keep deletes only its own older backups."""
     code, out, _ = ctl("backup", str(tmp_path / "one.backup"))
     assert (code, "checked" in out) == (0, True)
     verify_backup(tmp_path / "one.backup")
@@ -292,12 +292,12 @@ def test_the_command_makes_checks_and_keeps(ctl: Ctl, tmp_path: Path) -> None:
 def test_what_the_command_cannot_do_is_a_usage_error(
     ctl: Ctl, tmp_path: Path, wrong: tuple[str, str]
 ) -> None:
-    """A wrong interval, or a kept number with a file, is refused."""
+    """A wrong interval, a negative --keep, or --keep with a file is a usage error."""
     assert ctl("backup", str(tmp_path / "file"), *wrong)[0] == 2
 
 
 def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> None:
-    """Hourly backups survive a restart of the daemon; Ctrl-C ends them without a partial file."""
+    """Periodic backups survive a restart of the daemon; Ctrl-C ends them without a partial file."""
     to = tmp_path / "to"
     to.mkdir()
 
@@ -328,7 +328,7 @@ def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> 
             text=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
-        # One JSON document a backup, on several lines or one.
+        # Each backup prints one line of JSON.
         lines(1)
         daemon.kill()
     with serving(tmp_path / "store", "--listen", address) as daemon:
@@ -344,7 +344,7 @@ def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> 
 
 
 def test_the_command_of_the_daemon_restores(tmp_path: Path, backup: Path) -> None:
-    """The command reports its result, or what prevents it."""
+    """`vikingd restore` prints the revision, and refuses an existing store without --replace."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

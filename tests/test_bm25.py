@@ -29,7 +29,7 @@ from vikingd.ingest.prepare import prepare
 def scored(
     world: World, top: naive.Directory, query: naive.Query
 ) -> tuple[dict[int, float], dict[int, float], int, float]:
-    """Return (scores of texts by id, of directories by id, texts with a term, the ideal)."""
+    """Return the scores of texts and directories by id, the count of matches, and the ideal."""
     snapshot, scope, _ = world.scope_of(top)
     tree = snapshot.tree
     inside = scopes.tail_directories(tree.directories, scope)
@@ -44,7 +44,7 @@ def scored(
     low, n = scope.text_low, len(terms.weight)
     base = {int(row) - low for a, b in ranges[:n] for row in terms.base_text[a:b]}
     tail = {int(row) - scope.base_texts + size for row in terms.tail_text[: terms.tail_from[n]]}
-    scratch.lexical[scratch.lexical == 0] = 7  # scores that no term can have changed stay
+    scratch.lexical[scratch.lexical == 0] = 7  # `forget` keeps scores that no term can have set
     wanted = naive.forget(
         scratch.lexical.tolist(), base, tail, size, naive.is_crowded(ranges[:n].tolist(), size)
     )
@@ -98,7 +98,7 @@ def test_the_postings_of_a_scope(shape):
 @given(shapes)
 @example(LARGE)
 def test_scores_are_those_of_the_formula(shape):
-    """Scores of texts and of directories as documents are those of the formula, in any scope."""
+    """Scores of texts and of directories follow the BM25 formula in any scope."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     by_text, by_directory, count, _ = scored(world, top, query)
@@ -114,7 +114,7 @@ def test_scores_are_those_of_the_formula(shape):
 @given(shapes, st.sampled_from([1e-3, 0.1, 1.0]), st.sampled_from([0, 1, 2]))
 @example(LARGE, 0.1, 2)
 def test_the_best_by_words_is_lifted(shape, scale, script):
-    """All scores are rescaled by one factor, from the best text without a script mismatch."""
+    """One factor rescales all scores; the best text without a script mismatch sets the factor."""
     world = build(shape)
     top = world.random_directory()
     snapshot, scope, _ = world.scope_of(top)
@@ -134,7 +134,7 @@ def test_the_best_by_words_is_lifted(shape, scale, script):
 
 
 def test_a_term_that_nothing_has_lowers_every_score():
-    """A term without a text counts in the ideal with the largest idf."""
+    """A query term that no text has counts in the ideal score with the largest idf."""
     world = World(0)
     world.commit([world.put(f"viking://{i}", False, [(1, "status", b"")]) for i in range(3)])
     alone = scored(world, world.root, naive.Query(None, 1, {"status": 1.0}))
@@ -146,7 +146,7 @@ def test_a_term_that_nothing_has_lowers_every_score():
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_scores_are_rank_bm25s_but_for_the_form(compacted):
-    """On the demo tree scores equal those of rank_bm25 but for the idf and the factor k1 + 1."""
+    """Scores of the demo tree equal those of rank_bm25 except for the idf and the factor k1 + 1."""
     world = World(0)
     changes = []
     folder = Path(str(importlib.resources.files("vikingd"))) / "demo_tree"
@@ -181,7 +181,7 @@ def test_scores_are_rank_bm25s_but_for_the_form(compacted):
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes)
 def test_postings_are_those_of_the_base(shape):
-    """Each term has the postings of the base, and none if the base lacks it."""
+    """Each term has its postings of the base, and a term that the base lacks has none."""
     world = build(shape)
     world.compact()
     snapshot = world.snapshot
@@ -202,7 +202,7 @@ def test_postings_are_those_of_the_base(shape):
 @given(st.integers(0, 1000), st.integers(0, 1000))
 @settings(max_examples=50, deadline=None)
 def test_idf_is_lucenes(documents, df):
-    """The idf is Lucene's and above 0."""
+    """The idf follows Lucene's formula and is above 0."""
     df = min(df, documents)
     assert bm25.idf(float(documents), float(df)) == pytest.approx(naive.idf(documents, df))
     assert bm25.idf(float(documents), float(df)) > 0
@@ -211,7 +211,7 @@ def test_idf_is_lucenes(documents, df):
 @given(st.floats(1, 1e4), st.integers(0, 10**4))
 @settings(max_examples=50, deadline=None)
 def test_long_texts_saturate_later(average, length):
-    """The norm is a level and a slope for each term of the text."""
+    """The length norm of a text is a level plus a slope for each of its terms."""
     level, slope = bm25.norm_of(average)
     wanted, steepness = naive.norm_of(average)
     assert level + slope * length == pytest.approx(wanted + steepness * length)
@@ -220,7 +220,7 @@ def test_long_texts_saturate_later(average, length):
 @given(st.lists(st.integers(0, 20), max_size=20), st.data())
 @settings(max_examples=50, deadline=None)
 def test_lower_bound_is_the_first_place(values, data):
-    """The lower bound is the first place of a value that is not smaller."""
+    """The lower bound is the first index whose value is not less than the wanted value."""
     values = sorted(values)
     low = data.draw(st.integers(0, len(values)))
     high = data.draw(st.integers(low, len(values)))

@@ -1,4 +1,4 @@
-"""The circuit breaker, by a clock that the tests turn."""
+"""The circuit breaker with a clock that the tests advance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that only the test advances."""
 
     now = 1000.0
 
@@ -18,7 +18,7 @@ class Clock:
 
 
 def opened(clock: Clock) -> Breaker:
-    """A breaker that has just opened."""
+    """Return a breaker that has just opened."""
     breaker = Breaker(clock)
     for _ in range(3):
         breaker.failed(breaker.admit(), "answered 500")
@@ -26,14 +26,14 @@ def opened(clock: Clock) -> Breaker:
 
 
 def refusal(breaker: Breaker) -> str:
-    """Why it lets nobody through."""
+    """Return the message with which the breaker refuses a call."""
     with pytest.raises(BreakerOpen) as caught:
         breaker.admit()
     return str(caught.value)
 
 
 def test_opens_after_three_failures_in_a_row() -> None:
-    """Two failures, or three with a success among them, are nothing."""
+    """The breaker opens after three failures in a row; a success resets the count."""
     breaker = Breaker(Clock())
     for _ in range(2):
         breaker.failed(breaker.admit(), "x")
@@ -47,7 +47,7 @@ def test_opens_after_three_failures_in_a_row() -> None:
 
 
 def test_one_call_tries_after_the_pause() -> None:
-    """While it does, all others fail at once; its success closes the breaker."""
+    """After the pause, only one trial call is admitted; its success closes the breaker."""
     clock = Clock()
     breaker = opened(clock)
     clock.now += 4.5
@@ -61,7 +61,7 @@ def test_one_call_tries_after_the_pause() -> None:
 
 
 def test_pause_doubles_up_to_a_minute() -> None:
-    """5 s, 10, 20, 40, 60, 60; a success begins anew."""
+    """Each failed trial doubles the pause, from 5 s up to 60 s; a success resets the pause."""
     clock = Clock()
     breaker = opened(clock)
     for pause in (5, 10, 20, 40, 60, 60):
@@ -69,7 +69,7 @@ def test_pause_doubles_up_to_a_minute() -> None:
         assert "asked again in 1 s" in refusal(breaker)
         clock.now += 0.25
         assert breaker.admit() is True
-        assert breaker.failed(True, "x") == min(2 * pause, 60)  # of the next
+        assert breaker.failed(True, "x") == min(2 * pause, 60)  # the next pause
     clock.now += 60
     breaker.admit()
     breaker.succeeded()
@@ -79,7 +79,7 @@ def test_pause_doubles_up_to_a_minute() -> None:
 
 
 def test_calls_in_flight_together_open_it_once() -> None:
-    """Eight that began before it opened and fail after it do not make the pause longer."""
+    """Failures of calls that began before the breaker opened do not lengthen the pause."""
     clock = Clock()
     breaker = opened(clock)
     for _ in range(5):
@@ -90,19 +90,19 @@ def test_calls_in_flight_together_open_it_once() -> None:
 
 
 def test_a_trial_that_was_given_up_lets_the_next_one_try() -> None:
-    """A caller who went away leaves no breaker that is for ever being tried."""
+    """After a trial call is given up, the next call is the trial."""
     clock = Clock()
     breaker = opened(clock)
     clock.now += 5
     assert breaker.admit() is True
     breaker.gave_up(True)
     assert breaker.admit() is True
-    breaker.gave_up(False)  # another call, of before it opened
+    breaker.gave_up(False)  # a call from before the breaker opened
     assert "being asked again now" in refusal(breaker)
 
 
 def test_a_pause_that_the_server_asks_for_is_kept() -> None:
-    """From the first failure on, as long as it says, up to ten minutes; a shorter one too."""
+    """A pause that the server requests holds after the first failure, for at most ten minutes."""
     clock = Clock()
     breaker = Breaker(clock)
     assert breaker.failed(False, "answered 429", 30) == 30
@@ -120,7 +120,7 @@ def test_a_pause_that_the_server_asks_for_is_kept() -> None:
 
 
 def test_a_call_that_was_given_up_counts_for_nothing() -> None:
-    """A call that gave up is no failure, and does not end a row of failures."""
+    """A call that was given up does not change the count of failures."""
     breaker = Breaker(Clock())
     for _ in range(2):
         breaker.failed(breaker.admit(), "x")
@@ -132,7 +132,7 @@ def test_a_call_that_was_given_up_counts_for_nothing() -> None:
 
 
 def test_a_late_success_ends_the_trial() -> None:
-    """When a call of before answers while another tries, that one's failure is an ordinary one."""
+    """An earlier call that succeeds during a trial closes the breaker, even if the trial fails."""
     clock = Clock()
     breaker = opened(clock)
     clock.now += 5

@@ -1,4 +1,4 @@
-"""BuildContext over the wire: from a query, from items, from URIs; what it refuses."""
+"""BuildContext over gRPC from a query, items or URIs, and its refusals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TOP = "viking://resources/c"
 
 @pytest.fixture
 def filled(client: MessageClient) -> MessageClient:
-    """Some documents about tea, and one about coffee."""
+    """Return a client of a daemon with documents about tea and one about coffee."""
     steps = [f"Step {i}: steep the tea for {i} minutes.\n" for i in range(1, 5)]
     ends = list(accumulate(map(len, steps)))
     cut = [Passage("", end - len(step), end) for step, end in zip(steps, ends, strict=True)]
@@ -45,7 +45,7 @@ def filled(client: MessageClient) -> MessageClient:
 
 
 def checked(reply: BuildContextResponse, budget: int, tokenizer: str = "o200k_base") -> list[str]:
-    """The URIs that are cited, in order; that the budget and the citations hold."""
+    """Check the budget and the citations of a reply, and return the cited names in order."""
     assert reply.used_tokens == open_tokenizer(tokenizer).count(reply.text) <= budget
     assert reply.budget_tokens == budget
     for cited in reply.citations:
@@ -59,7 +59,7 @@ def checked(reply: BuildContextResponse, budget: int, tokenizer: str = "o200k_ba
 
 @pytest.mark.parametrize("tokenizer", ["o200k_base", "cl100k_base", "qwen3", "llama3", "approx"])
 def test_a_find_becomes_a_text_within_its_budget(filled: MessageClient, tokenizer: str) -> None:
-    """By whatever tokenizer the request names, in whichever language the documents are."""
+    """The text of a find fits its budget with each tokenizer, in English and Chinese."""
     for query in ("tea minutes", "绿茶"):
         reply = filled.build_context(query, max_tokens=60, reserve_tokens=20, tokenizer=tokenizer)
         cited = checked(reply, 40, tokenizer)
@@ -70,7 +70,7 @@ def test_a_find_becomes_a_text_within_its_budget(filled: MessageClient, tokenize
 
 
 def test_a_retrieval_becomes_a_text_with_its_degradation(filled: MessageClient) -> None:
-    """The passages that the strategy finds; the errors of its request under its name."""
+    """A context from Retrieve has the retrieved passages and reports the degradation."""
     reply = filled.build_context(
         retrieve=retrieve_request("coffee", mode=Mode.HYBRID),
         max_tokens=200,
@@ -83,7 +83,7 @@ def test_a_retrieval_becomes_a_text_with_its_degradation(filled: MessageClient) 
 
 
 def test_items_are_taken_by_name_and_passage(filled: MessageClient) -> None:
-    """In the order of their scores or of the tree; neighbours of a file joined."""
+    """The items of a context are in the order of their scores or of the tree."""
     names = [(f"{TOP}/green.md", 2, 0.2), (f"{TOP}/black.md", 0, 0.9), (f"{TOP}/green.md", 1, 0.1)]
     by_score = filled.build_context(items=names, max_tokens=500)
     assert checked(by_score, 500)[0] == "black.md"
@@ -94,7 +94,7 @@ def test_items_are_taken_by_name_and_passage(filled: MessageClient) -> None:
 
 
 def test_whole_contexts_are_taken_by_uri_best_first(filled: MessageClient) -> None:
-    """With their content where it fits, their overview or abstract where it doesn't."""
+    """A context from a URI has the whole content if the content fits the budget."""
     uris = [f"{TOP}/green.md", f"{TOP}/coffee.md"]
     whole = filled.build_context(uris=uris, max_tokens=1000)
     assert checked(whole, 1000) == ["green.md", "coffee.md"]
@@ -105,7 +105,7 @@ def test_whole_contexts_are_taken_by_uri_best_first(filled: MessageClient) -> No
 
 
 def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
-    """24: a deleted context is in no context, nor a passage that is not there; best first."""
+    """Deleted contexts and missing passages are dropped with a reason, best score first."""
     filled.delete(f"{TOP}/black.md")
     items = [
         (f"{TOP}/green.md", 99, 0.9),
@@ -147,26 +147,26 @@ def test_what_is_gone_is_dropped_and_said(filled: MessageClient) -> None:
 def test_a_bad_request_names_its_field(
     filled: MessageClient, request_: dict[str, Any], field: str
 ) -> None:
-    """A bad request is refused with the name of its field in the proto."""
+    """A bad request is refused with the name of its proto field."""
     with pytest.raises(ClientError) as caught:
         filled.build_context(**request_)
     assert [violation.field for violation in caught.value.field_violations] == [field]
 
 
 def test_a_context_of_no_results_is_empty(filled: MessageClient) -> None:
-    """A find without a result needs no special case."""
+    """A context from no items or no URIs is empty and no error."""
     for reply in (filled.build_context(items=[]), filled.build_context(uris=[])):
         assert (reply.text, list(reply.dropped), reply.used_tokens) == ("", [], 0)
 
 
 def test_a_context_has_one_source(filled: MessageClient) -> None:
-    """The client names both that are given."""
+    """The client refuses two sources and names both."""
     with pytest.raises(ValueError, match="query and uris are given"):
         filled.build_context("x", uris=[TOP])
 
 
 def test_the_results_of_a_find_are_items_of_a_context(filled: MessageClient) -> None:
-    """The text is that of a context from the same find."""
+    """The results of Find or Retrieve, given as items, make the same text as their query."""
     with Client(filled.address) as typed:
         _check_items(typed)
 
@@ -184,7 +184,7 @@ def _check_items(typed: Client) -> None:
 
 
 def test_sources_are_bounded_before_they_are_read(filled: MessageClient) -> None:
-    """A few bytes of names do not make the daemon read all that it has; parts are to be had."""
+    """Whole contexts above a total size are refused, but single passages of them are accepted."""
     words = ("word " * 12 + "\n") * 17_000
     uris = [f"{TOP}/large{i}.txt" for i in range(16)]
     for uri in uris:

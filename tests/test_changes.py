@@ -37,7 +37,7 @@ def test_numbers_are_those_of_the_tree(shape):
 @settings(max_examples=30, deadline=None, print_blob=True)
 @given(shapes, st.data())
 def test_all_above_a_change_are_touched(shape, data):
-    """All directories above a change are touched, each once, in rising order."""
+    """All directories above a change are touched, each once, in ascending order."""
     world = build(shape)
     directories = list(walk(world.root))
     changed = data.draw(st.lists(st.sampled_from(directories)))

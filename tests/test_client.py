@@ -67,14 +67,14 @@ TEA = Draft(
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The address of a daemon without an embedder."""
+    """Yield the address of a daemon without an embedder."""
     with serving("--provider", "none", quiet=True) as where:
         yield where
 
 
 @pytest.fixture
 def client(address: str) -> Iterator[Client]:
-    """A client of the daemon, whose tree is empty."""
+    """Yield a client of a daemon with an empty tree."""
     with Client(address) as made:
         for context in list(made.list()):
             made.delete(context.uri)
@@ -102,7 +102,7 @@ def test_a_vector_may_be_bytes_or_any_row_of_floats(vector: Vector) -> None:
 
 @pytest.mark.parametrize("vector", [array("i", [1, 2]), np.zeros((2, 2)), np.zeros(2, np.float16)])
 def test_a_buffer_of_anything_else_is_refused(vector: Vector) -> None:
-    """Integers, matrices and half floats are not silently taken for float32."""
+    """Buffers of integers, matrices and half floats are refused as vectors."""
     with pytest.raises(TypeError, match="row of floats"):
         vector_bytes(vector)
 
@@ -154,7 +154,7 @@ def test_a_time_without_a_zone_is_that_of_this_machine() -> None:
 
 
 def test_a_find_request_carries_every_argument() -> None:
-    """No argument of find is lost, and zero is told from unset."""
+    """A find request carries every argument and distinguishes zero from unset."""
     request = find_request(
         "q",
         vector=[1.0],
@@ -177,7 +177,7 @@ def test_a_find_request_carries_every_argument() -> None:
 
 
 def test_a_search_request_carries_every_argument() -> None:
-    """The session in either form; of its messages the last are sent."""
+    """A search request carries every argument and the last 20 messages of its session."""
     request = client_requests.search(
         "task",
         session=Session("before", [SessionMessage("user", "now")]),
@@ -203,7 +203,7 @@ def test_a_search_request_carries_every_argument() -> None:
 
 
 def test_all_clients_have_a_method_for_each_rpc() -> None:
-    """A new RPC without a method, or a method in one client alone, does not go unnoticed."""
+    """Every client has a method for each RPC, with the same arguments and documentation."""
     names = {
         re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
         for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2)
@@ -225,7 +225,7 @@ def test_all_clients_have_a_method_for_each_rpc() -> None:
 
 
 def test_what_is_put_is_found_read_moved_linked_and_deleted(client: Client) -> None:
-    """Each method reaches its RPC and brings its reply back."""
+    """Each method of the client calls its RPC and returns the reply."""
     written = client.put([TEA, Draft("viking://user/memories/tea.md", content="Drinks oolong.")])
     assert written.outcomes == (PutOutcome.CREATED,) * 2
 
@@ -277,7 +277,7 @@ def test_what_is_put_is_found_read_moved_linked_and_deleted(client: Client) -> N
 
 
 def test_the_asynchronous_client_does_the_same(client: Client, address: str) -> None:
-    """Calls of one AsyncClient run side by side and page like those of Client."""
+    """AsyncClient returns the same results as Client, also for concurrent calls."""
     client.put([TEA])
 
     async def ask() -> tuple[list[int], list[str]]:
@@ -294,7 +294,7 @@ def test_the_asynchronous_client_does_the_same(client: Client, address: str) -> 
 
 
 def test_listings_go_over_all_pages(client: Client) -> None:
-    """A directory with more children than a page has comes whole, each child once."""
+    """A listing of several pages returns every child exactly once."""
     uris = [f"viking://resources/many/{i:04}.txt" for i in range(1500)]
     for start in (0, 750):
         client.put(Draft(uri, content="x") for uri in uris[start : start + 750])
@@ -303,7 +303,7 @@ def test_listings_go_over_all_pages(client: Client) -> None:
 
 
 def test_an_invalid_request_names_its_fields(client: Client) -> None:
-    """BadRequest and ErrorInfo come out of the status."""
+    """InvalidField carries the reason and the field violations of the gRPC status."""
     with pytest.raises(InvalidField) as caught:
         client.put([TEA, Draft("viking://resources/../x")])
     error = caught.value
@@ -314,7 +314,7 @@ def test_an_invalid_request_names_its_fields(client: Client) -> None:
 
 
 def test_an_error_names_uris_of_any_script(client: Client) -> None:
-    """Reason, message and metadata survive the way through HTTP headers."""
+    """The message and the metadata of an error keep Chinese characters."""
     with pytest.raises(NotFound) as caught:
         client.get("viking://resources/没有/这个")
     assert caught.value.code is grpc.StatusCode.NOT_FOUND
@@ -324,7 +324,7 @@ def test_an_error_names_uris_of_any_script(client: Client) -> None:
 
 
 def test_a_daemon_that_is_not_there_is_unavailable() -> None:
-    """Without a daemon there is a code but no reason."""
+    """Without a daemon, a call raises Unreachable with the code UNAVAILABLE and no reason."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         with (
@@ -337,7 +337,7 @@ def test_a_daemon_that_is_not_there_is_unavailable() -> None:
 
 
 def test_a_deadline_ends_a_call_that_gets_no_answer() -> None:
-    """with_timeout holds for its calls and leaves the client it came from alone."""
+    """`with_timeout` returns a client with its own deadline and leaves the original unchanged."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -351,7 +351,7 @@ def test_a_deadline_ends_a_call_that_gets_no_answer() -> None:
 
 @pytest.mark.parametrize("timeout", [math.inf, 1e12])
 def test_a_deadline_beyond_all_time_is_none(address: str, timeout: float) -> None:
-    """A timeout too large for gRPC means no deadline; the call does not end at once."""
+    """A timeout that is too large for gRPC means no deadline."""
     with Client(address, timeout=timeout) as client:
         assert client.stats().version
         assert client.timeout == timeout
@@ -360,7 +360,7 @@ def test_a_deadline_beyond_all_time_is_none(address: str, timeout: float) -> Non
 def test_a_proxy_in_the_environment_is_passed_by(
     client: Client, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The daemon is on loopback, where a proxy could not reach it."""
+    """The client ignores a proxy in the environment for a loopback address."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     with Client(address) as other:
@@ -379,9 +379,9 @@ BASE = {
     "yaml",
     "grpc_health",
     "grpc_reflection",
-    "grpc_tools",  # which grpc looks for, to give them a name
+    "grpc_tools",  # grpc imports it as grpc.tools, if it is installed
 }
-"""What the base install brings."""
+"""Packages of the base install."""
 
 SERVER = (
     "faiss",
@@ -408,7 +408,7 @@ SERVER = (
 
 
 def run_in_a_fresh_interpreter(program: str) -> str:
-    """Return the output of a program."""
+    """Return the output of a program in a new interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=Path(vikingd_client.__file__).parents[2],
@@ -421,7 +421,7 @@ def run_in_a_fresh_interpreter(program: str) -> str:
 
 
 def test_the_client_and_vikingctl_need_the_base_install_only() -> None:
-    """Without any of the server's packages both still import."""
+    """The client and vikingctl import without the packages of the server."""
     printed = run_in_a_fresh_interpreter(f"""
 import sys
 for name in {SERVER}:
@@ -433,7 +433,7 @@ print("imported")
 
 
 def test_the_client_imports_nothing_but_the_base() -> None:
-    """Nor the rooms of the daemon, also where all is installed."""
+    """The client imports only packages of the base install and no module of the daemon."""
     imported = set(
         run_in_a_fresh_interpreter("""
 import sys
@@ -449,7 +449,7 @@ print(*set(sys.modules) - before)
 
 
 def test_what_is_exported_is_there_and_in_order() -> None:
-    """Every type that a method takes or returns can be imported from one place."""
+    """`vikingd.client` exports every public type of contexts, results and status once."""
     exported = vikingd_client.__all__
     assert len(set(exported)) == len(exported)
     for module in (contexts, results, status):

@@ -1,4 +1,4 @@
-"""Importing files with the clients, against a real daemon."""
+"""Imports of files with the clients, against a real daemon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOP = "viking://resources/docs"
 
 @pytest.fixture
 def client(daemon: str) -> Iterator[Client]:
-    """A client of the daemon, whose tree is empty."""
+    """Yield a client of a daemon with an empty tree."""
     with Client(daemon) as made:
         for context in list(made.list()):
             made.delete(context.uri)
@@ -29,7 +29,7 @@ def client(daemon: str) -> Iterator[Client]:
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    """A small directory to import."""
+    """Return a small directory to import."""
     root = tmp_path / "docs"
     root.mkdir()
     (root / "one.md").write_text("# One\n\nThe first harbour.\n")
@@ -38,7 +38,7 @@ def docs(tmp_path: Path) -> Path:
 
 
 def test_both_clients_import_what_changed(client: Client, daemon: str, docs: Path) -> None:
-    """The summaries tell the changes, or the planned changes."""
+    """Both clients import only changed files, and their summaries count the changes."""
     planned = client.import_path(docs, TOP, dry_run=True)
     assert ("create", f"{TOP}/one.md") in planned.planned
     assert not client.find("harbour")
@@ -61,7 +61,7 @@ def test_both_clients_import_what_changed(client: Client, daemon: str, docs: Pat
 
 
 def test_one_file_and_json_lines_are_imported_too(client: Client, docs: Path) -> None:
-    """Clients and vikingctl read the same forms."""
+    """The client imports one file or JSON Lines, and reports unreadable lines."""
     client.import_path(docs / "one.md", f"{TOP}/")
     lines = docs / "all.jsonl"
     lines.write_text(json.dumps({"uri": f"{TOP}/three.txt", "text": "The third harbour."}) + "\n{")
@@ -71,7 +71,7 @@ def test_one_file_and_json_lines_are_imported_too(client: Client, docs: Path) ->
 
 
 def test_ctrl_c_ends_an_import_after_what_is_in_flight(client: Client, docs: Path) -> None:
-    """It is not swallowed, and what was sent stays."""
+    """Ctrl-C during an import raises KeyboardInterrupt after the batch in flight is written."""
     with pytest.raises(KeyboardInterrupt):
         client.import_path(docs, TOP, progress=lambda _: signal.raise_signal(signal.SIGINT))
     assert client.find("harbour").total == 2
@@ -80,7 +80,7 @@ def test_ctrl_c_ends_an_import_after_what_is_in_flight(client: Client, docs: Pat
 def test_a_cancelled_import_ends_and_the_next_one_goes_on(
     client: Client, daemon: str, tmp_path: Path
 ) -> None:
-    """No batch is begun after the cancellation, and none is cut in two."""
+    """A cancelled import writes nothing more, and the next import writes the rest."""
     count = 3000
     lines = tmp_path / "many.jsonl"
     drafts = ({"uri": f"{TOP}/{n}.txt", "text": f"number {n}"} for n in range(count))
@@ -113,7 +113,7 @@ def test_a_cancelled_import_ends_and_the_next_one_goes_on(
 def test_what_cannot_be_imported_so_is_refused(
     client: Client, docs: Path, name: str, uri: str, delete: bool, field: str
 ) -> None:
-    """The error names the argument, like that of a request."""
+    """An import with a wrong argument raises InvalidField with the name of the argument."""
     with pytest.raises(InvalidField) as caught:
         client.import_path(docs / name, uri, delete=delete)
     assert [violation.field for violation in caught.value.field_violations] == [field]
@@ -121,7 +121,7 @@ def test_what_cannot_be_imported_so_is_refused(
 
 
 def test_a_path_or_a_daemon_that_is_not_there_is_an_error(client: Client, tmp_path: Path) -> None:
-    """A missing path or daemon is an error, and deletes no file."""
+    """An import raises an error for a missing path or an unreachable daemon."""
     with pytest.raises(FileNotFoundError):
         client.import_path(tmp_path / "none", TOP, delete=True)
     with Client("127.0.0.1:1", retries=False) as nobody, pytest.raises(Unreachable):
@@ -129,7 +129,7 @@ def test_a_path_or_a_daemon_that_is_not_there_is_an_error(client: Client, tmp_pa
 
 
 def test_ctrl_c_comes_after_what_must_not_be_broken_off() -> None:
-    """It comes once; in another thread nothing is deferred."""
+    """`held_back` defers Ctrl-C to the end of its block, and does nothing in other threads."""
     done: list[int] = []
 
     def work() -> None:

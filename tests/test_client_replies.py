@@ -1,4 +1,4 @@
-"""Replies as dataclasses: nothing of a message is lost, and each value has Python's own type."""
+"""Replies as dataclasses that keep every field of the message in Python's own types."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ REPLIES: dict[Callable[[Any], Any], Message] = {
 
 
 def fill(message: Any, numbers: count[int]) -> Any:
-    """Gives every field a value of its own, none of them zero."""
+    """Fill every field of a message with a distinct nonzero value."""
     name = message.DESCRIPTOR.full_name
     if name == "google.protobuf.Struct":
         message.update({"year": next(numbers), "deep": [{"a": 0.5}], "on": True})
@@ -75,7 +75,7 @@ def fill(message: Any, numbers: count[int]) -> Any:
 
 
 def scalar(field: FieldDescriptor, numbers: count[int]) -> Any:
-    """A value for a field that is no message."""
+    """Return a value for a scalar field."""
     number = next(numbers)
     if field.enum_type:
         values = [value.number for value in field.enum_type.values if value.number]
@@ -88,7 +88,7 @@ def scalar(field: FieldDescriptor, numbers: count[int]) -> Any:
 
 
 def plain(message: Any) -> Any:
-    """Return a message as dicts, by code that is written for the test alone."""
+    """Return a message as dicts, without the converters under test."""
     name = message.DESCRIPTOR.name
     if name == "Timestamp":
         return datetime.fromtimestamp(message.seconds, UTC) + timedelta(
@@ -101,7 +101,7 @@ def plain(message: Any) -> Any:
     made: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         if (name, field.name) == ("Passage", "vector"):
-            continue  # Get returns none
+            continue  # Get returns no vector
         value = getattr(message, field.name)
         if field.message_type and field.message_type.name == "StageTiming":
             made[field.name] = {
@@ -117,7 +117,7 @@ def plain(message: Any) -> Any:
 
 
 def attributes(value: Any) -> Any:
-    """A dataclass as dicts, whatever it is made of."""
+    """Return a dataclass and the dataclasses in it as dicts."""
     if isinstance(value, tuple):
         return tuple(map(attributes, value))
     if not hasattr(value, "__dataclass_fields__"):
@@ -127,28 +127,28 @@ def attributes(value: Any) -> Any:
 
 @pytest.mark.parametrize("convert", REPLIES, ids=lambda convert: convert.__name__)
 def test_every_field_of_a_reply_arrives_under_its_name(convert: Callable[[Any], Any]) -> None:
-    """A field that is added to the proto and not to the dataclass does not go unnoticed."""
+    """Every field of a proto message is in its dataclass under the same name."""
     message = fill(REPLIES[convert], count(1))
     value = convert(message)
     assert attributes(value) == plain(message)
 
 
 def test_every_method_is_among_those_above() -> None:
-    """But those whose reply is another's."""
+    """REPLIES has the converter of every method except batch_find and get, which reuse others."""
     methods = {one.convert for one in vars(Methods).values() if isinstance(one, Method)}
     assert methods - set(REPLIES) == {replies.batch_find, replies.get}
 
 
 @pytest.mark.parametrize("convert", REPLIES, ids=lambda convert: convert.__name__)
 def test_a_reply_is_immutable_and_an_empty_one_is_whole(convert: Callable[[Any], Any]) -> None:
-    """An empty message makes a reply, and no field of a reply can be assigned."""
+    """An empty message converts to a reply, and a reply is immutable."""
     value = convert(type(REPLIES[convert])())
     with pytest.raises(FrozenInstanceError):
         setattr(value, fields(value)[0].name, 1)
 
 
 def test_a_search_is_told_whole() -> None:
-    """Plan, hits, reranker and trace have the types of the domain."""
+    """The plan, the hits and the reranker status of a search reply have domain types."""
     reply = retrieval_pb2.SearchResponse(total=2, revision=9)
     reply.resources.add(uri="viking://resources/b", score=0.25, context_type=2)
     reply.resources.add(uri="viking://resources/c", score=0.125, context_type=2)
@@ -175,7 +175,7 @@ def test_a_search_is_told_whole() -> None:
 
 
 def test_matches_iterate_by_score_and_ties_by_uri() -> None:
-    """Over the three types together; len() is the total."""
+    """Iteration yields the matches of all types by score and then URI; `len` is the total."""
     reply = retrieval_pb2.FindResponse(total=3)
     for uri, score in (("viking://user/memories/x", 0.5), ("viking://user/memories/y", 0.25)):
         reply.memories.add(uri=uri, score=score)
@@ -187,7 +187,7 @@ def test_matches_iterate_by_score_and_ties_by_uri() -> None:
 
 
 def test_enums_are_those_of_the_domain() -> None:
-    """The zero that stands for none is None, and a number that is not known stays."""
+    """An unset enum is None or UNSPECIFIED, and an unknown enum value stays a number."""
     assert replies.recall(memories_pb2.RecallResponse()).path is None
     assert replies.recall(memories_pb2.RecallResponse(path=2)).path is RecallPath.TIMELINE
     assert replies.retrieve(retrieval_pb2.RetrieveResponse(outcome=2)).outcome is Outcome.NO_MATCH
@@ -214,7 +214,7 @@ def test_enums_are_those_of_the_domain() -> None:
     ids=lambda enum: getattr(enum, "__name__", ""),
 )
 def test_the_enums_have_the_numbers_of_the_proto(domain: Any, wire: Any) -> None:
-    """Conversions rely on equal numbers in the enums and the proto."""
+    """The enums of the domain have the names and numbers of the proto."""
     prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", wire.DESCRIPTOR.name).upper()
     sent = {f"{prefix}_{member.name}": member.value for member in domain}
     assert sent | {f"{prefix}_UNSPECIFIED": 0} == dict(wire.items())
@@ -230,7 +230,7 @@ def test_times_are_in_utc_to_the_microsecond() -> None:
 
 
 def test_limit_and_top_k_are_one_argument() -> None:
-    """Every call takes either name; two different values are an error that names both."""
+    """Every call accepts limit or top_k; two different values are an error that names both."""
     for build in (requests.find, requests.search, requests.retrieve, memory_requests.recall):
         request: Any = build("tea", limit=7)
         assert request == build("tea", top_k=7) == build("tea", limit=7, top_k=7)

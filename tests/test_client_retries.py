@@ -1,4 +1,4 @@
-"""What the clients send again, against servers that fail as told, and the errors that remain."""
+"""Retries of the clients against scripted servers, and the errors that remain."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 }
 
 ONCE = {"forget", "delete", "move", "unlink", "optimize", "reembed"}
-"""What a second time fails, or is heavy, as it is called here."""
+"""Methods that the client does not retry with the arguments in ARGUMENTS."""
 
 NAMES = {name for name, one in vars(Methods).items() if isinstance(one, Method | Pages)}
 
@@ -54,12 +54,12 @@ Fault = Callable[[int, Any], None]
 
 
 class Scripted(grpc.GenericRpcHandler):
-    """Answers every RPC with an empty message, after what `fault` does with the first ones.
+    """A server that answers every RPC with an empty message, after a call of `fault`.
 
     Attributes:
-        fault: called with the number of the call of this RPC, from 1.
-        calls: how many came in, by RPC.
-        requests: what came in, as bytes.
+        fault: called with the number of the call of this RPC, from 1, and its context.
+        calls: the number of calls by RPC.
+        requests: the requests as bytes.
     """
 
     def __init__(self, fault: Fault = lambda *_: None) -> None:
@@ -68,7 +68,7 @@ class Scripted(grpc.GenericRpcHandler):
         self.requests: list[bytes] = []
 
     def service(self, details: Any) -> Any:
-        """The handler of any RPC."""
+        """Return the handler of an RPC."""
         name = details.method.rpartition("/")[2]
 
         def answer(request: bytes, context: Any) -> bytes:
@@ -82,7 +82,7 @@ class Scripted(grpc.GenericRpcHandler):
 
 @contextmanager
 def serving(handler: Scripted, address: str = "127.0.0.1:0") -> Iterator[str]:
-    """Serve one handler, and yield the address; all calls are cancelled at its end."""
+    """Serve a handler and yield its address; cancel all calls at the end."""
     server = grpc.server(ThreadPoolExecutor(32), [handler])
     port = server.add_insecure_port(address)
     server.start()
@@ -93,7 +93,7 @@ def serving(handler: Scripted, address: str = "127.0.0.1:0") -> Iterator[str]:
 
 
 def unavailable(times: int) -> Fault:
-    """A fault: the first calls of each RPC are UNAVAILABLE, as when the daemon stops."""
+    """Return a fault that makes the first calls of each RPC UNAVAILABLE."""
 
     def fail(number: int, context: Any) -> None:
         if number <= times:
@@ -103,7 +103,7 @@ def unavailable(times: int) -> Fault:
 
 
 async def call_all(address: str, *, retries: bool) -> set[str]:
-    """Calls every method; the names of those that succeeded."""
+    """Call every method, and return the names of those that succeeded."""
     async with AsyncClient(address, retries=retries) as client:
 
         async def call(name: str) -> str:
@@ -121,7 +121,7 @@ async def call_all(address: str, *, retries: bool) -> set[str]:
 
 
 def test_what_can_be_done_twice_is_sent_again() -> None:
-    """Only methods that may run twice are sent again; each method is checked."""
+    """The client retries only methods that may run twice."""
     handler = Scripted(unavailable(1))
     with serving(handler) as address:
         assert asyncio.run(call_all(address, retries=True)) == NAMES - ONCE
@@ -145,7 +145,7 @@ def test_what_can_be_done_twice_is_sent_again() -> None:
 def test_a_request_decides_whether_it_is_sent_again(
     rpc: str, call: Callable[[Client], Any], again: bool
 ) -> None:
-    """A call is sent again, unchanged, if its request makes a second run harmless."""
+    """The client retries a call unchanged if its request makes a second run harmless."""
     handler = Scripted(unavailable(1))
     with serving(handler) as address, Client(address) as client:
         if again:
@@ -158,7 +158,7 @@ def test_a_request_decides_whether_it_is_sent_again(
 
 
 def test_each_call_has_a_name_of_its_own() -> None:
-    """Two calls that say the same count twice."""
+    """Each call of Remember and Reinforce has its own request id."""
     handler = Scripted()
     with serving(handler) as address, Client(address) as client:
         for _ in range(2):
@@ -168,7 +168,7 @@ def test_each_call_has_a_name_of_its_own() -> None:
 
 
 def test_without_retries_nothing_is_sent_again() -> None:
-    """A client may decide by itself what to do."""
+    """A client with retries=False sends each call once."""
     handler = Scripted(unavailable(1))
     with serving(handler) as address:
         assert asyncio.run(call_all(address, retries=False)) == set()
@@ -176,7 +176,7 @@ def test_without_retries_nothing_is_sent_again() -> None:
 
 
 def test_documentation_says_what_is_sent_again() -> None:
-    """Of each method, with the words of its request before it."""
+    """The documentation of each method says if the client retries the method."""
     for name in NAMES:
         first, _, last = getattr(Client, name).__doc__.partition("\n\n")
         assert first
@@ -186,7 +186,7 @@ def test_documentation_says_what_is_sent_again() -> None:
 
 @pytest.mark.parametrize(("times", "answered"), [(2, True), (3, True), (4, False)])
 def test_a_call_is_sent_four_times_at_most(times: int, answered: bool) -> None:
-    """The error of the last one is raised."""
+    """The client sends a call at most four times and then raises the last error."""
     handler = Scripted(unavailable(times))
     with serving(handler) as address, Client(address) as client:
         if answered:
@@ -198,7 +198,7 @@ def test_a_call_is_sent_four_times_at_most(times: int, answered: bool) -> None:
 
 
 def test_a_refused_call_is_sent_again_when_the_daemon_says() -> None:
-    """Any call: it was not begun."""
+    """The client retries every method that an overloaded daemon refuses."""
 
     def refuse(number: int, context: Any) -> None:
         if number == 1:
@@ -213,13 +213,13 @@ def test_a_refused_call_is_sent_again_when_the_daemon_says() -> None:
 
 
 def test_a_full_queue_says_when_to_repeat() -> None:
-    """For a client that repeats calls by itself."""
+    """An Overloaded error has the retry delay of the daemon, and a Stopping error has none."""
     assert raised(domain_errors.Overloaded("the queue is full", 0.25)).retry_after == 0.25
     assert raised(domain_errors.Stopping("now")).retry_after is None
 
 
 def test_a_full_disk_is_not_asked_again() -> None:
-    """Its code is that of a full queue, and no repetition makes room."""
+    """The client does not retry DiskFull, although its code is the code of Overloaded."""
 
     def refuse(_: int, context: Any) -> None:
         context.abort_with_status(status_of(domain_errors.DiskFull("no room")))
@@ -249,12 +249,12 @@ def test_a_full_disk_is_not_asked_again() -> None:
 def test_unavailable_is_what_a_repetition_may_mend(
     error: VikingError, code: grpc.StatusCode
 ) -> None:
-    """A wrong key, a broken disk and damage stay as they are."""
+    """Permanent errors such as a wrong key or a broken disk do not have the code UNAVAILABLE."""
     assert raised(error).code is code
 
 
 def test_other_errors_are_not_sent_again() -> None:
-    """Errors other than UNAVAILABLE are not sent again."""
+    """The client does not retry an INVALID_ARGUMENT error."""
 
     def refuse(_: int, context: Any) -> None:
         context.abort_with_status(status_of(domain_errors.InvalidField("limit", "is too large")))
@@ -268,7 +268,7 @@ def test_other_errors_are_not_sent_again() -> None:
 
 
 def test_a_call_survives_a_server_that_ends_and_comes_back() -> None:
-    """A call in progress is sent to the next server at the same address."""
+    """A call in flight at a server that stops is retried at the next server of the same address."""
     entered, cancelled = threading.Event(), threading.Event()
 
     def hang(_: int, context: Any) -> None:
@@ -288,7 +288,7 @@ def test_a_call_survives_a_server_that_ends_and_comes_back() -> None:
 
 
 def test_a_server_that_starts_meanwhile_is_found() -> None:
-    """The next attempt connects anew; it is not refused because the last one was."""
+    """A retry reconnects and finds a server that starts after the first attempt."""
     with serving(Scripted()) as address:
         pass
     refused = threading.Event()
@@ -306,7 +306,7 @@ def test_a_server_that_starts_meanwhile_is_found() -> None:
 
 
 def test_the_deadline_counts_all_attempts() -> None:
-    """A caller waits no longer because a call is sent again."""
+    """The deadline of a call includes all its retries."""
     handler = Scripted(unavailable(99))
     with (
         serving(handler) as address,
@@ -318,7 +318,7 @@ def test_the_deadline_counts_all_attempts() -> None:
 
 
 def test_every_reason_has_a_class_of_its_name() -> None:
-    """An error that is added to the domain is one that a caller can catch."""
+    """Every error of the domain has an exported client error of the same name."""
     kinds = [VikingError]
     for kind in kinds:
         kinds += kind.__subclasses__()
@@ -347,7 +347,7 @@ def raised(error: Exception | None, code: grpc.StatusCode | None = None) -> Clie
 
 
 def test_errors_are_told_apart_by_class() -> None:
-    """By reason where there is one, else by code; what is not known is a ClientError."""
+    """The class of a client error follows its reason, else its code, else it is ClientError."""
     late = raised(domain_errors.EmbedderTimedOut("after 5 s", provider="openai"))
     assert type(late) is EmbedderTimedOut
     assert isinstance(late, client_errors.EmbedderFailed)

@@ -1,4 +1,4 @@
-"""What was said, as the client keeps it and as a file."""
+"""The client's session in memory and as a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vikingd.client import Session, SessionMessage
 
 
 def test_messages_are_kept_in_order() -> None:
-    """All of them, unless it is said how many."""
+    """A session keeps all messages in order, or the last `keep` of them."""
     session = Session("before")
     for n in range(2000):
         session.add("user" if n % 2 else "assistant", str(n))
@@ -28,7 +28,7 @@ def test_messages_are_kept_in_order() -> None:
     ("role", "content", "fault"), [("bot", "x", "role is 'bot'"), ("user", "", "content is empty")]
 )
 def test_what_no_daemon_takes_is_refused_at_once(role: str, content: str, fault: str) -> None:
-    """A message beyond the limits is refused when it is added, not when it is sent."""
+    """An invalid message is refused when it is added, not when it is sent."""
     session = Session()
     with pytest.raises(ValueError, match=fault):
         session.add(role, content)
@@ -36,13 +36,13 @@ def test_what_no_daemon_takes_is_refused_at_once(role: str, content: str, fault:
 
 
 def test_at_least_one_message_is_kept() -> None:
-    """A session keeps at least one message."""
+    """A session with keep=0 is refused."""
     with pytest.raises(ValueError, match="at least 1"):
         Session(keep=0)
 
 
 def test_a_session_survives_its_file(tmp_path: Path) -> None:
-    """In any script; the form is the documented one."""
+    """A session in any script survives a save and a load, in the documented JSON form."""
     file = tmp_path / "session.json"
     session = Session(
         "用户 drinks tea.", [SessionMessage("user", "Mehr Tee? 茶 \N{TEACUP WITHOUT HANDLE}")]
@@ -61,7 +61,7 @@ def test_a_session_survives_its_file(tmp_path: Path) -> None:
 
 
 def test_both_parts_of_a_file_are_optional(tmp_path: Path) -> None:
-    """A summary alone, messages alone, or nothing yet."""
+    """A session file may lack the messages, or both messages and summary."""
     file = tmp_path / "session.json"
     file.write_text("{}")
     assert (Session.load(file).summary, Session.load(file).messages) == ("", ())
@@ -94,7 +94,7 @@ def test_both_parts_of_a_file_are_optional(tmp_path: Path) -> None:
 def test_a_file_that_is_no_session_is_refused_by_name(
     tmp_path: Path, text: bytes, fault: str
 ) -> None:
-    """With what is wrong and where."""
+    """A file that is no session raises an error with the file's name and the fault."""
     file = tmp_path / "session.json"
     file.write_bytes(text)
     with pytest.raises(ValueError, match=r"session\.json") as caught:

@@ -1,4 +1,4 @@
-"""The first start after an install: kernels are compiled, which may be broken off or damaged."""
+"""The first start after an install, which compiles kernels and may be interrupted."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from vikingd.client import Client, Draft
 from vikingd.daemon import warm
 
 SCAN = "from vikingd.daemon import warm; warm._scan(); print(warm.why_not_kept())"
-"""Compiles one small kernel, and says why it is not kept."""
+"""A program that compiles one small kernel and prints why the kernel is not cached."""
 
 
 class Daemon:
-    """A daemon with a cache of kernels of its own, and what it says."""
+    """A daemon with its own kernel cache and a record of its stderr."""
 
     def __init__(self, path: Path) -> None:
         self.process = subprocess.Popen(
@@ -57,12 +57,12 @@ class Daemon:
         self.said.extend(self.process.stderr)
 
     def address(self) -> str:
-        """Waits until it serves."""
+        """Return the address, as soon as the daemon serves."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().split()[-1]
 
     def wait(self) -> str:
-        """Return its stderr, once it and all its processes have ended."""
+        """Return the stderr of the daemon, after all its processes have ended."""
         self.process.wait()
         self._listener.join()
         return "".join(self.said)
@@ -70,7 +70,7 @@ class Daemon:
 
 @contextmanager
 def serving(path: Path) -> Iterator[Daemon]:
-    """A daemon that is told to stop in the end."""
+    """Yield a daemon, and terminate it at the end."""
     daemon = Daemon(path)
     try:
         yield daemon
@@ -80,20 +80,20 @@ def serving(path: Path) -> Iterator[Daemon]:
 
 
 def compiled(path: Path) -> dict[str, int]:
-    """When each file of code was written."""
+    """Return the modification time of each file of compiled code."""
     return {file.name: file.stat().st_mtime_ns for file in path.rglob("*.nbc")}
 
 
 @pytest.mark.timeout(1800)  # on a busy machine the compiler takes minutes
 def test_a_first_start_says_what_it_does_and_may_be_broken_off(tmp_path: Path) -> None:
-    """A killed one leaves neither processes nor directories, and the next one goes on."""
+    """A killed start leaves no processes or directories, and the next start continues its work."""
     (tmp_path / "tmp").mkdir()
     cache = tmp_path / "cache"
     killed = Daemon(tmp_path)
     while len(compiled(cache)) < 10 and killed.process.poll() is None:
         time.sleep(0.1)
     killed.process.send_signal(signal.SIGKILL)
-    said = killed.wait()  # the processes that compile hold its stderr open
+    said = killed.wait()  # the compiling processes hold stderr open
     assert "compiling kernels" in said
     assert "Traceback" not in said
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -111,7 +111,7 @@ def test_a_first_start_says_what_it_does_and_may_be_broken_off(tmp_path: Path) -
     assert 0.8 < int(done[1]) / warm._KERNELS < 1.25
     after = compiled(cache)
     assert before.items() <= after.items()
-    assert len(after) == int(done[1])  # the daemon compiled none
+    assert len(after) == int(done[1])  # the daemon itself compiled none
     assert not list(cache.rglob("*.tmp.*"))
 
     damaged = next(cache.rglob("wire.scan*.nbc"))
@@ -132,7 +132,7 @@ def test_a_first_start_says_what_it_does_and_may_be_broken_off(tmp_path: Path) -
 
 
 def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
-    """No directory can be made, or there is no room: a kernel is compiled, and says so."""
+    """A kernel compiles without a writable cache, and the reason is reported."""
 
     def fill() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -156,7 +156,7 @@ def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
 def test_a_start_whose_cache_cannot_be_written_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without a writable cache, the daemon says so and compiles all kernels in its own process."""
+    """A start without a writable cache reports the reason and that its own process compiles."""
     monkeypatch.setattr(_jit, "CACHE_DIRECTORY", Path(os.devnull) / "cache")
     said: list[str] = []
     warm.compile_kernels(said.append)
@@ -165,7 +165,7 @@ def test_a_start_whose_cache_cannot_be_written_says_so(
 
 
 def test_code_that_is_no_pickle_is_compiled_anew(tmp_path: Path) -> None:
-    """Cached code that is damaged while the daemon runs is compiled again."""
+    """Damaged files in the kernel cache are compiled again."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     for damage in (b"", b"nothing of the kind"):
         for suffix in ("nbi", "nbc"):

@@ -1,4 +1,4 @@
-"""Compaction: depth-first order, and the arrays made from it."""
+"""Compaction in depth-first order, and the resulting arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vikingd.index.lexicon.tokens import as_titles, term_hash
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes)
 def test_a_new_base_is_the_tree_in_order(shape):
-    """A directory's files come before its directories, by name; texts follow that order."""
+    """A new base is in depth-first order: the files of a directory, then its subdirectories."""
     world = build(shape)
     base, _, _ = compacted(world.snapshot)
     directories = list(walk(world.root))
@@ -53,7 +53,7 @@ def test_a_new_base_is_the_tree_in_order(shape):
 @settings(max_examples=25, deadline=None, print_blob=True)
 @given(shapes)
 def test_new_postings_are_those_of_the_living(shape):
-    """Base and tail are merged by term and text, without dead texts."""
+    """A new base has the postings of base and tail by term and text, without deleted texts."""
     world = build(shape)
     base, _, _ = compacted(world.snapshot)
     wanted = {}
@@ -73,7 +73,7 @@ def test_new_postings_are_those_of_the_living(shape):
 @settings(max_examples=50, deadline=None, print_blob=True)
 @given(st.lists(st.text(max_size=5), max_size=8), st.integers(0, 8), st.data())
 def test_strings_are_gathered(strings, base, data):
-    """Strings of base and tail come in the order of the rows, with repeats and empty ones."""
+    """Gathered strings of base and tail are in the order of the given rows."""
     row = st.integers(0, len(strings) - 1)
     rows = data.draw(st.lists(row)) if strings else []
     parts: list[np.ndarray] = []
@@ -89,7 +89,7 @@ def test_strings_are_gathered(strings, base, data):
 @settings(max_examples=50, deadline=None, print_blob=True)
 @given(st.data(), st.integers(1, 12))
 def test_counts_are_summed_up(data, size):
-    """Every directory gets the sum of the counts below it."""
+    """Every directory gets the sum of the counts in its subtree."""
     parents = [-1, *(data.draw(st.integers(0, i - 1)) for i in range(1, size))]
     counts = data.draw(st.lists(st.tuples(*[st.integers(-9, 9)] * 2), min_size=size, max_size=size))
     array = np.array(counts, np.int64)
@@ -100,7 +100,7 @@ def test_counts_are_summed_up(data, size):
 @settings(max_examples=30, deadline=None, print_blob=True)
 @given(shapes)
 def test_own_counts_are_of_a_directory_alone(shape):
-    """The counts are its texts, their length, its document's length, and texts by script."""
+    """The own counts of a directory are its texts, lengths, abstracts and texts by script."""
     world = build(shape)
     base, _, _ = compacted(world.snapshot)
     counts = compact.own_counts(

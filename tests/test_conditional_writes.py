@@ -24,7 +24,7 @@ from vikingd.store import Store
 
 
 def test_a_put_at_another_revision_writes_nothing(store: Store) -> None:
-    """Revision 0 means a missing context; the error names both revisions."""
+    """A put that expects another revision writes nothing, and its error names both revisions."""
     put(store, Draft(TEA, content="x", expected_revision=0))
     revision = store.get(TEA).revision
     for expected in (0, revision + 1):
@@ -60,7 +60,7 @@ def test_writes_of_one_commit_see_each_others_revisions(tmp_path: Path) -> None:
 
 
 def test_move_and_delete_at_another_revision_do_nothing(store: Store) -> None:
-    """A directory has its own revision."""
+    """A move or delete that expects another revision changes nothing."""
     put(store, Draft(DOCS, is_directory=True), Draft(f"{DOCS}/a.md", content="x"))
     revision = store.get(DOCS).revision
     put(store, Draft(f"{DOCS}/a.md", content="y"))
@@ -85,7 +85,7 @@ def test_delete_of_what_is_missing_can_be_allowed(store: Store) -> None:
 
 
 def test_eight_threads_that_compare_and_set_count_right(typed: Client) -> None:
-    """Concurrent increments are neither lost nor repeated."""
+    """Concurrent compare-and-set updates from eight threads lose no increment."""
     typed.put([Draft(TEA, content="counter", metadata={"n": 0})])
 
     def count(_: int) -> None:
@@ -114,7 +114,7 @@ def test_eight_threads_that_compare_and_set_count_right(typed: Client) -> None:
 
 
 def test_a_client_error_tells_the_revisions(client: MessageClient) -> None:
-    """The error's metadata has the revisions."""
+    """The client error of a revision conflict has both revisions in its metadata."""
     client.put([Draft(TEA, content="x")])
     revision = client.get(TEA).context.revision
     with pytest.raises(ClientError) as caught:

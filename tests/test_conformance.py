@@ -1,6 +1,6 @@
-"""The numbered promises about finds and scores, black box.
+"""The numbered promises about finds and scores, tested over gRPC.
 
-Of 2 and 3 what applies is tested: there are no permissions, tags or time ranges.
+Promises 2 and 3 are tested in part, because there are no permissions, tags or time ranges.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from vikingd.pb.memories_pb2 import Memory
 
 
 def test_02_a_missing_target_is_not_found(client: MessageClient) -> None:
-    """An empty result is that of a target that is there."""
+    """A missing target is NOT_FOUND; an existing target without matches gives an empty result."""
     client.put([Draft(TOP, is_directory=True)])
     missing = f"{TOP}/missing"
     for call in (client.find, client.retrieve):
@@ -66,7 +66,7 @@ def test_02_a_missing_target_is_not_found(client: MessageClient) -> None:
 def test_03_a_bad_filter_is_told_with_its_field(
     client: MessageClient, name: str, fields: dict[str, Any]
 ) -> None:
-    """INVALID_ARGUMENT from find and retrieve alike."""
+    """Find and Retrieve refuse a bad filter with INVALID_ARGUMENT and the name of its field."""
     for call in (client.find, client.retrieve):
         code, at_fault = refused(call, "harbour", **fields)
         assert code is grpc.StatusCode.INVALID_ARGUMENT
@@ -74,7 +74,7 @@ def test_03_a_bad_filter_is_told_with_its_field(
 
 
 def test_04_the_threshold_is_strict(client: MessageClient) -> None:
-    """A score equal to it is out, by every method and strategy."""
+    """Every method and mode excludes a result whose score equals the threshold."""
     tree(client)
     near = vector(1, 1, 0)
     for method in METHODS:
@@ -99,7 +99,7 @@ def test_04_the_threshold_is_strict(client: MessageClient) -> None:
 
 
 def test_06_a_walk_starts_from_directories_only(client: MessageClient) -> None:
-    """Never from a leaf, however well it matches."""
+    """The start points of a walk are directories, even if a file matches best."""
     tree(client)
     client.put([Draft(f"{TOP}/z.md", abstract="harbour", vector=vector(1, 0, 0))])
     directories = {context.uri for context in client.tree() if context.is_directory}
@@ -113,7 +113,7 @@ def test_06_a_walk_starts_from_directories_only(client: MessageClient) -> None:
 
 
 def test_11_alpha_weighs_the_own_score_against_the_parents(client: MessageClient) -> None:
-    """1: the own alone; 0: the parent's alone; below a root without text nothing is blended."""
+    """Alpha weighs the score of a node against its parent's; a root without text has no share."""
     tree(client)
 
     def ask(alpha: float) -> tuple[dict[str, float], dict[str, float]]:
@@ -147,7 +147,7 @@ def test_11_alpha_weighs_the_own_score_against_the_parents(client: MessageClient
 
 
 def test_12_a_directory_reached_by_two_ways_is_opened_once(client: MessageClient) -> None:
-    """A start point below another directory is opened once."""
+    """A best-first walk opens each directory once, even a start point below another directory."""
     tree(client)
     reply = client.find(
         "harbour",
@@ -164,7 +164,7 @@ def test_12_a_directory_reached_by_two_ways_is_opened_once(client: MessageClient
 
 
 def test_13_one_uri_appears_once_with_its_highest_score(client: MessageClient) -> None:
-    """Whichever of its texts match; the limit is filled after that."""
+    """A file with several matching texts is one result with its highest score."""
     words = ("harbour tea", "harbour harbour", "harbour")
     for name in "abc":
         content = "".join(f"{text}\n" for text in words)
@@ -188,7 +188,7 @@ def test_13_one_uri_appears_once_with_its_highest_score(client: MessageClient) -
 def test_14_leaves_are_never_opened_and_passages_count_for_their_file(
     client: MessageClient,
 ) -> None:
-    """A file has the score of its best passage, which is no result of its own."""
+    """A file has the score of its best passage; passages are no results, and no file is opened."""
     content = "# One\n\ntea and coffee\n\n# Two\n\nharbour at night\n"
     client.put(
         [
@@ -210,7 +210,7 @@ def test_14_leaves_are_never_opened_and_passages_count_for_their_file(
 def test_14_a_file_that_its_directory_alone_brings_has_no_passage_that_matched(
     client: MessageClient,
 ) -> None:
-    """Its level says so too."""
+    """A file that matches only through its directory has level 0 and no passages."""
     client.put(
         [
             Draft(f"{TOP}/d", is_directory=True, abstract="harbour"),
@@ -223,7 +223,7 @@ def test_14_a_file_that_its_directory_alone_brings_has_no_passage_that_matched(
 
 
 def test_15_the_level_filter_changes_no_score(client: MessageClient) -> None:
-    """It holds in the results: files, directories, or both, each as they are among both."""
+    """The level filter selects files, directories or both, and leaves their scores unchanged."""
     tree(client)
     for method in METHODS:
 
@@ -273,7 +273,7 @@ def test_16_no_score_is_nan_or_infinite(client: MessageClient) -> None:
 
 
 def test_17_recency_halves_and_accesses_never_lower_a_score(client: MessageClient) -> None:
-    """Age 0 gives 1, one half-life .5, the oldest the least."""
+    """Recency halves with each half-life, and more accesses give a higher score."""
     ages = (0, 30, 60, 36500)
     known = [Entry(time=micros(NOW - timedelta(days=days))) for days in ages]
     client.put([memories("harbour", known)])
@@ -290,7 +290,7 @@ def test_17_recency_halves_and_accesses_never_lower_a_score(client: MessageClien
 
 
 def test_18_a_scope_is_a_subtree_not_a_prefix(client: MessageClient) -> None:
-    """`/a` has `/a/e` and `/a/b/c` in it, never `/ab`."""
+    """The scope `/a` includes `/a/e` and `/a/b/c`, but not `/ab`."""
     for path in ("a/e.md", "a/b/c.md", "ab/x.md", "a b/x.md", "a.md", "a-/x.md"):
         client.put([Draft(f"{TOP}/{path}", content="harbour")])
     inside = {f"{TOP}/a/e.md", f"{TOP}/a/b/c.md"}
@@ -308,7 +308,7 @@ def test_18_a_scope_is_a_subtree_not_a_prefix(client: MessageClient) -> None:
 
 
 def test_19_all_filters_hold_together(client: MessageClient) -> None:
-    """The answer is the exhaustive one of the scope with the rest filtered out, in every mode."""
+    """Filters together give exactly the unfiltered results that match each of the filters."""
     tree(client)
     kept = {"day": {"$gte": 1, "$lt": 5}, "lang": "en"}
     types = (ContextType.RESOURCE, ContextType.SKILL)
@@ -340,12 +340,12 @@ def test_19_all_filters_hold_together(client: MessageClient) -> None:
             wanted = [i for i in whole.items if i.uri.startswith(prefixes) and i.uri[-4] in "13"]
             assert wanted
             assert {item.uri for item in some.items} == {item.uri for item in wanted}
-            if mode is not Mode.HYBRID:  # by rank, where the filter leaves fewer ranks
+            if mode is not Mode.HYBRID:  # HYBRID scores by rank, and filters shift ranks
                 assert [(i.uri, i.score) for i in some.items] == [(i.uri, i.score) for i in wanted]
 
 
 def test_20_total_is_the_sum_of_the_three_buckets(client: MessageClient) -> None:
-    """Each match is in the bucket of its type."""
+    """The total is the sum of the three buckets, and each match is in the bucket of its type."""
     tree(client)
     for limit in (1, 7, ALL):
         reply = client.find("harbour", limit=limit)
@@ -361,7 +361,7 @@ def test_20_total_is_the_sum_of_the_three_buckets(client: MessageClient) -> None
 
 @pytest.mark.parametrize("query", ["E4102", "get_user", "deploy.sh", "RFC-7231"])
 def test_28_an_exact_identifier_is_found_first(client: MessageClient, query: str) -> None:
-    """An exact identifier is first, even if all vectors speak for other files."""
+    """A file with the exact identifier ranks first, even if all vectors favour other files."""
     near, far = vector(1, 0, 0), vector(-1, 0, 0)
     client.put(
         [Draft(f"{TOP}/{i}.md", abstract=f"tea and errors {i}", vector=near) for i in range(20)]

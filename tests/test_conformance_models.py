@@ -38,14 +38,14 @@ from vikingd.pb.retrieval_pb2 import (
 
 @dataclass
 class Embedded:
-    """A daemon whose embedder is an endpoint that keeps queries about "slow" things waiting."""
+    """A daemon whose embedder delays texts with the word "slow"."""
 
     client: MessageClient = field(init=False)
     asked: list[str] = field(default_factory=list)
     go_on: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, request: Request) -> Reply:
-        """A vector of three numbers for each text, by its letters."""
+        """Return a vector of three numbers for each text, from its letters."""
         assert request.path.endswith("/embeddings")
         texts = request.json["input"]
         self.asked += texts
@@ -60,7 +60,7 @@ class Embedded:
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
-    """With one context, whose vector it has."""
+    """Yield a daemon with one context that has a vector."""
     made = Embedded()
     with (
         ScriptedServer(made.answer) as endpoint,
@@ -96,7 +96,7 @@ def test_01_an_empty_query_without_a_vector_is_an_error(embedded: Embedded) -> N
 
 
 def test_05_a_quick_find_embeds_its_query_once(embedded: Embedded) -> None:
-    """A find calls the embedder once and no other model; with a vector it calls none."""
+    """A find embeds its query once; a find with a vector embeds nothing."""
     client = embedded.client
     for i, method in enumerate((Method.AUTO, *METHODS)):
         before = list(embedded.asked)
@@ -129,14 +129,14 @@ def test_10_a_slow_model_call_delays_no_other_request(embedded: Embedded) -> Non
 
 @dataclass
 class Models:
-    """A daemon with a planner and a reranker, who say what a test wants."""
+    """A daemon with a scripted planner and a scripted reranker."""
 
     client: MessageClient
     planner: ScriptedServer
     reranker: ScriptedServer
 
     def think(self, query: str, **fields: Any) -> tuple[FindResponse, list[list[str]]]:
-        """(the answer, what the reranker read, call by call); ask nothing twice."""
+        """Return the reply and the documents of each reranker call; each query must be new."""
         self.reranker.requests.clear()
         reply = self.client.find(query, mode=SearchMode.THINKING, trace=True, **fields)
         return reply, [request.json["documents"] for request in self.reranker.requests]
@@ -144,7 +144,7 @@ class Models:
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
-    """On the tree."""
+    """Yield models whose daemon holds the tree."""
     backend = {"kind": "http", "form": "vllm", "model": "r"}
     with (
         ScriptedServer(planning()) as planner,
@@ -178,7 +178,7 @@ def test_07_the_reranker_sees_start_points_then_the_children_of_each_round(model
 def test_08_a_reranker_that_fails_leaves_all_to_meaning_and_words(
     models: Models, fault: str, call: int
 ) -> None:
-    """A reranker that fails in any round leaves the plain scores, and the reply says so."""
+    """After a reranker failure in any round, the reply has the plain scores and the failure."""
     models.reranker.answer = told({})
     assert models.think(f"well {fault} {call}")[0].rerank.status == RERANK_STATUS_DONE
     models.reranker.answer = broken(call, FAULTS[fault])
@@ -202,7 +202,7 @@ def test_09_empty_abstracts_are_not_sent(models: Models) -> None:
 
 
 def test_21_no_session_and_no_queries(models: Models) -> None:
-    """No session: the raw query is searched; a plan of none gives an empty, explained answer."""
+    """A search without a session uses the raw query; a plan without queries gives no results."""
     models.planner.requests.clear()
     raw = models.client.search("harbour tea", mode=SearchMode.QUICK, limit=20)
     assert not models.planner.requests

@@ -39,7 +39,7 @@ from vikingd.store import Store
 
 
 def test_22_a_crash_changes_no_answer(tmp_path: Path) -> None:
-    """Answers to acknowledged writes are the same before and after a kill -9."""
+    """Queries have the same answers before and after a kill -9."""
     queries = ("harbour", "ship tea", "no such word")
     with on_store(tmp_path) as daemon:
         tree(daemon.client)
@@ -52,7 +52,7 @@ def test_22_a_crash_changes_no_answer(tmp_path: Path) -> None:
 
 
 def test_23_the_same_query_has_the_same_answer(client: MessageClient) -> None:
-    """Byte for byte but for the timings, from any number of threads."""
+    """Equal queries from concurrent threads have identical replies except for the timings."""
     tree(client)
     same = [f"{TOP}/same/{name}.md" for name in "hcebadgf"]
     client.put([Draft(uri, abstract="harbour", vector=vector(1, 1, 0)) for uri in same])
@@ -96,7 +96,7 @@ def test_24_what_was_deleted_is_never_returned(client: MessageClient) -> None:
 def test_25_what_was_acknowledged_is_found_by_the_next_request(
     client: MessageClient, daemon: str
 ) -> None:
-    """On any connection, whether new, changed or moved."""
+    """An acknowledged write, change or move is visible to the next request on any connection."""
     words = ("anchor", "buoy", "canal", "delta", "estuary", "fjord", "gulf", "haven")
     with MessageClient(daemon) as other:
         for i, (new, changed) in enumerate(zip(words[::2], words[1::2], strict=True)):
@@ -111,7 +111,7 @@ def test_25_what_was_acknowledged_is_found_by_the_next_request(
 
 
 def test_26_a_moved_subtree_keeps_what_is_known_of_it(client: MessageClient) -> None:
-    """Scores, counters and relations, under its new URIs; nothing remains under the old ones."""
+    """A moved subtree keeps its scores, counters and relations under its new URIs only."""
     old, new = "viking://user/memories/old", "viking://user/memories/new"
     counted = [Entry(reinforcement=3, access_count=5, time=micros(NOW))]
     notes = memories("harbour at night", counted)
@@ -149,7 +149,7 @@ def test_26_a_moved_subtree_keeps_what_is_known_of_it(client: MessageClient) -> 
 def test_27_another_model_or_dimension_is_refused_at_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the way out, instead of answers from vectors that can't be compared."""
+    """A start with another model or dimension is refused, and the error proposes --reembed."""
     monkeypatch.setenv("VIKINGD_EMBEDDING__OPENAI_MODEL", "letters")
     monkeypatch.setenv("VIKINGD_EMBEDDING__OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("VIKINGD_EMBEDDING__DIMENSION", "3")

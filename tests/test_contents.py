@@ -1,4 +1,4 @@
-"""Strings in replies: of one revision, without the database, after compactions and restarts."""
+"""Strings in replies, which come from one revision of the index and not from the database."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ STAYS, COMPACTS, REBUILDS, RELOADS = "stays", "compacts", "rebuilds", "reloads"
 
 
 class Fixture:
-    """An engine that is compacted or restarted behind each write, as the test wants.
+    """An engine that can compact or restart after each write.
 
-    A restart makes the index anew (REBUILDS) or finds a base that is older (RELOADS).
+    A restart rebuilds the index (REBUILDS) or loads an older base (RELOADS).
     """
 
     def __init__(self, path: Path, after: str) -> None:
@@ -47,7 +47,7 @@ class Fixture:
         self.engine = Engine(self.settings)
 
     def wrote(self, future: Future[Committed]) -> Snapshot:
-        """Waits for a write; the snapshot that shows it, by the base that it came into if any."""
+        """Wait for a write, compact or restart, and return the snapshot with the write."""
         future.result(timeout=10)
         if self.after == COMPACTS:
             self.engine.optimize()
@@ -60,28 +60,28 @@ class Fixture:
         return self.engine.snapshot
 
     def put(self, uri: str, abstract: str, **fields: object) -> Snapshot:
-        """Writes one context."""
+        """Write one context and return the snapshot with it."""
         draft = Draft(uri, abstract=abstract, **fields)  # type: ignore[arg-type]
         return self.wrote(self.engine.writable_store.put([prepare(draft)]))
 
 
 @pytest.fixture(params=[STAYS, COMPACTS, REBUILDS, RELOADS])
 def fixture(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fixture]:
-    """An empty engine."""
+    """Yield an empty engine for each way to continue after a write."""
     made = Fixture(tmp_path, request.param)
     yield made
     made.engine.close()
 
 
 def abstract(snapshot: Snapshot, uri: str) -> str:
-    """The abstract of a URI."""
+    """Return the abstract of a URI."""
     row = snapshot.find(uri)
     assert row is not None
     return snapshot.abstract(row)
 
 
 def relations(snapshot: Snapshot, uri: str) -> tuple[Relation, ...]:
-    """Return the links of a node, by URI."""
+    """Return the relations of a URI."""
     row = snapshot.find(uri)
     assert row is not None
     return linked_with(snapshot, row)
@@ -89,13 +89,13 @@ def relations(snapshot: Snapshot, uri: str) -> tuple[Relation, ...]:
 
 @pytest.mark.parametrize("is_directory", [False, True])
 def test_an_abstract_is_that_of_its_revision(fixture: Fixture, is_directory: bool) -> None:
-    """Each snapshot shows the abstract of its revision, while the row stays."""
+    """Each snapshot shows the abstract of its revision."""
     held = [fixture.put(A, text, is_directory=is_directory) for text in ("1", "二", "二", "", "1")]
     assert [abstract(snapshot, A) for snapshot in held] == ["1", "二", "二", "", "1"]
 
 
 def test_an_older_snapshot_is_compacted_as_it_is(tmp_path: Path) -> None:
-    """A base shows nothing that came after its revision, though it was there already."""
+    """A base from an older snapshot has the abstract of its revision, not a later abstract."""
     made = Fixture(tmp_path, STAYS)
     old = made.put(A, "1")
     made.put(A, "2")
@@ -105,7 +105,7 @@ def test_an_older_snapshot_is_compacted_as_it_is(tmp_path: Path) -> None:
 
 
 def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
-    """A later link, move or removal is visible in later snapshots only."""
+    """A link, move or deletion is visible in later snapshots only."""
     fixture.put(A, "a")
     held = [
         fixture.put(B, "b"),
@@ -155,7 +155,7 @@ def test_links_move_with_the_directory_above_them(fixture: Fixture) -> None:
 
 
 def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
-    """It tells an index its dimension, and every row is made anew."""
+    """Links survive the first vector, which sets the dimension of the index."""
     fixture.put(A, "a")
     fixture.put(B, "b")
     fixture.wrote(fixture.engine.writable_store.link(A, B, "why"))
@@ -181,7 +181,7 @@ def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
 def test_verify_sees_what_a_reply_would_show_wrong(
     tmp_path: Path, statement: str, problem: str
 ) -> None:
-    """An abstract, a passage or a link that the store has otherwise is named."""
+    """Verify reports an abstract, a passage or a link that differs between store and index."""
     made = Fixture(tmp_path, STAYS)
     made.put(B, "b")
     made.put(A, "a", content="warm", passages=(Passage("S", 0, 4),))
@@ -196,7 +196,7 @@ def test_verify_sees_what_a_reply_would_show_wrong(
 @pytest.mark.parametrize("place", ["base", "tail"])
 @pytest.mark.parametrize("part", ["codes", "scale", "residual", "raw"])
 def test_verify_sees_another_vector(tmp_path: Path, part: str, place: str) -> None:
-    """Verify reports a changed vector, code or error, in base and tail."""
+    """Verify reports a changed vector, code, scale or residual norm in base and tail."""
     made = Fixture(tmp_path, COMPACTS if place == "base" else STAYS)
     vectors = made.put(A, "a", vector=np.array([0.6, -0.8], "<f4").tobytes()).vectors
     name = part if place == "base" and part in ("scale", "residual") else f"{place}_{part}"
@@ -222,7 +222,7 @@ def test_verify_sees_other_int4_codes(tmp_path: Path, part: str) -> None:
 
 
 def test_a_find_reads_no_database(fixture: Fixture) -> None:
-    """With the store closed it answers still, whole; of many relations it shows the first."""
+    """A find answers completely with a closed store; of many relations it shows the first."""
     content = "the harbour\nin winter 冬天\n"
     passages = (Passage("One > two", 0, 12), Passage("", 12, len(content)))
     fixture.put(A, "About a harbour", content=content, passages=passages)
@@ -242,7 +242,7 @@ def test_a_find_reads_no_database(fixture: Fixture) -> None:
 
 
 def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
-    """Abstract, passage and the relation's abstract, rewritten together, are never mixed."""
+    """Finds during writes never mix the abstracts and passages of different revisions."""
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
 
         def write(i: int) -> None:
@@ -276,7 +276,7 @@ def test_finds_beside_writes_show_whole_revisions(tmp_path: Path) -> None:
 
 
 def test_a_base_is_mapped_not_read(tmp_path: Path) -> None:
-    """Long strings of a base stay on disk until a reply shows them."""
+    """The strings of a loaded base are memory-mapped."""
     made = Fixture(tmp_path, STAYS)
     made.put(A, "a", content="harbour " * 2000)
     made.engine.optimize()
@@ -292,7 +292,7 @@ def test_a_base_is_mapped_not_read(tmp_path: Path) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(max_size=5)), st.lists(st.text(max_size=5)), st.data())
 def test_strings_of_base_and_tail(base, tail, data):
-    """Strings are read by number, and gathered for another base."""
+    """Strings of base and tail are read by number and gathered into a new base."""
     coded = [text.encode() for text in base]
     at = np.cumsum([0, *map(len, coded)]).astype(np.int64)
     strings = Strings(at, np.frombuffer(bytearray(b"".join(coded)), np.uint8))
@@ -305,7 +305,7 @@ def test_strings_of_base_and_tail(base, tail, data):
 
 
 def test_no_kernel_is_compiled_anew_for_a_vector_that_is_read_only(tmp_path: Path) -> None:
-    """Such as the cache of queries gives: a find would wait for the compiler."""
+    """A find with a read-only vector, as from the cache of queries, compiles no new kernel."""
     made = Fixture(tmp_path, STAYS)
     vector = np.eye(16, dtype=np.float32)[0]
     made.put(A, "harbour", vector=vector.tobytes())
@@ -319,7 +319,7 @@ def test_no_kernel_is_compiled_anew_for_a_vector_that_is_read_only(tmp_path: Pat
 def test_a_passage_is_cut_to_the_budget_at_a_character(
     section: str, passage: str, limit: int
 ) -> None:
-    """The beginning that fits is shown with the length of the whole passage."""
+    """A passage above the budget is cut at a character and keeps its whole range."""
     contents = Contents(empty(0))
     contents.add_text(
         IndexedText(1, 1, 0, "", b"", False, section=section, start=5, passage=passage)

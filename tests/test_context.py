@@ -1,4 +1,4 @@
-"""Contexts: within their budget, cited, and without repetition."""
+"""Budgets, levels, citations and repetition in built contexts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from vikingd.domain.text import approximate_tokens
 @some
 @given(retrieved, plans, st.integers(0, 50))
 def test_no_context_is_over_its_budget(pieces: list[Piece], plan: Plan, reserve: int) -> None:
-    """The named tokenizer counts the whole text, and the context reports that count."""
+    """A context fits its budget and reports the token count of its tokenizer."""
     plan = replace(plan, reserve_tokens=min(reserve, plan.max_tokens - 1))
     built = build(pieces, plan)
     assert built.budget == plan.max_tokens - plan.reserve_tokens
@@ -52,7 +52,7 @@ def test_no_context_is_over_its_budget(pieces: list[Piece], plan: Plan, reserve:
 
 @pytest.mark.parametrize("levels", [True, False])
 def test_every_budget_is_kept_to_the_token(levels: bool) -> None:
-    """This holds too if the text has more tokens than its parts."""
+    """A context fits every budget, even if the whole text has more tokens than its parts."""
     count = open_tokenizer("qwen3").count
     pieces = [
         Piece(f"viking://resources/{i:02}.md", 0.99 - i / 100, text=f"Note {i}.") for i in range(40)
@@ -65,7 +65,7 @@ def test_every_budget_is_kept_to_the_token(levels: bool) -> None:
 @some
 @given(retrieved, plans, st.integers(0, 200))
 def test_more_budget_shows_more(pieces: list[Piece], plan: Plan, extra: int) -> None:
-    """No source goes, and only a passage that was cut may give way to others' summaries."""
+    """A larger budget keeps all sources, and at most one source gets a lower level."""
     small = build(pieces, plan)
     large = build(pieces, replace(plan, max_tokens=plan.max_tokens + extra))
     before, after = levels(small), levels(large)
@@ -78,7 +78,7 @@ def test_more_budget_shows_more(pieces: list[Piece], plan: Plan, extra: int) -> 
 def test_no_source_is_left_out_for_one_that_is_ranked_lower(
     pieces: list[Piece], plan: Plan
 ) -> None:
-    """The shown sources are the best of those with a text."""
+    """The shown sources are the best-ranked sources that have a text."""
     everything = build(pieces, replace(plan, max_tokens=10**6, order=Order.SCORE))
     ranked = list(dict.fromkeys(c.uri for c in everything.citations))
     shown = levels(build(pieces, plan)).keys()
@@ -96,21 +96,21 @@ def test_no_source_is_left_out_for_one_that_is_ranked_lower(
     ],
 )
 def test_a_plan_that_leaves_no_room_is_refused(plan: Plan, field: str) -> None:
-    """Naming the field."""
+    """An invalid budget, reserve or tokenizer is refused with the name of its field."""
     with pytest.raises(InvalidField) as refused:
         build([], plan)
     assert refused.value.field == field
 
 
 def test_nothing_makes_an_empty_context() -> None:
-    """Without pieces, without texts, and without room."""
+    """A context without pieces, without texts or without room is empty."""
     assert build([], Plan(10)) == BuiltContext("", (), 0, 10, False, (), 0)
     assert build([piece(A, 1.0)], Plan(10)).dropped == (Dropped(A, "", DropReason.EMPTY),)
     assert build([piece(A, 1.0, FOX)], Plan(1)).dropped == (Dropped(A, "", DropReason.BUDGET),)
 
 
 def test_a_budget_is_used_up() -> None:
-    """At most a sentence with its marker and heading stays unused."""
+    """A context of 2000 tokens leaves fewer than 40 tokens unused."""
     words = random.Random(3)
     pieces = [
         piece(
@@ -132,7 +132,7 @@ def test_a_budget_is_used_up() -> None:
 
 
 def graded(n: int) -> list[Piece]:
-    """Sources with all levels, the first the best."""
+    """Return sources with all levels, best first."""
     return [
         Piece(
             f"viking://resources/{i:02}.md",
@@ -147,21 +147,21 @@ def graded(n: int) -> list[Piece]:
 
 
 def test_a_small_budget_lists_what_there_is() -> None:
-    """One line each for the best before any is shown more fully."""
+    """A small budget shows one abstract for each of the best sources."""
     built = build(graded(20), Plan(70))
     assert levels(built) == {f"viking://resources/{i:02}.md": 0 for i in range(5)}
     assert built.text.startswith("[1] Abstract 0 of one line, which is short.\n\n[2] Abstract 1 of")
 
 
 def test_a_larger_budget_shows_the_best_more_fully() -> None:
-    """Passages of the best, overviews of the next, abstracts of many; in order of rank."""
+    """A larger budget shows passages of the best, overviews of the next and more abstracts."""
     shown = list(levels(build(graded(60), Plan(3000))).values())
     assert shown == sorted(shown, reverse=True)
     assert all(shown.count(level) >= least for level, least in ((2, 5), (1, 3), (0, 15)))
 
 
 def test_all_is_shown_in_full_when_there_is_room() -> None:
-    """No summary is left, and nothing is dropped."""
+    """A budget with room for all passages shows them and drops nothing."""
     pieces = graded(20)
     built = build(pieces, Plan(100_000))
     assert bodies(built) == [p.text for p in pieces]
@@ -169,13 +169,13 @@ def test_all_is_shown_in_full_when_there_is_room() -> None:
 
 
 def test_what_is_shorter_than_its_abstract_is_shown_at_once() -> None:
-    """The citation has the level of what is shown."""
+    """A passage that is shorter than its abstract is shown, and its citation has level 2."""
     built = build([piece(C, 1.0, "Black coffee.", abstract=FOX), *graded(10)], Plan(60))
     assert (bodies(built)[0], built.citations[0].level) == ("Black coffee.", 2)
 
 
 def test_without_an_abstract_the_beginning_of_the_passage_stands_for_it() -> None:
-    """Cut at the end of a sentence."""
+    """A source without an abstract shows the beginning of its passage, cut after a sentence."""
     pieces = [replace(p, abstract="", overview="") for p in graded(10)]
     built = build(pieces, Plan(330))
     assert levels(built)[pieces[4].uri] == 0
@@ -184,7 +184,7 @@ def test_without_an_abstract_the_beginning_of_the_passage_stands_for_it() -> Non
 
 
 def test_without_levels_passages_fill_the_budget_best_first() -> None:
-    """The last is cut; no summary stands for the others."""
+    """Without levels, the best passages fill the budget; the last is cut, the rest dropped."""
     pieces = graded(20)
     built = build(pieces, Plan(500, levels=False))
     *whole, last = bodies(built)
@@ -196,7 +196,7 @@ def test_without_levels_passages_fill_the_budget_best_first() -> None:
 
 
 def test_a_context_without_a_passage_is_shown_by_the_most_that_is_at_hand() -> None:
-    """Its content, else its overview, else its abstract."""
+    """A source without a passage shows its content, else its overview, else its abstract."""
     pieces = [
         Piece(A, 0.9, abstract=FOX, overview=CAT, content=OWL),
         Piece(B, 0.8, abstract=IMPORT, overview=f"{CAT} {RUNS}"),
@@ -242,7 +242,7 @@ def test_markers_name_their_sources() -> None:
 
 
 def test_a_heading_is_not_repeated() -> None:
-    """It is left out if the passage begins with it, or follows another of its section."""
+    """A heading is left out if its passage begins with it or continues its section."""
     pieces = [
         Piece(A, 0.9, "def f()", "def f():\n    return 1", 0, 22),
         Piece(B, 0.8, "Birds", OWL, 0, len(OWL)),
@@ -258,7 +258,7 @@ def test_a_heading_is_not_repeated() -> None:
 def test_the_order_of_the_pieces_does_not_matter(
     pieces: list[Piece], plan: Plan, order: random.Random
 ) -> None:
-    """Only their scores do, and then their URIs and places."""
+    """The order of the given pieces does not change the context."""
     shuffled = list(pieces)
     order.shuffle(shuffled)
     assert build(shuffled, plan) == build(pieces, plan)
@@ -270,7 +270,7 @@ def test_the_order_of_the_pieces_does_not_matter(
 @some
 @given(st.integers(1, 60), st.data())
 def test_no_character_of_a_file_stands_twice(length: int, data: st.DataObject) -> None:
-    """Each character of the ranges is shown once, in the order of the file."""
+    """Overlapping ranges of a file show each character once, in the order of the file."""
     content = "".join(map(chr, range(0x4E00, 0x4E00 + length)))
     places = st.integers(0, length)
     ranges = data.draw(st.lists(st.tuples(places, places).map(sorted), max_size=6))
@@ -286,7 +286,7 @@ def test_no_character_of_a_file_stands_twice(length: int, data: st.DataObject) -
 
 
 def test_passages_that_touch_are_one_with_one_citation() -> None:
-    """Overlapping or with only space between them, in either order, also without the content."""
+    """Passages that overlap or touch are joined under one heading and one citation."""
     content = f"{FOX} {CAT}\n\n{OWL} {RUNS}"
     at = [content.index(s) for s in (FOX, CAT, OWL, RUNS)]
     for known in (content, None):
@@ -306,7 +306,7 @@ def test_passages_that_touch_are_one_with_one_citation() -> None:
 
 
 def test_passages_with_text_between_them_stay_apart() -> None:
-    """Passages are in the order of their scores, or of the file."""
+    """Passages with text between them stay apart, in the order of scores or of the file."""
     content = f"{FOX} {CAT} {OWL}"
     pieces = [
         Piece(A, 0.9, "", OWL, content.index(OWL), len(content), content=content),
@@ -317,7 +317,7 @@ def test_passages_with_text_between_them_stay_apart() -> None:
 
 
 def test_equal_texts_stand_once() -> None:
-    """Texts that differ in white space alone are shown once."""
+    """Texts that differ only in white space are shown once."""
     pieces = [
         piece(A, 0.9, "Yes, do."),
         piece(B, 0.8, "Yes,\n  do."),
@@ -334,7 +334,7 @@ def test_equal_texts_stand_once() -> None:
 
 
 def test_a_duplicate_whose_source_is_summed_up_is_not_dropped() -> None:
-    """A summary of its source stands for it, as for the piece that it repeats."""
+    """A duplicate piece is not dropped if an abstract represents its source."""
     long = " ".join(f"{FOX[:-1]} of {n}." for n in range(40))
     pieces = [piece(A, 0.9, long, abstract=CAT), piece(A, 0.8, long), piece(B, 0.7, OWL)]
     built = build(pieces, Plan(30))
@@ -343,7 +343,7 @@ def test_a_duplicate_whose_source_is_summed_up_is_not_dropped() -> None:
 
 
 def test_a_range_within_a_better_one_says_nothing_new() -> None:
-    """Only its characters count, not its score."""
+    """A range inside a better range of the same file is dropped as a duplicate."""
     built = plain([piece(A, 0.9, f"{FOX} {CAT}", 10), piece(A, 0.8, CAT[:-9], 11 + len(FOX))])
     assert bodies(built) == [f"{FOX} {CAT}"]
     assert [d.reason for d in built.dropped] == [DropReason.DUPLICATE]
@@ -351,7 +351,7 @@ def test_a_range_within_a_better_one_says_nothing_new() -> None:
 
 @pytest.mark.parametrize(("first", "again"), [(FOX, OWL), (IMPORT, RUNS)])
 def test_a_sentence_that_stands_already_is_left_out(first: str, again: str) -> None:
-    """Its place is marked; wrapped lines are the same sentence; short ones may stand twice."""
+    """A mark replaces a long sentence that is shown already; a short sentence may repeat."""
     wrapped = again[:7] + again[7:].replace(" ", "\n", 1)
     pieces = [
         piece(A, 0.9, f"{again} So it is. {first}"),
@@ -361,14 +361,14 @@ def test_a_sentence_that_stands_already_is_left_out(first: str, again: str) -> N
 
 
 def test_what_is_left_without_its_sentences_must_be_worth_a_place() -> None:
-    """A few words between sentences that stand already are dropped with them."""
+    """A passage with only a few words besides repeated sentences is dropped as a duplicate."""
     assert approximate_tokens("See also:") < MIN_REPEATED
     pieces = [piece(A, 0.9, f"{FOX} {CAT}"), piece(B, 0.8, f"See also:\n\n{CAT}\n\n{FOX}")]
     assert plain(pieces).dropped == (Dropped(B, "", DropReason.DUPLICATE),)
 
 
 def test_code_keeps_lines_that_stand_elsewhere() -> None:
-    """Fenced or indented; without one of its lines it would be wrong."""
+    """Fenced and indented code keeps its lines, even if another passage shows them."""
     line = "raise ValueError('the request has no body and no header either.')"
     code = [f"```\n{line}\n{FOX}\n```\n\nOne.", f"    {line}\n    {FOX}\n\nTwo."]
     built = plain([piece(C, 0.9, f"{FOX} {line}."), piece(A, 0.8, code[0]), piece(B, 0.7, code[1])])
@@ -383,7 +383,7 @@ def test_code_keeps_lines_that_stand_elsewhere() -> None:
 def test_no_long_sentence_stands_twice_in_passages(
     found: list[list[str]], data: st.DataObject
 ) -> None:
-    """This holds between pieces; a single piece may repeat itself."""
+    """No long sentence appears twice in the passages of different sources."""
     pieces = [
         piece(f"{A}{i}", data.draw(scores), " ".join(dict.fromkeys(said)))
         for i, said in enumerate(found)
@@ -396,7 +396,7 @@ def test_no_long_sentence_stands_twice_in_passages(
 
 
 def test_a_summary_says_what_better_ones_do_not() -> None:
-    """The second of two files with one abstract is listed by its text."""
+    """A source whose abstract is shown already is represented by its text."""
     pieces = [
         piece(A, 0.9, f"{CAT} {CAT[:-1]} twice.", abstract=FOX),
         piece(B, 0.8, f"{OWL} {CAT[:-1]} again and again, more than the others.", abstract=FOX),

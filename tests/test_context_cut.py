@@ -21,14 +21,14 @@ from vikingd.context.parts import Piece
 
 
 def within(limit: int):  # type: ignore[no-untyped-def]
-    """Fits in so many characters."""
+    """Return a check for at most `limit` characters."""
     return lambda kept, mark: len(kept + mark) <= limit
 
 
 @some
 @given(texts, st.integers(0, 400))
 def test_a_cut_is_a_beginning_that_fits(text: str, limit: int) -> None:
-    """The mark fits too, and a higher limit never keeps less."""
+    """A cut text fits its limit with the mark, and a higher limit never keeps less."""
     kept, mark = cut(text, within(limit))
     assert text.startswith(kept)
     assert len(kept + mark) <= limit
@@ -60,12 +60,12 @@ def test_a_cut_is_a_beginning_that_fits(text: str, limit: int) -> None:
 def test_texts_are_cut_where_they_end_best(
     text: str, limit: int, expected: tuple[str, str]
 ) -> None:
-    """Sentences, items and lines of code are whole, else words, else characters as one sees."""
+    """A cut keeps whole sentences, items or lines of code, else words, else graphemes."""
     assert cut(text, within(limit)) == expected
 
 
 def test_a_long_text_is_cut_soon() -> None:
-    """A content of a megabyte takes no more than a second, whatever it is made of."""
+    """A context from a megabyte of sentences, characters or code uses most of its budget."""
     for content in (f"{FOX} " * 16_000, "中" * 300_000, "x" * 1_000_000, "```\n" + "y\n" * 300_000):
         built = build([Piece(A, 1.0, content=content)], Plan(500))
         assert built.used_tokens > 400
@@ -73,7 +73,7 @@ def test_a_long_text_is_cut_soon() -> None:
 
 @pytest.mark.parametrize("space", [" ", "\n"])
 def test_white_space_of_two_mebibytes_is_cut_like_any_text(space: str) -> None:
-    """The words behind the white space may fit or not, and it may separate two sentences."""
+    """A text with two mebibytes of white space is cut like any other text."""
     white = space * (2 << 20)
 
     assert cut(f"{white}{FOX} {CAT}", within(len(white) + len(FOX) + 1)) == (white + FOX, "")

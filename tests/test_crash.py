@@ -43,7 +43,7 @@ def vector(number: int) -> bytes:
 
 
 def draft(uri: str, number: int) -> Draft:
-    """Return a file with a word of its own, by which a query finds it."""
+    """Return a file with a vector and a unique word."""
     return Draft(uri, content=f"note word{number} about the harbour", vector=vector(number))
 
 
@@ -82,7 +82,7 @@ def write_until_killed(path: Path, round_number: int, acknowledged: Connection) 
 
 
 def collect(received: Connection, known: dict[str, set[int | None]]) -> None:
-    """Return the possible states of each URI after the kill."""
+    """Collect the possible states of each URI after the kill in `known`."""
     begun: set[str] = set()
     while True:
         try:
@@ -96,13 +96,13 @@ def collect(received: Connection, known: dict[str, set[int | None]]) -> None:
             if message[0] == "done":
                 known[message[1]] = {message[2]}
     for uri in begun:
-        # Not acknowledged: it may have happened or not, and with a number we were not told.
+        # An unacknowledged write may be stored or not, and its number is unknown.
         known[uri] = known.get(uri, {None}) | {None, -1}
 
 
 @pytest.mark.parametrize("seed", [20261121])
 def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path, seed: int) -> None:
-    """After each kill -9 the store opens fast, agrees with its index and holds every answer."""
+    """After a kill -9, the store opens fast, matches its index and has all acknowledged writes."""
     dice = random.Random(seed)
     fork = multiprocessing.get_context("fork")
     known: dict[str, set[int | None]] = {}
@@ -110,8 +110,8 @@ def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path, seed: int) 
     for round_number in range(ROUNDS):
         receive, send = fork.Pipe(duplex=False)
         child = fork.Process(target=write_until_killed, args=(tmp_path, round_number, send))
-        # Or the child would free what earlier tests left: a mapped index of FAISS waits there for
-        # its thread, which a forked process has not.
+        # The child must not free objects of earlier tests: a mapped FAISS index waits there for
+        # its thread, which a forked process lacks.
         gc.collect()
         child.start()
         send.close()
@@ -147,7 +147,7 @@ def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path, seed: int) 
 def check_by_finding(
     engine: Engine, known: dict[str, set[int | None]], dice: random.Random
 ) -> None:
-    """Some living contexts are found by their unique words."""
+    """Check that queries find some living contexts by their unique words."""
     for uri in dice.sample(sorted(known), min(len(known), 5)):
         (number,) = known[uri]
         if number is not None:

@@ -48,7 +48,7 @@ Ctl = Callable[..., tuple[int, str, str]]
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_tells_its_rpc_and_shows_an_example(command: str) -> None:
-    """No command is without help, an RPC that exists, an example, and help for each option."""
+    """The help of every command names its RPC, shows an example and describes each option."""
     found = typer.main.get_command(main.app).commands[command]  # type: ignore[attr-defined]
     help_text = found.help or ""
     assert f"Example: vikingctl {command}" in help_text
@@ -57,7 +57,7 @@ def test_each_command_tells_its_rpc_and_shows_an_example(command: str) -> None:
 
 
 def test_every_rpc_but_the_batch_has_a_command() -> None:
-    """An RPC that is added needs a command, or a reason here."""
+    """Every RPC except BatchFind has a command."""
     commands = typer.main.get_command(main.app).commands  # type: ignore[attr-defined]
     told = " ".join(command.help or "" for command in commands.values())
     told = told.replace(".../", "viking.retrieval.v1.Contexts/")
@@ -71,7 +71,7 @@ def test_the_guide_mentions_each_command(command: str) -> None:
 
 
 def test_a_bug_is_not_blamed_on_an_argument(monkeypatch: pytest.MonkeyPatch, ctl: Ctl) -> None:
-    """A ValueError of a command's own is none of usage."""
+    """A ValueError from a bug in a command is not reported as a usage error."""
     monkeypatch.setattr(render, "stats_table", lambda _: int("x"))
     with pytest.raises(ValueError, match="int"):
         ctl("stats")
@@ -79,7 +79,7 @@ def test_a_bug_is_not_blamed_on_an_argument(monkeypatch: pytest.MonkeyPatch, ctl
 
 @pytest.mark.usefixtures("client")
 def test_a_context_is_written_read_and_removed(ctl: Ctl) -> None:
-    """put, get, ls, tree, link, mv, unlink and rm work on one context, in words for people."""
+    """The commands put, get, ls, tree, link, mv, unlink and rm work on one context."""
     tea = "viking://resources/notes/tea.md"
     options = ("--content", "Oolong: 90 degrees.", "--title", "Tea", "--metadata", '{"year": 2024}')
     code, out, _ = ctl("put", tea, *options)
@@ -102,7 +102,7 @@ def test_a_context_is_written_read_and_removed(ctl: Ctl) -> None:
 def test_put_takes_its_content_from_a_file_or_stdin(
     ctl: Ctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """--file - is stdin."""
+    """The put command reads its content from a file, or from stdin with `--file -`."""
     file = tmp_path / "note.txt"
     file.write_text("从文件来\n", encoding="utf-8")
     ctl("put", "viking://resources/a.txt", "--file", str(file))
@@ -114,7 +114,7 @@ def test_put_takes_its_content_from_a_file_or_stdin(
 
 @pytest.mark.usefixtures("client")
 def test_every_reading_command_prints_one_json_object(ctl: Ctl) -> None:
-    """--json gives protobuf's form before the command or after it, zeros included."""
+    """Every reading command prints one JSON object with --json, including zero fields."""
     uri = "viking://resources/tea.md"
     assert Parse(ctl("put", uri, "--content", "Oolong", "--json")[1], contexts_pb2.PutResponse())
     found = Parse(ctl("--json", "find", "oolong", "--trace")[1], FindResponse())
@@ -130,7 +130,7 @@ def test_every_reading_command_prints_one_json_object(ctl: Ctl) -> None:
 
 @pytest.mark.usefixtures("client")
 def test_find_passes_every_option_on(ctl: Ctl) -> None:
-    """Target, type, limit, threshold, where, levels, alpha and method all reach the daemon."""
+    """Target, type, limit, threshold, where, levels, alpha and method of find reach the daemon."""
     for name, year in (("a", 2023), ("b", 2024), ("c", 2025)):
         ctl(
             "put",
@@ -161,7 +161,7 @@ def test_find_passes_every_option_on(ctl: Ctl) -> None:
 
 @pytest.mark.usefixtures("client")
 def test_find_shows_a_table_and_with_trace_the_tree(ctl: Ctl) -> None:
-    """People get rank, score, type, URI and footer; --trace and --timings add to it."""
+    """The find command prints URIs and a footer; --trace and --timings add details."""
     ctl("put", "viking://resources/tea.md", "--content", "oolong")
     out = ctl("find", "oolong")[1]
     assert "viking://resources/tea.md" in out
@@ -206,7 +206,7 @@ def test_find_shows_a_table_and_with_trace_the_tree(ctl: Ctl) -> None:
 def test_failures_have_their_exit_codes_and_are_told_on_stderr(
     ctl: Ctl, arguments: list[str], expected: int
 ) -> None:
-    """People get a sentence, --json one JSON object; stdout stays empty either way."""
+    """A failure has its exit code and a message on stderr, with --json as JSON; stdout is empty."""
     code, out, err = ctl(*arguments)
     assert (code, out) == (expected, "")
     assert err
@@ -217,7 +217,7 @@ def test_failures_have_their_exit_codes_and_are_told_on_stderr(
 
 @pytest.mark.parametrize("arguments", [["tree"], ["tree", "--json"], ["export", "viking://"]])
 def test_a_full_disk_is_told_without_a_traceback(daemon: str, arguments: list[str]) -> None:
-    """A failure to write stdout is told in one line."""
+    """A full disk behind stdout ends a command with exit code 1 and one line on stderr."""
     to = ["--to", "-"] if arguments[0] == "export" else []
     command = [sys.executable, "-m", "vikingd.ctl.main", *arguments, *to, "--address", daemon]
     with open("/dev/full", "wb") as full:
@@ -230,7 +230,7 @@ def test_a_full_disk_is_told_without_a_traceback(daemon: str, arguments: list[st
 def test_what_stdout_cannot_encode_is_escaped(
     client: MessageClient, daemon: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By JSON's escapes, so that JSON is the same in any encoding, that of an error too."""
+    """Characters that the encoding of stdout or stderr lacks are printed as JSON escapes."""
     uri, missing = "viking://resources/喝茶.md", "viking://resources/café.md"
     client.put([Draft(uri, content="é – 😀 tea")])
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
@@ -269,7 +269,7 @@ typer.main.get_command = lambda _: signal.raise_signal(signal.SIGINT)
 @pytest.mark.parametrize("program", ["vikingctl", "vikingd"])
 @pytest.mark.parametrize("moment", INTERRUPTED)
 def test_ctrl_c_is_quiet_before_a_command_runs(program: str, moment: str) -> None:
-    """The exit code is 130, as later on."""
+    """Ctrl-C before a command runs ends the program with exit code 130 and no output."""
     module, name = tomllib.loads(PYPROJECT.read_text())["project"]["scripts"][program].split(":")
     code = f"import signal, sys\n{INTERRUPTED[moment]}\nfrom {module} import {name}\n{name}()"
     run = subprocess.run(
@@ -279,7 +279,7 @@ def test_ctrl_c_is_quiet_before_a_command_runs(program: str, moment: str) -> Non
 
 
 def test_an_unreachable_daemon_is_told_with_the_way_to_start_it(ctl: Ctl) -> None:
-    """Exit code 3, and --address wins over the environment, before the command and after it."""
+    """An unreachable daemon gives exit code 3, its address and the command that starts a daemon."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nowhere = f"127.0.0.1:{free.getsockname()[1]}"
@@ -293,7 +293,7 @@ def test_an_unreachable_daemon_is_told_with_the_way_to_start_it(ctl: Ctl) -> Non
 def test_rm_asks_before_it_removes_a_full_directory(
     ctl: Ctl, client: MessageClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a terminal, no removes nothing, and --yes does not ask."""
+    """On a terminal, rm asks before a directory is removed, and the answer no keeps it."""
 
     class Terminal(StringIO):
         def isatty(self) -> bool:
@@ -319,7 +319,7 @@ def test_rm_of_a_directory_is_said_twice_without_a_terminal(
     options: list[str],
     remedy: str,
 ) -> None:
-    """By -r, and by --yes where nobody can be asked; a file needs neither."""
+    """Without a terminal, rm of a directory needs -r and --yes; rm of a file needs neither."""
     file, other = "viking://resources/a/b.md", "viking://resources/c.md"
     client.put([Draft(file, content="x"), Draft(other, content="y")])
     monkeypatch.setattr(sys, "stdin", StringIO())
@@ -335,7 +335,7 @@ def test_rm_of_a_directory_is_said_twice_without_a_terminal(
 def test_put_writes_no_content_that_was_not_given(
     ctl: Ctl, client: MessageClient, monkeypatch: pytest.MonkeyPatch, options: list[str]
 ) -> None:
-    """An empty stdin is not taken for it, and what is there stays."""
+    """A put without content, or of a directory with content, is refused and changes nothing."""
     uri = "viking://resources/a.md"
     client.put([Draft(uri, content="kept")])
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO()))
@@ -380,7 +380,7 @@ SHOWING = [
 def test_no_command_prints_what_acts_on_a_terminal(
     client: MessageClient, daemon: str, command: list[str]
 ) -> None:
-    """Stored text has no control characters there, and nothing turns its direction around."""
+    """No command prints control characters of stored text to a terminal."""
     uri = "viking://user/memories/n\u202eote.md"
     text = f"hostile {HOSTILE} text"
     draft = Draft(
@@ -405,7 +405,7 @@ def test_no_command_prints_what_acts_on_a_terminal(
     )
     os.close(theirs)
     printed = b""
-    with suppress(OSError):  # the end of a terminal
+    with suppress(OSError):  # a read at the end of a pty fails
         while some := os.read(ours, 1 << 16):
             printed += some
     os.close(ours)
@@ -418,7 +418,7 @@ def test_no_command_prints_what_acts_on_a_terminal(
 def test_get_writes_the_exact_content_where_no_terminal_is(
     client: MessageClient, daemon: str
 ) -> None:
-    """Byte for byte, with no end of line of its own."""
+    """Without a terminal, the get command writes the exact content."""
     uri, content = "viking://resources/a.txt", f"a{HOSTILE}\r\n\tb\rc\u200b"
     client.put([Draft(uri, content=content)])
     command = [sys.executable, "-m", "vikingd.ctl.main", "--address", daemon, "get", uri]
@@ -442,14 +442,14 @@ def test_an_error_cannot_act_on_the_terminal(ctl: Ctl, tmp_path: Path) -> None:
 
 
 class _Differing(admin_pb2_grpc.AdminServicer):
-    """A daemon whose index differs from its store, which a real one cannot be made to have."""
+    """A daemon that reports a difference between index and store."""
 
     def Verify(self, request: Any, context: Any) -> admin_pb2.VerifyResponse:  # noqa: ARG002, N802
         return admin_pb2.VerifyResponse(contexts=3, problems=["viking://resources/x is missing"])
 
 
 def test_verify_fails_when_index_and_store_differ(ctl: Ctl) -> None:
-    """Exit code 1, with each difference for people and for programs."""
+    """The verify command prints each difference and ends with exit code 1."""
     server = grpc.server(ThreadPoolExecutor(1))
     admin_pb2_grpc.add_AdminServicer_to_server(_Differing(), server)  # type: ignore[abstract]
     port = server.add_insecure_port("127.0.0.1:0")
@@ -462,7 +462,7 @@ def test_verify_fails_when_index_and_store_differ(ctl: Ctl) -> None:
 
 
 def test_a_prompt_is_on_stdout_and_its_sources_beside_it(client: MessageClient, ctl: Ctl) -> None:
-    """Only the prompt is on stdout, for a pipe; with --json the whole reply is."""
+    """The context command prints the prompt to stdout and the sources to stderr."""
     said = "Green tea wants water of 80 degrees."
     client.put([Draft("viking://resources/p/tea.md", content=said)])
     code, out, err = ctl("context", "green tea", "--max-tokens", "40", "--citation", "uri")
@@ -475,7 +475,7 @@ def test_a_prompt_is_on_stdout_and_its_sources_beside_it(client: MessageClient, 
 
 
 def test_passages_are_shown_with_what_the_answer_came_to(client: MessageClient, ctl: Ctl) -> None:
-    """Items and scores, or why there are none."""
+    """The retrieve command prints its items and the degradation, or the reason for no items."""
     client.put([Draft("viking://resources/p/tea.md", content="Green tea")])
     code, out, _ = ctl("retrieve", "tea", "--trace", "--weights", "0", "2")
     assert code == 0

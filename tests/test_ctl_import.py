@@ -32,7 +32,7 @@ Ctl = Callable[..., tuple[int, str, str]]
 
 
 def test_batches_are_bounded_by_count_and_by_bytes() -> None:
-    """No batch exceeds a bound unless one context alone does, and none ends before it must."""
+    """Every batch is as large as the bounds allow; only a single context may exceed them."""
     sizes = [10] * 250 + [1 << 20] * 9 + [5 << 20, 10]
     made = [contexts_pb2.ContextInput(content="x" * size) for size in sizes]
     batches = list(importing._batches(made))
@@ -48,7 +48,7 @@ def test_batches_are_bounded_by_count_and_by_bytes() -> None:
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    """A small directory to import."""
+    """Return a small directory to import."""
     root = tmp_path / "docs"
     (root / "guide").mkdir(parents=True)
     (root / "README.md").write_text("# Docs\n\nAll about it.\n")
@@ -77,7 +77,7 @@ def test_an_import_sends_what_changed_and_nothing_else(
     revision = client.stats().revision
     again = _import(ctl, str(docs), top)
     assert (again["created"], again["updated"], again["unchanged"]) == (0, 0, 5)
-    assert again["revision"] == 0  # nothing was sent at all
+    assert again["revision"] == 0  # nothing was sent
     assert client.stats().revision == revision
     (docs / "guide" / "two.md").write_text("# Two\n\nAnother.\n")
     edited = _import(ctl, str(docs), top)
@@ -86,7 +86,7 @@ def test_an_import_sends_what_changed_and_nothing_else(
 
 
 def test_an_import_of_which_nothing_can_be_read_fails(ctl: Ctl, docs: Path) -> None:
-    """It names what it was."""
+    """An import without a readable file fails and names the file."""
     picture, uri = docs / "picture.png", "viking://resources/picture.png"
     code, out, err = ctl("import", str(picture), uri, "--json")
     assert (code, err) == (1, "")
@@ -100,7 +100,7 @@ def test_an_import_of_which_nothing_can_be_read_fails(ctl: Ctl, docs: Path) -> N
 def test_a_file_with_odd_front_matter_is_imported_and_told(
     ctl: Ctl, client: MessageClient, docs: Path, value: str
 ) -> None:
-    """A value that can't be stored costs what its block states, neither the file nor the import."""
+    """A file with front matter that can't be stored is imported as text and reported."""
     top = "viking://resources/docs"
     content = f'---\n"\\e[31mweight": {value}\n---\n# Odd\n\nBut there.\n'
     (docs / "odd.md").write_text(content)
@@ -116,7 +116,7 @@ def test_a_file_with_odd_front_matter_is_imported_and_told(
 def test_delete_removes_what_is_gone_and_keeps_what_could_not_be_read(
     ctl: Ctl, client: MessageClient, docs: Path
 ) -> None:
-    """Only with --delete; the unreadable, the top and what lies beside it stay."""
+    """Only --delete removes contexts whose file is gone; unreadable files keep their contexts."""
     top = "viking://resources/docs"
     _import(ctl, str(docs), top)
     client.put(
@@ -146,7 +146,7 @@ def test_delete_removes_what_is_gone_and_keeps_what_could_not_be_read(
 def test_a_dry_run_lists_the_changes_and_makes_none(
     ctl: Ctl, client: MessageClient, docs: Path
 ) -> None:
-    """Every change is named, and the revision stays."""
+    """A dry run lists every change and leaves the revision unchanged."""
     revision = client.stats().revision
     code, out, err = ctl("import", str(docs), "viking://resources/docs", "--dry-run")
     assert code == 0
@@ -159,7 +159,7 @@ def test_a_dry_run_lists_the_changes_and_makes_none(
 def test_a_file_becomes_a_directory_with_delete_only(
     ctl: Ctl, client: MessageClient, docs: Path
 ) -> None:
-    """If a file is in the place of a directory, it is reported and the rest imported."""
+    """A stored file in the place of a directory fails without --delete; the rest is imported."""
     top = "viking://resources/docs"
     client.put([Draft(f"{top}/guide", content="a file once")])
     code, out, _ = ctl("import", str(docs), top, "--json")
@@ -176,7 +176,7 @@ def test_a_file_becomes_a_directory_with_delete_only(
 
 
 def test_json_lines_bring_their_own_uris(ctl: Ctl, client: MessageClient, tmp_path: Path) -> None:
-    """A directory of documents and directories is imported without a URI, faults by line."""
+    """JSON Lines are imported under their own URIs, and a bad line is reported by its number."""
     uri = "viking://resources/laws/tea.txt"
     (tmp_path / "documents.jsonl").write_text(
         json.dumps({"uri": uri, "text": "Tea is free.", "year": 1773.0}) + "\n{\n"
@@ -195,7 +195,7 @@ def test_json_lines_bring_their_own_uris(ctl: Ctl, client: MessageClient, tmp_pa
 def test_json_lines_delete_only_what_is_surely_gone(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """A line that cannot be read may be any context, and directories need no line."""
+    """JSON Lines with an unreadable line delete nothing; directories without a line stay."""
     lines = tmp_path / "a.jsonl"
     kept = json.dumps({"uri": "viking://resources/deep/er/kept.txt", "text": "kept"})
     client.put([Draft("viking://resources/deep/gone.txt", content="gone")])
@@ -211,7 +211,7 @@ def test_json_lines_delete_only_what_is_surely_gone(
 
 
 def test_one_refused_context_does_not_spoil_its_batch(client: MessageClient) -> None:
-    """The daemon's fault-finding costs the faulty context alone."""
+    """A refused context fails alone, and the rest of its batch is imported."""
     drafts = [Draft(f"viking://resources/{i}.md", content="x") for i in range(20)]
     drafts[7] = Draft("viking://resources/7.md", vector=b"123")
     importer = Importer(client, "viking://resources")
@@ -224,7 +224,7 @@ def test_one_refused_context_does_not_spoil_its_batch(client: MessageClient) -> 
 def test_ctrl_c_leaves_what_is_in_and_the_next_import_goes_on(
     ctl: Ctl, client: MessageClient, daemon: str, tmp_path: Path
 ) -> None:
-    """An interrupted import ends with 130 and a consistent store, and is completed later."""
+    """An interrupted import ends with exit code 130, and a second import completes it."""
     count = 6000
     lines = tmp_path / "many.jsonl"
     with lines.open("w") as file:
@@ -249,7 +249,7 @@ def test_ctrl_c_leaves_what_is_in_and_the_next_import_goes_on(
 def test_an_embedder_that_fails_ends_the_waiting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], docs: Path
 ) -> None:
-    """The text is in, the embedder's error is told, and the import succeeds."""
+    """An import succeeds although the embedder fails, and reports the error."""
     monkeypatch.setattr(progress, "_PATIENCE", 0.5)
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -275,17 +275,17 @@ def test_an_embedder_that_fails_ends_the_waiting(
 
 
 def _running(store: Path) -> list[Path]:
-    """The processes that were told of a path below `store`."""
+    """Return the processes whose command line names a path below `store`."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it may have ended meanwhile
+        with suppress(OSError):  # the process may have ended
             if str(store).encode() in (process / "cmdline").read_bytes():
                 found.append(process)
     return found
 
 
 def test_the_demo_answers_five_questions_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """It runs its own daemon on its own store, and both are gone afterwards."""
+    """The demo answers five questions and leaves no store and no daemon behind."""
     environment = os.environ | {"VIKINGD_EMBEDDING__PROVIDER": "none", "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "vikingd.ctl.main", "demo", "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -297,7 +297,7 @@ def test_the_demo_answers_five_questions_and_leaves_nothing_behind(tmp_path: Pat
 
 
 def test_the_demo_cleans_up_when_it_is_interrupted(tmp_path: Path) -> None:
-    """Ctrl-C while the daemon starts ends both, with 130 and without a traceback."""
+    """Ctrl-C during the start of the demo ends the demo and its daemon with exit code 130."""
     environment = os.environ | {"VIKINGD_EMBEDDING__PROVIDER": "none", "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "vikingd.ctl.main", "demo"]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as demo:
@@ -312,7 +312,7 @@ def test_the_demo_cleans_up_when_it_is_interrupted(tmp_path: Path) -> None:
 
 
 def test_the_demos_daemon_ends_with_it(tmp_path: Path) -> None:
-    """This holds even if the demo was killed."""
+    """The daemon of the demo ends after the demo is killed."""
     environment = os.environ | {"VIKINGD_EMBEDDING__PROVIDER": "none", "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "vikingd.ctl.main", "demo"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as demo:
@@ -323,7 +323,7 @@ def test_the_demos_daemon_ends_with_it(tmp_path: Path) -> None:
 
 
 def test_the_demo_says_how_to_install_the_daemon(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a base install it ends with 1 and names the missing install command."""
+    """Without the server's packages, the demo ends with exit code 1 and the install command."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setitem(sys.modules, "numba", None)
     code, out, err = ctl("demo")
@@ -334,7 +334,7 @@ def test_the_demo_says_how_to_install_the_daemon(ctl: Ctl, monkeypatch: pytest.M
 def test_one_file_is_imported_by_its_uri_or_into_a_directory(
     ctl: Ctl, client: MessageClient, docs: Path
 ) -> None:
-    """A URI that ends in a slash takes the file's name."""
+    """A file gets the given URI, or its own name below a URI that ends in a slash."""
     one = docs / "guide" / "one.md"
     assert _import(ctl, str(one), "viking://resources/first.md")["created"] == 1
     assert _import(ctl, str(one), "viking://resources/notes/")["created"] == 1

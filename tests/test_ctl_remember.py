@@ -16,7 +16,7 @@ NOTES = ("--type", "notes")
 
 
 def test_a_memory_from_first_to_last(client: MessageClient, ctl: Ctl) -> None:
-    """Each command says what it did; what is remembered, recalled and forgotten is the same."""
+    """The commands remember, recall, reinforce and forget work on one memory and print results."""
     code, out, err = ctl("remember", "Likes tea.", *NOTES, "--section", "Drinks")
     assert (code, err) == (0, "")
     assert "added" in out
@@ -37,7 +37,7 @@ def test_a_memory_from_first_to_last(client: MessageClient, ctl: Ctl) -> None:
 
 
 def test_each_speaks_json(client: MessageClient, ctl: Ctl) -> None:
-    """The reply as it came, and nothing else on stdout."""
+    """Each memory command prints its reply as JSON with --json."""
     _, out, _ = ctl("remember", "Likes tea.", *NOTES, "--json")
     said = json.loads(out)
     assert said["outcome"] == "REMEMBER_OUTCOME_ADDED"
@@ -66,7 +66,7 @@ def test_an_age_is_in_days(client: MessageClient, ctl: Ctl) -> None:
 def test_stdin_is_remembered(
     client: MessageClient, ctl: Ctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all of its lines."""
+    """The command `remember -` stores all lines of stdin and refuses invalid UTF-8."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\r\ntwo\r\n")))
     assert ctl("remember", "-", *NOTES)[0] == 0
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
@@ -92,7 +92,7 @@ def test_stdin_is_remembered(
 def test_what_is_wrong_is_told_with_its_exit_code(
     ctl: Ctl, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
-    """2 for what can't be asked so, 4 for what is not there; stdout stays empty."""
+    """An invalid call has exit code 2, a missing memory has exit code 4, and stdout is empty."""
     ended, out, err = ctl(*arguments)
     assert (ended, out) == (code, "")
     assert said in err

@@ -19,7 +19,7 @@ LONG_URI = "viking://resources/fastapi/en/docs/advanced/response-change-status-c
 
 
 def shown(renderable: RenderableType, width: int) -> list[str]:
-    """The lines that a terminal of this width shows."""
+    """Return the lines that a terminal of this width shows."""
     console = Console(file=StringIO(), width=width, markup=False, highlight=False, emoji=False)
     console.print(renderable)
     assert isinstance(console.file, StringIO)
@@ -29,7 +29,7 @@ def shown(renderable: RenderableType, width: int) -> list[str]:
 
 
 def parts(**changed: float) -> dict[str, float]:
-    """The parts of a score of .412, in protobuf's JSON form."""
+    """Return the parts of a score of 0.411, in protobuf's JSON form."""
     return {
         "dense": 0.38,
         "lexical": 0.48,
@@ -44,7 +44,7 @@ def parts(**changed: float) -> dict[str, float]:
 
 @pytest.fixture
 def answer() -> FindResponse:
-    """A reply with every bucket and a trace."""
+    """Return a reply with every bucket and a trace."""
     return ParseDict(
         {
             "memories": [
@@ -114,7 +114,7 @@ def answer() -> FindResponse:
 
 
 def test_results_stand_by_score_across_the_buckets(answer: FindResponse) -> None:
-    """The table is one list: the best first, ties by URI."""
+    """Results of all buckets are one list, best first, with ties by URI."""
     lines = shown(render.find_table(answer), 100)
     assert [line.split()[:3] for line in lines[1:] if line[0] != " "] == [
         ["1", "0.520", "resource"],
@@ -134,14 +134,14 @@ def test_results_fit_the_terminal(answer: FindResponse, width: int) -> None:
 
 
 def test_stored_text_cannot_act_on_the_terminal(answer: FindResponse) -> None:
-    """Escape sequences are taken out and markup stays text."""
+    """Stored text loses its escape characters, and its markup stays text."""
     text = "\n".join(shown(render.find_table(answer), 120))
     assert "Response [bold]: set [31m it" in text
     assert "\x1b" not in text
 
 
 def test_what_the_answer_had_to_do_without_is_said(answer: FindResponse) -> None:
-    """The footer counts, dates and times the answer and names every lack."""
+    """The footer shows the count, the revision, the time and the degradations of a reply."""
     assert shown(render.find_footer(answer), 80) == [
         "3 results · revision 12 · 2.5 ms",
         "degraded: the embedder is down: no route",
@@ -149,7 +149,7 @@ def test_what_the_answer_had_to_do_without_is_said(answer: FindResponse) -> None
 
 
 def test_a_score_is_shown_as_the_formula_that_makes_it() -> None:
-    """The numbers of the line, put into the formula, give the final score."""
+    """The formula of a score shows each part with its weight."""
     score = ParseDict(parts(), ScoreParts())
     assert trace.formula(score) == (
         "0.411 = 0.81·smoothed 0.430 + 0.19·parent 0.330; "
@@ -162,7 +162,7 @@ def test_a_score_is_shown_as_the_formula_that_makes_it() -> None:
 
 
 def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
-    """Scope, means, gate, directories by URI, results, stop reason and timings all appear."""
+    """The trace tree shows scope, means, gate, directories, results, stop reason and timings."""
     lines = shown(trace.trace_tree(answer, "viking://resources"), 240)
     text = "\n".join(lines)
     for said in (
@@ -208,14 +208,14 @@ def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
 def test_the_reason_says_what_the_parts_say(
     changed: dict[str, float], identifiers: bool, said: str
 ) -> None:
-    """The sentence about the best result names each part that mattered, and no other."""
+    """The reason for a result names the parts of its score."""
     match = FindResponse().resources.add(uri="viking://a/b")
     ParseDict(parts(**changed), match.parts)
     assert said in trace.reason(match, identifiers=identifiers)
 
 
 def test_a_tree_hangs_each_context_below_its_directory() -> None:
-    """Names that sort between a directory and what is in it do not tear it apart."""
+    """A tree shows each context below its directory, even if another name sorts in between."""
     uris = [
         "viking://resources",
         "viking://resources/a",

@@ -1,4 +1,4 @@
-"""vikingctl search on a real daemon, and what it draws."""
+"""vikingctl search on a real daemon, and its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vikingd.pb import retrieval_pb2
 
 @pytest.fixture
 def session(client: MessageClient, tmp_path: Path) -> str:
-    """A file that says what was said; the daemon knows something about tea."""
+    """Write contexts about tea, and return a session file."""
     client.put(
         [
             Draft("viking://user/memories/tea.md", content="My tea is green tea."),
@@ -32,7 +32,7 @@ def session(client: MessageClient, tmp_path: Path) -> str:
 
 
 def test_json_is_protobufs(ctl: Ctl, session: str) -> None:
-    """The plan with its source and reason, the results of each query, the merge."""
+    """The JSON of a search has the plan, the results of each query and the merged results."""
     code, out, _ = ctl("search", "please brew my green tea", "--session", session, "--json")
     reply = json.loads(out)
     plan = reply["queryPlan"]
@@ -47,7 +47,7 @@ def test_json_is_protobufs(ctl: Ctl, session: str) -> None:
 
 
 def test_a_trace_is_one_tree(ctl: Ctl, session: str) -> None:
-    """Plan, each walk, rerank and merge; without it the plan alone."""
+    """A search with --trace prints plan, walks, rerank and merge; otherwise only the plan."""
     code, out, _ = ctl("search", "please brew my green tea", "--session", session, "--trace")
     assert code == 0
     for part in (
@@ -66,7 +66,7 @@ def test_a_trace_is_one_tree(ctl: Ctl, session: str) -> None:
 
 
 def test_without_a_session_the_query_stands(ctl: Ctl, session: str) -> None:
-    """Without a session the query is not changed, and the plan says so."""
+    """A search without a session uses the plain query, and its plan states the reason."""
     assert session
     _, out, _ = ctl("search", "green tea", "--quick", "--type", "memory")
     assert "no session" in out
@@ -80,7 +80,7 @@ def test_without_a_session_the_query_stands(ctl: Ctl, session: str) -> None:
 def test_a_malformed_session_is_a_usage_error(
     ctl: Ctl, tmp_path: Path, text: str, what: str
 ) -> None:
-    """With the file and the place."""
+    """A malformed session file is a usage error that names the file and the fault."""
     file = tmp_path / "s.json"
     file.write_text(text)
     code, _, err = ctl("search", "tea", "--session", str(file), "--json")

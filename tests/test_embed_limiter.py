@@ -1,4 +1,4 @@
-"""The requests in flight at an endpoint, within the limits that it tells of."""
+"""The limit of requests in flight, which follows the replies of the endpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = [f"text {i}" for i in range(12)]
 
 
 class _Clock:
-    """A time that passes in sleeps alone."""
+    """A clock that advances only in sleeps."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
@@ -53,7 +53,7 @@ class _Clock:
 def test_a_refusal_pauses_all(
     monkeypatch: pytest.MonkeyPatch, status: int, headers: dict[str, str], seconds: float
 ) -> None:
-    """For as long as the endpoint says, in each form that there is."""
+    """A refusal pauses all requests for the time in its headers, in every form of the header."""
     clock = _Clock(monkeypatch)
 
     async def main() -> None:
@@ -73,7 +73,7 @@ def test_a_refusal_pauses_all(
 def test_nothing_is_sent_while_no_request_is_left(
     monkeypatch: pytest.MonkeyPatch, reset: str, seconds: float
 ) -> None:
-    """A success may tell that it was the last for a time, by requests or by tokens."""
+    """No request is sent before the reset time if no requests or tokens remain."""
     for what in ("requests", "tokens"):
         clock = _Clock(monkeypatch)
 
@@ -111,7 +111,7 @@ def test_refusals_halve_what_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_documents_go_in_several_requests_at_a_time(endpoint: Endpoint) -> None:
-    """The setting bounds the requests at a time; vectors keep the order of their texts."""
+    """`openai_requests` bounds concurrent requests, and vectors keep the order of their texts."""
     answer, lock = threading.Event(), threading.Lock()
     in_flight, most = 0, 0
 
@@ -142,7 +142,7 @@ def test_documents_go_in_several_requests_at_a_time(endpoint: Endpoint) -> None:
 
 
 def test_a_refused_request_comes_again_beside_fewer(endpoint: Endpoint) -> None:
-    """Its retry is hidden, and the others wait their turn."""
+    """A refused request is retried, and the limit of concurrent requests is lowered."""
     refused = threading.Event()
 
     def refuse(request: dict[str, Any], _data: list[Any]) -> tuple[int, bytes] | None:
@@ -160,7 +160,7 @@ def test_a_refused_request_comes_again_beside_fewer(endpoint: Endpoint) -> None:
 
 
 def test_the_first_of_several_failures_is_told(endpoint: Endpoint) -> None:
-    """After all requests are over."""
+    """The failure of one request is raised after all requests have ended."""
     endpoint.misbehave = lambda request, _: (
         (400, b"indigestible") if request["input"] == ["text 3"] else None
     )

@@ -1,4 +1,4 @@
-"""The embedder onnx: small models beside a plain twin, and a real daemon."""
+"""The embedder onnx with small models, against a naive twin and with a real daemon."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from vikingd.models.embed import weights
 
 @pytest.mark.parametrize("pooling", ["mean", "cls", "last"])
 def test_each_pooling_is_that_of_the_twin(tmp_path: Path, pooling: str) -> None:
-    """Of texts of several lengths, several at once; queries and documents alike."""
+    """Each pooling gives the vectors of the twin, for queries and documents."""
     made = opened(directory(tmp_path / "tiny"), pooling=pooling)
     texts = ["tea", "rust rust tea x", "oolong " * 20]
     rows = made.embed_documents(texts)
@@ -50,7 +50,7 @@ def test_each_pooling_is_that_of_the_twin(tmp_path: Path, pooling: str) -> None:
 def test_the_directory_says_the_pooling(
     tmp_path: Path, config: dict[str, Any], pooling: str
 ) -> None:
-    """Of sentence-transformers' file, wherever modules.json says that it is."""
+    """The pooling comes from sentence-transformers' file at the path in modules.json."""
     made = opened(directory(tmp_path / "tiny", **{"1_Pooling__config": config}))
     assert_same(made.embed_query("tea rust"), twin(tokens("tea rust"), pooling))
     modules = [
@@ -63,7 +63,7 @@ def test_the_directory_says_the_pooling(
 
 
 def test_a_setting_wins_over_the_directory(tmp_path: Path) -> None:
-    """Pooling, prefixes and length."""
+    """Settings override the pooling, the prefixes and the length of the model's directory."""
     path = directory(
         tmp_path / "tiny",
         **{"1_Pooling__config": CLS},
@@ -89,14 +89,14 @@ def test_a_setting_wins_over_the_directory(tmp_path: Path) -> None:
 def test_the_directory_says_the_prefixes(
     tmp_path: Path, prompts: dict[str, Any], query: str, document: str
 ) -> None:
-    """By the prompts' names, or by the default."""
+    """The prefixes of queries and documents come from the prompts in the model's directory."""
     made = opened(directory(tmp_path / "tiny", config_sentence_transformers=prompts), pooling="cls")
     assert_same(made.embed_query("tea"), twin(tokens(f"{query}tea"), "cls"))
     assert_same(made.embed_documents(["tea"])[0], twin(tokens(f"{document}tea"), "cls"))
 
 
 def test_a_dimension_takes_the_first_numbers(tmp_path: Path) -> None:
-    """Of unit length again; more than there are is refused."""
+    """A smaller dimension keeps the first numbers as a unit vector; a larger one is refused."""
     path = directory(tmp_path / "tiny")
     made = opened(path, pooling="mean", dimension=3)
     assert made.dimension == 3
@@ -111,7 +111,7 @@ def test_a_dimension_takes_the_first_numbers(tmp_path: Path) -> None:
     "file", ["model_quantized.onnx", "onnx/model.onnx", "onnx/model_quantized.onnx"]
 )
 def test_models_lie_where_hubs_put_them(tmp_path: Path, file: str) -> None:
-    """Beside the tokenizer, or in a directory of their own; the plain model goes first."""
+    """A model is found beside the tokenizer or in `onnx`, and model.onnx is preferred."""
     path = directory(tmp_path / "tiny", model(1), file=file)
     assert_same(opened(path, pooling="cls").embed_query("tea"), twin(tokens("tea"), "cls", seed=1))
     directory(path, model(0))
@@ -132,7 +132,7 @@ def test_models_lie_where_hubs_put_them(tmp_path: Path, file: str) -> None:
 def test_outputs_of_any_form_are_taken(
     tmp_path: Path, made: onnx.ModelProto, pooling: str, twins: str
 ) -> None:
-    """Vectors that the graph has pooled, unless the settings name a pooling."""
+    """A pooled output of the graph is the vector, unless the settings name a pooling."""
     path = directory(tmp_path / "tiny", made)
     assert_same(
         opened(path, pooling=pooling).embed_query("tea rust"), twin(tokens("tea rust"), twins)
@@ -140,7 +140,7 @@ def test_outputs_of_any_form_are_taken(
 
 
 def test_an_unknown_output_beside_others_is_not_guessed(tmp_path: Path) -> None:
-    """A model may make more than embeddings, such as weights of words."""
+    """A model with several unknown outputs is refused with their names."""
     made = model(output="colbert", pooled="dense")
     for pooling in ("auto", "cls"):
         told = refusal(directory(tmp_path / "tiny", made), pooling=pooling)
@@ -167,7 +167,7 @@ def test_an_unknown_output_beside_others_is_not_guessed(tmp_path: Path) -> None:
 def test_a_graph_gets_what_it_wants(
     tmp_path: Path, inputs: dict[str, int], positions: bool
 ) -> None:
-    """Inputs of the families of models, in any type."""
+    """A graph gets all inputs that it declares, in their types."""
     made = opened(directory(tmp_path / "tiny", model(inputs=inputs)), pooling="last")
     assert_same(made.embed_query("tea x"), twin(tokens("tea x"), "last", positions=positions))
 
@@ -192,7 +192,7 @@ def test_a_graph_gets_what_it_wants(
 def test_long_texts_are_cut_to_the_models_length(
     tmp_path: Path, configuration: dict[str, Any], limit: int
 ) -> None:
-    """The prefix and the special tokens count, and stay; padding in the tokenizer's file goes."""
+    """A long text is cut to the model's length, which includes prefix and special tokens."""
     split = tokenizer()
     split.enable_padding(length=40)
     split.enable_truncation(3)
@@ -204,7 +204,7 @@ def test_long_texts_are_cut_to_the_models_length(
 
 
 def test_a_query_is_cut_to_the_characters_of_all_embedders(tmp_path: Path) -> None:
-    """Before the prefix, which stays whole; a document has twice the room."""
+    """A query is cut to 2000 characters without its prefix, and a document to 4000."""
     path = directory(tmp_path / "tiny", sentence_bert_config={"max_seq_length": 10_000})
     made = opened(path, pooling="mean", query_prefix="query: ")
     text = "tea " * 500 + "rust " * 500
@@ -213,7 +213,7 @@ def test_a_query_is_cut_to_the_characters_of_all_embedders(tmp_path: Path) -> No
 
 
 def test_many_threads_get_their_own_vectors(tmp_path: Path) -> None:
-    """Concurrent callers, of queries and of many documents, get what a single one gets."""
+    """Concurrent calls for queries and documents get the vectors of the twin."""
     made = opened(directory(tmp_path / "tiny"), pooling="mean", threads=3)
     texts = [" ".join(["tea"] * (n % 5) + ["rust"] * (1 + n % 7)) for n in range(60)]
     expected = [twin(tokens(text), "mean") for text in texts]
@@ -227,7 +227,7 @@ def test_many_threads_get_their_own_vectors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", " \n\t", "\0" * 50, "a\ud800b", "\ufdfa" * 60, "\x07\x1b"])
 def test_hostile_texts_have_vectors(tmp_path: Path, text: str) -> None:
-    """Hostile texts have vectors; a text without a token fails alone."""
+    """Hostile texts get unit vectors, and a text without a token raises an error."""
     made = opened(directory(tmp_path / "tiny"), pooling="mean")
     assert np.linalg.norm(made.embed_documents([text, "tea"]), axis=1) == pytest.approx([1, 1])
     bare = opened(directory(tmp_path / "bare", split=tokenizer(special=False)), pooling="mean")
@@ -240,7 +240,7 @@ def test_hostile_texts_have_vectors(tmp_path: Path, text: str) -> None:
 
 
 def test_the_name_tells_models_apart(tmp_path: Path) -> None:
-    """By weights, tokenizer, pooling, document prefix, dimension and length: not by the rest."""
+    """The model's name depends on all that changes document vectors, but not on other settings."""
     path = directory(tmp_path / "tiny")
     first = opened(path, pooling="mean").model
     assert first.startswith("onnx/tiny/mean/8/")
@@ -260,7 +260,7 @@ def test_the_name_tells_models_apart(tmp_path: Path) -> None:
 
 
 def test_weights_in_a_file_of_their_own_count(tmp_path: Path) -> None:
-    """External weights are part of the model's name; other files beside it are not."""
+    """External weights change the model's name; other files in its directory do not."""
     path = tmp_path / "tiny"
 
     def digest(seed: int) -> str:
@@ -285,7 +285,7 @@ def test_weights_in_a_file_of_their_own_count(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its hash is kept until the file changes; a damaged or unwritable cache costs time alone."""
+    """The hash of a large file is cached until the file changes; a bad cache is ignored."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(weights, "LARGE", 1)
     file = tmp_path / "weights"
@@ -296,13 +296,13 @@ def test_a_large_file_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert weights.file_digest(file) == "known"
     before = file.stat()
     file.write_bytes(b"two")
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # the time of change stays
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # the modification time stays equal
     second = weights.file_digest(file)
     assert second not in ("known", first)
     for damage in ("", "[", "[1]", "[[1], 2]", "7"):
         kept.write_text(damage)
         assert weights.file_digest(file) == second
-    monkeypatch.setenv("XDG_CACHE_HOME", str(file))  # no directory can be made there
+    monkeypatch.setenv("XDG_CACHE_HOME", str(file))  # no directory can be created there
     assert weights.file_digest(file) == second
 
 

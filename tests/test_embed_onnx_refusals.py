@@ -18,8 +18,6 @@ from vikingd.domain.errors import EmbedderFailed
 from vikingd.models import onnx_directory
 from vikingd.models.embed import onnx as embed_onnx
 
-# Refusals
-
 
 def _no_directory(path: Path) -> None:
     path.rename(path.with_name("gone"))
@@ -65,7 +63,7 @@ def _configuration_of_another_form(path: Path) -> None:
 def test_files_that_are_missing_or_damaged_are_told(
     tmp_path: Path, spoil: Callable[[Path], None], reason: str
 ) -> None:
-    """With the setting and the file."""
+    """A missing or damaged file is refused with the setting and the file."""
     path = directory(tmp_path / "tiny")
     spoil(path)
     assert refusal(path, pooling="mean").startswith(f"embedding.onnx_path: {reason.format(path)}")
@@ -85,14 +83,14 @@ def test_files_that_are_missing_or_damaged_are_told(
 def test_models_that_make_no_embeddings_are_told(
     tmp_path: Path, made: onnx.ModelProto, reason: str
 ) -> None:
-    """At start, with the setting and what is wrong."""
+    """A model that makes no embeddings is refused at the start with the reason."""
     told = refusal(directory(tmp_path / "tiny", made), pooling="mean")
     assert told.startswith("embedding.onnx_path: ")
     assert reason.replace("\\", "") in told
 
 
 def test_a_pooling_that_nothing_says_is_asked_for(tmp_path: Path) -> None:
-    """Instead of a guess: also where the directory names one that there is not."""
+    """A directory without a pooling, or with an unsupported pooling, is refused with the reason."""
     path = directory(tmp_path / "tiny")
     assert refusal(path).endswith(
         "set embedding.pooling to mean, cls or last, as the model's documentation says"
@@ -105,7 +103,7 @@ def test_a_pooling_that_nothing_says_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_modules_that_the_graph_does_not_hold_are_told(tmp_path: Path) -> None:
-    """A dense layer after the pooling changes all vectors; with it in the graph all is well."""
+    """A module after the pooling is refused, unless the graph has a pooled output."""
     modules = [{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]
     path = directory(tmp_path / "tiny", modules=modules)
     assert "modules.json names Dense" in refusal(path, pooling="mean")
@@ -113,7 +111,7 @@ def test_modules_that_the_graph_does_not_hold_are_told(tmp_path: Path) -> None:
 
 
 def test_a_length_that_the_model_has_not_is_refused(tmp_path: Path) -> None:
-    """Beyond its positions, and too short for any text."""
+    """A length above the model's positions, or too short for any text, is refused."""
     path = directory(tmp_path / "tiny", config={"max_position_embeddings": 64})
     opened(path, pooling="mean", max_tokens=64)
     told = refusal(path, pooling="mean", max_tokens=65)
@@ -128,9 +126,9 @@ def test_a_length_that_the_model_has_not_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_failure_while_computing_is_told(tmp_path: Path) -> None:
-    """A text that the graph can't take fails, and others don't."""
+    """A text that the graph cannot compute raises EmbedderFailed, and later texts succeed."""
     split = tokenizer()
-    split.add_tokens(["beyond"])  # the table has no row for it
+    split.add_tokens(["beyond"])  # the table has no row for this token
     made = opened(directory(tmp_path / "tiny", split=split), pooling="mean")
     with pytest.raises(EmbedderFailed, match=r"the embedder onnx fails: .*cannot be computed"):
         made.embed_documents(["tea", "beyond"])
@@ -141,10 +139,10 @@ def test_a_failure_while_computing_is_told(tmp_path: Path) -> None:
 def test_a_missing_extra_is_told_with_its_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str
 ) -> None:
-    """Its packages are imported by the provider onnx alone, and what to install is said."""
+    """A missing package of the extra is refused with the command that installs it."""
     monkeypatch.delitem(sys.modules, embed_onnx.__name__)
     monkeypatch.delitem(sys.modules, onnx_directory.__name__)
-    monkeypatch.setitem(sys.modules, package, None)  # Python's way to say that there is none
+    monkeypatch.setitem(sys.modules, package, None)  # makes the import fail
     assert refusal(directory(tmp_path / "tiny"), pooling="mean") == (
         f"the embedder onnx needs {package}, which is not installed; install it with: "
         "pip install 'vikingd[onnx]'"
@@ -152,7 +150,7 @@ def test_a_missing_extra_is_told_with_its_install(
 
 
 def test_settings_name_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Absolute, with ~ replaced; none is refused by name, and so is an unknown pooling."""
+    """The onnx settings need a directory, expand ~ in its path, and refuse an unknown pooling."""
     with pytest.raises(ConfigError, match="the provider onnx needs a model: set onnx_path"):
         load(None, {"embedding": {"provider": "onnx"}})
     with pytest.raises(ConfigError, match="keeps no queries: set keep_queries to false"):

@@ -24,7 +24,7 @@ from vikingd.models.embed.settings import EmbedSettings
 
 
 def test_openai_sends_key_and_texts_and_normalises(endpoint: Endpoint) -> None:
-    """The request is the protocol's; the answer comes back as unit rows in order."""
+    """The provider sends model, texts and key, and returns unit rows in the order of the texts."""
     provider = open_provider(endpoint.settings(batch_size=2))
     rows = provider.embed_documents(["one", "two", "three"])
     expected = np.array([endpoint.vector(text) for text in ("one", "two", "three")])
@@ -39,7 +39,7 @@ def test_openai_sends_key_and_texts_and_normalises(endpoint: Endpoint) -> None:
 
 
 def test_openai_learns_its_dimension_with_one_call(endpoint: Endpoint) -> None:
-    """Unconfigured, it is asked for once, and `dimensions` is not sent."""
+    """An unset dimension is learned with one call that sends no `dimensions`."""
     provider = open_provider(endpoint.settings())
     assert not endpoint.requests
     assert provider.dimension == provider.dimension == DIMENSION
@@ -48,7 +48,7 @@ def test_openai_learns_its_dimension_with_one_call(endpoint: Endpoint) -> None:
 
 
 def test_openai_asks_for_the_configured_dimension(endpoint: Endpoint) -> None:
-    """Configured, it is sent and known without a call."""
+    """A configured dimension is known without a call and sent as `dimensions`."""
     provider = open_provider(endpoint.settings(dimension=5))
     assert provider.dimension == 5
     assert not endpoint.requests
@@ -57,7 +57,7 @@ def test_openai_asks_for_the_configured_dimension(endpoint: Endpoint) -> None:
 
 
 def test_openai_orders_by_index(endpoint: Endpoint) -> None:
-    """Embeddings that come in another order go to their own texts."""
+    """Embeddings in another order are assigned to their texts by index."""
     provider = open_provider(endpoint.settings())
     straight = provider.embed_documents(["a", "b", "c"])
     endpoint.misbehave = lambda _request, data: data.reverse()
@@ -122,7 +122,7 @@ def _nested(_: dict[str, Any], data: list[Any]) -> None:
     ],
 )
 def test_openai_checks_the_answer(endpoint: Endpoint, fault: Callable[..., None]) -> None:
-    """A wrong count, length, order or number fails instead of becoming a vector."""
+    """A reply with a wrong count, length, index or number raises EmbedderFailed."""
     provider = open_provider(endpoint.settings())
     provider.embed_query("learns the dimension")
     endpoint.misbehave = fault
@@ -157,7 +157,7 @@ def test_openai_survives_another_protocol(endpoint: Endpoint, body: bytes) -> No
 def test_openai_tells_refusals_apart(
     endpoint: Endpoint, kind: type[EmbedderFailed], statuses: tuple[int, ...]
 ) -> None:
-    """Refusals of these texts, of every text, and of either are told apart."""
+    """Each status of the endpoint raises the error class of its kind."""
     for status in statuses:
         endpoint.misbehave = lambda _request, _data, status=status: (status, b"because")  # type: ignore[misc]
         with pytest.raises(EmbedderFailed, match="because" if status else "reached") as caught:
@@ -167,7 +167,7 @@ def test_openai_tells_refusals_apart(
 
 @pytest.mark.parametrize("status", [301, 307, 308])
 def test_openai_follows_no_redirect(endpoint: Endpoint, status: int) -> None:
-    """Texts and key go to the configured address alone; the error names the status."""
+    """A redirect is not followed, and the error names the status."""
     other = Endpoint()
     endpoint.misbehave = lambda _request, _data: (status, f"{other.url}/embeddings".encode())
     with pytest.raises(EmbedderUnreachable, match=f"answered {status}"):
@@ -195,14 +195,14 @@ def test_openai_tells_no_secret(
 
 
 def test_openai_tells_nothing_of_a_url_that_is_none() -> None:
-    """Its password may stand where a port should."""
+    """A base URL without a valid port is refused."""
     url = "http://user:pa/ss@host"
     with pytest.raises(EmbedderFailed, match="is no URL"):
         open_provider(EmbedSettings(provider="openai", openai_model="m", openai_base_url=url))
 
 
 def test_openai_retries(endpoint: Endpoint) -> None:
-    """Two failures are hidden by two retries."""
+    """Two retries hide two failures of the endpoint."""
     answers = [(500, b"{}"), (503, b"{}"), None]
     endpoint.misbehave = lambda _request, _data: answers.pop(0)
     assert open_provider(endpoint.settings(retries=2)).embed_query("x").shape == (DIMENSION,)
@@ -210,7 +210,7 @@ def test_openai_retries(endpoint: Endpoint) -> None:
 
 
 def test_openai_times_out(endpoint: Endpoint) -> None:
-    """A slow endpoint fails after the time-out."""
+    """A call to a slow endpoint fails after the timeout."""
     answer = threading.Event()
     endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
     with pytest.raises(EmbedderFailed, match=r"within 0\.2 s"):
@@ -220,7 +220,7 @@ def test_openai_times_out(endpoint: Endpoint) -> None:
 
 @pytest.mark.parametrize("part", ["X-Padding: ", "Content-Length: 999\r\n\r\n"])
 def test_openai_times_out_while_bytes_come(endpoint: Endpoint, part: str) -> None:
-    """The limit is for the whole answer, head and body, and each attempt has it anew."""
+    """The timeout covers the head and the body of a reply, and each attempt has its own timeout."""
     endpoint.drips = f"HTTP/1.1 200 OK\r\n{part}".encode()
     with pytest.raises(EmbedderFailed, match=r"within 0\.3 s"):
         open_provider(endpoint.settings(timeout=0.3, retries=1)).embed_query("x")
@@ -228,7 +228,7 @@ def test_openai_times_out_while_bytes_come(endpoint: Endpoint, part: str) -> Non
 
 
 def test_openai_names_an_endpoint_that_is_not_there(endpoint: Endpoint) -> None:
-    """It may have broken down over a text; the message has the URL."""
+    """An unreachable endpoint raises EmbedderBroke with the URL."""
     settings = endpoint.settings()
     endpoint.close()
     with pytest.raises(EmbedderBroke, match=r"127\.0\.0\.1"):
@@ -236,7 +236,7 @@ def test_openai_names_an_endpoint_that_is_not_there(endpoint: Endpoint) -> None:
 
 
 def test_openai_needs_a_model_and_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without them it fails at once and names the variable; a base URL needs no key."""
+    """The openai provider fails at once without a model or a key, and names the setting."""
     monkeypatch.delenv("MY_KEY", raising=False)
     with pytest.raises(EmbedderFailed, match="set openai_model"):
         open_provider(EmbedSettings(provider="openai"))
@@ -249,7 +249,7 @@ def test_openai_needs_a_model_and_a_key(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_query_is_embedded_once(endpoint: Endpoint) -> None:
-    """The second time it comes from the cache, counted as a hit, and can't be changed."""
+    """A repeated query comes from the cache as a read-only vector and counts as a hit."""
     embedder = QueryEmbedder(open_provider(endpoint.settings()))
     assert embedder.cached("q") is None
     first = embedder.embed("q")
@@ -261,7 +261,7 @@ def test_a_query_is_embedded_once(endpoint: Endpoint) -> None:
 
 
 def test_the_least_recently_used_query_is_forgotten(endpoint: Endpoint) -> None:
-    """A full cache keeps what was asked last, by reading too."""
+    """A full cache drops the least recently used query."""
     embedder = QueryEmbedder(open_provider(endpoint.settings()), size=2)
     for text in ("a", "b", "a", "c"):
         embedder.embed(text)
@@ -269,7 +269,7 @@ def test_the_least_recently_used_query_is_forgotten(endpoint: Endpoint) -> None:
 
 
 def test_equal_queries_in_flight_share_one_call(endpoint: Endpoint) -> None:
-    """Eight threads with one question make one request, and all get its vector."""
+    """Eight threads with equal queries make one request and share its vector."""
     answer = threading.Event()
     endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
     embedder = QueryEmbedder(open_provider(endpoint.settings(timeout=30.0)))
@@ -284,7 +284,7 @@ def test_equal_queries_in_flight_share_one_call(endpoint: Endpoint) -> None:
 
 
 def test_a_failure_is_not_cached_but_answers_for_a_while(endpoint: Endpoint) -> None:
-    """After a failure queries fail without a call, cached ones don't; later it is tried again."""
+    """After a failure, uncached queries fail without a call until a later retry succeeds."""
     embedder = QueryEmbedder(open_provider(endpoint.settings()))
     embedder.embed("known")
     endpoint.misbehave = lambda _request, _data: (503, b'{"error": {"message": "down"}}')
@@ -298,7 +298,7 @@ def test_a_failure_is_not_cached_but_answers_for_a_while(endpoint: Endpoint) -> 
 
 
 def test_one_query_tries_after_the_back_off(endpoint: Endpoint) -> None:
-    """While it waits for a hanging endpoint, the others fail at once."""
+    """After the back-off, one query tries the endpoint while all others fail at once."""
     answer = threading.Event()
     embedder = QueryEmbedder(open_provider(endpoint.settings(timeout=30.0)))
     endpoint.misbehave = lambda _request, _data: (503, b'{"error": {"message": "down"}}')
@@ -318,7 +318,7 @@ def test_one_query_tries_after_the_back_off(endpoint: Endpoint) -> None:
 
 
 def test_a_refused_query_fails_alone(endpoint: Endpoint) -> None:
-    """A refused text does not hold up others."""
+    """A refused query does not make other queries fail."""
     refusal = 400, b"indigestible"
     endpoint.misbehave = lambda request, _data: refusal if POISON in request["input"] else None
     embedder = QueryEmbedder(open_provider(endpoint.settings()))
@@ -337,7 +337,7 @@ def test_a_refused_query_fails_alone(endpoint: Endpoint) -> None:
 
 
 def test_an_endpoint_that_refuses_all_texts_is_down(endpoint: Endpoint) -> None:
-    """It answers no other than to a text that it can't take, and is left alone for a while."""
+    """An endpoint that refuses the probe text too counts as down for all texts."""
     embedder = QueryEmbedder(open_provider(endpoint.settings()))
     embedder.embed("known")
     endpoint.misbehave = lambda _request, _data: (400, b"in arrears")
@@ -349,7 +349,7 @@ def test_an_endpoint_that_refuses_all_texts_is_down(endpoint: Endpoint) -> None:
 
 
 def _fails_for_all(embedder: QueryEmbedder, reason: str) -> None:
-    """Check that every call fails for this reason, which is the state."""
+    """Check that every call fails for this reason, and that the last error has the reason."""
     for text in ("q", "q", "other"):
         with pytest.raises(EmbedderFailed, match=reason):
             embedder.embed(text)

@@ -1,4 +1,4 @@
-"""The estimate of the time left."""
+"""The rate of embedding and the estimate of the time left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vikingd.models.embed.speed import WINDOW, Speed
 
 
 def test_the_rate_is_that_of_the_last_minute() -> None:
-    """It is not known before the first piece, and a rest does not count."""
+    """The rate covers the last minute without pauses, and is 0 before the first piece."""
     speed = Speed()
     speed.begin(100.0)
     assert speed.rate(101.0) == 0
@@ -25,7 +25,7 @@ def test_the_rate_is_that_of_the_last_minute() -> None:
 
 
 def test_the_rate_falls_when_nothing_comes() -> None:
-    """The piece that is under way is given the time of another one."""
+    """The rate falls if no further piece ends for longer than a usual piece takes."""
     speed = Speed()
     speed.begin(0.0)
     for second in range(1, 10):
@@ -35,7 +35,7 @@ def test_the_rate_falls_when_nothing_comes() -> None:
 
 
 def test_the_time_left_is_true_within_a_factor_of_two() -> None:
-    """From the third piece on, though the first took long for what it was."""
+    """After three pieces the estimate is within a factor of two, even after a slow first piece."""
     speed, pieces = Speed(), [(3.2, 8000), *((3.2 + 0.35 * i, 30_000) for i in range(1, 40))]
     speed.begin(0.0)
     left, end = sum(cost for _, cost in pieces), pieces[-1][0]
@@ -49,6 +49,6 @@ def test_the_time_left_is_true_within_a_factor_of_two() -> None:
 
 
 def test_nobody_knows_the_time_left_before_there_is_a_rate() -> None:
-    """Afterwards it is the work by the rate."""
+    """The time left is unknown without a rate, else it is the work divided by the rate."""
     assert time_left(1000, 0.0) is None
     assert time_left(1000, 50.0) == 20

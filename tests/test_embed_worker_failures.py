@@ -27,7 +27,7 @@ from vikingd.models.embed.worker import BacklogWorker
 
 
 def test_a_child_that_hangs_is_killed_and_replaced(endpoint: Endpoint) -> None:
-    """It has longer than all attempts at the endpoint take, a local one far longer than any."""
+    """A child that does not answer within its limit is killed, and a new child replaces it."""
     embedder = DocumentEmbedder(endpoint.settings(timeout=5.0, retries=2))
     embedder.embed(["a"])
     limit, embedder._limit = embedder._limit, 1.0
@@ -47,7 +47,7 @@ def test_a_child_that_hangs_is_killed_and_replaced(endpoint: Endpoint) -> None:
 
 
 def test_a_killed_child_is_replaced(endpoint: Endpoint) -> None:
-    """After kill -9 a new child embeds what the old one had in work; no text is skipped."""
+    """After kill -9, a new child embeds the texts of the old child, and no text is skipped."""
     answer = threading.Event()
     endpoint.misbehave = lambda _request, _data: (answer.wait(20), None)[1]
     backlog = Backlog("a", "b", "c")
@@ -70,7 +70,7 @@ def test_a_killed_child_is_replaced(endpoint: Endpoint) -> None:
 def test_a_poison_text_is_skipped_and_holds_up_nobody(
     endpoint: Endpoint, status: int, told: str
 ) -> None:
-    """The others of its batch and those behind it are embedded; the state names it."""
+    """A text that always fails is skipped and named in the state; all others are embedded."""
     endpoint.misbehave = lambda request, _data: (
         (status, b'{"error": {"message": "indigestible"}}') if POISON in request["input"] else None
     )
@@ -94,7 +94,7 @@ def test_a_poison_text_is_skipped_and_holds_up_nobody(
 def test_a_text_that_is_skipped_leaves_the_embedder_serving(
     endpoint: Endpoint, tmp_path: Path
 ) -> None:
-    """Health is of the others; the numbers tell of it."""
+    """A skipped text appears in the stats, but does not count as a failure of the embedder."""
     endpoint.misbehave = lambda request, _data: (
         (400, b"indigestible") if POISON in request["input"] else None
     )
@@ -115,7 +115,7 @@ def test_a_text_that_is_skipped_leaves_the_embedder_serving(
 
 
 def test_the_state_is_of_one_moment_while_texts_are_skipped() -> None:
-    """Their number fits the last of them, and asking for it never fails."""
+    """The number of skipped texts always matches the last skipped text of the same state."""
     interval, told = sys.getswitchinterval(), list[str]()
     sys.setswitchinterval(1e-6)
     try:
@@ -147,7 +147,7 @@ def test_an_endpoint_that_falters_costs_no_text(endpoint: Endpoint, fails: str) 
 
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, deaths: int) -> None:
-    """One death may be chance; at the second the text is skipped, and the next one is not."""
+    """A text alone in a killed child is tried again, and is skipped after a second death."""
 
     def kill(request: dict[str, Any], _: list[Any]) -> None:
         nonlocal left
@@ -157,7 +157,7 @@ def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, dea
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
 
-    left = 1 + deaths  # the first with the whole batch
+    left = 1 + deaths  # the first death is in the whole batch
     endpoint.misbehave = kill
     backlog = Backlog(POISON, "b")
     with working(endpoint.settings(timeout=30.0), backlog, DIMENSION) as running:
@@ -169,7 +169,7 @@ def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, dea
 
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_failing_provider_leaves_the_backlog(endpoint: Endpoint, status: int) -> None:
-    """No text is skipped, the state gives reason and next try, and all are embedded later."""
+    """A failing provider skips no text; the state has the reason and the time of the retry."""
     arrived: list[int] = []  # microseconds since the epoch
 
     def fail(_request: dict[str, Any], _data: list[Any]) -> tuple[int, bytes]:
@@ -197,7 +197,7 @@ def test_a_failing_provider_leaves_the_backlog(endpoint: Endpoint, status: int) 
 
 
 def test_a_child_that_cannot_load_is_reported() -> None:
-    """A provider that fails to open leaves the backlog, and its reason in the state."""
+    """A provider that fails to open leaves the backlog, and the state has the reason."""
     backlog = Backlog("a")
     with working(EmbedSettings(provider="e6"), backlog, DIMENSION) as running:
         until(lambda: "'e6' is not one of" in running.state().last_error)
@@ -206,15 +206,15 @@ def test_a_child_that_cannot_load_is_reported() -> None:
 
 
 def test_a_child_that_dies_while_it_loads_is_reported() -> None:
-    """A crash before the first text is a failure with an exit code, not a wait without end."""
-    embedder = DocumentEmbedder(EmbedSettings(threads=-1))  # which no provider expects
+    """A crash of the child during its start raises an error with the exit code."""
+    embedder = DocumentEmbedder(EmbedSettings(threads=-1))  # an invalid number
     with pytest.raises(EmbedderUnreachable, match=r"while it started \(exit code 1\)"):
         embedder.embed(["a"])
     assert embedder.pid is None
 
 
 def test_vectors_of_another_dimension_are_not_stored() -> None:
-    """A model that makes other vectors than the store's fails as a whole."""
+    """Vectors of another dimension than the store's are not stored, and the state says so."""
     backlog = Backlog("a", "b")
     with working(EmbedSettings(), backlog, 512) as running:
         until(lambda: "384 numbers, the store has 512" in running.state().last_error)
@@ -244,14 +244,14 @@ def test_a_store_that_fails_is_tried_again(kind: type[BaseException]) -> None:
     ],
 )
 def test_a_stall_has_a_reason(had: float, is_ready: bool, is_remote: bool, said: str) -> None:
-    """A busy machine, a slow model, a silent endpoint."""
+    """The reason for a stall is a busy machine, a slow model or a silent endpoint."""
     assert said in worker.why_stalled(40.0, had, is_ready=is_ready, is_remote=is_remote)
 
 
 def test_a_stall_is_told_once_and_until_it_is_over(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the log and in the state, while texts wait and nothing comes."""
+    """A stall is logged once and stays in the state until a vector arrives."""
     monkeypatch.setattr(worker, "STALL", 0.0)
     monkeypatch.setattr(worker, "_LOOK", 0.01)
     answer = threading.Event()
@@ -266,7 +266,7 @@ def test_a_stall_is_told_once_and_until_it_is_over(
 
 
 def test_a_bad_group_does_not_lose_the_others(endpoint: Endpoint) -> None:
-    """Groups in flight beside a bad one are kept, and its texts are tried singly."""
+    """The texts of a failed group are tried one by one; other groups in flight are kept."""
     endpoint.misbehave = lambda request, _: (
         (400, b"indigestible") if POISON in request["input"] else None
     )
@@ -279,7 +279,7 @@ def test_a_bad_group_does_not_lose_the_others(endpoint: Endpoint) -> None:
 
 
 def test_a_dead_child_loses_no_group(endpoint: Endpoint) -> None:
-    """All that it had in work is tried again, group by group, none of it singly."""
+    """After the death of the child, all groups in flight are tried again as groups."""
     answer = threading.Event()
     endpoint.misbehave = lambda _request, _data: (answer.wait(200), None)[1]
     backlog = Backlog(*"abcdef")

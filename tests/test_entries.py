@@ -1,4 +1,4 @@
-"""Entries of memory files: added, said anew and removed, whatever they say and stand among."""
+"""Entries of memory files, which are added, replaced and removed in any content."""
 
 from __future__ import annotations
 
@@ -118,19 +118,19 @@ files = st.builds(
 
 
 def added(content: str, text: str, section: str, title: str) -> tuple[str, int]:
-    """The content with one more entry, and where that begins."""
+    """Return the content with one more entry, and the start of that entry."""
     written = memories.added(content, text, section, title)
     assert written.passage in written.cut == passages(written.content)
     return written.content, written.passage.start
 
 
 def replaced(content: str, start: int, end: int, text: str) -> str:
-    """The content with another text in this place."""
+    """Return the content with another text in this range."""
     return memories.replaced(content, start, end, text).content
 
 
 def removed(content: str, *places: int) -> str:
-    """The content without what stands from one place to the next."""
+    """Return the content without the ranges that these pairs of places bound."""
     result, edits = memories.removed(content, list(zip(places[::2], places[1::2], strict=True)))
     assert memories.edited(content, edits) == result
     return result
@@ -142,30 +142,30 @@ def passages(content: str) -> list[Passage]:
 
 
 def items(content: str) -> list[Passage]:
-    """The passages that begin where a list item does."""
+    """Return the passages that begin at a list item."""
     parts = markdown.outline(content, front_matter(content)[1])
     starts = {part.start for part in parts if part.item >= 0}
     return [p for p in passages(content) if p.start in starts]
 
 
 def entries(content: str) -> list[tuple[str, str]]:
-    """Section and text of each list item."""
+    """Return the section and the text of each list item."""
     return [(p.section, shown(content[p.start : p.end])) for p in items(content)]
 
 
 def place(content: str, text: str) -> Passage:
-    """The passage that says the text."""
+    """Return the passage with this text."""
     return next(p for p in passages(content) if shown(content[p.start : p.end]) == text)
 
 
 def assert_inserted(small: str, large: str) -> None:
-    """Checks that one thing was put into the small text to make the large one."""
+    """Check that the large text is the small text with one insertion."""
     ahead = next((i for i, c in enumerate(small) if large[i : i + 1] != c), len(small))
     assert large.endswith(small[ahead:])
 
 
 def words(content: str) -> list[str]:
-    """The lines that have text, but for the comment that ends a list."""
+    """Return the lines that have text, except the comment that ends a list."""
     lines = re.split(r"\r\n?|\n", content.lstrip("\ufeff"))
     return [line for line in lines if line.strip() and line != "<!-- -->"]
 
@@ -178,7 +178,7 @@ def words(content: str) -> list[str]:
 def test_whatever_changes_each_entry_stays_a_passage_of_its_own(
     content: str, data: st.DataObject
 ) -> None:
-    """Entries are found in order, below their sections, and all else stays as it was written."""
+    """After any sequence of changes, each entry is one passage, and other text is unchanged."""
     mine: list[tuple[str, str]] = []
     for number in range(data.draw(st.integers(1, 6))):
         before = entries(content)
@@ -227,7 +227,7 @@ def test_whatever_changes_each_entry_stays_a_passage_of_its_own(
 @settings(max_examples=300, deadline=None)
 @given(texts)
 def test_a_text_has_one_form(text: str) -> None:
-    """Cleaning twice changes nothing, and a clean text has no loose white space."""
+    """`clean` is idempotent and removes outer and trailing white space."""
     once = clean(text)
     assert clean(once) == once == once.strip()
     assert "\r" not in once
@@ -248,12 +248,12 @@ def test_a_text_has_one_form(text: str) -> None:
     ids=range(6),
 )
 def test_the_form_is_what_markdown_shows(text: str, form: str) -> None:
-    """Line ends, outer white space, shared indentation and rules in front are no part of it."""
+    """`clean` removes outer white space, shared indentation and leading rules from a text."""
     assert clean(text) == form
 
 
 def test_a_text_must_say_something_that_fits_one_passage() -> None:
-    """Empty, mute and too long ones are refused by their field; the longest one is one passage."""
+    """Empty, wordless and too long texts are refused; the longest valid text is one passage."""
     for text in ("", " \n", "---", "...!", "a\0b"):
         with pytest.raises(InvalidField, match=r"^text: "):
             check_text(text)
@@ -261,7 +261,7 @@ def test_a_text_must_say_something_that_fits_one_passage() -> None:
     with pytest.raises(InvalidField, match="has some 321 tokens, an entry at most 320"):
         check_text("x" * (4 * MAX_TOKENS + 1))
     with pytest.raises(InvalidField, match="at most 320"):
-        check_text("\n".join(["ab"] * 250))  # fits without its indentation alone
+        check_text("\n".join(["ab"] * 250))  # too long with its indentation
     for text in ("x" * 4 * MAX_TOKENS, "中" * MAX_TOKENS, "\n".join(["ab"] * 182)):
         for file in ("", "- a\r\n", "1. a\r\n"):
             content, start = added(file, check_text(text), "", TITLE)
@@ -270,7 +270,7 @@ def test_a_text_must_say_something_that_fits_one_passage() -> None:
 
 
 def test_what_is_much_too_long_is_refused_unread() -> None:
-    """To clean or to parse megabytes would keep all other callers waiting."""
+    """A text or a section of a million characters is refused by its length."""
     with pytest.raises(InvalidField, match=r"^text: has 1,000,000 characters.* 320 tokens: put"):
         check_text("a\n" * 500_000)
     with pytest.raises(InvalidField, match=r"^section: .*at most 120 characters"):
@@ -301,7 +301,7 @@ def test_what_is_much_too_long_is_refused_unread() -> None:
     ids=range(16),
 )
 def test_a_section_must_read_as_it_is_written(section: str) -> None:
-    """A name that Markdown reads otherwise, or that is a path of headings, is refused."""
+    """A section name that Markdown would change, or that is a path of headings, is refused."""
     with pytest.raises(InvalidField, match=r"^section: "):
         check_section(section)
     with pytest.raises(InvalidField, match=r"^section: "):
@@ -340,12 +340,12 @@ def test_a_section_must_read_as_it_is_written(section: str) -> None:
     ids=range(22),
 )
 def test_an_entry_goes_where_people_expect_it(content: str, section: str, result: str) -> None:
-    """At the end of its section's list, in the list's form, else behind its last text."""
+    """An entry goes to the end of its section's list in the list's form, else after its text."""
     assert added(content, "new", section, TITLE) == (result, result.index("new"))
 
 
 def test_an_entry_is_indented_as_far_as_its_text_begins() -> None:
-    """Behind any marker, with the file's line ends, and empty lines stay empty."""
+    """The lines of an entry are indented to its first character, with the file's line ends."""
     assert added("10. a\r\n", "b\n\nc", "", "")[0] == "10. a\r\n11. b\r\n\r\n    c\r\n"
     assert replaced("-\ta\n", 2, 3, "b\nc") == "-\tb\n    c\n"
     assert replaced("-\n   a\n", 5, 6, "b\nc") == "-\n   b\n   c\n"
@@ -359,7 +359,7 @@ def test_what_is_never_closed_has_no_place_for_an_entry(open_end: str) -> None:
 
 
 def test_a_full_file_takes_no_more_entries() -> None:
-    """A file takes as many entries as it may have passages."""
+    """A file with the largest number of passages takes no more entries."""
     content = "# T\n\n" + "- entry\n" * (MAX_PASSAGES - 1)
     content, _ = added(content, "last", "", TITLE)
     assert len(passages(content)) == MAX_PASSAGES
@@ -367,11 +367,11 @@ def test_a_full_file_takes_no_more_entries() -> None:
         added(content, "one more", "", TITLE)
 
 
-# Said anew, and forgotten
+# Replaced and removed entries
 
 
 def test_a_paragraph_that_is_said_anew_becomes_an_entry() -> None:
-    """A repeated paragraph becomes an entry; a piece of a longer text is refused."""
+    """A replaced paragraph becomes an entry; a piece of a longer text is refused."""
     assert replaced("# T\n\nold\n\n## S\n", 5, 8, "# new") == "# T\n\n- # new\n\n## S\n"
     assert replaced("old\n\n  ## S\n", 0, 3, "new") == "-  new\n\n  ## S\n"
     content = "A sentence of a long text. " * 80
@@ -398,7 +398,7 @@ def test_a_paragraph_that_is_said_anew_becomes_an_entry() -> None:
     ids=range(11),
 )
 def test_a_forgotten_entry_leaves_no_trace(content: str, gone: str, result: str) -> None:
-    """Its marker, its line and a blank line too many go; what stands around it stays apart."""
+    """A removed entry loses its marker and its line, and the blocks around it stay separate."""
     start = content.index(gone)
     assert removed(content, start, start + len(gone)) == result
     assert entries(result) == [entry for entry in entries(content) if entry[1] != clean(gone)]
@@ -438,7 +438,7 @@ def test_a_thousand_entries_go_in_one_reading() -> None:
 
 @pytest.mark.parametrize("sentences", [100, 120])  # a paragraph is one passage, or several
 def test_a_piece_of_a_long_item_goes_alone(sentences: int) -> None:
-    """The rest of the item stays the item it was."""
+    """A long item remains one item after one of its pieces is removed."""
     content = f"- a\n- {'First part. ' * sentences}\n\n  {'Second part. ' * sentences}\n- b\n"
     mark = passages(content)[1:-1]
     for gone in mark:
@@ -451,7 +451,7 @@ def test_a_piece_of_a_long_item_goes_alone(sentences: int) -> None:
 
 
 def test_a_file_is_bare_when_nobody_would_miss_it() -> None:
-    """Headings, front matter and white space are nothing; a comment is something."""
+    """A file of only headings, front matter and white space is bare; a comment is content."""
     for content in ("", "\ufeff", "# T\n\nS\n---\n", "---\nk: v\n---\n\n## S\n \n"):
         assert is_bare(content)
     for content in ("# T\n\n- a\n", "text", "# T\n<!-- mine -->\n", "***", "-"):

@@ -29,7 +29,7 @@ KEPT = "viking://user/memories/kept.md"
 
 @pytest.fixture
 def store(tmp_path: Path):
-    """Open a store without a model."""
+    """Yield a store without a model."""
     opened = Store(tmp_path, model="none", dimension=None)
     opened.start(lambda *_: None)
     yield opened
@@ -37,7 +37,7 @@ def store(tmp_path: Path):
 
 
 def put(store: Store, content: str, uri: str = NOTES, **fields) -> None:
-    """Return a file with one passage per line."""
+    """Put a file with one passage per line."""
     store.put([file(uri, content, **fields)]).result()
 
 
@@ -48,7 +48,7 @@ def known(store: Store, uri: str = NOTES) -> dict[str, Entry]:
 
 
 def test_only_passages_of_memory_files_are_memories(store: Store) -> None:
-    """Each memory has its own id; resources and skills have none."""
+    """Each passage of a memory file has its own id; passages of resources have none."""
     put(store, "a\nb\n")
     put(store, "a\nb\n", "viking://resources/notes.md")
     entries = known(store)
@@ -80,7 +80,7 @@ def test_an_edit_keeps_what_is_known_of_unchanged_texts(store: Store) -> None:
 
 
 def test_equal_texts_keep_their_entries_in_order(store: Store) -> None:
-    """Two memories with the same text are separate."""
+    """Memories with equal texts are separate and keep their ids in order."""
     put(store, "x\nx\ny\n")
     one, two, _ = (s.entry for s in store.memory_file(NOTES).entries)
     put(store, "y\nx\nx\n")
@@ -114,7 +114,7 @@ def test_a_put_of_what_is_known_of_memories_changes_nothing(store: Store) -> Non
 
 
 def test_a_put_never_lowers_a_counter(store: Store) -> None:
-    """Counts since the writer's read are kept."""
+    """A put with lower counters keeps the higher counters of the store."""
     put(store, "a\n")
     before = known(store)["a"]
     store.reinforce([before.id], 7).result()
@@ -146,7 +146,7 @@ def test_accesses_of_missing_memories_make_no_revision(store: Store) -> None:
 
 
 def test_a_move_into_the_memories_makes_memories_and_one_within_keeps_them(store: Store) -> None:
-    """Behaviour 26: counters are at the new URI, and none are at the old one."""
+    """A move into the memories creates entries; a move within them keeps ids and counters."""
     put(store, "a\nb\n", "viking://resources/d/notes.md")
     store.move("viking://resources/d", "viking://user/memories/d").result()
     moved = known(store, "viking://user/memories/d/notes.md")
@@ -161,7 +161,7 @@ def test_a_move_into_the_memories_makes_memories_and_one_within_keeps_them(store
 
 
 def test_reinforcing_what_is_not_there_changes_nothing(store: Store) -> None:
-    """NotFound names the missing memory."""
+    """A reinforcement with a missing memory raises NotFound and changes nothing."""
     put(store, "a\n")
     (entry,) = known(store).values()
     with pytest.raises(NotFound, match="no memory 999"):
@@ -170,7 +170,7 @@ def test_reinforcing_what_is_not_there_changes_nothing(store: Store) -> None:
 
 
 def test_an_append_writes_no_text_again(store: Store) -> None:
-    """The texts before the added one keep their rows, vectors and places in the index."""
+    """An append keeps the rows of all texts before the new text."""
     put(store, "a\nb\n", abstract="A file.")
 
     def rows() -> list[int]:
@@ -228,12 +228,12 @@ def test_a_store_of_before_gets_its_memories(tmp_path: Path) -> None:
 
 
 def settings(path: Path) -> EngineSettings:
-    """Return an engine without an embedder."""
+    """Return settings of an engine without an embedder."""
     return EngineSettings(path, EmbedSettings(provider="none"))
 
 
 def count_until_killed(path: Path, acknowledged) -> None:
-    """Count accesses for ever; report how many were counted a second ago."""
+    """Count accesses for ever, and report the counts of a second ago and of now."""
     engine = Engine(settings(path))
     (entry,) = known(engine.store).values()
     counted: list[tuple[float, int]] = []
@@ -286,7 +286,7 @@ def test_a_kill_loses_no_more_than_the_accesses_of_a_second(tmp_path: Path) -> N
 
 
 def test_a_stop_writes_all_accesses(tmp_path: Path) -> None:
-    """All accesses are counted exactly."""
+    """All accesses are in the store after the engine is closed."""
     engine = Engine(settings(tmp_path))
     engine.writable_store.put([file(NOTES, "a\nb\n")]).result()
     one, two = (s.entry.id for s in engine.store.memory_file(NOTES).entries)
@@ -301,7 +301,7 @@ def test_a_stop_writes_all_accesses(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [OSError, SystemExit])
 def test_accesses_that_could_not_be_written_are_tried_again(kind: type[BaseException]) -> None:
-    """Accesses survive a moment with a full disk."""
+    """Accesses whose write failed are written again."""
     written: dict[int, int] = {}
     failures = iter([True, False])
 

@@ -1,4 +1,4 @@
-"""Scores equal an independent recomputation in float64 from what SQLite holds."""
+"""Scores compared with an independent recomputation in float64 from the database."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ ALPHAS = (None, 0.3)
 
 
 def demo_drafts() -> list[Draft]:
-    """The tree that ships in the package."""
+    """Return the demo tree of the package."""
     with importlib.resources.as_file(importlib.resources.files("vikingd") / "demo_tree") as tree:
         return [item for item in read_tree(tree, uris.ROOT) if isinstance(item, Draft)]
 
 
 def with_vectors(draft: Draft, rng: np.random.Generator) -> Draft:
-    """The draft with a vector for most texts, near others of its script and its directory."""
+    """Return the draft with vectors near those of its script and its directory."""
 
     def vector(script: int) -> bytes:
         if rng.random() < 0.1:
@@ -65,7 +65,7 @@ def with_vectors(draft: Draft, rng: np.random.Generator) -> Draft:
 
 @contextmanager
 def opened(path: Path, contexts: list[Prepared]) -> Iterator[Engine]:
-    """An engine without an embedder, with these contexts in its tail."""
+    """Yield an engine without an embedder, with these contexts in its tail."""
     engine = Engine(EngineSettings(path, EmbedSettings(provider="none")))
     try:
         engine.writable_store.put(contexts).result()
@@ -75,7 +75,7 @@ def opened(path: Path, contexts: list[Prepared]) -> Iterator[Engine]:
 
 
 def assert_equal(engine: Engine, *, vectors: bool) -> None:
-    """Asks every query in several scopes, with and without a vector, and compares all scores."""
+    """Compare all scores of every query in several scopes, with and without a vector."""
     stored = read_store(engine.settings.path)
     directories = sorted(c.uri for c in stored.contexts if c.is_directory)
     rng = np.random.default_rng(7)
@@ -106,9 +106,9 @@ def assert_equal(engine: Engine, *, vectors: bool) -> None:
 
 
 def test_scores_equal_the_recomputation(tmp_path: Path) -> None:
-    """All scores of the demo tree are those of the formulas, in any scope, for any query.
+    """All scores of the demo tree equal the recomputation, for each query in several scopes.
 
-    Most rows stand in the base, where the int8 codes are in use, the others in the tail.
+    Most rows are in the base, which uses int8 codes, and the others are in the tail.
     """
     rng = np.random.default_rng(5)
     contexts = [prepare(check(with_vectors(draft, rng))) for draft in demo_drafts()]
@@ -120,14 +120,14 @@ def test_scores_equal_the_recomputation(tmp_path: Path) -> None:
 
 
 def test_scores_of_text_alone_equal_the_recomputation(tmp_path: Path) -> None:
-    """The same in a store that has no vectors at all."""
+    """Scores in a store without vectors equal the recomputation."""
     with opened(tmp_path, [prepare(check(draft)) for draft in demo_drafts()]) as engine:
         engine.optimize()
         assert_equal(engine, vectors=False)
 
 
 def test_compare_finds_what_is_missing_or_out_of_place() -> None:
-    """A result left out, one that is too much and two in the wrong order are all seen."""
+    """`compare` finds a missing result, an extra result and a wrong order."""
     expected = {"a": 0.5, "b": 0.4, "c": 0.0}
     assert compare([("a", 0.5), ("b", 0.4)], expected, 10).misplaced == 0
     assert compare([("a", 0.5)], expected, 10).misplaced == 0.4

@@ -103,7 +103,7 @@ NAMES = [
 
 @st.composite
 def files(draw: st.DrawFn, uri: str) -> Draft:
-    """One file, cut by its writer or not, with what is known of its memories."""
+    """Return a file, in some cases with given passages and memory entries."""
     content, name = draw(contents), uris.name(uri)
     is_memory = uris.context_type(uri) is ContextType.MEMORY
     passages = split(content, name, entries=is_memory)
@@ -128,7 +128,7 @@ def files(draw: st.DrawFn, uri: str) -> Draft:
 
 @st.composite
 def trees(draw: st.DrawFn) -> tuple[list[Draft], list[tuple[str, str, str]]]:
-    """Contexts and links between them."""
+    """Return contexts and the links between them."""
     drafts: list[Draft] = []
     for folder in draw(st.lists(st.sampled_from(FOLDERS), min_size=1, unique=True)):
         if draw(st.booleans()):
@@ -182,7 +182,7 @@ def test_json_lines_restore_every_tree(
 def test_an_import_never_takes_back_what_was_counted_since_the_export(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """Counters only rise, a forgotten memory comes back, and what is known is not sent again."""
+    """An import never lowers a counter, restores a forgotten memory and skips equal contexts."""
     lived(client)
     out = tmp_path / "out.jsonl"
     run(ctl, "export", TOP, "--to", str(out))
@@ -199,14 +199,14 @@ def test_an_import_never_takes_back_what_was_counted_since_the_export(
     client.put([Draft(NOTES, content="gone")])
     client.put([Draft(NOTES, content=EDITED)])
     assert run(ctl, "import", str(out))["updated"] == 1
-    # Said last when it was written anew, said first as the export knows.
+    # The import restores the creation time of the export, but not the time of the rewrite.
     assert [(m[1], m[2], m[4]) for m in counted(client)] == [(m[1], m[2], m[4]) for m in exported]
 
 
 def test_an_import_takes_back_nothing_of_a_text_that_is_laid_out_otherwise_by_now(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """Wherever its lines are broken, it is the same memory."""
+    """An import finds a memory with other line breaks and keeps its higher counter."""
     client.put([Draft(NOTES, content="- likes\n  oolong\n")])
     (memory,) = (p.memory.id for p in client.get(NOTES).context.passages)
     client.reinforce(memory, by=2)
@@ -220,7 +220,7 @@ def test_an_import_takes_back_nothing_of_a_text_that_is_laid_out_otherwise_by_no
 def test_json_lines_go_to_stdout_and_are_read_as_before(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """In a line without an object `metadata`, `overview` is metadata like all other keys."""
+    """An export to stdout can be imported; without an object `metadata`, all keys are metadata."""
     lived(client)
     before = snapshot(client)
     code, out, err = ctl("export", TOP, "--to", "-")
@@ -255,14 +255,14 @@ def test_json_lines_go_to_stdout_and_are_read_as_before(
 def test_a_record_at_fault_is_named_and_nothing_is_guessed(
     ctl: Ctl, client: MessageClient, tmp_path: Path, line: dict[str, Any], fault: str
 ) -> None:
-    """The line is left out."""
+    """A record with a fault is left out and reported with the fault."""
     client.put([Draft(NOTES, content="- a\n", title="Given")])
     revision = client.stats().revision
     lines = tmp_path / "lines.jsonl"
     lines.write_text(json.dumps({"uri": NOTES, "text": "x", "metadata": {}, **line}) + "\n")
     code, told, _ = ctl("import", str(lines), "--json")
     (unreadable,) = json.loads(told)["unreadable"]
-    assert code == 1  # there was nothing else in it
+    assert code == 1  # the file has no other line
     assert fault in unreadable["reason"]
     assert client.stats().revision == revision
 
@@ -270,7 +270,7 @@ def test_a_record_at_fault_is_named_and_nothing_is_guessed(
 def test_a_text_that_the_daemon_made_goes_on_following_its_content(
     client: MessageClient, tmp_path: Path
 ) -> None:
-    """A derived abstract and the daemon's own passages are in no record; given ones are."""
+    """An export omits a derived abstract and derived passages, and has a given abstract."""
     prose = "The user drinks oolong tea in the morning, and only then.\n"
     client.put(
         [
@@ -289,7 +289,7 @@ def test_a_text_that_the_daemon_made_goes_on_following_its_content(
 def test_a_link_of_json_lines_holds_however_its_ends_are_written(
     ctl: Ctl, client: MessageClient, tmp_path: Path, ends: str
 ) -> None:
-    """A slash at the end of a URI names the same context."""
+    """A link of JSON lines is restored even if its URIs end in a slash."""
     lines = tmp_path / "lines.jsonl"
     records = [
         {
@@ -309,7 +309,7 @@ def test_a_link_of_json_lines_holds_however_its_ends_are_written(
 def test_a_link_of_json_lines_to_no_uri_is_reported(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """The report names the line and the place in it."""
+    """An invalid link target in JSON lines is reported with its field."""
     del client
     lines = tmp_path / "lines.jsonl"
     record = {"uri": f"{TOP}/a", "metadata": {}, "relations": [{"to": "../b"}]}

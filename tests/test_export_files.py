@@ -35,7 +35,7 @@ from vikingd.ingest.limits import as_sent
 def test_a_file_edited_by_hand_and_imported_keeps_what_is_known_of_its_memories(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """Reinforcement, accesses and creation stay with the unchanged texts, without an export too."""
+    """An import of an edited file keeps the counters of its unchanged memories."""
     lived(client)
     before = counted(client)
     file = tmp_path / "notes.md"
@@ -60,7 +60,7 @@ def test_a_file_edited_by_hand_and_imported_keeps_what_is_known_of_its_memories(
 def test_an_edited_export_keeps_the_states_of_unchanged_memories(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """Equal texts keep their states in order; a new file is a plain import."""
+    """An import of an edited export keeps the states of unchanged memories and adds new files."""
     lived(client)
     before = counted(client)
     out = tmp_path / "out"
@@ -78,7 +78,7 @@ def test_an_edited_export_keeps_the_states_of_unchanged_memories(
 def test_a_file_that_states_everything_is_exported_as_it_is(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """Byte for byte, and its import changes nothing."""
+    """A file that states all its fields is exported unchanged, and its import changes nothing."""
     stated = "---\ntitle: Own  # a comment\nn: 2.0\n---\n# Heading\r\n\ntext\n"
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.md").write_bytes(stated.encode())
@@ -95,7 +95,7 @@ def test_a_file_that_states_everything_is_exported_as_it_is(
 def test_front_matter_carries_what_the_content_does_not_state(
     client: MessageClient, tmp_path: Path, content: str
 ) -> None:
-    """Title, abstract, metadata and time come back; the overview does not."""
+    """An export as files keeps title, abstract, metadata and time, but not the overview."""
     metadata: dict[str, Any] = {"n": 1, "deep": {"a": [True, None, "é: 中"], "b": 0.5}}
     uri = "viking://resources/d/a.md"
     draft = Draft(
@@ -123,7 +123,7 @@ def test_front_matter_carries_what_the_content_does_not_state(
 def test_metadata_of_any_form_never_spoil_a_file(
     client: MessageClient, tmp_path: Path, metadata: dict[str, Any]
 ) -> None:
-    """Front matter reads as the metadata, or the file is the content alone."""
+    """Metadata is exported as front matter that reads as equal metadata, or is left out."""
     uri = "viking://resources/d/a.md"
     client.put([Draft(uri, content="text\n", metadata=metadata)])
     files = written(client, "viking://resources/d", tmp_path / "out")
@@ -136,7 +136,7 @@ def test_metadata_of_any_form_never_spoil_a_file(
 def test_an_export_as_files_says_what_they_do_not_hold(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """It names the lossless form; an export as JSON lines has nothing to say."""
+    """An export as files names the lossless form; an export as JSON lines does not."""
     client.put([Draft(NOTES, content="- a\n")])
     code, _, err = ctl("export", TOP, "--to", str(tmp_path / "out"))
     assert (code, "--to FILE.jsonl is lossless" in " ".join(err.split())) == (0, True)
@@ -147,7 +147,7 @@ def test_an_export_as_files_says_what_they_do_not_hold(
 def test_a_file_removed_from_an_export_goes_with_delete(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """The links to it go too."""
+    """An import with --delete removes a context without a file, and the links to this context."""
     other = f"{TOP}/other.md"
     client.put([Draft(NOTES, content="- a\n"), Draft(other, content="- b\n")])
     client.link(NOTES, other, "why")
@@ -161,7 +161,7 @@ def test_a_file_removed_from_an_export_goes_with_delete(
 def test_one_file_is_exported_into_a_directory(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """The summary has the URI of that directory."""
+    """One file is exported into a directory, and the summary has the URI above the file."""
     client.put([Draft(f"{TOP}/d/README.md", content="x")])
     out = tmp_path / "out"
     summary = run(ctl, "export", f"{TOP}/d/README.md", "--to", str(out))
@@ -170,7 +170,7 @@ def test_one_file_is_exported_into_a_directory(
 
 
 def test_what_is_there_is_not_overwritten(ctl: Ctl, client: MessageClient, tmp_path: Path) -> None:
-    """Files and filled directories are refused; an empty directory is used."""
+    """An export refuses existing files and filled directories, and uses an empty directory."""
     client.put([Draft(NOTES, content="- a\n"), Draft(f"{TOP}/d/b.md", content="- b\n")])
     lines, full, empty = tmp_path / "x.jsonl", tmp_path / "full", tmp_path / "empty"
     lines.write_text("mine")
@@ -192,7 +192,7 @@ def test_what_is_there_is_not_overwritten(ctl: Ctl, client: MessageClient, tmp_p
 def test_a_name_that_no_file_can_have_is_left_out_and_told(
     ctl: Ctl, client: MessageClient, tmp_path: Path, name: str
 ) -> None:
-    """All other files are written."""
+    """A context whose name no file can have is left out and reported; the rest is written."""
     client.put([Draft(NOTES, content="- a\n"), Draft(f"{TOP}/{name}", content="# B\n\n- b\n")])
     out = tmp_path / "out"
     assert f"{TOP}/{name}" in run(ctl, "export", TOP, "--to", str(out))["left_out"]
@@ -204,7 +204,7 @@ def test_a_name_that_no_file_can_have_is_left_out_and_told(
 def test_an_export_without_a_daemon_or_a_context_says_so(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:
-    """The exit codes are those of every command, and no file is made."""
+    """An export without a daemon or a context has an exit code of its own and writes no file."""
     del client
     assert ctl("export", f"{TOP}/none", "--to", str(tmp_path / "a"))[0] == 4
     code, _, err = ctl("--address", "127.0.0.1:9", "export", TOP, "--to", str(tmp_path / "a"))
@@ -216,7 +216,7 @@ def test_an_export_without_a_daemon_or_a_context_says_so(
 def test_ctrl_c_leaves_no_half_an_export(
     client: MessageClient, daemon: str, tmp_path: Path
 ) -> None:
-    """It ends with 130 and says that nothing was written."""
+    """Ctrl-C during an export ends with exit code 130 and leaves no file."""
     client.put([Draft(f"{TOP}/{i}.md", content=f"- note {i}\n") for i in range(1000)])
     command = [
         sys.executable,
@@ -241,7 +241,7 @@ def test_ctrl_c_leaves_no_half_an_export(
 
 
 def test_what_goes_while_it_is_exported_is_left_out(client: MessageClient, tmp_path: Path) -> None:
-    """A context that was listed and is gone by now is no error."""
+    """A context that is deleted during an export is left out without an error."""
     client.put([Draft(NOTES, content="- a\n"), Draft(f"{TOP}/zz.md", content="- b\n")])
     exporter = Exporter(client, TOP)
     client.delete(f"{TOP}/zz.md")
@@ -255,7 +255,7 @@ def test_what_goes_while_it_is_exported_is_left_out(client: MessageClient, tmp_p
 def test_delete_keeps_what_became_a_link(
     ctl: Ctl, client: MessageClient, tmp_path: Path, name: str
 ) -> None:
-    """It is reported, as it is not followed."""
+    """An import with --delete keeps and reports contexts whose path is now a symbolic link."""
     client.put([Draft(f"{TOP}/a.md", content="- a\n"), Draft(f"{TOP}/d/b.md", content="- b\n")])
     before = set(snapshot(client, TOP))
     out = tmp_path / "out"

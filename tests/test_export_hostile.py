@@ -1,4 +1,4 @@
-"""Exports from a hostile daemon: nothing is written outside of the target."""
+"""Exports from a hostile daemon, which write nothing outside of the target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 
 
 class _Hostile(contexts_pb2_grpc.ContextsServicer):
-    """A daemon that names whatever it likes."""
+    """A daemon that returns any URIs."""
 
     def __init__(self) -> None:
         self.nodes: list[str] = []
@@ -26,7 +26,7 @@ class _Hostile(contexts_pb2_grpc.ContextsServicer):
     def Tree(  # noqa: N802
         self, _: contexts_pb2.TreeRequest, __: grpc.ServicerContext
     ) -> contexts_pb2.TreeResponse:
-        """The nodes, the first a directory."""
+        """Return the nodes; only the top is a directory."""
         return contexts_pb2.TreeResponse(
             contexts=[contexts_pb2.Context(uri=uri, is_directory=uri == TOP) for uri in self.nodes]
         )
@@ -34,7 +34,7 @@ class _Hostile(contexts_pb2_grpc.ContextsServicer):
     def Get(  # noqa: N802
         self, request: contexts_pb2.GetRequest, _: grpc.ServicerContext
     ) -> contexts_pb2.GetResponse:
-        """A file of any name."""
+        """Return a context with any URI."""
         uri = self.answers.get(request.uri, request.uri)
         return contexts_pb2.GetResponse(
             context=contexts_pb2.Context(uri=uri, is_directory=uri == TOP, content="mine")
@@ -43,7 +43,7 @@ class _Hostile(contexts_pb2_grpc.ContextsServicer):
 
 @pytest.fixture
 def hostile() -> Iterator[tuple[_Hostile, str]]:
-    """Such a daemon, and where it listens."""
+    """Yield a hostile daemon and its address."""
     servicer = _Hostile()
     server = grpc.server(ThreadPoolExecutor(2))
     contexts_pb2_grpc.add_ContextsServicer_to_server(servicer, server)
@@ -74,7 +74,7 @@ def hostile() -> Iterator[tuple[_Hostile, str]]:
 def test_a_daemon_writes_nowhere_but_below_the_target(
     hostile: tuple[_Hostile, str], tmp_path: Path, nodes: list[str], form: str
 ) -> None:
-    """A name that is no URI below what was asked for is refused before anything is written."""
+    """An export refuses URIs outside of the requested subtree before it writes a file."""
     daemon, where = hostile
     target = tmp_path / "a" / "b"
     target.mkdir(parents=True)
@@ -88,7 +88,7 @@ def test_a_daemon_writes_nowhere_but_below_the_target(
 def test_a_daemon_that_answers_with_another_context_is_not_believed(
     hostile: tuple[_Hostile, str], tmp_path: Path
 ) -> None:
-    """The name of the file is that of the answer."""
+    """An export refuses a reply whose URI differs from the requested URI."""
     daemon, where = hostile
     daemon.nodes = [TOP, f"{TOP}/a"]
     daemon.answers = {f"{TOP}/a": f"{TOP}/../../taken"}
@@ -100,7 +100,7 @@ def test_a_daemon_that_answers_with_another_context_is_not_believed(
 def test_a_daemon_that_names_a_context_twice_overwrites_nothing(
     hostile: tuple[_Hostile, str], tmp_path: Path
 ) -> None:
-    """A file that has to be a directory too is refused by its name."""
+    """An export refuses a context below a file, and writes nothing."""
     daemon, where = hostile
     daemon.nodes = [TOP, f"{TOP}/a", f"{TOP}/a/b"]
     with MessageClient(where) as client, pytest.raises(ClientError, match=f"{TOP}/a/b: "):
