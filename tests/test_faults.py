@@ -301,7 +301,7 @@ def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_a_start_needs_no_room_for_what_it_loads_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kernels are loaded by a find in an empty index that has no files."""
+    """The warm-up of the kernels writes no files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     warm.load_find()
     assert list(tmp_path.iterdir()) == []
@@ -310,7 +310,7 @@ def test_a_start_needs_no_room_for_what_it_loads_first(
 def test_a_reader_outlasts_a_commit_that_it_took_by_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a base, the reader rebuilds its index from the store."""
+    """A reader that fails within a commit rebuilds its index from the store."""
     apply, times = Tail.apply, iter([None])
 
     def torn(self: Tail, changes: Sequence[Change], revision: int) -> None:

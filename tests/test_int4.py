@@ -52,8 +52,7 @@ def test_a_rotation_spreads_every_component(dimension):
 @some
 @given(seeds, st.sampled_from([1, 5, 64, 100, 384]), st.sampled_from([0.0, 3.0]), st.booleans())
 def test_int4_codes_are_those_of_the_formula(seed, dimension, crowd, plain_axis):
-    """int4 codes equal the twin's; residuals have the stored norms and are orthogonal to the rows.
-    """
+    """int4 codes equal the twin's; residuals have their norms and are orthogonal to the rows."""
     rng = np.random.default_rng(seed)
     raw = unit_rows(rng, (12, dimension), crowd).astype(np.float32)
     raw[3] = 0
@@ -118,7 +117,7 @@ def test_what_int4_codes_leave_out_points_nowhere(rows, dimension):
     axis = coded.axis.astype(float)
     left = np.stack([rotated(row) for row in raw[:1000]]).astype(float)
     left -= [from_int4(coded, row) for row in range(1000)]
-    asked = np.stack([rotated(row) for row in raw[500:]]).astype(float)  # some are rows
+    asked = np.stack([rotated(row) for row in raw[500:]]).astype(float)  # some of them are coded rows
     asked -= np.outer(asked @ axis, axis)
     lengths = np.outer(np.linalg.norm(asked, axis=1), coded.residual)
     spread = (asked @ left.T) / np.maximum(lengths, 1e-9) * (dimension - 1) ** 0.5
