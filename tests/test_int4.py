@@ -117,7 +117,7 @@ def test_what_int4_codes_leave_out_points_nowhere(rows, dimension):
     axis = coded.axis.astype(float)
     left = np.stack([rotated(row) for row in raw[:1000]]).astype(float)
     left -= [from_int4(coded, row) for row in range(1000)]
-    asked = np.stack([rotated(row) for row in raw[500:]]).astype(float)  # some of them are coded rows
+    asked = np.stack([rotated(row) for row in raw[500:]]).astype(float)  # some are coded rows
     asked -= np.outer(asked @ axis, axis)
     lengths = np.outer(np.linalg.norm(asked, axis=1), coded.residual)
     spread = (asked @ left.T) / np.maximum(lengths, 1e-9) * (dimension - 1) ** 0.5

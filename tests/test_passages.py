@@ -83,8 +83,7 @@ def test_hostile_contents_are_cut_soundly_and_soon(content: str, name: str) -> N
     st.sampled_from(NAMES),
 )
 def test_any_mixture_of_markup_is_cut_soundly(parts: list[str], name: str) -> None:
-    """Passages of any markup are in order and within the bound, and plain files lose no sentence.
-    """
+    """Passages of any markup are in order and within the bound; plain files lose no sentence."""
     content = "".join(parts)
     passages = assert_sound(content, name)
     kept = "".join(content[p.start : p.end] for p in passages)
@@ -175,8 +174,7 @@ def test_a_list_that_is_too_long_is_cut_between_its_items() -> None:
 
 
 def test_small_neighbours_join_within_a_section_only() -> None:
-    """Short paragraphs of one section are one passage; paragraphs of other sections are not in it.
-    """
+    """Short paragraphs of one section are one passage, without paragraphs of other sections."""
     content = f"# A\n\none\n\ntwo\n\n## B\n\nthree\n\nfour\n\n## C\n\n{LONG * 4}"
     assert pieces(content)[:2] == [("A", "one\n\ntwo"), ("A > B", "three\n\nfour")]
 

@@ -201,8 +201,7 @@ def test_pieces_are_dropped_when_there_are_too_many(
 
 
 def test_joined_items_are_the_plain_ones(world: World) -> None:
-    """Joined items equal the plain ones in keyword and hybrid mode, with small and large budgets.
-    """
+    """Joined items equal the plain ones in keyword and hybrid mode, with any budget."""
     made, used, cut = Pieces(), 0, 0
     for number in range(60):
         world.step()
