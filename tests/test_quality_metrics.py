@@ -23,9 +23,9 @@ depths = st.integers(1, 10)
 
 
 def test_ndcg_discounts_by_the_logarithm_of_the_place():
-    """nDCG discounts relevant results by the logarithm of their place.
+    """The nDCG discounts relevant results by the logarithm of their place.
 
-    Three are relevant, at places 2 and 4 and missing: (.6309 + .4307) / (1 + .6309 + .5).
+    Two of three are found, at places 2 and 4: (.6309 + .4307) / (1 + .6309 + .5).
     """
     assert ndcg("xayb", {"a", "b", "c"}, 10) == pytest.approx(0.498189, abs=1e-6)
 
@@ -37,7 +37,7 @@ def test_ndcg_has_the_ideal_of_what_fits():
 
 
 def test_ndcg_ends_at_k():
-    """nDCG ignores results after the k-th place."""
+    """The nDCG ignores results after the k-th place."""
     assert ndcg("xxxa", {"a"}, 3) == 0.0
 
 
@@ -92,7 +92,7 @@ def test_a_relevant_name_further_in_front_never_costs(ranking, relevant, k, data
 
 @pytest.fixture
 def bilingual(tmp_path: Path) -> Path:
-    """Two paragraphs in two languages, a query for the first in each, one without judgement."""
+    """Return a set of two paragraphs in two languages, with two judged queries and another."""
     uris = [f"viking://resources/s/{lang}/{n}" for lang in ("en", "zh") for n in (0, 1)]
     documents = [{"uri": uri, "text": "t", "lang": uri[-4:-2]} for uri in uris]
     queries = [
