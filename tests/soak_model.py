@@ -219,7 +219,7 @@ class SoakMachine(EngineMachine):
     @precondition(lambda self: self.memories)
     @rule(data=st.data())
     def forget(self, data: st.DataObject) -> None:
-        """Forgotten memories are gone, and a file without memories goes with them."""
+        """Forgotten memories are gone, and a file without memories is deleted."""
         ids = self.some_ids(data)
         forgetting = Forgetting(dict.fromkeys(ids, Entry()), unchanged=False)
         self.engine.writable_store.rewrite_holders(ids, forgetting, require_all=True).result()

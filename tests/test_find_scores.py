@@ -1,4 +1,4 @@
-"""The kernels' find against its plain twin."""
+"""Comparisons of the kernels' find with its plain twin."""
 
 from __future__ import annotations
 

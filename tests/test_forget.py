@@ -52,7 +52,7 @@ def test_reinforcing_raises_each_by_as_much(client: MessageClient) -> None:
 
 
 def test_a_memory_that_was_moved_away_is_none_until_it_is_back(client: MessageClient) -> None:
-    """A memory that is moved among resources is not known there; moved back, it is as before."""
+    """A memory among resources can't be recalled, reinforced or forgotten until it moves back."""
     reply = client.remember("The harbour.", uri=NOTES)
     client.reinforce(reply.id, by=4)
     client.move(NOTES, "viking://resources/notes.md")
@@ -122,7 +122,7 @@ def test_a_heading_that_is_a_memory_stays_where_others_go(client: MessageClient)
 
 @pytest.mark.parametrize("mute", ["", "***\n", "<!-- mine -->\n"])
 def test_a_memory_that_is_an_abstract_goes_with_its_file(client: MessageClient, mute: str) -> None:
-    """Forget removes the whole file of a memory that is its abstract if no memory is left."""
+    """A memory that is the abstract of a file is forgotten with the whole file."""
     client.put([Draft(NOTES, abstract="Likes tea.", content=mute)])
     (found,) = client.recall("tea", no_touch=True).results
     client.forget(found.id)
@@ -131,7 +131,7 @@ def test_a_memory_that_is_an_abstract_goes_with_its_file(client: MessageClient, 
 
 
 def test_forgetting_leaves_an_abstract_that_a_put_gave(client: MessageClient) -> None:
-    """Forget keeps an abstract that a Put gave, and derives an automatic one again."""
+    """Forget keeps an abstract that a Put gave, and derives any other abstract again."""
     other, text = f"{USER}/other.md", "- Likes tea.\n- Likes rowing.\n"
     client.put([Draft(NOTES, abstract="Pastimes, tea among them.", content=text)])
     client.put([Draft(other, content=text)])
@@ -219,7 +219,7 @@ def test_forgetting_what_is_old_leaves_what_is_said_again_and_misses_nothing_tha
 
 
 def test_what_is_said_again_or_moves_while_criteria_are_looked_at(tmp_path: Path) -> None:
-    """Memories that are reinforced after their selection stay; moved ones are removed."""
+    """Memories that are reinforced after their selection stay; moved and other ones go."""
     engine = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
     for name in ("again", "moved", "old"):
         draft = Draft(f"{USER}/{name}.md", content=f"- {name}\n", time=1)

@@ -342,7 +342,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
         return index
 
     def write(index: Index, revision: int) -> None:
-        """Write below `a`, and sometimes below `d`: commits need different numbers of slots."""
+        """Write below `a`, and in odd revisions below `d`, so that commits need different slots."""
         upserts = []
         for number, uri in enumerate(["viking://a/b/c.md", "viking://d/e.md"][: 1 + revision % 2]):
             vector = vectors[revision - number].tobytes()

@@ -243,7 +243,7 @@ def test_damage_that_is_found_later_ends_the_answers(
 
 
 def test_a_file_that_is_truncated_while_it_is_mapped_ends_the_daemon(tmp_path: Path) -> None:
-    """A daemon whose mapped file is truncated ends and names the file; the next start rebuilds."""
+    """A daemon with a truncated, mapped file ends and names the file; the next start rebuilds."""
     made(tmp_path, *range(50))
     daemon = Daemon(tmp_path)
     index = tmp_path / "index"

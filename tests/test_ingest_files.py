@@ -196,7 +196,7 @@ def test_directories_that_imports_share_are_left_as_they_are(tmp_path: Path) -> 
 
 
 def test_one_file_takes_the_uri_or_goes_into_the_directory(tmp_path: Path) -> None:
-    """A file is imported at its URI or into a directory's; a missing file is reported."""
+    """A file is imported at a file URI or into a directory; a missing file is reported."""
     path = tmp_path / "a.md"
     path.write_text("Text")
     assert list(read(path, "viking://resources/b.md")[0]) == ["viking://resources/b.md"]

@@ -220,7 +220,7 @@ def test_a_model_without_temperature_is_asked_without_and_with_the_schema(asked:
 
 
 def test_what_helps_nothing_is_not_remembered(asked: Asked) -> None:
-    """If a call without the schema fails too, the next plan uses the schema again."""
+    """The next plan uses the schema again after a call without the schema fails too."""
     asked.server.answer = in_turn(Reply({}, 404), Reply({}, 404), planned())
 
     async def twice(planner: Planner) -> list[QueryPlan]:
@@ -237,7 +237,7 @@ def test_what_helps_nothing_is_not_remembered(asked: Asked) -> None:
 
 
 def http_date(seconds: float) -> str:
-    """Return the HTTP date that many seconds from now."""
+    """Return the HTTP date `seconds` from now."""
     return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 
 

@@ -214,7 +214,7 @@ class Clock:
 
 
 def with_clock(work: Callable[[Planner, Clock], Any]) -> Callable[[Planner], Any]:
-    """Return the work with a planner whose breaker has a clock that the test sets."""
+    """Return work that gets a planner and the clock of its circuit breaker."""
 
     def begin(planner: Planner) -> Any:
         clock = Clock()

@@ -27,7 +27,7 @@ ROOT = "viking://resources/large"
 
 
 def unit(rng: np.random.Generator, around: np.ndarray | None = None) -> np.ndarray:
-    """Return a random unit vector, near another one if that is given."""
+    """Return a random unit vector, near another vector if one is given."""
     raw = rng.normal(size=DIMENSION) * (1 if around is None else 0.1) + (
         0 if around is None else around
     )

@@ -14,7 +14,7 @@ some = settings(max_examples=50, deadline=None, print_blob=True)
 
 @njit
 def gained(text, tf, length, at, count, weight, norm):
-    """Return the gains of postings in an array with marks where nothing was written."""
+    """Return the gains of postings; elements without a gain are -1."""
     out = np.full(lanes.POSTINGS, -1, np.float32)
     lanes.gains(text, tf, length, at, count, (weight, norm[0], norm[1]), out)
     return out

@@ -1,4 +1,4 @@
-"""Requests beyond the limits of a daemon, which it refuses at once and without a trace."""
+"""Requests beyond the limits of a daemon, and the cost of their refusals."""
 
 from __future__ import annotations
 

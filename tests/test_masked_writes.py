@@ -45,7 +45,7 @@ def test_a_mask_writes_what_it_names_and_nothing_else(store: Store, name: str) -
 
 
 def test_metadata_alone_leaves_texts_vectors_and_memories(store: Store) -> None:
-    """A put of metadata keeps vectors and counters."""
+    """A masked Put of metadata keeps texts, vectors and memories."""
     draft = Draft(NOTES, content="- drinks tea\n- likes rain\n")
     put(store, draft)
     store.fill([(waiting.text_id, ONE) for waiting in store.backlog(9)]).result()

@@ -1,4 +1,4 @@
-"""Contents cut into passages."""
+"""Contents that are cut into passages."""
 
 from __future__ import annotations
 

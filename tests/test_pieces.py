@@ -243,7 +243,7 @@ def items(result: RetrieveResult) -> RetrieveResponse:
 
 
 def test_an_item_has_the_abstract_of_its_snapshot(tmp_path: Path) -> None:
-    """The abstract is that of the snapshot, also if the indexed text did not change."""
+    """An item has the abstract of its snapshot, even if the indexed text did not change."""
     index = Index(tmp_path, "", np.zeros((SCRIPTS, 0), np.float32), IndexSettings())
     text, made = IndexedText(1, 0, LATIN, "harbour\nlight", b"", True), Pieces()
     snapshots = []

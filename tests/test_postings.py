@@ -42,7 +42,7 @@ def divided(values, lengths):
 @some
 @given(st.lists(texts, max_size=4))
 def test_a_word_that_is_known_has_the_terms_that_it_had(batches):
-    """A word keeps its terms, for any number of repeats and any script."""
+    """A known word keeps its terms, for any number of repeats and any script."""
     known = Vocabulary()
     for batch in batches:
         parts = [tokens.parts(*text) for text in batch]

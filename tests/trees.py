@@ -342,7 +342,7 @@ def terms_of(snapshot: Snapshot, query: Query) -> Terms:
 
 
 def sampled(snapshot: Snapshot, root: int, sample: float) -> SubtreeStats:
-    """Return statistics by which a find samples only this share of the directories."""
+    """Return statistics by which a find samples this share of the directories, if below 1."""
     stats = snapshot.stats
     if sample < 1:
         stats = stats._replace(counts=stats.counts.copy())
