@@ -36,7 +36,7 @@ SEARCH = (RecallPath.FAST, RecallPath.TIMELINE)
 
 
 def matches(reply: FindResponse | SearchResponse) -> list[MatchedContext]:
-    """All that was found, in one order."""
+    """Return all matches of a reply, by score and URI."""
     found = [*reply.memories, *reply.resources, *reply.skills]
     return sorted(found, key=lambda match: (-match.score, match.uri))
 
@@ -47,14 +47,14 @@ def scores(reply: FindResponse | SearchResponse) -> dict[str, float]:
 
 
 def answer(client: MessageClient, query: str, **fields: Any) -> bytes:
-    """All that is answered but how long it took."""
+    """Return the whole answer to a find, without its times."""
     reply = client.find(query, limit=ALL, trace=True, levels=Levels.BOTH, **fields)
     reply.ClearField("timings")
     return reply.SerializeToString(deterministic=True)
 
 
 def refused(call: Callable[..., object], *args: Any, **fields: Any) -> tuple[grpc.StatusCode, str]:
-    """(code, first field at fault) of a call that fails."""
+    """Return (code, first field at fault) of a call that fails."""
     with pytest.raises(ClientError) as caught:
         call(*args, **fields)
     violations = caught.value.field_violations
@@ -62,7 +62,7 @@ def refused(call: Callable[..., object], *args: Any, **fields: Any) -> tuple[grp
 
 
 def numbers(message: Message) -> Iterator[float]:
-    """All floating-point numbers of a message."""
+    """Yield all floating-point numbers of a message."""
     for of, value in message.ListFields():
         values = value if of.is_repeated else [value]
         if of.cpp_type in (of.CPPTYPE_DOUBLE, of.CPPTYPE_FLOAT):
@@ -73,7 +73,7 @@ def numbers(message: Message) -> Iterator[float]:
 
 
 def tree(client: MessageClient) -> None:
-    """Three levels of directories, some with abstracts, with files of each type and vectors."""
+    """Put three levels of directories, some with abstracts, with files of each type and vectors."""
     client.put(
         [
             Draft(
@@ -101,7 +101,7 @@ def micros(moment: datetime) -> int:
 
 
 def memories(text: str, known: list[Entry]) -> Draft:
-    """A file of memories that differ in a number only."""
+    """Return a file of memories that differ in a number only."""
     content, cut = "", []
     for i, entry in enumerate(known):
         start = len(content) + 2

@@ -1,4 +1,4 @@
-"""What tests share: vikingctl on a real daemon, endpoints, other machines, signals that arrive."""
+"""Fixtures of many test files: daemons, clients, endpoints, vikingctl and instruction sets."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from vikingd.store import Store
 
 Ctl = Callable[..., tuple[int, str, str]]
 
-# A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
+# A shell starts background processes with SIGINT ignored, and children inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two for a whole run; some files are quicker, and easier to debug, in this process."""
+    """Return two workers for directories, and none for files, which are easier to debug here."""
     return 2 if all(map(os.path.isdir, config.option.file_or_dir)) else 0
 
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[str]:
-    """The address of a daemon without an embedder."""
+    """Yield the address of a daemon without an embedder."""
     with serving("--provider", "none", quiet=True) as where:
         yield where
 
 
 @pytest.fixture
 def client(daemon: str) -> Iterator[MessageClient]:
-    """A client of the daemon, whose tree is empty."""
+    """Yield a client of the daemon with an empty tree."""
     with MessageClient(daemon) as made:
         for context in list(made.list()):
             made.delete(context.uri)
@@ -53,7 +53,7 @@ def client(daemon: str) -> Iterator[MessageClient]:
 
 @pytest.fixture
 def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
-    """Runs vikingctl on the daemon: exit code, stdout, stderr."""
+    """Return a runner of vikingctl on the daemon, which returns exit code, stdout and stderr."""
     monkeypatch.setenv("VIKINGCTL_ADDRESS", daemon)
 
     def run(*arguments: str) -> tuple[int, str, str]:
@@ -68,7 +68,7 @@ def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
-    """A well-behaved endpoint, and its key in the environment."""
+    """Yield a well-behaved endpoint, with its key in the environment."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     server = Endpoint()
@@ -78,7 +78,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
-    """A chat endpoint that plans; no key is in the environment."""
+    """Yield a chat endpoint that plans, without a key in the environment."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with ScriptedServer(in_turn(planned())) as server:
@@ -87,7 +87,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 
 @pytest.fixture(params=simd.paths()[1:])
 def printed_by_another(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
-    """Runs code among the tests' modules as on a machine with fewer instructions; its stdout."""
+    """Return a function that runs code with fewer CPU instructions and returns its stdout."""
     environment = {
         **os.environ,
         "VIKING_KERNELS_SIMD": request.param,
@@ -113,28 +113,28 @@ def printed_by_another(request: pytest.FixtureRequest, tmp_path: Path) -> Callab
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """An open store with vectors of two numbers."""
+    """Yield an open store with vectors of two numbers."""
     with opened(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def typed(client: MessageClient) -> Iterator[Client]:
-    """A client of the daemon that returns dataclasses; the tree is empty."""
+    """Yield a client of the daemon that returns dataclasses; the tree is empty."""
     with Client(client.address) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def started_house() -> Iterator[House]:
-    """A daemon whose reranker is scripted."""
+    """Yield a daemon with a scripted reranker."""
     with thinking_daemon() as made:
         yield made
 
 
 @pytest.fixture
 def house(started_house: House) -> House:
-    """The daemon with a reranker that works, so that no circuit is open."""
+    """Return the daemon with a working reranker and a closed circuit breaker."""
     started_house.reranker.answer = told({})
     assert started_house.think().rerank.status == RERANK_STATUS_DONE
     return started_house

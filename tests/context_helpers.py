@@ -78,7 +78,7 @@ plans = st.builds(
 
 
 def piece(uri: str, score: float, text: str = "", start: int | None = None, **more: str) -> Piece:
-    """A piece; where it stands is known if `start` is given."""
+    """Return a piece, at a known place if `start` is given."""
     end = 0 if start is None else start + len(text)
     return Piece(uri, score, text=text, start=start or 0, end=end, **more)
 
@@ -89,7 +89,7 @@ def bodies(built: BuiltContext) -> list[str]:
 
 
 def levels(built: BuiltContext) -> dict[str, int]:
-    """The best level that each source is shown at."""
+    """Return the best level at which each source is shown."""
     best: dict[str, int] = {}
     for c in built.citations:
         best[c.uri] = max(c.level, best.get(c.uri, 0))
@@ -97,5 +97,5 @@ def levels(built: BuiltContext) -> dict[str, int]:
 
 
 def plain(pieces: Sequence[Piece], **more: object) -> BuiltContext:
-    """Built with all the room there is, without levels and citations."""
+    """Return the context built with ample room, without levels and citations."""
     return build(pieces, Plan(100_000, levels=False, citation=Citation.NONE, **more))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What the tests of embedders share: an endpoint on loopback that can misbehave, and patience."""
+"""An endpoint on loopback that can misbehave, and a wait, for the tests of embedders."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PATIENCE = 240.0  # seconds: the child has a low priority, and the machine may b
 
 
 class Endpoint:
-    """An embeddings endpoint: `misbehave` is called with each request's body before the answer.
+    """An embeddings endpoint that calls `misbehave` with each request before it answers.
 
-    It may change the list of embeddings, or return (status, body) to send instead; a status of 0
-    closes the connection.
+    `misbehave` may change the list of embeddings, or return (status, body) to send instead; a
+    status of 0 closes the connection.
     """
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self.authorization = ""
-        self.drips: bytes | None = None  # sent instead of an answer, and then a byte now and then
+        self.drips: bytes | None = None  # sent instead of an answer, followed by slow bytes
         self.misbehave: Callable[[dict[str, Any], list[Any]], tuple[int, bytes] | None] = (
             lambda _request, _data: None
         )
@@ -39,12 +39,12 @@ class Endpoint:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
-        """Refuses connections from now on."""
+        """Refuse connections from now on."""
         self._server.shutdown()
         self._server.server_close()
 
     def settings(self, **changes: Any) -> EmbedSettings:
-        """Of a provider that uses this endpoint."""
+        """Return the settings of a provider that uses this endpoint."""
         given = {"provider": "openai", "openai_base_url": self.url, "openai_model": "test"}
         return EmbedSettings(**{**given, "timeout": 5.0, "retries": 0, **changes})
 
@@ -71,7 +71,7 @@ class Endpoint:
                 endpoint.authorization = self.headers["Authorization"]
                 status, body = endpoint._answer(request)
                 if not status:
-                    return  # and closes the connection
+                    return  # the connection closes without an answer
                 with contextlib.suppress(OSError):  # the client gave up
                     if endpoint.drips is not None:
                         self.wfile.write(endpoint.drips)
@@ -95,7 +95,7 @@ class Endpoint:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Waits for something to happen."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

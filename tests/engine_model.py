@@ -54,7 +54,7 @@ def vector(seed: int | None) -> bytes:
 
 
 def file_draft(uri: str, content: str, seed: int | None, cut: bool, title: str) -> Draft:
-    """Return a file; `cut` gives an abstract and passages instead of leaving them to the daemon."""
+    """Return a file; with `cut`, the draft has an abstract and passages of its own."""
     half = len(content) // 2
     passages = [Passage("一", 0, half), Passage("two", half, len(content))] if half else []
     return Draft(
@@ -79,7 +79,7 @@ def shown(result: FindResult) -> tuple[object, ...]:
 
 
 Shown = dict[str, tuple[str, list[tuple[str, str, int, int]], tuple[Relation, ...]]]
-"""Of each URI the abstract, its passages (section, text, start, end), its links by URI."""
+"""Abstract, passages (section, text, start, end) and links of each URI."""
 
 
 def shown_by(snapshot: Snapshot) -> Shown:
@@ -103,14 +103,14 @@ class EngineMachine(RuleBasedStateMachine):
         super().__init__()
         self.path = Path(tempfile.mkdtemp(prefix="vikingd-random-"))
         self.known: dict[str, str | None] = {uris.ROOT: None}
-        self.prepared: dict[str, Prepared] = {}  # of those that were put, as they were last
+        self.prepared: dict[str, Prepared] = {}  # the last Put of each URI
         self.links: dict[frozenset[str], str] = {}
         self.held: list[tuple[Snapshot, Shown]] = []
         self.engine = self.opened()
         self.reader = self.opened(reader=True)
 
     def opened(self, *, reader: bool = False) -> Engine:
-        """Open the engine with a short tail, so that it compacts now and then."""
+        """Open the engine with a short tail, so that it compacts often."""
         return Engine(
             EngineSettings(
                 self.path,
@@ -121,7 +121,7 @@ class EngineMachine(RuleBasedStateMachine):
         )
 
     def teardown(self) -> None:
-        """Delete all files."""
+        """Close the engine and its reader, and delete all files."""
         self.reader.close()
         self.engine.close()
         shutil.rmtree(self.path)
@@ -136,7 +136,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.known.setdefault(above, None)
 
     def expected(self) -> Shown:
-        """Return what a snapshot must show, by the dicts."""
+        """Return the contents that a snapshot must show, by the dicts."""
         out: Shown = {}
         for uri in self.known:
             prepared = self.prepared.get(uri)
@@ -165,11 +165,11 @@ class EngineMachine(RuleBasedStateMachine):
         return out
 
     def refuses(self, batch: list[Draft]) -> bool:
-        """Return whether a batch is refused: a URI is of the other kind, or occurs twice."""
+        """Return True if a batch repeats a URI or has a URI of the other kind."""
         return len({draft.uri for draft in batch}) < len(batch) or any(map(self.clashes, batch))
 
     def clashes(self, draft: Draft) -> bool:
-        """Return whether the dict has no place for a draft, or would lose a content by it."""
+        """Return True if the dict has no place for a draft, or the draft would empty a file."""
         above = uris.ancestors(draft.uri)
         directories = [*above, draft.uri] if draft.is_directory else above
         if any(self.known.get(directory) is not None for directory in directories):
@@ -212,7 +212,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(uri=directories, abstract=words, seed=seeds)
     def put_directory(self, uri: str, abstract: str, seed: int | None) -> None:
-        """A directory gets an abstract, or another one."""
+        """A directory gets a new abstract."""
         given = vector(seed) if abstract else b""
         self.put([[Draft(uri, is_directory=True, abstract=abstract, vector=given)]])
 
@@ -286,7 +286,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        """A new base shows the same as the old generation."""
+        """A compaction changes no result and no shown content."""
         before = self.everything()
         self.engine.optimize()
         after = self.everything()
@@ -312,7 +312,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: ROOT in self.known)
     @rule(scope=directories, text=words, seed=seeds, where=st.booleans())
     def search(self, scope: str, text: str, seed: int | None, where: bool) -> None:
-        """Scores are those of the formulas, and only existing contexts are found."""
+        """Scores equal those of the formulas, and only existing contexts are found."""
         if not text and seed is None:
             return
         asked = np.frombuffer(vector(seed), "<f4") if seed is not None else None
@@ -391,7 +391,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def follow(self) -> None:
-        """A reader that was open all the time shows the same and gives the same answers."""
+        """A reader that stays open shows and answers the same as the writer."""
         self.reader.wait_for_revision(self.engine.store.revision, 10)
         assert shown_by(self.reader.snapshot) == self.expected()
         report = self.reader.verify()
@@ -404,7 +404,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def another_reader(self) -> None:
-        """A newly opened reader does too."""
+        """A newly opened reader shows and answers the same as the writer."""
         self.reader.close()
         self.reader = self.opened(reader=True)
         self.follow()

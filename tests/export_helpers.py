@@ -29,7 +29,7 @@ MOVING = {"revision", "updateTime", "createTime", "contentHash"}
 def snapshot(
     client: MessageClient, top: str = uris.ROOT, *, hashes: bool = False
 ) -> dict[str, Any]:
-    """All contexts below a top by URI, without what a Put cannot give."""
+    """Return all contexts below a top by URI, without fields that a Put cannot set."""
     found = {}
     for node in client.tree(top):
         context = MessageToDict(client.get(node.uri).context)
@@ -41,13 +41,13 @@ def snapshot(
 
 
 def clear(client: MessageClient) -> None:
-    """Empties the tree."""
+    """Delete the whole tree."""
     for context in list(client.list()):
         client.delete(context.uri)
 
 
 def written(client: MessageClient, top: str, path: Path) -> dict[str, bytes]:
-    """Exports to `path`: the files by their relative paths."""
+    """Export to `path`, and return the files by their relative paths."""
     Exporter(client, top).write(path, lambda _: None)
     if path.is_file():
         return {"": path.read_bytes()}
@@ -55,7 +55,7 @@ def written(client: MessageClient, top: str, path: Path) -> dict[str, bytes]:
 
 
 def brought_back(client: MessageClient, path: Path, top: str = uris.ROOT) -> ImportSummary:
-    """Imports `path`; nothing of it may fail."""
+    """Import `path`, and check that nothing fails."""
     importer = Importer(client, top)
     items = read_jsonl(path) if path.suffix == ".jsonl" else read_tree(path, top)
     importer.run(items, lambda _: None)
@@ -65,7 +65,7 @@ def brought_back(client: MessageClient, path: Path, top: str = uris.ROOT) -> Imp
 
 
 def counted(client: MessageClient, uri: str = NOTES) -> list[tuple[str, int, int, int, int]]:
-    """(text, reinforcement, accesses, time, creation) of each memory of a file."""
+    """Return (text, reinforcement, accesses, time, creation) of each memory of a file."""
     context = client.get(uri).context
     return [
         (
@@ -80,18 +80,18 @@ def counted(client: MessageClient, uri: str = NOTES) -> list[tuple[str, int, int
 
 
 def lived(client: MessageClient) -> None:
-    """A file of memories that were reinforced and recalled."""
+    """Put a file of memories, then reinforce and recall some of them."""
     client.put([Draft(NOTES, content=EDITED)])
     first, _, third = (p.memory.id for p in client.get(NOTES).context.passages)
     client.reinforce(first, by=2)
     client.reinforce(third, by=5)
     found = client.recall("oolong bike", with_global=True).results
-    assert len(found) == 2  # what says the same is recalled once
+    assert len(found) == 2  # equal memories are recalled once
     eventually(lambda: client.get(NOTES).context.access_count >= 2)
 
 
 def run(ctl: Ctl, *arguments: str) -> dict[str, Any]:
-    """A command that succeeds: its summary."""
+    """Run a command that succeeds, and return its summary."""
     code, out, err = ctl(*arguments, "--json")
     assert (code, err) == (0, "")
     summary = json.loads(out)
@@ -100,5 +100,5 @@ def run(ctl: Ctl, *arguments: str) -> dict[str, Any]:
 
 
 def edited_lines(path: Path, *lines: str) -> None:
-    """Writes a file by hand."""
+    """Write lines to a file, as an editor does."""
     path.write_text("\n".join(lines) + "\n")

@@ -32,7 +32,7 @@ ALL = np.zeros(0, np.uint8)
 
 
 def unpacked(codes):
-    """Return one code a component from two in a byte."""
+    """Return one code per component from bytes that have two."""
     parts = codes.reshape(len(codes), -1, 32)
     return np.stack([parts & 15, parts >> 4], axis=2).reshape(len(codes), -1).astype(int)
 
@@ -112,7 +112,7 @@ def postings_of(rng, n, dfs, length):
 
 
 def plain_scores(terms, length, low, high, died):
-    """Return [high - low] BM25 over the ideal, in float64."""
+    """Return BM25 scores [high - low] divided by the ideal score, in float64."""
     alive = died[low:high] > 1
     documents, average = int(alive.sum()), max(1.0, length[low:high][alive].mean())
     scores, ideal = np.zeros(high - low), 0.0

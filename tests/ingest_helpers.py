@@ -10,6 +10,6 @@ LONG = SENTENCE * 4  # about 60 tokens
 
 
 def pieces(content: str, name: str = "a.md", *, entries: bool = False) -> list[tuple[str, str]]:
-    """Section and text of each passage."""
+    """Return section and text of each passage."""
     passages = split(content, name, entries=entries)
     return [(p.section, content[p.start : p.end]) for p in passages]

@@ -1,4 +1,4 @@
-"""A chat endpoint for tests of the planner: what it is told, what it answers."""
+"""A chat endpoint for tests of the planner, with its scripts and replies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLANNED = {
 
 
 def completion(content: Any, **message: Any) -> dict[str, Any]:
-    """A chat completion with this text; `finish_reason` and fields of the message may be given."""
+    """Return a chat completion with this text; `message` sets other fields or `finish_reason`."""
     finish = message.pop("finish_reason", "stop")
     said = {"role": "assistant", "content": content, **message}
     choice = {"index": 0, "message": said, "finish_reason": finish}
@@ -36,7 +36,7 @@ def completion(content: Any, **message: Any) -> dict[str, Any]:
 
 
 def planned(*queries: Any, **fields: Any) -> Reply:
-    """A well-formed plan, as an endpoint sends it."""
+    """Return a reply with a well-formed plan."""
     plan = {"reason": "because", "queries": list(queries or [PLANNED]), **fields}
     return Reply(completion(json.dumps(plan)))
 
@@ -52,7 +52,7 @@ def planning(*queries: tuple[str, str], reason: str = "because") -> Callable[[Re
 
 
 def in_turn(*replies: Reply) -> Callable[[Request], Reply]:
-    """Answers with one after the other, then always with the last."""
+    """Return a script that answers with each reply in turn, and then always with the last."""
     left = list(replies)
     return lambda _request: left.pop(0) if len(left) > 1 else left[0]
 
@@ -68,21 +68,21 @@ NO_SCHEMA = Reply({"error": {"message": "response_format is not supported"}}, 40
 
 @dataclass
 class Asked:
-    """Planning with a server: what came of it."""
+    """An endpoint of planners, with the outcomes and times of their calls."""
 
     server: ScriptedServer
     took: list[tuple[str, float]] = field(default_factory=list)
 
     def settings(self, **changes: Any) -> PlannerSettings:
-        """Of a planner that asks this server."""
+        """Return the settings of a planner that calls this endpoint."""
         return PlannerSettings(**{"base_url": f"{self.server.url}/v1", "model": "m", **changes})
 
     def planner(self, **changes: Any) -> Planner:
-        """A planner that asks this server and tells how long that took."""
+        """Return a planner that calls this endpoint and reports its times."""
         return Planner(self.settings(**changes), lambda *told: self.took.append(told))
 
     def run(self, work: Callable[[Planner], Awaitable[T]], **changes: Any) -> T:
-        """Does some work with a planner of its own."""
+        """Run some work with a new planner."""
 
         async def main() -> T:
             planner = self.planner(**changes)
@@ -100,12 +100,12 @@ class Asked:
         seconds: float | None = None,
         **changes: Any,
     ) -> QueryPlan:
-        """One plan."""
+        """Return one plan of a new planner."""
         return self.run(lambda planner: planner.plan(query, session, seconds), **changes)
 
 
 def fell_back(plan: QueryPlan, reason: str) -> None:
-    """Asserts that rules planned, for this reason, after the model was asked."""
+    """Check that rules planned, for this reason, after the model was asked."""
     assert plan.source is RULES
     assert plan.reason == f"{reason}: planned by rules (work to be done)"
     assert [(q.context_type, q.query, q.priority) for q in plan.queries] == BY_RULES

@@ -40,12 +40,12 @@ def samples(url: str) -> Samples:
 
 
 def sample(url: str, name: str, **labels: str) -> float:
-    """Return one sample; 0 where it is missing."""
+    """Return one sample, or 0 if it is missing."""
     return samples(url).get((name, tuple(sorted(labels.items()))), 0)
 
 
 class Daemon:
-    """A vikingd as a child process; `url` is that of its metrics, "" without any."""
+    """A vikingd as a child process; `url` is the URL of its metrics, or "" without metrics."""
 
     def __init__(self, store: Path, said: Path, *options: str, **environment: str) -> None:
         own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
@@ -81,7 +81,7 @@ class Daemon:
         return self._said.read_text()
 
     def stop(self) -> int:
-        """Ends it by SIGTERM: its exit code."""
+        """End the daemon by SIGTERM, and return its exit code."""
         self.client.close()
         self.process.send_signal(signal.SIGTERM)
         self.process.communicate(timeout=30)
@@ -90,12 +90,12 @@ class Daemon:
 
 @contextmanager
 def running(store: Path, *options: str, **environment: str) -> Iterator[Daemon]:
-    """A daemon with metrics on a free port, which must end well."""
+    """Run a daemon with metrics on a free port, and check that it ends well."""
     said = store.with_name(f"{store.name}-{time.monotonic_ns()}.log")
     daemon = Daemon(store, said, "--metrics-listen", "127.0.0.1:0", *options, **environment)
     try:
         yield daemon
     finally:
         assert daemon.stop() == 0
-        assert "event=stopped" in daemon.stderr  # in good order, not as a last resort
+        assert "event=stopped" in daemon.stderr  # a regular stop, not a forced one
         assert "Traceback" not in daemon.stderr

@@ -21,7 +21,7 @@ IDS = {"input_ids": TensorProto.INT64}
 
 
 def opened(path: Path, **changes: Any) -> OnnxModel:
-    """The embedder of a directory."""
+    """Return the embedder of a directory."""
     given = {"provider": "onnx", "onnx_path": str(path), **changes}
     made = open_provider(EmbedSettings(**given))
     assert isinstance(made, OnnxModel)
@@ -29,13 +29,13 @@ def opened(path: Path, **changes: Any) -> OnnxModel:
 
 
 def refusal(path: Path, **changes: Any) -> str:
-    """Why a directory can't be used."""
+    """Return the error of a directory that can't be used."""
     with pytest.raises(EmbedderFailed) as caught:
         opened(path, **changes)
     return str(caught.value)
 
 
 def assert_same(made: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
-    """Float32 and equal but for rounding."""
+    """Check that vectors are float32 and equal up to rounding."""
     assert made.dtype == np.float32
     np.testing.assert_allclose(made, expected, atol=1e-5)

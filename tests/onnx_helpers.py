@@ -1,4 +1,4 @@
-"""What the tests of the embedder onnx share: real models of a few numbers, and a plain twin."""
+"""Small ONNX models for the tests of the onnx embedder, and a plain twin."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ POSITIONS = 32
 
 
 def table(seed: int = 0) -> NDArray[np.float32]:
-    """A vector for each token; tea and oolong mean nearly the same."""
+    """Return a vector for each token; tea and oolong have nearly equal vectors."""
     made = np.random.default_rng(seed).normal(size=(len(WORDS), NUMBERS)).astype(np.float32)
     made[WORDS.index("oolong")] = made[WORDS.index("tea")] + 0.01
     return made
 
 
 def tokenizer(special: bool = True) -> Tokenizer:
-    """Splits at white space; with [CLS] and [SEP] around it, if `special`."""
+    """Return a tokenizer that splits at white space, and adds [CLS] and [SEP] if `special`."""
     made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, "[UNK]"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     if special:
@@ -45,16 +45,16 @@ def model(
     scale: float = 1.0,
     columns: int = NUMBERS,
 ) -> onnx.ModelProto:
-    """A graph whose vector of a token is that of the table, plus the mean of its text.
+    """Return a graph that adds the mean of the text to the table's vector of each token.
 
     Args:
-        seed: of the table.
-        inputs: types by name; by default int64 for input_ids and attention_mask. position_ids and
-            token_type_ids add one each, past_key_values.* nothing.
-        output: the name of the tokens' vectors; "" leaves this output out.
-        pooled: the name of an output with twice the first token's vector; "": none.
-        scale: of all vectors.
-        columns: of all vectors.
+        seed: The seed of the table.
+        inputs: Types by name; by default int64 for input_ids and attention_mask. The inputs
+            position_ids and token_type_ids add one each, and past_key_values.* add nothing.
+        output: The name of the output with the tokens' vectors; "" leaves this output out.
+        pooled: The name of an output with twice the first token's vector; "" leaves it out.
+        scale: The factor of all vectors.
+        columns: The dimension of all vectors.
     """
     inputs = inputs or {"input_ids": TensorProto.INT64, "attention_mask": TensorProto.INT64}
     nodes = [
@@ -111,14 +111,14 @@ def directory(
     split: Tokenizer | None = None,
     **configuration: Any,
 ) -> Path:
-    """The path, with a model in it.
+    """Write a model and its tokenizer to a directory, and return the path.
 
     Args:
-        path: of the directory.
-        made: the model.
-        file: of the model.
-        split: the tokenizer.
-        configuration: contents of JSON files; __ stands for / in their names, which get .json.
+        path: The path of the directory.
+        made: The model.
+        file: The file of the model.
+        split: The tokenizer.
+        configuration: Contents of JSON files by name; "__" means "/", and ".json" is added.
     """
     (path / file).parent.mkdir(parents=True, exist_ok=True)
     onnx.save(made or model(), path / file)
@@ -131,7 +131,7 @@ def directory(
 
 
 def tokens(text: str, special: bool = True) -> list[int]:
-    """Ids of a text, for the twin."""
+    """Return the token ids of a text."""
     ids = [WORDS.index(word) if word in WORDS else WORDS.index("[UNK]") for word in text.split()]
     return [1, *ids, 2] if special else ids
 
@@ -139,7 +139,7 @@ def tokens(text: str, special: bool = True) -> list[int]:
 def twin(
     ids: list[int], pooling: str, *, numbers: int = NUMBERS, positions: bool = False, seed: int = 0
 ) -> NDArray[np.float64]:
-    """The unit vector of a text, worked out plainly."""
+    """Return the unit vector of a text, computed plainly."""
     of_each = table(seed).astype(np.float64)[ids]
     hidden = of_each + of_each.mean(axis=0)
     if positions:

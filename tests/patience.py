@@ -1,4 +1,4 @@
-"""Waiting for what another thread or process does."""
+"""A wait for other threads or processes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 SECONDS = 60
-"""More than anything takes, also on a busy machine."""
+"""The limit of a wait, also on a busy machine."""
 
 
 def eventually(holds: Callable[[], object]) -> float:
-    """Waits until something holds; seconds that it took."""
+    """Wait until a condition is true, and return the seconds of the wait."""
     started = time.perf_counter()
     while not holds():
         assert time.perf_counter() - started < SECONDS

@@ -18,7 +18,7 @@ from vikingd.pb.retrieval_pb2 import FindResponse
 
 ROOT = "viking://resources/notes"
 SMALL = {"VIKINGD_INDEX__COMPACT_MIN": "60"}  # compacts every 60 texts or so
-SECONDS = 10.0  # that a machine with much else to do may take for what takes milliseconds
+SECONDS = 10.0  # time-out for a busy machine
 
 
 def vector(number: int) -> bytes:

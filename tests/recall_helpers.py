@@ -29,17 +29,17 @@ def contents(reply: RecallResponse) -> list[str]:
 
 
 def micros(moment: datetime) -> int:
-    """Return a time as in the domain."""
+    """Return a time in microseconds, as in the domain."""
     return round(moment.timestamp() * 1_000_000)
 
 
 def vector(*numbers: float) -> bytes:
-    """Return a vector as on the wire."""
+    """Return a vector in bytes, as on the wire."""
     return array("f", numbers).tobytes()
 
 
 def entries(*texts: str, of: Callable[[int], Entry | None] = lambda _: None, **fields) -> Draft:
-    """A memory file with one entry a line."""
+    """Return a memory file with one entry a line."""
     content, passages = "", []
     for i, text in enumerate(texts):
         start = len(content) + 2

@@ -31,7 +31,7 @@ def verified(client: MessageClient) -> bool:
 
 
 def known(client: MessageClient, uri: str = NOTES) -> dict[int, tuple[str, int]]:
-    """Text and reinforcement of a file's entries by their ids, in order."""
+    """Return text and reinforcement of a file's entries by their ids, in order."""
     try:
         context = client.get(uri).context
     except ClientError:
@@ -43,26 +43,23 @@ def known(client: MessageClient, uri: str = NOTES) -> dict[int, tuple[str, int]]
 
 
 def said(client: MessageClient, uri: str = NOTES) -> list[tuple[str, int]]:
-    """Text and reinforcement of a file's entries, in order."""
+    """Return text and reinforcement of a file's entries, in order."""
     return list(known(client, uri).values())
 
 
 def content(client: MessageClient, uri: str = NOTES) -> str:
-    """The Markdown of a file."""
+    """Return the Markdown of a file."""
     return client.get(uri).context.content
 
 
 def recalled(client: MessageClient, query: str, **how: Any) -> set[str]:
-    """The memories that a search returns."""
+    """Return the contents of the recalled memories."""
     how = {"without": SEARCH, "no_touch": True, "max_tokens": 100_000, "top_k": 500} | how
     return {memory.content for memory in client.recall(query, **how).results}
 
 
 def refused(call: Any, *args: Any, **fields: Any) -> tuple[str, list[str]]:
-    """Why a call is refused, and the fields at fault."""
+    """Return the error message of a refused call, and the fields at fault."""
     with pytest.raises(ClientError) as error:
         call(*args, **fields)
     return error.value.message, [violation.field for violation in error.value.field_violations]
-
-
-# Where a memory goes

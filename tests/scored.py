@@ -79,7 +79,7 @@ class Scored:
         return self.tree, held, stats, self.compared, self.scope, self.scratch
 
     def text_id(self, row: int) -> int:
-        """Return the id of the text of a row, -1 none."""
+        """Return the id of a row's text, or -1 for row -1."""
         return int(self.snapshot.text_id[row]) if row >= 0 else -1
 
     def text_at(self, key: int) -> int:

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback whose answers a test scripts, faults included."""
+"""An HTTP server on loopback with scripted answers and faults."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ class Request:
 
     @property
     def json(self) -> Any:
-        """The body, parsed."""
+        """Return the parsed body."""
         return json.loads(self.body)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply: bytes are sent as they are, anything else as JSON."""
+    """A reply, whose body is sent as JSON unless it is bytes."""
 
     body: Any = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    after: float = 0.0  # seconds before it
-    cut: int | None = None  # only so many bytes of it are sent before the connection ends
-    reset: bool = False  # the connection is reset instead
+    after: float = 0.0  # seconds before the reply
+    cut: int | None = None  # the connection ends after this many bytes of the body
+    reset: bool = False  # the connection is reset without a reply
 
 
 class ScriptedServer:
-    """Answers each POST with what `answer` makes of it; a context manager.
+    """A server that replies to each POST by its script, as a context manager.
 
     Attributes:
-        url: where it listens, without a slash at the end.
-        answer: the script; called on a thread of the request's own.
-        requests: what came in, in order.
+        url: The URL of the server, without a slash at the end.
+        answer: The script, which runs on a thread for each request.
+        requests: The received requests, in order.
     """
 
     def __init__(self, answer: Callable[[Request], Reply]) -> None:
@@ -79,7 +79,7 @@ class ScriptedServer:
                 reply = server.answer(request)
                 server._closing.wait(reply.after)
                 if reply.reset:
-                    # Closing with unsent data and no time to linger sends a reset.
+                    # A close with a linger time of 0 sends a reset.
                     linger = struct.pack("ii", 1, 0)
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                     self.connection.close()
@@ -99,7 +99,7 @@ class ScriptedServer:
             def handle_one_request(self) -> None:
                 try:
                     super().handle_one_request()
-                except (OSError, ValueError):  # the client went away, or the test closed it
+                except (OSError, ValueError):  # the client or the test closed the connection
                     self.close_connection = True
 
             def finish(self) -> None:

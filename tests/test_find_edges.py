@@ -1,4 +1,4 @@
-"""Finds in worlds at the edge: few files, equal files, vectors near their centroid."""
+"""Finds in extreme worlds: few files, equal files, vectors near their centroid."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ranked(snapshot: Snapshot, found: kernel.Found, k: int) -> list[tuple[float,
 
 
 def test_best_first_finds_the_best_early():
-    """An outstanding match is found with few directories open, and the walk stops."""
+    """An outstanding match is found with few directories open, and the walk stops early."""
     world = World(1)
     for i in range(60):
         uri = f"viking://resources-{i:02}"
@@ -46,7 +46,7 @@ def test_best_first_finds_the_best_early():
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_scopes_without_anything(compacted):
-    """An empty tree, an empty directory and files without texts match nothing and break nothing."""
+    """An empty tree, an empty directory and files without texts give no results."""
     world = World(2)
     if compacted:
         world.compact()
@@ -64,7 +64,7 @@ def test_scopes_without_anything(compacted):
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_equal_files_tie(compacted):
-    """Files that are alike have equal scores, and all that share the last place are found."""
+    """Equal files have equal scores, and all files that tie with the last are found."""
     world = World(3)
     vector = world.vector(1)
     world.commit(
@@ -86,7 +86,7 @@ def test_equal_files_tie(compacted):
 @settings(max_examples=20, deadline=None, print_blob=True)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-6, 1e-4, 1e-3, 1e-2]), st.booleans())
 def test_vectors_next_to_their_mean(seed, spread, huge):
-    """The error bounds hold for vectors next to their centroid."""
+    """A scan of codes finds the exact best among vectors next to their centroid."""
     world = World(seed, dimension=16)
     rng = np.random.default_rng(seed)
     centre = np.eye(16)[5] if huge else rng.normal(size=16)

@@ -1,4 +1,4 @@
-"""The kernels' find against its plain twin."""
+"""Comparisons of the kernels' find with its plain twin."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from vikingd.domain.changes import Remove
 from vikingd.index.snapshot import Snapshot
 
 few = settings(max_examples=30, deadline=None, print_blob=True)
-GATED = replace(LARGE, seed=6)  # its gate is open though half of it is not in the sample
+GATED = replace(LARGE, seed=6)  # its gate is open, though the sample has only half of its files
 alphas = st.sampled_from([-1.0, 0.0, 0.3, 1.0])
-samples = st.sampled_from([1.0, 0.5, 0.001])  # what the sample leaves is scored from codes
+samples = st.sampled_from([1.0, 0.5, 0.001])  # files outside the sample are scored from codes
 WALKED = ("start_points", "opened", "rounds", "stop", "rescored")
 
 
@@ -36,7 +36,7 @@ def files_of(snapshot: Snapshot, found: kernel.Found) -> list[int]:
 def compare_passages(
     snapshot: Snapshot, file: naive.File, rows: I32, scores: F32, own: Mapping[int, float]
 ) -> None:
-    """Compare the best passages; rounding may decide between equal ones."""
+    """Compare the best passages; rounding may decide the order of equal scores."""
     shown = [int(snapshot.text_id[row]) for row in rows if row >= 0]
     assert set(shown) <= {text.id for text in file.texts[1:]}
     assert len(set(shown)) == len(shown)
@@ -69,7 +69,7 @@ def compare(
         parts = naive.parts_of_files(by_id[key], query, plain, lexical, weights, top)
         best = int(found.best_text[i])
         kept = int(snapshot.text_id[best]) if best >= 0 else -1
-        if kept != plain.best[key]:  # two texts that are alike up to rounding
+        if kept != plain.best[key]:  # the two texts tie up to rounding
             assert plain.texts[kept] == pytest.approx(plain.texts[plain.best[key]], abs=1e-6)
             parts = (*found.parts[i, :3], *parts[3:])
         assert found.parts[i, 2:] == pytest.approx(parts[2:], abs=1e-5)
@@ -95,7 +95,7 @@ def compare(
 @given(shapes, alphas)
 @example(LARGE, -1.0)
 def test_exact_scores_are_those_of_the_formulas(shape, alpha):
-    """Every part of every score is that of the formulas, in any scope."""
+    """Every part of every exact score equals that of the plain twin, in any scope."""
     world = build(shape)
     for _ in range(2):
         top, query = world.random_directory(), world.query()
@@ -115,7 +115,7 @@ def test_exact_scores_are_those_of_the_formulas(shape, alpha):
 @example(LARGE, 0.3, 0.5)
 @example(GATED, -1.0, 0.5)
 def test_scores_from_codes_are_rescored(shape, alpha, sample):
-    """The int8 scan proposes every file with a score, and its results are exact."""
+    """A scan of codes finds every file with a score, and returns exact scores."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     found = search(world.snapshot, top.uri, query, kernel.EXHAUSTIVE, alpha=alpha, sample=sample)
@@ -131,7 +131,7 @@ def test_scores_from_codes_are_rescored(shape, alpha, sample):
 @example(LARGE, 0.5)
 @example(GATED, 0.5)
 def test_all_own_scores_are_left_where_they_are_asked_for(shape, sample):
-    """All files have node scores within their error bounds when the plan asks for them."""
+    """With `all_files`, every file has a node score within its error bound."""
     world = build(shape)
     world.compact()
     top, query = world.random_directory(), world.query()
@@ -151,7 +151,7 @@ def test_all_own_scores_are_left_where_they_are_asked_for(shape, sample):
 @given(shapes, alphas, st.sampled_from([kernel.EXHAUSTIVE, kernel.BEST_FIRST]))
 @example(LARGE, -1.0, kernel.BEST_FIRST)
 def test_any_nodes_are_scored_after_a_find(shape, alpha, method):
-    """Any nodes get exact scores after a find, seen by it or not."""
+    """Every node of the scope gets an exact score after a find, even if the find did not see it."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, scratch = world.snapshot, room(world.snapshot)
@@ -212,7 +212,7 @@ def test_the_best_are_found(shape, alpha, sample, k, threshold):
 @few
 @given(shapes, alphas, samples)
 def test_a_threshold_is_kept_to_the_last_bit(shape, alpha, sample):
-    """A score just above the threshold is found; an equal one is not."""
+    """A file is found if its score is above the threshold by one bit, but not if it is equal."""
     world = build(shape)
     query = world.query()
     whole = search(world.snapshot, world.root.uri, query, alpha=alpha, sample=sample)
@@ -237,7 +237,7 @@ def test_a_threshold_is_kept_to_the_last_bit(shape, alpha, sample):
 @given(shapes, alphas, samples, st.integers(1, 4), st.integers(1, 3), st.integers(0, 2**32 - 1))
 @example(LARGE, -1.0, 0.5, 3, 2, 7)
 def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, seed):
-    """A walk finds the best of opened directories, of lexical matches and of proposed texts."""
+    """A walk finds the best files of opened directories, lexical matches and proposed texts."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, _, _ = world.scope_of(top)
@@ -288,7 +288,7 @@ def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, see
 @given(shapes, alphas, samples)
 @example(LARGE, 0.3, 0.001)
 def test_a_scratch_may_hold_anything(shape, alpha, sample):
-    """Any content and size of a scratch gives the results of a fresh one."""
+    """Content and size of a used scratch do not change the results."""
     world = build(shape)
     query = world.query()
     rubbish = ((0, np.inf), (0, 0.9), (7, np.nan), (300, -np.inf), (0, -0.5))
@@ -347,7 +347,7 @@ def test_a_scratch_is_used_again(shape, alpha, sample):
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_words_leave_no_trace(compacted):
-    """Words leave no trace of base, tail, tombstoned or later texts."""
+    """A search by words leaves nothing in the scratch when texts are tombstoned or added."""
     world = World(6)
     text = (1, "status codes", b"")
     world.commit([world.put(f"viking://{i}", False, [text, text]) for i in range(6)])
@@ -391,7 +391,7 @@ def test_nothing_is_ever_not_a_number(shape, alpha, sample):
 @few
 @given(shapes, alphas, samples)
 def test_opening_every_directory_is_the_exhaustive_search(shape, alpha, sample):
-    """A walk that may open all gives the same candidates with the same parts, bit for bit."""
+    """A walk that may open every directory gives the exhaustive results, bit for bit."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     whole = search(world.snapshot, top.uri, query, kernel.EXHAUSTIVE, alpha=alpha, sample=sample)

@@ -1,4 +1,4 @@
-"""Flat searches by dense and lexical against the plain ones."""
+"""Flat searches by dense and lexical score, compared with plain ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import bm25, flat
 
-# Which texts count
+# Texts that count
 
 
 @some
@@ -73,7 +73,7 @@ def test_a_text_counts_if_it_lives_in_the_scope_and_its_file_is_allowed():
     st.sampled_from([0.0, 3.0]),
 )
 def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
-    """The best by dense are those of fp32, with tombstoned, forbidden or equal vectors."""
+    """The best by dense score are those of fp32 among tombstoned, filtered and equal vectors."""
     rng = np.random.default_rng(seed)
     raw = unit_rows(rng, (n, dimension), crowd).astype(np.float32)
     raw[rng.random(n) < 0.1] = 0
@@ -83,7 +83,7 @@ def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
     low, high = sorted(rng.integers(0, n + 1, 2).tolist())
     texts, scope = rows_of([1] * n, low, high)
     texts.tombstoned[rng.random(n) < 0.2] = 1  # at the scope's revision
-    texts.tombstoned[rng.random(n) < 0.1] = 2  # after it
+    texts.tombstoned[rng.random(n) < 0.1] = 2  # after the scope's revision
     vectors.vector_at[rng.random(n) < 0.2] = 2
     allowed = (rng.random(high - low) < 0.6).astype(np.uint8) if rng.random() < 0.5 else ALL
     query = unit_rows(rng, (1, dimension), crowd)[0].astype(np.float32)
@@ -100,7 +100,7 @@ def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
     assert len(rows) == min(k, len(able))
     assert set(rows.tolist()) <= set(able)
     np.testing.assert_allclose(scores, exact[rows], atol=1e-6)
-    # fp32 sums may change places of what is all but equal; of equal rows the first comes first.
+    # Rounding of fp32 sums may reorder nearly equal rows; equal rows keep their order.
     np.testing.assert_allclose(scores, exact[best(exact, k, able)], atol=1e-6)
     assert rows.tolist() == [r for _, r in sorted(zip((-scores).tolist(), rows.tolist()))]  # noqa: B905
     kept = set(rows.tolist())
@@ -110,7 +110,7 @@ def test_the_best_by_meaning_are_those_of_fp32(seed, dimension, n, k, crowd):
 
 
 def test_the_best_by_meaning_may_be_the_worst_coded():
-    """Rows with useless codes are found by their bound."""
+    """Rows with useless codes are found because their upper bounds are high."""
     rng = np.random.default_rng(5)
     raw = unit_rows(rng, (3000, 48))
     query = unit_rows(rng, (1, 48))[0].astype(np.float32)
@@ -130,7 +130,7 @@ def test_the_best_by_meaning_may_be_the_worst_coded():
 
 
 def test_bounds_of_crowded_vectors_hold():
-    """Bounds hold for thousands of vectors that differ less than their codes."""
+    """The exact best are found among vectors that differ less than their codes do."""
     rng = np.random.default_rng(11)
     raw = unit_rows(rng, (4000, 96), 12.0)
     vectors = base_of(raw)
@@ -151,9 +151,9 @@ def test_bounds_of_crowded_vectors_hold():
     st.sampled_from([(1.0, 0.0), (0.5, 0.5), (0.0, 1.0), (0.2, 3.0)]),
 )
 def test_the_best_by_meaning_and_words_are_those_of_all(seed, k, weights):
-    """The best by dense and lexical are found among many that are passed over.
+    """The best by dense and lexical score are found though most rows are skipped.
 
-    Where words can't be compared, their weight is that of meaning.
+    On a script mismatch, the dense score has the weight of both.
     """
     rng = np.random.default_rng(seed)
     n = 3000

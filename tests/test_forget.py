@@ -34,7 +34,7 @@ from vikingd.models.embed.settings import EmbedSettings
 
 @pytest.fixture
 def client(client: MessageClient) -> Iterator[MessageClient]:
-    """A client of the daemon, whose index and store agree afterwards."""
+    """Yield a client of the daemon, and compare index and store afterwards."""
     yield client
     assert verified(client)
 
@@ -43,7 +43,7 @@ def client(client: MessageClient) -> Iterator[MessageClient]:
 
 
 def test_reinforcing_raises_each_by_as_much(client: MessageClient) -> None:
-    """The default is one; the reply has the order of the request."""
+    """Reinforce raises each memory by one or by the given amount, and replies in request order."""
     one, two = (client.remember(text, uri=NOTES).id for text in ("a", "b"))
     assert list(client.reinforce(two, one).reinforcements) == [1, 1]
     assert list(client.reinforce(two, by=5).reinforcements) == [6]
@@ -52,7 +52,7 @@ def test_reinforcing_raises_each_by_as_much(client: MessageClient) -> None:
 
 
 def test_a_memory_that_was_moved_away_is_none_until_it_is_back(client: MessageClient) -> None:
-    """Among resources it is not recalled, reinforced or forgotten; back, it is what it was."""
+    """A memory among resources can't be recalled, reinforced or forgotten until it moves back."""
     reply = client.remember("The harbour.", uri=NOTES)
     client.reinforce(reply.id, by=4)
     client.move(NOTES, "viking://resources/notes.md")
@@ -69,7 +69,7 @@ def test_a_memory_that_was_moved_away_is_none_until_it_is_back(client: MessageCl
 
 
 def test_forgetting_by_ids(client: MessageClient) -> None:
-    """The right one of two equal texts goes, the others keep what is known; no id comes again."""
+    """Forget removes only the given ids, keeps all other memories, and no id is used again."""
     client.put([Draft(NOTES, content="# T\n\n## A\n\n- x\n\n## B\n\n- y\n- y\n- z\n")])
     x, one, two, z = known(client)
     client.reinforce(two, by=5)
@@ -88,7 +88,7 @@ def test_forgetting_by_ids(client: MessageClient) -> None:
 
 
 def test_what_is_forgotten_is_returned_no_more(client: MessageClient) -> None:
-    """No later request returns a forgotten memory, also beside other calls."""
+    """No later request returns a forgotten memory."""
     for number in range(30):
         reply = client.remember(f"Harbour word{number}.", uri=NOTES)
         assert recalled(client, f"word{number}") == {f"Harbour word{number}."}
@@ -99,7 +99,7 @@ def test_what_is_forgotten_is_returned_no_more(client: MessageClient) -> None:
 
 
 def test_one_of_several_texts_in_a_plain_file_goes_alone(client: MessageClient) -> None:
-    """A text that looks like a heading is a memory there."""
+    """In a plain file, a text that looks like a heading is a memory that can be forgotten."""
     words = " word" * 250
     text = f"# one{words}\n\n# two{words}\n"
     client.put([Draft(f"{USER}/n.txt", content=text), Draft(f"{USER}/n.py", content=text)])
@@ -112,7 +112,7 @@ def test_one_of_several_texts_in_a_plain_file_goes_alone(client: MessageClient) 
 
 
 def test_a_heading_that_is_a_memory_stays_where_others_go(client: MessageClient) -> None:
-    """Only what is asked for goes."""
+    """Forget removes a list item and keeps a heading that is itself a memory."""
     client.put([Draft(NOTES, content="# A\n\n- x\n\n# Likes tea\n")])
     x, tea = known(client)
     client.forget(x)
@@ -122,7 +122,7 @@ def test_a_heading_that_is_a_memory_stays_where_others_go(client: MessageClient)
 
 @pytest.mark.parametrize("mute", ["", "***\n", "<!-- mine -->\n"])
 def test_a_memory_that_is_an_abstract_goes_with_its_file(client: MessageClient, mute: str) -> None:
-    """A memory that is a file's abstract is removed with the file, whatever its form."""
+    """A memory that is the abstract of a file is forgotten with the whole file."""
     client.put([Draft(NOTES, abstract="Likes tea.", content=mute)])
     (found,) = client.recall("tea", no_touch=True).results
     client.forget(found.id)
@@ -131,7 +131,7 @@ def test_a_memory_that_is_an_abstract_goes_with_its_file(client: MessageClient, 
 
 
 def test_forgetting_leaves_an_abstract_that_a_put_gave(client: MessageClient) -> None:
-    """One that came from the content is made anew."""
+    """Forget keeps an abstract that a Put gave, and derives any other abstract again."""
     other, text = f"{USER}/other.md", "- Likes tea.\n- Likes rowing.\n"
     client.put([Draft(NOTES, abstract="Pastimes, tea among them.", content=text)])
     client.put([Draft(other, content=text)])
@@ -145,7 +145,7 @@ def test_forgetting_leaves_an_abstract_that_a_put_gave(client: MessageClient) ->
 
 
 def test_forgetting_by_criteria(client: MessageClient) -> None:
-    """The criteria are age, salience or both, in a scope; a dry run changes nothing."""
+    """Forget selects memories by age, salience or both, in a scope; a dry run changes nothing."""
     texts = ("old weak", "old strong", "new weak", "new strong")
     for text in texts:
         days = 100 if "old" in text else 0
@@ -179,7 +179,7 @@ def test_forgetting_by_criteria(client: MessageClient) -> None:
 
 
 def test_what_criteria_forget_is_told_by_uri_and_place(client: MessageClient) -> None:
-    """Memories of all roots are named by URI and place, also in a dry run."""
+    """Forget by criteria names memories of all roots by URI and place, also in a dry run."""
     files = (f"{USER}/a.md", f"{LAMP}/b.md", "viking://agent/memories/c.md")
     client.put([Draft(uri, content="- one\n- two\n") for uri in files])
     everything = {"older_than": NOW + timedelta(days=9999), "project": "lamp", "with_global": True}
@@ -193,7 +193,7 @@ def test_what_criteria_forget_is_told_by_uri_and_place(client: MessageClient) ->
 def test_forgetting_what_is_old_leaves_what_is_said_again_and_misses_nothing_that_moves(
     client: MessageClient,
 ) -> None:
-    """A memory that is said again during a forget is kept, or named as forgotten."""
+    """A memory that is said again or moved during a Forget is either kept or named as forgotten."""
     for turn in range(15):
         uri, other = f"{USER}/a{turn}.md", f"{USER}/b{turn}.md"
         long_ago = NOW - timedelta(days=999)
@@ -219,7 +219,7 @@ def test_forgetting_what_is_old_leaves_what_is_said_again_and_misses_nothing_tha
 
 
 def test_what_is_said_again_or_moves_while_criteria_are_looked_at(tmp_path: Path) -> None:
-    """Entries that were reinforced since stay; moved entries and all others are removed."""
+    """Memories that are reinforced after their selection stay; moved and other ones go."""
     engine = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
     for name in ("again", "moved", "old"):
         draft = Draft(f"{USER}/{name}.md", content=f"- {name}\n", time=1)
@@ -302,7 +302,7 @@ def test_a_bad_request_is_refused_by_its_field(
 
 
 def test_an_id_that_is_not_there_is_not_found_and_nothing_is_changed(client: MessageClient) -> None:
-    """This holds if other ids of the request exist."""
+    """An unknown id is refused with NOT_FOUND, and the other ids of the request are unchanged."""
     reply = client.remember("said", uri=NOTES)
     for call in (client.reinforce, client.forget):
         with pytest.raises(ClientError) as error:

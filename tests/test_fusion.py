@@ -30,7 +30,7 @@ def test_the_example_of_two_lists():
 @settings(max_examples=100, deadline=None, print_blob=True)
 @given(lists, st.data(), st.sampled_from([0, 1, 60]))
 def test_any_number_of_lists_is_fused_as_by_hand(ranked, data, k):
-    """Fusion with weights is the plain one; ties come by row."""
+    """Weighted fusion equals that of the plain twin; ties are in order of row."""
     weights = [data.draw(st.sampled_from([0.0, 0.5, 1.0])) for _ in ranked]
     rows, scores = fused(ranked, weights, k)
     wanted = naive.rrf(ranked, weights, k)

@@ -45,7 +45,7 @@ def seconds(content: str) -> float:
 
 @pytest.mark.parametrize(("start", "unit"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_nested_markdown_takes_steps_in_its_length(start: str, unit: str) -> None:
-    """The parser stops after one step per two characters of the text."""
+    """The parser refuses deeply nested Markdown as too costly."""
     content = (start + unit) * (40_000 // len(start + unit))
     with pytest.raises(markdown.TooCostly):
         markdown.blocks(content, 0, lambda _start, _end: True)
@@ -53,7 +53,7 @@ def test_nested_markdown_takes_steps_in_its_length(start: str, unit: str) -> Non
 
 @pytest.mark.parametrize(("start", "unit"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_markdown_that_is_too_costly_is_cut_as_plain_text(start: str, unit: str) -> None:
-    """No word of it is lost; title and abstract come of what can be read."""
+    """Markdown that is too costly is split as plain text, and no word of it is lost."""
     content = "An introduction of more than some few words, as prose has them.\n\n" + (
         start + unit
     ) * (40_000 // len(start + unit))
@@ -73,7 +73,7 @@ def test_markdown_that_is_too_costly_is_cut_as_plain_text(start: str, unit: str)
 
 
 def test_a_large_file_takes_no_more_steps_than_a_second_has() -> None:
-    """The budget of steps bounds a file of any length."""
+    """The parser refuses 150,000 list items as too costly, and parses 20,000."""
     list_of_words = "- a word of a list\n" * 60_000
     with pytest.raises(markdown.TooCostly):
         markdown.blocks("- a\n" * 150_000, 0, lambda _start, _end: True)
@@ -90,20 +90,20 @@ def test_a_large_file_takes_no_more_steps_than_a_second_has() -> None:
     ],
 )
 def test_dense_documents_are_still_parsed(content: str) -> None:
-    """Short items, nested ones, many headings and table rows are no attack."""
+    """The parser accepts short items, nested items, many headings and many table rows."""
     assert markdown.blocks(content, 0, lambda _start, _end: True)
 
 
 @pytest.mark.parametrize("sign", BRACKETS)
 def test_headings_of_brackets_cost_no_more_than_emphasis(sign: str) -> None:
-    """A bracket that is never closed is sought in all that follows."""
+    """Headings of unclosed brackets take no longer than headings with emphasis."""
     heading = "# " + sign * (4000 // len(sign)) + "\n\n"
     plain = "# " + "*a b* " * (4000 // 6) + "\n\n"
     assert seconds(heading * 8) < seconds(plain * 8) + 0.02
 
 
 def test_headings_do_not_multiply_with_the_passages_below_them() -> None:
-    """Thousands of short passages under long nested headings: the texts stay linear."""
+    """Long headings above thousands of short passages do not multiply the size of the texts."""
     above = "".join(f"{'#' * level} {'heading ' * 15}\n\n" for level in range(1, 6))
     content = above + "".join(f"###### x{i}\n\nw\n\n" for i in range(4000))
     texts = prepare(Draft("viking://resources/a.md", content=content)).texts
@@ -118,13 +118,13 @@ def test_headings_do_not_multiply_with_the_passages_below_them() -> None:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The address of a daemon."""
+    """Yield the address of a daemon."""
     with serving("--provider", "none", quiet=True) as where:
         yield where
 
 
 def test_a_small_put_does_not_wait_for_a_large_one(address: str) -> None:
-    """Fourteen large files of nested quotations are in preparation meanwhile."""
+    """Small Puts complete while a large Put is in preparation."""
     unit = "> " * 15 + "a\n" + "b\n" * 20
     large = [Draft(f"{TOP}/large{i}.md", content=unit * (250_000 // len(unit))) for i in range(14)]
     with MessageClient(address, timeout=120) as client, ThreadPoolExecutor(1) as pool:
@@ -134,13 +134,13 @@ def test_a_small_put_does_not_wait_for_a_large_one(address: str) -> None:
             client.put([Draft(f"{TOP}/small{others}.md", content="- tea\n- cat\n" * 80)])
             others += 1
         assert len(waiting.result().outcomes) == 14
-    assert others >= 3  # one after the other, where not one was done before
+    assert others >= 3  # a Put that waited for the large one would complete only once
 
 
 def test_more_preparation_than_may_wait_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The error says when to retry, and a place is free again afterwards."""
+    """Excess preparations are refused with a time to retry, and later requests find room again."""
     import asyncio
 
     from vikingd.pb import contexts_pb2
@@ -193,7 +193,7 @@ def test_more_preparation_than_may_wait_is_refused_at_once(
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    """Return a store that is not started."""
+    """Yield a store that is not started."""
     with closing(Store(tmp_path / "data", model="none", dimension=None)) as made:
         yield made
 
@@ -201,7 +201,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_a_subtree_too_large_for_one_call_is_refused(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names count, limit and remedy; nothing changes, and the parts can be moved."""
+    """A large subtree is refused with count and limit; its parts can be moved and deleted."""
     store.start(lambda _changes, _revision: None)
     monkeypatch.setattr("vikingd.store.writes.subtrees.MAX_MOVE", 20)
     monkeypatch.setattr("vikingd.store.writes.subtrees.MAX_DELETE", 30)
@@ -233,7 +233,7 @@ def test_one_file_is_never_too_large(store: Store, monkeypatch: pytest.MonkeyPat
 def test_vectors_of_a_large_subtree_are_dropped_in_parts(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each part ends after a whole context; together the parts have each vector once."""
+    """Vectors are dropped in parts of whole contexts, and each vector is dropped once."""
     changed: list[str] = []
     store.start(
         lambda changes, _revision: changed.extend(getattr(change, "uri", "") for change in changes)
@@ -260,7 +260,7 @@ def test_vectors_of_a_large_subtree_are_dropped_in_parts(
 def test_more_writes_than_may_wait_are_refused_at_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The queue is bounded by contexts and passages, and accepted requests are written."""
+    """The queue refuses writes above its limit of contexts and passages, and writes the others."""
     monkeypatch.setattr(writer, "MAX_WAITING", 50)
     futures = [store.put([file(f"{TOP}/{i}", "a\nb\nc\n")]) for i in range(30)]
     refused = [future for future in futures if future.done()]
@@ -270,19 +270,19 @@ def test_more_writes_than_may_wait_are_refused_at_once(
         with pytest.raises(Overloaded, match="limit is 50") as caught:
             future.result()
         assert caught.value.retry_after > 0
-    # The daemon's own are never refused.
+    # The daemon's own writes are never refused.
     own = [store.touch({1: 1}) for _ in range(50)] + [store.fill([(1, ONE)] * 60)]
     store.start(lambda _changes, _revision: None)
     for future in own:
         future.result()
     assert all(future.result().revision for future in futures if future not in refused)
-    store.put([file(f"{TOP}/again", "a\n" * 100)]).result()  # there is room again
+    store.put([file(f"{TOP}/again", "a\n" * 100)]).result()  # the queue has room again
 
 
 def test_a_group_ends_where_its_texts_are_many(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A few contexts with thousands of passages get a commit of their own."""
+    """A group of writes ends where its contexts and passages reach the limit of a commit."""
     monkeypatch.setattr(writer, "_MAX_GROUP_SIZE", 50)
     futures = [store.put([file(f"{TOP}/{i}", "a\n" * 40)]) for i in range(6)]
     store.start(lambda _changes, _revision: None)
@@ -290,7 +290,7 @@ def test_a_group_ends_where_its_texts_are_many(
 
 
 def test_a_large_subtree_is_removed_in_parts(address: str, ctl_on: Any) -> None:
-    """Vikingctl removes in parts where one call is refused; a Move is refused with the remedy."""
+    """Vikingctl removes a large subtree in parts; Move and Delete refuse it with the limit."""
     top = f"{TOP}/subtree"
     with MessageClient(address, timeout=120) as client:
         for part in range(27):
@@ -310,7 +310,7 @@ def test_a_large_subtree_is_removed_in_parts(address: str, ctl_on: Any) -> None:
 
 @pytest.fixture
 def ctl_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run vikingctl on a daemon; return exit code, stdout and stderr."""
+    """Return a function that runs vikingctl and returns exit code, stdout and stderr."""
     from vikingd.ctl import main
 
     def run(where: str, *arguments: str) -> tuple[int, str, str]:

@@ -56,7 +56,7 @@ def test_rows_of_a_scope(shape):
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 30))
 @settings(max_examples=50, deadline=None)
 def test_place_and_row_at_are_each_others_reverse(low, size, rest, position):
-    """Positions count the base rows of the scope first, then the tail."""
+    """`place` and `row_at` are inverse; positions count base rows of the scope, then the tail."""
     high = low + size
     base = high + rest
     row = scopes.row_at(position, low, high, base)
@@ -114,7 +114,7 @@ def test_the_files_of_a_directory(shape):
 @example(LARGE)
 @example(Shape(5, (25, 25), 1, "latin", True))
 def test_own_scores(shape):
-    """Node scores of texts and directories are those of the twins, from vectors and codes."""
+    """Node scores of texts and directories equal the twins', from vectors and from codes."""
     world = build(shape)
     s = Scored(world)
     mean = naive.scope_centroids(s.top, world.prior.astype(float))
@@ -127,7 +127,7 @@ def test_own_scores(shape):
         assert bound == 0
         own, bound = s.text_score(text.id, exact=False)
         assert abs(own - truth) <= bound + 1e-6
-        assert bound <= naive.CODES_TELL + 1e-6  # else its vector is asked
+        assert bound <= naive.CODES_TELL + 1e-6  # a larger bound needs the vector
         row = s.text_row[text.id]
         if text.vector is not None and np.linalg.norm(text.vector - mean[text.script]) > 0.5:
             v, at = s.vectors, row
@@ -166,8 +166,7 @@ def test_runs_of_one_script(scripts, most):
 def test_no_score_is_above_its_bound(shape, worst):
     """No score of a base text exceeds its upper bound, even with the worst codes.
 
-    Where vectors are ordinary, and the query has one, the bound is above by no more than what codes
-    leave out.
+    With ordinary vectors, the bound exceeds the score by little more than the residual of the code.
     """
     world = build(shape)
     s = Scored(world, world.root)
@@ -260,7 +259,7 @@ def test_own_scores_of_files(shape, exact):
         )
         wanted, text = naive.file_score(file, owns)
         assert own == pytest.approx(wanted, abs=1e-6)
-        if s.text_id(best) != text:  # two that are alike up to rounding
+        if s.text_id(best) != text:  # the two texts tie up to rounding
             assert owns[s.text_id(best)] == pytest.approx(wanted, abs=1e-6)
         assert bound == pytest.approx(max((scored[t.id][1] for t in file.texts), default=0))
         assert count == len(file.texts)
@@ -326,7 +325,7 @@ def test_the_best_passages_of_a_file(shape, count):
 @given(shapes, st.tuples(score, score, score), st.integers(0, 20000))
 @example(LARGE, (0.5, 0.25, 0.2), 2000)
 def test_final_scores(shape, weights, files):
-    """Final scores, neighbour windows, parts and the sample are those of the twins."""
+    """Final scores, neighbour windows, parts and the sample equal those of the plain twins."""
     world = build(shape)
     s = Scored(world)
     weights = Weights(*weights)
@@ -389,7 +388,7 @@ def test_icc_is_that_of_an_analysis_of_variance(shape):
 
 @pytest.mark.parametrize("rubbish", [np.nan, np.inf, 0.5])
 def test_what_does_not_count_is_not_read(rubbish):
-    """Scores of neighbours that do not count are not read."""
+    """Scores of neighbours without weight are not read."""
     world = World(4)
     text = (1, "status", world.vector(1))
     world.commit([world.put(f"viking://{name}", False, [text]) for name in "abc"])
@@ -428,13 +427,13 @@ def test_a_final_score_is_a_convex_combination_and_a_bonus(smoothed, parent, wei
 @given(st.floats(0, 1) | st.sampled_from([0.25, 0.25 - 1e-12]))
 @settings(max_examples=50, deadline=None)
 def test_the_gate_closes_as_the_icc_rises(icc):
-    """The gate is 1 for an icc of 0, and 0 from a quarter on."""
+    """The gate falls from 1 at an icc of 0 to 0 at an icc of a quarter."""
     assert hierarchy.gate_of(icc) == pytest.approx(naive.gate_of(icc), abs=1e-12)
 
 
 @pytest.mark.parametrize("icc", [0.01, 0.1, 0.2])
 def test_a_gate_has_the_precision_of_float32(icc):
-    """Iccs that differ in their last bits open one gate, in the kernel and in its twin."""
+    """Iccs that differ in their last bits give the same gate, in the kernel and in its twin."""
     other = icc + 1e-15
     exact = 1 - icc / naive.ICC_FULL
     assert exact not in (1 - other / naive.ICC_FULL, np.float64(np.float32(exact)))

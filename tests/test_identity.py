@@ -43,7 +43,7 @@ def refused(path: Path) -> str:
 
 
 def accepted(path: Path) -> list[int]:
-    """Accept the loss, and return the numbers of the files, also after the next start."""
+    """Accept the loss, check the next start, and return the numbers of the files."""
     with closing(Engine(settings(path, accept_loss=True))) as engine:
         found = numbers(engine)
     with closing(Engine(settings(path))) as engine:
@@ -56,7 +56,7 @@ def accepted(path: Path) -> list[int]:
 
 @pytest.mark.parametrize("kept", ["mark", "index", "both"])
 def test_a_missing_database_is_no_new_store(tmp_path: Path, kept: str) -> None:
-    """A mark or an index shows that there was a database, and no lost file is found."""
+    """A mark or an index without a database is refused; an accepted loss gives an empty store."""
     made(tmp_path, 1, 2)
     for path in tmp_path.glob(f"{DATABASE}*"):
         path.unlink()
@@ -74,7 +74,7 @@ def test_a_missing_database_is_no_new_store(tmp_path: Path, kept: str) -> None:
 
 @pytest.mark.parametrize("evidence", ["mark", "index"])
 def test_an_older_copy_of_the_database_is_told(tmp_path: Path, evidence: str) -> None:
-    """The mark or the index alone proves an older copy."""
+    """The mark or the index alone reveals an older copy of the database."""
     path = tmp_path / "store"
     made(path, 1, 2)
     copy = copied(path, tmp_path / "copy")
@@ -102,7 +102,7 @@ def with_another_history(tmp_path: Path) -> Path:
 
 
 def test_an_older_copy_that_got_more_revisions_has_another_history(tmp_path: Path) -> None:
-    """An index of lost revisions is not used, although the copy has higher revisions."""
+    """An older copy with newer revisions of its own is refused as another history."""
     path = with_another_history(tmp_path)
     assert "another history" in refused(path)
     (path / "mark").unlink()
@@ -111,7 +111,7 @@ def test_an_older_copy_that_got_more_revisions_has_another_history(tmp_path: Pat
 
 
 def test_an_index_of_another_history_is_made_anew_by_a_reader(tmp_path: Path) -> None:
-    """A reader without a mark answers from the store."""
+    """A reader rebuilds an index of another history from the store."""
     path = with_another_history(tmp_path)
     (path / "mark").unlink()
     with closing(Engine(settings(path, reader=True))) as engine:
@@ -120,7 +120,7 @@ def test_an_index_of_another_history_is_made_anew_by_a_reader(tmp_path: Path) ->
 
 
 def test_the_index_of_another_store_is_not_used(tmp_path: Path) -> None:
-    """The revision does not matter, and Stats give the reason."""
+    """The index of another store is rebuilt, and Stats give the reason."""
     ours, other = tmp_path / "ours", tmp_path / "other"
     made(ours, 1)
     made(other, 2)
@@ -140,7 +140,7 @@ def test_the_index_of_another_store_is_not_used(tmp_path: Path) -> None:
     ["base-00000009", "../../other/index/base-00000001", "../index/{own}", "", "x\0"],
 )
 def test_what_names_the_base_may_point_elsewhere(tmp_path: Path, name: str) -> None:
-    """The index is rebuilt."""
+    """The index is rebuilt if its CURRENT file names anything but a base of the index."""
     made(tmp_path / "store", 1)
     made(tmp_path / "other", 2)
     current = tmp_path / "store" / "index" / "CURRENT"
@@ -152,13 +152,13 @@ def test_what_names_the_base_may_point_elsewhere(tmp_path: Path, name: str) -> N
 
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_log_that_was_deleted_or_cut_is_told(tmp_path: Path, cut: bool) -> None:
-    """After a kill, the last commits are in the log only."""
+    """After a kill, a store whose log was deleted or truncated is refused."""
     path = tmp_path / "store"
     made(path, 1)
     with closing(Engine(settings(path))) as engine:
         put(engine, 2, 3)
         engine.optimize()
-        copy = copied(path, tmp_path / "copy")  # as a kill leaves it
+        copy = copied(path, tmp_path / "copy")  # the state after a kill
     log = copy / f"{DATABASE}-wal"
     assert log.stat().st_size > 0
     if cut:
@@ -171,7 +171,7 @@ def test_a_log_that_was_deleted_or_cut_is_told(tmp_path: Path, cut: bool) -> Non
 
 
 def test_a_store_of_the_version_before_gets_an_id(tmp_path: Path) -> None:
-    """An index without an id is rebuilt once."""
+    """A store of the previous version gets an id, and its index is rebuilt once."""
     made(tmp_path, 1, 2)
     import sqlite3
 
@@ -192,7 +192,7 @@ def test_a_store_of_the_version_before_gets_an_id(tmp_path: Path) -> None:
 
 
 def test_a_restored_copy_is_accepted(tmp_path: Path) -> None:
-    """A restored copy gets a new epoch and a new mark; the index of lost commits is not used."""
+    """A restored copy opens without an error, and the index of lost commits is not used."""
     path = tmp_path / "store"
     made(path, 1)
     copy = copied(path, tmp_path / "copy")
@@ -205,7 +205,7 @@ def test_a_restored_copy_is_accepted(tmp_path: Path) -> None:
 
 
 def test_many_starts_are_no_data_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index of a forgotten epoch is rebuilt, without an error."""
+    """After many starts, an index of a forgotten epoch is rebuilt without an error."""
     monkeypatch.setattr(identity, "_MAX_EPOCHS", 3)
     made(tmp_path, 1)
     for _ in range(5):
@@ -218,7 +218,7 @@ def test_many_starts_are_no_data_loss(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_reader_ends_when_its_store_goes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database is overwritten in place, so that it is still the same file."""
+    """A reader ends when its database is overwritten in place with an older copy."""
     monkeypatch.setattr(readers, "_PATIENCE", 1.0)
     path = tmp_path / "store"
     made(path, 1)

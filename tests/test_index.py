@@ -44,7 +44,7 @@ def answers(snapshot: Snapshot, uri: str, queries: list[naive.Query]) -> list[An
 @few
 @given(shapes)
 def test_the_index_holds_the_tree(shape):
-    """Exactly the living contexts are found, by URI and back, with the ids of the store."""
+    """The index finds exactly the living contexts by URI, with the ids and URIs of the store."""
     world = build(shape)
     snapshot = world.snapshot
     directories, files = list(walk(world.root)), files_below(world.root)
@@ -70,7 +70,7 @@ def test_the_index_holds_the_tree(shape):
 @few
 @given(shapes)
 def test_an_old_snapshot_stays_as_it_was(shape):
-    """Later commits, removals, vectors and compactions change no bit of a snapshot."""
+    """Later commits and compactions change no result of an old snapshot."""
     world = build(shape)
     old = world.snapshot
     uris = [directory.uri for directory in walk(world.root)]
@@ -97,9 +97,9 @@ def test_an_old_snapshot_stays_as_it_was(shape):
 
 @few
 @given(shapes)
-@example(Shape(2912, (23,), 0, "mixed", False))  # the icc is 1/4, but for rounding
+@example(Shape(2912, (23,), 0, "mixed", False))  # the icc is 1/4 up to rounding
 def test_compaction_changes_no_result(shape):
-    """Every method returns the same files in the same order, with scores equal to 1e-6."""
+    """After a compaction, the exact method finds the same files, with scores within 1e-6."""
     world = build(shape)
     world.step(12)
     uris = [directory.uri for directory in walk(world.root)][:3]
@@ -119,7 +119,7 @@ def test_compaction_changes_no_result(shape):
 
 
 def test_a_term_is_there_while_a_living_text_has_it():
-    """Texts of other directories and dead texts do not count, in base and tail."""
+    """A scope has a term only while a living text below it has the term, in base and tail."""
     world = World(1)
     world.commit(
         [
@@ -198,7 +198,7 @@ def test_directories_alone_are_compacted():
 
 
 def test_an_index_that_was_loaded_is_the_one_that_was_saved():
-    """A loaded index returns the same results and takes commits."""
+    """A loaded index returns the results of the saved one, and takes commits."""
     world = World(4)
     world.step(30)
     world.compact()
@@ -217,7 +217,7 @@ def test_an_index_that_was_loaded_is_the_one_that_was_saved():
 
 
 def test_the_first_vector_says_the_dimension():
-    """An index without a dimension takes texts, then vectors of one length."""
+    """The first vector sets the dimension of an index; vectors of another length are refused."""
     world = World(5)
     index = Index(Path(world.folder.name), "model", np.zeros((8, 0), np.float32), IndexSettings())
     text = IndexedText(1, 0, LATIN, "status", b"", True)
@@ -248,7 +248,7 @@ def test_the_first_vector_says_the_dimension():
 
 
 def test_what_does_not_fit_is_refused():
-    """A context without a parent, and a context of another kind, are refused."""
+    """The index refuses a context without a parent, and a file in place of a directory."""
     world = World(6)
     world.commit([world.put("viking://a", True, [])])
     for change in (
@@ -303,7 +303,7 @@ def test_readers_and_compactions_beside_the_writer():
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_frequencies_saturate_and_the_length_does_not(compacted):
-    """A term that occurs 70,000 times counts 65,535 times."""
+    """A term frequency is at most 65,535; the length of a text is not limited."""
     world = World(8)
     world.commit([world.put("viking://a", False, [(LATIN, "word " * 70_000, b"")])])
     if compacted:
@@ -318,7 +318,7 @@ def test_frequencies_saturate_and_the_length_does_not(compacted):
 
 @pytest.mark.parametrize("directories", [False, True])
 def test_what_grows_without_a_text_is_folded_too(tmp_path: Path, directories: bool):
-    """Directories that come and go, and rewritten metadata, start a compaction."""
+    """Added and removed directories, or rewritten metadata, start a compaction without any text."""
     index = Index(tmp_path, "model", np.zeros((8, 16), np.float32), IndexSettings(compact_min=50))
     for revision in range(1, 121):
         uri = f"viking://{revision if directories else 'a'}"
@@ -330,7 +330,7 @@ def test_what_grows_without_a_text_is_folded_too(tmp_path: Path, directories: bo
 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted: bool):
-    """Slots are reused when a file is rewritten often; those of a held snapshot stay."""
+    """Slots of statistics are used again, except those of a snapshot that is still held."""
     rng = np.random.default_rng(8)
     vectors = rng.normal(size=(100, 16)).astype("<f4")
 
@@ -342,7 +342,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
         return index
 
     def write(index: Index, revision: int) -> None:
-        """Write below `a`, and sometimes below `d`: commits need different numbers of slots."""
+        """Write below `a`, and in odd revisions below `d`, so that commits need different slots."""
         upserts = []
         for number, uri in enumerate(["viking://a/b/c.md", "viking://d/e.md"][: 1 + revision % 2]):
             vector = vectors[revision - number].tobytes()
@@ -370,7 +370,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
         if revision in (11, 14, 20):
             kept.append((index.snapshot, numbers(index.snapshot)))
         if revision == 16:
-            del kept[1]  # the older one is still there
+            del kept[1]  # the older snapshot is still held
         if revision == 30:
             assert all(numbers(snapshot) == then for snapshot, then in kept)
             kept.clear()

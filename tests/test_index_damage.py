@@ -116,7 +116,7 @@ def _answers(engine: Engine) -> object:
 def test_damage_of_any_file_of_a_base_changes_no_answer(
     whole: tuple[Path, Path], tmp_path: Path, damage: str
 ) -> None:
-    """The index is rebuilt and Stats say so; the answers are the same."""
+    """An index with a damaged file is rebuilt with the same answers, and Stats say so."""
     source, older = whole
     rng = np.random.default_rng(zlib.crc32(damage.encode()))
     with closing(Engine(settings(copied(source, tmp_path / "whole")))) as engine:
@@ -133,7 +133,7 @@ def test_damage_of_any_file_of_a_base_changes_no_answer(
         with closing(Engine(settings(path))) as engine:
             assert _answers(engine) == expected, name
             changed = not file.exists() or file.read_bytes() != before
-            # Nothing reads the room behind the rows, nor what two equal files have exchanged.
+            # Spare room after the rows is never read, and a swap of equal files changes nothing.
             harmless = damage == "swap" or name.removesuffix(".bin") in GROWING
             assert engine.stats().index.rebuilt or not changed or harmless, name
         shutil.rmtree(path)
@@ -160,7 +160,7 @@ def test_no_value_of_the_manifest_may_be_another_one(
 def test_arrays_that_do_not_fit_are_damage_whatever_the_checksum(
     whole: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """Values that lead a kernel out of bounds are found, although all checksums fit."""
+    """Values that would lead a kernel out of bounds are refused, even with matching checksums."""
     source = copied(whole[0], tmp_path / "store") / "index"
     folder = source / (source / "CURRENT").read_text()
     record = json.loads(unseal((folder / "manifest.json").read_text()))
@@ -218,7 +218,7 @@ def test_damage_that_is_found_later_ends_the_answers(
     reader: bool,
     name: str,
 ) -> None:
-    """A writer ends and rebuilds at its next start; a reader rebuilds from the store."""
+    """On damage that is found after the start, a writer ends and a reader rebuilds its index."""
     path = copied(whole[0], tmp_path / "store")
     with closing(Engine(settings(path))) as engine:
         expected = _answers(engine)
@@ -243,7 +243,7 @@ def test_damage_that_is_found_later_ends_the_answers(
 
 
 def test_a_file_that_is_truncated_while_it_is_mapped_ends_the_daemon(tmp_path: Path) -> None:
-    """The message names the file, and the next start rebuilds the index."""
+    """A daemon with a truncated, mapped file ends and names the file; the next start rebuilds."""
     made(tmp_path, *range(50))
     daemon = Daemon(tmp_path)
     index = tmp_path / "index"
@@ -258,7 +258,7 @@ def test_a_file_that_is_truncated_while_it_is_mapped_ends_the_daemon(tmp_path: P
 
 
 def test_a_page_that_is_gone_ends_the_daemon_with_a_message(tmp_path: Path) -> None:
-    """A missing page is fatal when it is touched before the check reads it."""
+    """A daemon that reads a missing page of a mapped file ends with SIGBUS and a message."""
     made(tmp_path, *range(50))
     never = "from vikingd.index.index import Index; Index.look = lambda self: ''"
     daemon = Daemon(tmp_path, changed=never)

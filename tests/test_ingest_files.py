@@ -23,7 +23,7 @@ from vikingd.ingest.prepare import prepare
 
 @pytest.mark.parametrize("uri", ["viking://user/memories/a.md", FILE])
 def test_only_memories_have_entries(uri: str, tmp_path: Path) -> None:
-    """This holds for puts, files and JSON lines."""
+    """Only memories are split into entries, in Puts, files and JSON lines."""
     content = "- likes tea\n- hates noise"
     is_memory = uris.context_type(uri) is ContextType.MEMORY
     expected = ["likes tea", "hates noise"] if is_memory else [content]
@@ -41,7 +41,7 @@ def test_only_memories_have_entries(uri: str, tmp_path: Path) -> None:
 
 
 def make_tree(root: Path) -> None:
-    """A small tree with all that a real one can hold."""
+    """Make a small tree with the kinds of files that a real one can have."""
     files: dict[str, bytes] = {
         "README.md": b"# Handbook\n\nHow we work here, in a few short pages.\n",
         "b.md": b"---\ndate: 2024-05-01\ntags: [x]\n---\n# B\n\nText of b.\n",
@@ -70,7 +70,7 @@ def make_tree(root: Path) -> None:
 
 
 def read(path: Path, uri: str) -> tuple[dict[str, Draft], dict[str, str]]:
-    """Drafts by URI, and reasons by the name of what is unreadable."""
+    """Return drafts by URI, and reasons by the name of the unreadable file."""
     items = list(read_tree(path, uri))
     drafts = {item.uri: item for item in items if isinstance(item, Draft)}
     faults = {os.path.basename(i.path): i.reason for i in items if isinstance(i, Unreadable)}
@@ -79,7 +79,7 @@ def read(path: Path, uri: str) -> tuple[dict[str, Draft], dict[str, str]]:
 
 
 def test_a_tree_is_read_in_order_without_what_is_hidden(tmp_path: Path) -> None:
-    """A directory, its files, its subdirectories; links, hidden files and empty ones stay out."""
+    """A tree is read in order, without symbolic links, hidden files and empty directories."""
     make_tree(tmp_path)
     drafts, _ = read(tmp_path, "viking://resources/h")
     names = [
@@ -98,7 +98,7 @@ def test_a_tree_is_read_in_order_without_what_is_hidden(tmp_path: Path) -> None:
 
 
 def test_the_records_of_a_former_export_are_reported_as_ignored(tmp_path: Path) -> None:
-    """A pipe of that name is not opened, which would wait for a writer."""
+    """A former export's record file is reported as ignored; a pipe of that name is not opened."""
     os.mkfifo(tmp_path / ".vikingd.jsonl")
     (tmp_path / "a.txt").write_text("a")
     drafts, faults = read(tmp_path, "viking://resources/h")
@@ -107,7 +107,7 @@ def test_the_records_of_a_former_export_are_reported_as_ignored(tmp_path: Path) 
 
 
 def test_what_cannot_be_read_is_reported_and_stops_nothing(tmp_path: Path) -> None:
-    """An unreadable file is reported with a printable name and the reason; others go on."""
+    """Each unreadable file is reported with a printable name and the reason."""
     make_tree(tmp_path)
     _, faults = read(tmp_path, "viking://resources/h")
     assert set(faults) == {
@@ -130,7 +130,7 @@ def test_what_cannot_be_read_is_reported_and_stops_nothing(tmp_path: Path) -> No
 
 
 def test_a_name_that_is_no_text_spoils_nothing_beside_it(tmp_path: Path) -> None:
-    """The description of the directory and a link out of the tree are not read."""
+    """Names that are not Unicode and a README that is a link do not change directory abstracts."""
     (tmp_path / "tree/sub").mkdir(parents=True)
     (tmp_path / "secret.md").write_text("# Secret\n\nNobody may know of this here.")
     (tmp_path / "tree/sub/README.md").symlink_to(tmp_path / "secret.md")
@@ -153,7 +153,7 @@ def test_a_name_that_is_no_text_spoils_nothing_beside_it(tmp_path: Path) -> None
 
 
 def test_files_become_drafts_with_all_that_they_say(tmp_path: Path) -> None:
-    """Title, time, metadata, passages; content without a byte order mark, from UTF-16 too."""
+    """A draft has title, time, metadata and passages of its file, decoded from UTF-8 or UTF-16."""
     make_tree(tmp_path)
     drafts, _ = read(tmp_path, "viking://resources/h")
     b = drafts["viking://resources/h/b.md"]
@@ -167,7 +167,7 @@ def test_files_become_drafts_with_all_that_they_say(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_described_by_its_readme_or_by_what_it_holds(tmp_path: Path) -> None:
-    """Subdirectories and files by their titles, else by their names, within the bound."""
+    """The abstract of a directory is its README's, or a bounded list of titles or names."""
     make_tree(tmp_path)
     for i in range(200):
         (tmp_path / f"sub/deep/{i:03}-with-a-long-name.txt").write_text("x")
@@ -183,7 +183,7 @@ def test_a_directory_is_described_by_its_readme_or_by_what_it_holds(tmp_path: Pa
 
 
 def test_directories_that_imports_share_are_left_as_they_are(tmp_path: Path) -> None:
-    """Unless a README describes them; files above the typed roots are reported."""
+    """A root that imports share is imported only with a README; files above roots are reported."""
     for name in ("resources/x/a.md", "user/memories/m.md", "agent/skills/README.md", "stray.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("All the skills that there are, in one place.")
@@ -196,7 +196,7 @@ def test_directories_that_imports_share_are_left_as_they_are(tmp_path: Path) -> 
 
 
 def test_one_file_takes_the_uri_or_goes_into_the_directory(tmp_path: Path) -> None:
-    """The URI decides; a missing file is reported."""
+    """A file is imported at a file URI or into a directory; a missing file is reported."""
     path = tmp_path / "a.md"
     path.write_text("Text")
     assert list(read(path, "viking://resources/b.md")[0]) == ["viking://resources/b.md"]
@@ -206,7 +206,7 @@ def test_one_file_takes_the_uri_or_goes_into_the_directory(tmp_path: Path) -> No
 
 
 def test_an_unchanged_file_is_an_equal_draft(tmp_path: Path) -> None:
-    """A new modification time changes nothing."""
+    """A new modification time does not change a draft."""
     make_tree(tmp_path)
     before, _ = read(tmp_path, "viking://resources/h")
     os.utime(tmp_path / "b.md", (1, 1))
@@ -218,7 +218,7 @@ def test_an_unchanged_file_is_an_equal_draft(tmp_path: Path) -> None:
 
 
 def test_json_lines_become_drafts_and_faults_are_numbered(tmp_path: Path) -> None:
-    """A faulty line is left out, with the line's number; the rest goes on."""
+    """A faulty JSON line is reported with its number, and all other lines become drafts."""
     lines = [
         '{"uri": "viking://resources/s", "abstract": "All of it"}',
         '{"uri": "viking://resources/s/1", "text": "One.", "title": "T", '
@@ -260,7 +260,7 @@ def test_json_lines_become_drafts_and_faults_are_numbered(tmp_path: Path) -> Non
 
 
 def test_a_directory_of_json_lines_gives_its_directories_first(tmp_path: Path) -> None:
-    """directories.jsonl may be missing; a plain directory is no such thing."""
+    """Drafts of directories.jsonl precede those of documents.jsonl, which alone is enough."""
     assert not is_jsonl(tmp_path)
     (tmp_path / "documents.jsonl").write_text('{"uri": "viking://resources/s/1", "text": "x"}')
     assert is_jsonl(tmp_path)
@@ -274,7 +274,7 @@ def test_a_directory_of_json_lines_gives_its_directories_first(tmp_path: Path) -
 
 
 def test_the_demo_tree_is_small_bilingual_and_whole() -> None:
-    """Every file is imported as what its place says, in both languages, in few texts."""
+    """The demo tree has 25 to 40 files of all types in two scripts, with at most 70 texts."""
     root = Path(vikingd.__file__).parent / "demo_tree"
     drafts, faults = read(root, uris.ROOT)
     prepared = [prepare(draft) for draft in drafts.values()]
@@ -290,7 +290,7 @@ def test_the_demo_tree_is_small_bilingual_and_whole() -> None:
 
 
 def test_the_client_can_read_files_without_the_server_s_packages() -> None:
-    """Ingest imports neither arrays nor the wire nor the database."""
+    """Modules of ingest import no numpy, numba, faiss, gRPC, protobuf or sqlite3."""
     program = (
         "import sys, vikingd.ingest.files, vikingd.ingest.jsonl, vikingd.ingest.prepare\n"
         "print({'numpy', 'numba', 'faiss', 'grpc', 'google', 'sqlite3'} & set(sys.modules))"

@@ -31,7 +31,7 @@ from viking_kernels.rotation import rotated_size
 @some
 @given(seeds, st.sampled_from([0, 1, 3, 64, 100, 128, 384, 1025]))
 def test_a_rotation_keeps_products(seed, dimension):
-    """A rotation keeps products and follows the formula."""
+    """A rotation keeps products of vectors, and equals that of the plain twin."""
     rng = np.random.default_rng(seed)
     raw = rng.normal(size=(3, dimension)) / max(dimension, 1) ** 0.5
     turned = np.stack([rotated(row) for row in raw])
@@ -52,7 +52,7 @@ def test_a_rotation_spreads_every_component(dimension):
 @some
 @given(seeds, st.sampled_from([1, 5, 64, 100, 384]), st.sampled_from([0.0, 3.0]), st.booleans())
 def test_int4_codes_are_those_of_the_formula(seed, dimension, crowd, plain_axis):
-    """int4 codes follow the formula; residuals have their norms and are orthogonal to rows."""
+    """int4 codes equal the twin's; residuals have their norms and are orthogonal to the rows."""
     rng = np.random.default_rng(seed)
     raw = unit_rows(rng, (12, dimension), crowd).astype(np.float32)
     raw[3] = 0
@@ -64,7 +64,7 @@ def test_int4_codes_are_those_of_the_formula(seed, dimension, crowd, plain_axis)
     turned, axis = np.stack([rotated(row) for row in raw]).astype(float), coded.axis.astype(float)
     _, _, error, along = naive.quantize_int4(turned, axis)
     np.testing.assert_allclose(coded.along, along, atol=1e-6)
-    # Which of two steps leaves less is, now and then, a matter of rounding.
+    # Rounding may decide which of two nearly equal steps leaves less.
     np.testing.assert_allclose(coded.residual, error, rtol=2e-2, atol=1e-5)
     across = turned - coded.along[:, None].astype(float) * axis
     left = turned - [from_int4(coded, row) for row in range(len(raw))]
@@ -110,14 +110,14 @@ def steps(rng, n, dimension):
 )
 @pytest.mark.parametrize("dimension", [100, 384])
 def test_what_int4_codes_leave_out_points_nowhere(rows, dimension):
-    """The product with a residual is that of two random directions, for any kind of vectors."""
+    """Products with residuals spread like those of random directions, for any kind of vectors."""
     rng = np.random.default_rng(dimension)
     raw = rows(rng, 1500, dimension)
     coded = base_of(raw[:1000]).base_int4
     axis = coded.axis.astype(float)
     left = np.stack([rotated(row) for row in raw[:1000]]).astype(float)
     left -= [from_int4(coded, row) for row in range(1000)]
-    asked = np.stack([rotated(row) for row in raw[500:]]).astype(float)  # some are rows
+    asked = np.stack([rotated(row) for row in raw[500:]]).astype(float)  # some are coded rows
     asked -= np.outer(asked @ axis, axis)
     lengths = np.outer(np.linalg.norm(asked, axis=1), coded.residual)
     spread = (asked @ left.T) / np.maximum(lengths, 1e-9) * (dimension - 1) ** 0.5
@@ -128,7 +128,7 @@ def test_what_int4_codes_leave_out_points_nowhere(rows, dimension):
 @pytest.mark.parametrize("crowd", [0.0, 3.0])
 @pytest.mark.parametrize(("centred", "plain_axis"), [(False, False), (True, False), (True, True)])
 def test_bounds_leave_few(crowd, centred, plain_axis):
-    """Upper bounds are near the scores."""
+    """Upper bounds are near the scores, and never below them."""
     rng = np.random.default_rng(3)
     raw = unit_rows(rng, (2000, 384), crowd)
     vectors = base_of(raw, np.zeros(384) if plain_axis else None)
@@ -165,7 +165,7 @@ def test_products_of_int4_codes_do_not_overflow(dimension):
 @some
 @given(seeds, st.sampled_from([5, 64, 384]), st.floats(0, 2), st.booleans())
 def test_a_direction_against_int4_codes(seed, dimension, length, plain_axis):
-    """The factors of a direction stand for its part across the axis, within the stated error."""
+    """The coded factors of a direction equal its part across the axis, within the stated error."""
     rng = np.random.default_rng(seed)
     axis, x = np.stack([rotated(row) for row in unit_rows(rng, (2, dimension))])
     axis, x = 0 * axis if plain_axis else axis, x * np.float32(length)
@@ -186,7 +186,7 @@ def test_a_direction_against_int4_codes(seed, dimension, length, plain_axis):
 @settings(max_examples=100, deadline=None, print_blob=True)
 @given(seeds, st.sampled_from([0.005, 0.019, 0.3]))
 def test_bounds_hold_where_nothing_is_to_spare(seed, across):
-    """Bounds hold in a plane, where residuals can be parallel."""
+    """Upper bounds hold in two dimensions, where residuals can be parallel."""
     rng = np.random.default_rng(seed)
     raw = unit_rows(rng, (40, 2))
     raw[0] = (0, 1)

@@ -1,4 +1,4 @@
-"""What of the model's answer comes through, and what the model is told."""
+"""The plan that is read from a model's answer, and the question that the model gets."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ MEMORY, RESOURCE, SKILL = ContextType.MEMORY, ContextType.RESOURCE, ContextType.
 
 
 def asked(query: Any = "q", context_type: Any = "resource", **more: Any) -> dict[str, Any]:
-    """A query as a model writes it."""
+    """Return a query as a model writes it."""
     return {"query": query, "context_type": context_type, "intent": "i", "priority": 1, **more}
 
 
 def read(*queries: Any, **fields: Any) -> Answer:
-    """A plan of these queries, read."""
+    """Return the answer that is read from a plan of these queries."""
     return read_answer(json.dumps({"reason": "because", "queries": queries, **fields}))
 
 
 def texts(answer: Answer) -> list[str]:
-    """The queries."""
+    """Return the texts of the queries."""
     return [query.query for query in answer.queries]
 
 
@@ -48,7 +48,7 @@ def test_a_plan_is_read_as_it_is() -> None:
     "fence", ["```json\n{}\n```", "```\n{}\n```", "\n {} \n", "```JSON \r\n{}\n```"]
 )
 def test_one_fence_or_none_may_stand_around_it(fence: str) -> None:
-    """Models that fence their JSON are understood; fences within it are text."""
+    """One code fence around a plan is removed; fences within the plan are text."""
     plan = json.dumps({"queries": [asked("a ``` b")]})
     assert texts(read_answer(fence.replace("{}", plan))) == ["a ``` b"]
 
@@ -80,7 +80,7 @@ def test_one_fence_or_none_may_stand_around_it(fence: str) -> None:
     ],
 )
 def test_garbage_is_no_plan(text: str) -> None:
-    """Prose around the JSON, other shapes, numbers and depths beyond reading: no plan."""
+    """Prose around the JSON, other shapes, and huge numbers or depths are refused as garbage."""
     with pytest.raises(Garbage):
         read_answer(text.replace("{PLAN}", json.dumps({"queries": [asked()]})))
 
@@ -121,28 +121,28 @@ def test_what_cannot_be_searched_is_dropped_and_said() -> None:
 
 
 def test_of_duplicates_the_most_important_stays() -> None:
-    """Case and white space make no other query; the better priority counts."""
+    """Of queries that differ only in case and white space, the one of best priority stays."""
     answer = read(asked("a b", priority=4), asked("c", priority=2), asked("A  B", priority=1))
     assert [(q.query, q.priority) for q in answer.queries] == [("A  B", 1), ("c", 2)]
 
 
 @pytest.mark.parametrize("priority", [0, 6, -1, 2.0, 1.5, "1", None, True, [1], 10**30])
 def test_a_wrong_priority_is_3_and_said(priority: Any) -> None:
-    """A wrong priority becomes 3 with a note, also a value such as true."""
+    """A priority that is not an integer from 1 to 5 becomes 3 with a note."""
     answer = read(asked(priority=priority))
     assert answer.queries[0].priority == 3
     assert answer.notes == ("query 1 has no priority from 1 to 5: 3",)
 
 
 def test_a_missing_priority_is_3_too() -> None:
-    """A query without priority and intent can be searched."""
+    """A query without a priority gets priority 3 with a note."""
     answer = read({"query": "q", "context_type": "memory"})
     assert answer.queries == (TypedQuery("q", MEMORY, "", 3),)
     assert len(answer.notes) == 1
 
 
 def test_the_best_five_stay_in_their_order() -> None:
-    """By priority, those of one priority in the model's order."""
+    """The best five queries by priority stay; those of one priority keep the model's order."""
     given = [asked(f"q{i}", priority=1 + (i + 1) % 2) for i in range(8)]
     answer = read(*given)
     assert texts(answer) == ["q1", "q3", "q5", "q7", "q0"]
@@ -150,7 +150,7 @@ def test_the_best_five_stay_in_their_order() -> None:
 
 
 def test_many_notes_are_told_in_few() -> None:
-    """A flood of bad queries makes no flood of notes."""
+    """Many dropped queries give ten notes, of which the last counts the rest."""
     answer = read(*[asked("", priority=1)] * 50, *[asked(f"q{i}") for i in range(6)])
     assert len(answer.notes) == 11
     assert answer.notes[9] == "41 more queries were dropped or changed"
@@ -200,7 +200,7 @@ JSON = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(JSON)
 def test_whatever_is_answered_a_plan_keeps_its_bounds(value: Any) -> None:
-    """Any JSON at all is garbage or a plan within all bounds."""
+    """Any JSON is either refused as garbage or read as a plan within all bounds."""
     for shape in (value, {"queries": value}, {"queries": [value]}):
         try:
             answer = read_answer(json.dumps(shape))
@@ -218,18 +218,18 @@ def test_whatever_is_answered_a_plan_keeps_its_bounds(value: Any) -> None:
             assert len(query.intent) <= 200
 
 
-# What the model is told
+# The question to the model
 
 
 def test_the_prompt_is_the_file() -> None:
-    """Byte for byte, and it says what it has to."""
+    """The system prompt is its file, byte for byte, and has its essential words."""
     assert SYSTEM.encode() == files("vikingd.models.intent").joinpath(PROMPT).read_bytes()
     for word in ("memory", "resource", "skill", "提取 PDF 表格", "never an instruction"):
         assert word in SYSTEM
 
 
 def test_the_session_is_bounded_and_cuts_are_said() -> None:
-    """Old messages go silently; what is cut within the rest is told."""
+    """Old messages are left out without a note; cuts in the summary and other messages have one."""
     messages = tuple(SessionMessage("user", f"{i}" + "x" * i * 2000) for i in range(7))
     told = question("q", SearchSession("o" + "n" * 30_000, messages))
     data = json.loads(told.text)
@@ -245,7 +245,7 @@ def test_the_session_is_bounded_and_cuts_are_said() -> None:
 
 
 def test_a_session_within_bounds_stays_whole() -> None:
-    """At the very bounds nothing is cut."""
+    """A session exactly at its bounds is not cut."""
     messages = tuple(SessionMessage("tool", str(i) * 8000) for i in range(5))
     told = question("q", SearchSession("s" * 30_000, messages))
     assert told.notes == ()

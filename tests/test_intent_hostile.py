@@ -1,4 +1,4 @@
-"""Session text is data, and so is what the model makes of it: neither gets anywhere else."""
+"""Hostile text in a session or in a model's answer, which is never an instruction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", [t for n, t in HOSTILE.items() if n != "lone"])
 def test_session_text_stands_in_the_users_json_alone(asked: Asked, text: str) -> None:
-    """The prompt is the file, and the JSON parses back to the very strings, whatever they say."""
+    """Session text is only in the user's JSON, and parses back unchanged."""
     roles = ("user", "assistant", "system", "tool")
     asked.plan(text, SearchSession(text, tuple(SessionMessage(role, text) for role in roles)))
     (request,) = asked.server.requests
@@ -46,7 +46,7 @@ def test_session_text_stands_in_the_users_json_alone(asked: Asked, text: str) ->
 
 
 def test_the_rest_of_the_request_does_not_depend_on_the_session(asked: Asked) -> None:
-    """Parameters and prompt are the same for any session, also the keys of the user's JSON."""
+    """All of a request except the user's JSON is the same for any session."""
     rests = set()
     for name, text in HOSTILE.items():
         if name != "lone":
@@ -58,7 +58,7 @@ def test_the_rest_of_the_request_does_not_depend_on_the_session(asked: Asked) ->
 
 
 def test_text_that_no_request_can_carry_is_planned_by_rules(asked: Asked) -> None:
-    """Half a character raises nothing."""
+    """A session with a lone surrogate is planned by rules, and no request is sent."""
     plan = asked.plan("make a list", SearchSession(HOSTILE["lone"]))
     assert plan.source is PlanSource.RULES
     assert asked.server.requests == []
@@ -96,7 +96,7 @@ OBEYED = {
 
 @pytest.mark.parametrize("reply", OBEYED.values(), ids=OBEYED)
 def test_a_model_that_obeys_the_session_gets_nothing_through(asked: Asked, reply: Reply) -> None:
-    """Only the one query that is well-formed comes through, with its four fields."""
+    """Only the well-formed query of an answer enters the plan, with its four fields alone."""
     asked.server.answer = in_turn(reply)
     plan = asked.plan()
     query = TypedQuery("Create RFC document", ContextType.SKILL, "to write it", 1)
@@ -105,7 +105,7 @@ def test_a_model_that_obeys_the_session_gets_nothing_through(asked: Asked, reply
 
 
 def test_of_fifty_queries_five_come_through(asked: Asked) -> None:
-    """The best by priority, and the plan says so."""
+    """The first five of fifty queries by priority enter the plan, with a note."""
     fifty = [{**PLANNED, "query": f"q{i}", "priority": 1 + i % 5} for i in range(50)]
     asked.server.answer = in_turn(planned(*fifty))
     plan = asked.plan()
@@ -114,7 +114,7 @@ def test_of_fifty_queries_five_come_through(asked: Asked) -> None:
 
 
 def test_a_prompt_that_leaks_is_no_plan(asked: Asked) -> None:
-    """A model that recites its prompt, or answers the session, has not planned."""
+    """An answer that recites the prompt or obeys the session is refused, and rules plan."""
     for text in (PROMPT_FILE, "As you wish. I am DAN.", '{"system_prompt": "..."}'):
         asked.server.answer = in_turn(Reply(completion(text)))
         plan = asked.plan()

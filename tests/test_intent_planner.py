@@ -34,7 +34,7 @@ from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.prompt import RESPONSE_FORMAT
 from vikingd.models.intent.settings import PlannerSettings
 
-# Who plans
+# The source of a plan
 
 
 def test_without_a_session_nobody_plans(asked: Asked) -> None:
@@ -50,7 +50,7 @@ def test_without_a_session_nobody_plans(asked: Asked) -> None:
 
 
 def test_the_model_plans(asked: Asked) -> None:
-    """One call with two messages and bounds; its plan is returned, its time told."""
+    """The model plans in one call with two messages and bounds, and its time is reported."""
     plan = asked.plan()
     assert plan == QueryPlan(MODEL, "because", BY_MODEL, (), "m")
     (request,) = asked.server.requests
@@ -70,7 +70,7 @@ def test_the_model_plans(asked: Asked) -> None:
 
 
 def test_notes_of_the_session_and_of_the_plan_are_told_together(asked: Asked) -> None:
-    """The reply names both the cut of the session and the dropped queries."""
+    """The notes of a plan name the cut of the session and the dropped queries."""
     asked.server.answer = in_turn(planned(PLANNED, PLANNED))
     plan = asked.plan(session=SearchSession("x" * 30_001))
     assert len(plan.notes) == 2
@@ -79,13 +79,13 @@ def test_notes_of_the_session_and_of_the_plan_are_told_together(asked: Asked) ->
 
 
 def test_an_empty_plan_is_a_plan(asked: Asked) -> None:
-    """A model may find that nothing is needed."""
+    """An empty plan of the model is a valid plan."""
     asked.server.answer = in_turn(Reply(completion('{"queries": []}')))
     assert asked.plan() == QueryPlan(MODEL, "nothing to look up", (), (), "m")
 
 
 def test_without_a_model_rules_plan_and_its_client_is_not_loaded() -> None:
-    """The library of the model's client costs nothing where there is no model."""
+    """Without a model, rules plan, and the library of the model's client is not imported."""
     code = (
         "import asyncio, sys\n"
         "from vikingd.models.intent.planner import Planner, PlannerSettings\n"
@@ -103,7 +103,7 @@ def test_without_a_model_rules_plan_and_its_client_is_not_loaded() -> None:
 
 
 def test_without_time_the_model_is_not_asked(asked: Asked) -> None:
-    """A deadline that has passed makes no call."""
+    """Without time left, no model is called, and rules plan."""
     for seconds in (0.0, -1.0):
         plan = asked.plan(seconds=seconds)
         assert plan.reason.startswith("no time was left for the model: planned by rules")
@@ -115,7 +115,7 @@ def test_without_time_the_model_is_not_asked(asked: Asked) -> None:
 
 
 def changed(**fields: Any) -> Reply:
-    """A completion with other fields at its top."""
+    """Return a completion with other fields at its top level."""
     return Reply({**completion("{}"), **fields})
 
 
@@ -164,7 +164,7 @@ def test_after_garbage_the_model_is_asked_once_more(asked: Asked, odd: Reply) ->
 
 
 def test_a_refusal_is_not_asked_again(asked: Asked) -> None:
-    """The same question would be refused again."""
+    """A refusal of the model leads to rules without another call."""
     for reply in (
         Reply(completion(None, refusal="I can't help with that.")),
         Reply(completion("{", finish_reason="content_filter")),
@@ -177,21 +177,21 @@ def test_a_refusal_is_not_asked_again(asked: Asked) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_redirect_is_followed(asked: Asked, status: int) -> None:
-    """The session goes to the endpoint that was named, and to no other."""
+    """A redirect is not followed, so the session goes only to the configured endpoint."""
     with ScriptedServer(in_turn(planned())) as other:
         asked.server.answer = in_turn(Reply({}, status, {"Location": f"{other.url}/v1/x"}))
         fell_back(asked.plan(), f"the model's endpoint answered {status}")
         assert other.requests == []
 
 
-# What a server does not know
+# Parameters that a server does not support
 
 
 @pytest.mark.parametrize("status", [400, 404, 422])
 def test_a_server_without_schemas_is_asked_without_and_that_is_remembered(
     asked: Asked, status: int
 ) -> None:
-    """Only the first plan pays for it."""
+    """A server that refuses a JSON schema is called without it, for this and later plans."""
 
     def answer(request: Request) -> Reply:
         return Reply({}, status) if "response_format" in request.json else planned()
@@ -208,7 +208,7 @@ def test_a_server_without_schemas_is_asked_without_and_that_is_remembered(
 
 
 def test_a_model_without_temperature_is_asked_without_and_with_the_schema(asked: Asked) -> None:
-    """Only what the endpoint names is left out."""
+    """A server that refuses the temperature is called without it, but with the schema."""
 
     def answer(request: Request) -> Reply:
         known = "temperature" not in request.json
@@ -220,7 +220,7 @@ def test_a_model_without_temperature_is_asked_without_and_with_the_schema(asked:
 
 
 def test_what_helps_nothing_is_not_remembered(asked: Asked) -> None:
-    """An endpoint that was wrong altogether for a while keeps its schema."""
+    """The next plan uses the schema again after a call without the schema fails too."""
     asked.server.answer = in_turn(Reply({}, 404), Reply({}, 404), planned())
 
     async def twice(planner: Planner) -> list[QueryPlan]:
@@ -237,7 +237,7 @@ def test_what_helps_nothing_is_not_remembered(asked: Asked) -> None:
 
 
 def http_date(seconds: float) -> str:
-    """Return the HTTP date in so many seconds."""
+    """Return the HTTP date `seconds` from now."""
     return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 
 
@@ -258,7 +258,7 @@ def http_date(seconds: float) -> str:
 def test_after_a_failure_that_passes_the_model_is_asked_once_more(
     asked: Asked, failure: Reply
 ) -> None:
-    """Overload, server errors and broken connections, after the time that was asked for."""
+    """Overload, a server error or a broken connection leads to one more call."""
     asked.server.answer = in_turn(failure, planned())
     assert asked.plan().queries == BY_MODEL
     assert [outcome for outcome, _ in asked.took] == ["FAILED", "DONE"]
@@ -268,7 +268,7 @@ def test_after_a_failure_that_passes_the_model_is_asked_once_more(
     "failure",
     [
         Reply({}, 429, {"Retry-After": "30"}),
-        Reply({}, 429, {"Retry-After": "3"}),  # of 5 seconds, so it doesn't fit well
+        Reply({}, 429, {"Retry-After": "3"}),  # too long for a plan of 5 seconds
         Reply({}, 503, {"Retry-After": http_date(86_400)}),
         Reply({}, 401),
         Reply({}, 403),
@@ -277,7 +277,7 @@ def test_after_a_failure_that_passes_the_model_is_asked_once_more(
     ids=["long", "too long", "date", "401", "403", "413"],
 )
 def test_after_a_failure_that_stays_it_is_not(asked: Asked, failure: Reply) -> None:
-    """Nor where the time that was asked for leaves too little."""
+    """A client error or a long Retry-After leads to rules without another call."""
     asked.server.answer = in_turn(failure)
     fell_back(asked.plan(timeout=5.0), f"the model's endpoint answered {failure.status}")
     assert len(asked.server.requests) == 1
@@ -285,21 +285,21 @@ def test_after_a_failure_that_stays_it_is_not(asked: Asked, failure: Reply) -> N
 
 @pytest.mark.parametrize("failure", [Reply({}, 500), Reply({}, 429, {"Retry-After": "0"})])
 def test_it_is_asked_once_more_and_no_more(asked: Asked, failure: Reply) -> None:
-    """Two calls at most for a failure."""
+    """A failure that lasts leads to two calls at most."""
     asked.server.answer = in_turn(failure)
     fell_back(asked.plan(), f"the model's endpoint answered {failure.status}")
     assert len(asked.server.requests) == 2
 
 
 def test_a_short_time_leaves_none_for_another_call(asked: Asked) -> None:
-    """A wait must leave as much as it takes."""
+    """A plan with little time left does not retry a failed call."""
     asked.server.answer = in_turn(Reply({}, 500), planned())
     fell_back(asked.plan(seconds=0.35), "the model's endpoint answered 500")
     assert len(asked.server.requests) == 1
 
 
 def test_garbage_and_a_failure_have_one_more_call_each(asked: Asked) -> None:
-    """They may meet in one plan, but neither twice."""
+    """One plan retries garbage once and a failure once, but neither twice."""
     asked.server.answer = in_turn(GARBAGE, Reply(reset=True), planned())
     assert asked.plan().source is MODEL
     asked.server.answer = in_turn(Reply(reset=True), GARBAGE, Reply(reset=True), planned())
@@ -307,7 +307,7 @@ def test_garbage_and_a_failure_have_one_more_call_each(asked: Asked) -> None:
 
 
 def test_an_endpoint_that_is_not_there(asked: Asked) -> None:
-    """A refused connection is told as such."""
+    """A refused connection is named in the reason, and rules plan."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     plan = asked.plan(base_url=f"http://127.0.0.1:{port}/v1")
@@ -320,7 +320,7 @@ def test_an_endpoint_that_is_not_there(asked: Asked) -> None:
 def test_the_key_goes_to_the_endpoint_and_nowhere_else(
     asked: Asked, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """No plan, log or setting has a key or a password, whatever the endpoint echoes."""
+    """The key is sent to the endpoint, and no plan, log or setting shows a key or a password."""
     monkeypatch.setenv("SOME_KEY", "sk-secret-1")
     asked.plan(key_env="SOME_KEY")
     assert asked.server.requests[0].headers["authorization"] == "Bearer sk-secret-1"
@@ -346,7 +346,7 @@ def test_the_key_goes_to_the_endpoint_and_nowhere_else(
 
 
 def test_a_model_elsewhere_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only this machine's endpoints need none; a base URL must be one."""
+    """An endpoint on another machine needs a key; an invalid base URL is refused."""
     for url in ("", "https://models.example/v1", "http://localhost.example/v1", "http://10.0.0.1"):
         with pytest.raises(ValueError, match="OPENAI_API_KEY"):
             Planner(PlannerSettings(base_url=url, model="m"))

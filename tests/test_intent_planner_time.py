@@ -59,7 +59,7 @@ class Drip:
                 return
 
     def close(self) -> None:
-        """Ends all connections."""
+        """End all connections."""
         self._closing.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -69,7 +69,7 @@ class Drip:
 
 @pytest.fixture
 def dripping() -> Iterator[str]:
-    """The URL of a server that sends byte by byte."""
+    """Yield the URL of a server that sends byte by byte."""
     drip = Drip()
     yield drip.url
     drip.close()
@@ -77,7 +77,7 @@ def dripping() -> Iterator[str]:
 
 @pytest.mark.parametrize("after", [0.0, 60.0], ids=["retry", "headers"])
 def test_time_is_kept_whatever_the_server_does(asked: Asked, after: float) -> None:
-    """A plan returns before the server answers, in the first call and in the second."""
+    """A plan ends in its time when the server is slow, in the first call or the second."""
     slow = Reply(planned().body, after=60.0)
     asked.server.answer = in_turn(slow) if after else in_turn(GARBAGE, slow)
     fell_back(asked.plan(seconds=0.3), "the model did not answer in 0.3 s")
@@ -91,7 +91,7 @@ def test_time_is_kept_while_bytes_drip(asked: Asked, dripping: str) -> None:
 
 
 def test_the_smaller_time_holds(asked: Asked) -> None:
-    """The setting bounds callers that have more time, or all of it."""
+    """The timeout of the setting holds if the caller has more time or no limit."""
     asked.server.answer = in_turn(Reply(after=60.0))
     for seconds in (None, 30.0):
         plan = asked.plan(seconds=seconds, timeout=0.2)
@@ -99,7 +99,7 @@ def test_the_smaller_time_holds(asked: Asked) -> None:
 
 
 def test_who_cancels_is_told_and_takes_no_slot_along(asked: Asked) -> None:
-    """A caller that goes away leaves the planner as it was."""
+    """A cancelled plan raises in its caller and frees its slot for the next plan."""
     arrived = threading.Event()
 
     def answer(_: Request) -> Reply:
@@ -121,7 +121,7 @@ def test_who_cancels_is_told_and_takes_no_slot_along(asked: Asked) -> None:
 
 
 def test_closing_ends_what_runs(asked: Asked) -> None:
-    """Plans that are under way, and later ones, are made by rules."""
+    """Rules make all plans in progress when the planner closes, and all later plans."""
     arrived = threading.Event()
 
     def answer(_: Request) -> Reply:
@@ -142,7 +142,7 @@ def test_closing_ends_what_runs(asked: Asked) -> None:
 
 
 async def after_close(asked: Asked) -> QueryPlan:
-    """A plan of a planner that is closed."""
+    """Return a plan of a planner that is closed."""
     planner = asked.planner()
     await planner.close()
     return await planner.plan(TASK, SESSION, None)
@@ -152,7 +152,7 @@ async def after_close(asked: Asked) -> QueryPlan:
 
 
 def test_calls_at_a_time_are_bounded(asked: Asked) -> None:
-    """The setting bounds the calls at a time."""
+    """No more calls run at a time than the setting allows."""
     lock, running, most = threading.Lock(), 0, 0
     both = threading.Barrier(2)
 
@@ -161,7 +161,7 @@ def test_calls_at_a_time_are_bounded(asked: Asked) -> None:
         with lock:
             running += 1
             most = max(most, running)
-        both.wait(10.0)  # nobody is answered before two are there
+        both.wait(10.0)  # no call is answered before two have arrived
         with lock:
             running -= 1
         return planned()
@@ -177,7 +177,7 @@ def test_calls_at_a_time_are_bounded(asked: Asked) -> None:
 
 
 def test_waiting_for_others_is_time_too(asked: Asked) -> None:
-    """A plan that never had its turn says so, and was not asked."""
+    """A plan that waits too long for a free slot is made by rules, without a call."""
     arrived = threading.Event()
 
     def answer(_: Request) -> Reply:
@@ -204,17 +204,17 @@ def test_waiting_for_others_is_time_too(asked: Asked) -> None:
 
 
 class Clock:
-    """Seconds that pass when the test says so."""
+    """A clock that the test sets."""
 
     now = 100.0
 
     def __call__(self) -> float:
-        """Now."""
+        """Return the time."""
         return self.now
 
 
 def with_clock(work: Callable[[Planner, Clock], Any]) -> Callable[[Planner], Any]:
-    """Some work with a planner whose pauses pass when the test says so."""
+    """Return work that gets a planner and the clock of its circuit breaker."""
 
     def begin(planner: Planner) -> Any:
         clock = Clock()
@@ -225,7 +225,7 @@ def with_clock(work: Callable[[Planner, Clock], Any]) -> Callable[[Planner], Any
 
 
 def test_a_model_that_fails_is_left_alone_until_a_call_tries(asked: Asked) -> None:
-    """During the pause there is no call; after it one that works ends it."""
+    """After three failures, no call is made during a pause; a later success ends the failures."""
     asked.server.answer = in_turn(Reply({}, 401))
 
     async def work(planner: Planner, clock: Clock) -> None:
@@ -246,7 +246,7 @@ def test_a_model_that_fails_is_left_alone_until_a_call_tries(asked: Asked) -> No
 
 
 def test_a_pause_that_the_endpoint_asks_for_is_kept(asked: Asked) -> None:
-    """From its first answer of that kind on."""
+    """The model is not called again before the Retry-After of its endpoint has passed."""
     asked.server.answer = in_turn(Reply({}, 429, {"Retry-After": "30"}), planned())
 
     async def work(planner: Planner, clock: Clock) -> None:
@@ -262,7 +262,7 @@ def test_a_pause_that_the_endpoint_asks_for_is_kept(asked: Asked) -> None:
 
 @pytest.mark.parametrize("reply", [GARBAGE, Reply(completion(None, refusal="no"))])
 def test_garbage_and_refusals_leave_the_model_in_use(asked: Asked, reply: Reply) -> None:
-    """A model that answers is there, whatever it answers."""
+    """Garbage and refusals do not count as failures of the circuit breaker."""
 
     async def work(planner: Planner, _: Clock) -> QueryPlan:
         asked.server.answer = in_turn(Reply({}, 401))
@@ -284,7 +284,7 @@ def test_garbage_and_refusals_leave_the_model_in_use(asked: Asked, reply: Reply)
 def test_only_a_timeout_of_the_setting_is_a_failure(
     asked: Asked, seconds: float | None, counts: bool
 ) -> None:
-    """A caller in a hurry says nothing of the model."""
+    """A timeout of the setting counts as a failure; a timeout of the caller does not."""
     asked.server.answer = in_turn(Reply(after=60.0))
 
     async def work(planner: Planner) -> bool:
@@ -296,7 +296,7 @@ def test_only_a_timeout_of_the_setting_is_a_failure(
 
 
 def test_a_trial_whose_caller_goes_away_lets_another_try(asked: Asked) -> None:
-    """While one call tries the others don't; when its caller leaves, the next one does."""
+    """Only one trial call runs at a time; if its caller leaves, the next plan tries."""
     arrived = threading.Event()
 
     def hang(_: Request) -> Reply:

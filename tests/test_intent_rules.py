@@ -1,4 +1,4 @@
-"""Rules: what kind of a query it is by its form, and which friends are false."""
+"""The rules that plan a query by its form, and queries that only resemble others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MEMORY, RESOURCE, SKILL = ContextType.MEMORY, ContextType.RESOURCE, ContextType.
 
 
 def kinds(query: str) -> list[tuple[ContextType, str, int]]:
-    """The planned queries."""
+    """Return the planned queries as (type, text, priority)."""
     return [(q.context_type, q.query, q.priority) for q in rules.plan(query)[0]]
 
 
@@ -51,7 +51,7 @@ def kinds(query: str) -> list[tuple[ContextType, str, int]]:
     ],
 )
 def test_chit_chat_needs_nothing(query: str) -> None:
-    """Greetings, thanks and the like are looked up nowhere."""
+    """Greetings and thanks give a plan without queries."""
     assert rules.plan(query) == ((), "chit-chat: nothing to look up")
 
 
@@ -132,7 +132,7 @@ def test_false_friends_are_topics(query: str) -> None:
     ],
 )
 def test_work_needs_a_skill_without_the_polite_parts(query: str, action: str) -> None:
-    """A verb first is work; politeness around it is no part of the skill."""
+    """A request that begins with a verb is searched among skills without its polite words."""
     assert kinds(query) == [(SKILL, action, 1), (RESOURCE, query, 3)]
 
 
@@ -162,7 +162,7 @@ def test_what_is_the_users_own_is_remembered(query: str) -> None:
 
 
 def test_work_of_the_users_own_needs_skill_and_memory() -> None:
-    """Both rules may hold for one query."""
+    """A task about the user's own things is searched among skills and memories."""
     query = "Please create my weekly report"
     assert kinds(query) == [
         (SKILL, "create my weekly report", 1),
@@ -174,7 +174,7 @@ def test_work_of_the_users_own_needs_skill_and_memory() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=80), st.sampled_from(["", "please ", "hi, ", "请", "我的", "create a "]))
 def test_the_query_is_always_among_them_as_it_is(text: str, before: str) -> None:
-    """For any text, unless it is chit-chat, and always the same."""
+    """The last query of a plan is the whole query, unless the plan is empty."""
     query = before + text
     plan = kinds(query)
     assert plan == kinds(query)

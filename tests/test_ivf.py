@@ -27,7 +27,7 @@ ROOT = "viking://resources/large"
 
 
 def unit(rng: np.random.Generator, around: np.ndarray | None = None) -> np.ndarray:
-    """Return a random unit vector, near another one if that is given."""
+    """Return a random unit vector, near another vector if one is given."""
     raw = rng.normal(size=DIMENSION) * (1 if around is None else 0.1) + (
         0 if around is None else around
     )
@@ -35,7 +35,7 @@ def unit(rng: np.random.Generator, around: np.ndarray | None = None) -> np.ndarr
 
 
 def test_near_returns_only_rows_of_the_range_and_the_nearest_first() -> None:
-    """Only rows of the range are proposed, and the nearest vector is among them."""
+    """Only rows of the range are proposed, and the nearest vector is the first."""
     rng = np.random.default_rng(1)
     raw = np.stack([unit(rng) for _ in range(2000)])
     index = InvertedFile.build(raw, np.arange(2000))
@@ -48,7 +48,7 @@ def test_near_returns_only_rows_of_the_range_and_the_nearest_first() -> None:
 
 
 def test_the_same_vectors_make_the_same_inverted_file() -> None:
-    """Training has a fixed seed, so a base that is made twice gives the same answers."""
+    """Two inverted files of the same vectors propose the same rows."""
     rng = np.random.default_rng(2)
     raw = np.stack([unit(rng) for _ in range(1000)])
     one, other = (InvertedFile.build(raw, np.arange(1000)) for _ in range(2))
@@ -57,9 +57,9 @@ def test_the_same_vectors_make_the_same_inverted_file() -> None:
 
 
 def test_a_walk_finds_a_file_in_a_directory_unlike_it(tmp_path: Path) -> None:
-    """Of three directories opened none holds the file; the inverted file proposes it all the same.
+    """A walk finds a file outside its opened directories if the inverted file proposes it.
 
-    It also holds after a restart, when the inverted file is read from disk.
+    The same holds after a restart, which reads the inverted file from disk.
     """
     rng = np.random.default_rng(3)
     topics = [unit(rng) for _ in range(60)]
@@ -85,7 +85,7 @@ def test_a_walk_finds_a_file_in_a_directory_unlike_it(tmp_path: Path) -> None:
         assert (engine.snapshot.inverted_file is not None) == expected
         found = find(engine, query, stray).matches
         assert (found[0].uri == f"{ROOT}/17/stray.md") == expected
-        # Words that nothing has point nowhere; words that some text has are the way.
+        # A word of no text proposes no file; a word of the stray file proposes it.
         for text, proposed in (("zebra", expected), ("strayed", True)):
             match = find(engine, replace(query, text=text), stray).matches[0]
             assert (match.uri == f"{ROOT}/17/stray.md") == proposed
@@ -101,7 +101,7 @@ def test_a_walk_finds_a_file_in_a_directory_unlike_it(tmp_path: Path) -> None:
 def test_a_start_does_not_wait_for_a_large_inverted_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine opens while the file is still being read; a find that needs it waits."""
+    """The engine answers while the inverted file is read; only a find that needs it waits."""
     rng = np.random.default_rng(4)
     settings = EngineSettings(tmp_path, EmbedSettings(provider="none"), IndexSettings(ivf_rows=10))
     vectors = [unit(rng) for _ in range(40)]

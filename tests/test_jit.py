@@ -30,7 +30,7 @@ def compile_kernels(path: Path, process: int) -> None:
 
 
 def test_processes_that_compile_at_once_lose_no_code_and_mix_none_up(tmp_path: Path) -> None:
-    """Concurrent writers lose no code: each kind of arguments finds its own."""
+    """Processes that save at once lose no code, and each kind of arguments loads its own."""
     fork = multiprocessing.get_context("fork")
     running = [fork.Process(target=compile_kernels, args=(tmp_path, i)) for i in range(PROCESSES)]
     for process in running:
@@ -46,7 +46,7 @@ def test_processes_that_compile_at_once_lose_no_code_and_mix_none_up(tmp_path: P
 def test_another_copy_of_the_kernels_has_a_cache_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And so has one that was installed again: none of the code that is there could be used."""
+    """Another copy or another installation of the kernels has a cache of its own."""
 
     def directory_of(copy: str) -> Path:
         monkeypatch.setattr(_jit, "__file__", str(tmp_path / copy / "_jit.py"))
@@ -65,7 +65,7 @@ def test_another_copy_of_the_kernels_has_a_cache_of_its_own(
 def test_code_that_nobody_uses_any_more_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a month; that of this version counts as used with each start."""
+    """A start removes caches that are unused for a month, and marks its own as used."""
     mine, old, recent, foreign = (
         tmp_path / name for name in ("kernels-mine", "kernels-old", "kernels-recent", "else")
     )
@@ -75,7 +75,7 @@ def test_code_that_nobody_uses_any_more_is_removed(
         os.utime(path, (time.time() - days * 86_400,) * 2)
     (mine / "complete").touch()
     monkeypatch.setattr(_jit, "CACHE_DIRECTORY", mine)
-    warm.compile_kernels(pytest.fail)  # as each start does; here is nothing to compile
+    warm.compile_kernels(pytest.fail)  # each start calls this; here is nothing to compile
     assert {path.name for path in tmp_path.iterdir()} == {"kernels-mine", "kernels-recent", "else"}
     assert time.time() - mine.stat().st_mtime < 3600
     assert (mine / "kernel.1.nbc").exists()
@@ -84,7 +84,7 @@ def test_code_that_nobody_uses_any_more_is_removed(
 def test_damaged_code_is_removed_and_not_complete_until_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However often it is looked at."""
+    """Damaged code is removed, and the cache counts as incomplete, also when asked again."""
     monkeypatch.setattr(_jit, "CACHE_DIRECTORY", tmp_path)
     cache(tmp_path).save("arguments", "code")
     _jit.mark_compiled()
@@ -100,7 +100,7 @@ def test_damaged_code_is_removed_and_not_complete_until_compiled_again(
 
 
 def test_a_daemon_without_the_instructions_asked_for_says_so(tmp_path: Path) -> None:
-    """What was asked for, and what there is."""
+    """A daemon refuses unavailable instructions at its start, and names the available ones."""
     done = subprocess.run(
         [sys.executable, "-m", "vikingd.daemon.server", "serve", "--path", str(tmp_path)],
         env={**os.environ, "VIKING_KERNELS_SIMD": "neon"},

@@ -1,4 +1,4 @@
-"""Flat searches by words against the plain ones."""
+"""Flat searches by words, compared with the plain ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from viking_kernels.arrays import (
 @given(shapes, st.sampled_from([1, 4, 1000]), st.booleans())
 @example(LARGE, 5, True)
 def test_searches_by_words_are_the_plain_ones(shape, k, filtered):
-    """Searches by words are the plain ones, in base and tail and any scope."""
+    """Searches by words equal the plain twin's, in base and tail and any scope."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, scope, _ = world.scope_of(top)
@@ -58,7 +58,7 @@ def test_searches_by_words_are_the_plain_ones(shape, k, filtered):
 
 
 def same_as_plain(ids, rows, scores, plain):
-    """Compare the scores in order, and the texts but for ties with the last."""
+    """Compare the scores in order, and the texts except those that tie with the last."""
     np.testing.assert_allclose(scores, [score for _, score in plain], atol=2e-6)
     assert len(set(rows.tolist())) == len(rows)
     assert rows.tolist() == [r for _, r in sorted(zip((-scores).tolist(), rows.tolist()))]  # noqa: B905

@@ -14,7 +14,7 @@ some = settings(max_examples=50, deadline=None, print_blob=True)
 
 @njit
 def gained(text, tf, length, at, count, weight, norm):
-    """Return the gains of postings in an array with marks where nothing was written."""
+    """Return the gains of postings; elements without a gain are -1."""
     out = np.full(lanes.POSTINGS, -1, np.float32)
     lanes.gains(text, tf, length, at, count, (weight, norm[0], norm[1]), out)
     return out
@@ -23,7 +23,7 @@ def gained(text, tf, length, at, count, weight, norm):
 @some
 @given(st.integers(0, 2**32 - 1), st.integers(0, 20), st.integers(1, 16))
 def test_gains_are_the_plain_ones_however_many_are_asked_for(seed, at, count):
-    """Gains are the same to the last bit alone and among others, up to the end of the arrays."""
+    """The gain of a posting equals the twin's, and has the same bits alone and among others."""
     rng = np.random.default_rng(seed)
     n = at + count
     text = np.sort(rng.choice(100, n, replace=False)).astype(np.int32)

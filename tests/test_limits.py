@@ -1,4 +1,4 @@
-"""Requests beyond the limits, at a daemon: refused at once, others answered, nothing kept."""
+"""Requests beyond the limits of a daemon, and the cost of their refusals."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ SERVICES = "/viking.retrieval.v1."
 
 
 class Daemon(NamedTuple):
-    """One that takes messages of 32 MiB."""
+    """A daemon that takes messages of 32 MiB."""
 
     pid: int
     address: str
     log: Path
 
     def seconds(self) -> float:
-        """Of processor time so far."""
+        """Return the processor seconds of the daemon so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> int:
-        """Bytes that are its own."""
+        """Return the bytes of the daemon's anonymous memory."""
         found = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
         assert found
         return int(found[1]) << 10
@@ -47,7 +47,7 @@ class Daemon(NamedTuple):
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """The daemon."""
+    """Yield the daemon."""
     path = tmp_path_factory.mktemp("large")
     log = path / "log"
     command = [
@@ -75,7 +75,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 def refuse(daemon: Daemon, method: str, data: bytes) -> grpc.StatusCode:
-    """Sends bytes; the code with which they are refused."""
+    """Send bytes, and return the status code that refuses them."""
     options = [("grpc.max_send_message_length", -1)]
     with grpc.insecure_channel(daemon.address, options) as channel:
         with pytest.raises(grpc.RpcError) as caught:
@@ -100,7 +100,7 @@ def refuse(daemon: Daemon, method: str, data: bytes) -> grpc.StatusCode:
 def test_very_many_empty_elements_cost_next_to_nothing(
     large: Daemon, method: str, element: bytes
 ) -> None:
-    """Without the scan, a Put of them took minutes of a processor."""
+    """Millions of empty elements are refused in seconds, while the daemon answers others."""
     before = large.seconds()
     with ThreadPoolExecutor(1) as pool, MessageClient(large.address) as client:
         refused = pool.submit(refuse, large, method, element * (SIZE // 2))
@@ -127,7 +127,7 @@ def test_refused_requests_leave_no_memory_and_no_long_line(large: Daemon) -> Non
 
 
 def test_errors_never_repeat_a_long_value_whole() -> None:
-    """An error cuts a long value, so that its copies and log lines stay short."""
+    """The message and the metadata of an error cut long values."""
     error = InvalidField("f" * 10_000, "v" * 10_000_000).below("contexts[0]")
     assert len(str(error)) < 4 * MAX_TEXT
     assert all(len(value) < 2 * MAX_TEXT for value in error.metadata.values())
@@ -136,7 +136,7 @@ def test_errors_never_repeat_a_long_value_whole() -> None:
 def test_a_message_beyond_the_setting_is_refused_by_the_settings_name(
     client: MessageClient,
 ) -> None:
-    """It is 4 MiB unless set."""
+    """A message above the default of 4 MiB is refused, and the error names the setting."""
     with pytest.raises(ClientError, match=r"limits\.max_message_bytes") as caught:
         client.put([Draft("viking://resources/a.txt", content="x" * (5 << 20))])
     assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -145,7 +145,7 @@ def test_a_message_beyond_the_setting_is_refused_by_the_settings_name(
 def test_an_import_of_more_passages_than_a_request_may_have_goes_in_parts(
     client: MessageClient,
 ) -> None:
-    """Each context is within its own limits."""
+    """An import of more passages than one request may have succeeds in parts."""
     passages = [Passage("", i, i + 1) for i in range(4000)]
     drafts = [
         Draft(f"viking://resources/many/{i}.txt", content="word " * 800, passages=passages)

@@ -1,4 +1,4 @@
-"""Threads share the Markdown parsers."""
+"""Markdown parsers that threads share."""
 
 import subprocess
 import sys
@@ -19,6 +19,6 @@ assert list(markdown.paragraphs("A `b`")) == [("A b", True)]
 
 
 def test_no_parse_changes_a_parser() -> None:
-    """The rules are compiled before the first parse: a thread never sees some of them alone."""
+    """Parsers compile their rules before the first parse, so no thread sees a part of them."""
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

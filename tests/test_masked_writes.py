@@ -45,7 +45,7 @@ def test_a_mask_writes_what_it_names_and_nothing_else(store: Store, name: str) -
 
 
 def test_metadata_alone_leaves_texts_vectors_and_memories(store: Store) -> None:
-    """A put of metadata keeps vectors and counters."""
+    """A masked Put of metadata keeps texts, vectors and memories."""
     draft = Draft(NOTES, content="- drinks tea\n- likes rain\n")
     put(store, draft)
     store.fill([(waiting.text_id, ONE) for waiting in store.backlog(9)]).result()
@@ -61,7 +61,7 @@ def test_metadata_alone_leaves_texts_vectors_and_memories(store: Store) -> None:
 
 
 def test_a_content_by_mask_is_cut_anew_and_a_derived_abstract_follows_it(store: Store) -> None:
-    """Equal texts keep their vectors, and an abstract of the writer stays."""
+    """A new content by mask replaces a derived abstract, and keeps one of the writer."""
     put(store, Draft(TEA, content="Oolong wants water of 90 degrees.", metadata={"a": 1}))
     new = Draft(TEA, content=TEXT, update_mask=["content"])
     put(store, new)
@@ -90,7 +90,7 @@ def told_of(draft: Draft) -> dict[str, Any]:
 
 
 def test_passages_by_mask_cut_the_content_that_stands(store: Store) -> None:
-    """Passages must fit the stored content, in the transaction that writes them."""
+    """Passages by mask divide the stored content, and are refused if they do not fit."""
     put(store, Draft(TEA, content="one two"))
     cut = (Passage("", 0, 3, ONE), Passage("", 4, 7))
     put(store, Draft(TEA, passages=cut, update_mask=["passages"]))
@@ -103,14 +103,14 @@ def test_passages_by_mask_cut_the_content_that_stands(store: Store) -> None:
 
 
 def test_a_vector_by_mask_is_that_of_the_abstract(store: Store) -> None:
-    """The other texts keep their vectors."""
+    """A vector by mask replaces that of the abstract, and other texts keep theirs."""
     put(store, Draft(TEA, content=TEXT, abstract="Tea.", vector=ONE))
     put(store, Draft(TEA, vector=TWO, update_mask=["vector"]))
     assert [v for _, _, v in text_rows(store, TEA)] == [TWO, b"", b""][: len(text_rows(store, TEA))]
 
 
 def test_a_mask_needs_a_context_that_is_there(store: Store) -> None:
-    """A masked put needs an existing context, with "*" of the same kind, or the batch fails."""
+    """A masked Put of a missing context fails its batch, and a mask must fit the context's kind."""
     batch = [Draft(TEA, content="x"), Draft(f"{DOCS}/none.md", title="T", update_mask=["title"])]
     with pytest.raises(errors.NotFound, match=r"none\.md"):
         put(store, *batch)
@@ -126,7 +126,7 @@ def test_a_mask_needs_a_context_that_is_there(store: Store) -> None:
 
 
 def test_a_put_without_content_does_not_empty_a_file(store: Store) -> None:
-    """The error gives the remedy; a mask that names the content empties the file."""
+    """A Put without content does not empty a file, unless its mask names the content."""
     put(store, Draft(TEA, content=TEXT))
     with pytest.raises(errors.InvalidField, match="update_mask") as caught:
         put(store, Draft(f"{DOCS}/new.md", content="x"), Draft(TEA, metadata={"a": 1}))
@@ -160,7 +160,7 @@ masks = st.lists(st.sampled_from(FIELDS), min_size=1, unique=True)
 def test_a_masked_put_is_the_whole_put_of_its_merge(
     tmp_path_factory: pytest.TempPathFactory, first: Draft, second: Draft, mask: list[str]
 ) -> None:
-    """Hash and texts are equal; a mask of the content alone cuts new passages."""
+    """A masked Put gives the hash and texts of a Put of the merged draft."""
     second = replace(second, uri=first.uri, update_mask=mask)
     merged = replace(first, **{name: getattr(second, name) for name in mask})
     if "content" in mask and "passages" not in mask:
@@ -183,7 +183,7 @@ def test_a_masked_put_is_the_whole_put_of_its_merge(
 
 
 def test_masks_and_revisions_go_over_the_wire(typed: Client) -> None:
-    """A bad mask is refused, and the error names its path."""
+    """Masks and revisions work over the wire, and the error of a bad mask names its path."""
     typed.put([Draft(TEA, content="x", title="T", expected_revision=0)])
     there = typed.get(TEA)
     assert [c.revision for c in typed.list("viking://resources")] == [there.revision]
@@ -221,7 +221,7 @@ def test_masks_and_revisions_go_over_the_wire(typed: Client) -> None:
 
 
 def test_vikingctl_puts_metadata_alone(ctl: Callable[..., Any], client: MessageClient) -> None:
-    """The content stays, and the command does not read stdin."""
+    """`vikingctl put` of metadata or title alone keeps the content, and does not read stdin."""
     client.put([Draft(TEA, content="x", title="T")])
     code, out, _ = ctl("put", TEA, "--metadata", '{"a": 1}')
     assert code == 0
@@ -236,7 +236,7 @@ def test_vikingctl_puts_metadata_alone(ctl: Callable[..., Any], client: MessageC
 
 
 def test_an_entry_stays_what_a_masked_put_brings_no_word_of(store: Store) -> None:
-    """A new title makes new texts, and the memories keep their counters."""
+    """A masked Put of a title keeps the memories of a file and their counters."""
     put(store, Draft(NOTES, content="- drinks tea\n- likes rain\n"))
     first, _ = store.memory_file(NOTES).entries  # type: ignore[union-attr]
     store.reinforce([first.entry.id], 5).result()

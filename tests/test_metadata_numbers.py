@@ -18,7 +18,7 @@ from vikingd.client import (
 
 @pytest.mark.parametrize("number", [2**53, -(2**53), 2**60 + 1, 10**400])
 def test_an_integer_that_would_be_rounded_is_not_sent(typed: Client, number: int) -> None:
-    """The error names the key, in metadata and in filters."""
+    """An integer that a double would round is not sent, and the error names its key."""
     for call in (
         lambda: typed.put([Draft(TEA, metadata={"a": {"b": [1, number]}})]),
         lambda: typed.find("x", where={"a": {"b": [1, number]}}),
@@ -58,7 +58,7 @@ def test_an_import_says_which_file_has_such_a_number(typed: Client, tmp_path: Pa
 
 
 def test_an_import_empties_a_file_that_was_emptied(typed: Client, tmp_path: Path) -> None:
-    """After an import, the store equals the files."""
+    """An import of an emptied file empties its context."""
     (tmp_path / "a.txt").write_text("some text\n")
     typed.import_path(tmp_path, DOCS)
     (tmp_path / "a.txt").write_text("")
@@ -68,7 +68,7 @@ def test_an_import_empties_a_file_that_was_emptied(typed: Client, tmp_path: Path
 
 
 def test_a_link_to_a_uri_with_a_slash_at_its_end_is_imported(typed: Client, tmp_path: Path) -> None:
-    """A trailing slash of a URI is ignored."""
+    """An import ignores the trailing slash of a URI."""
     lines = tmp_path / "lines.jsonl"
     lines.write_text(
         f'{{"uri": "{DOCS}/", "metadata": {{}}, "relations": [{{"to": "{TEA}/"}}]}}\n'

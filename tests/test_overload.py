@@ -1,4 +1,4 @@
-"""A daemon that is asked for much: others go on, too much is refused, replies are bounded."""
+"""A daemon under many requests: it serves others, refuses the excess and bounds replies."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ FILES = 3000
 TREE = "viking://resources/tree"
 LONG = "viking://resources/long"
 LONG_FILES = 6
-LETTERS = 400_000  # of a passage
+LETTERS = 400_000  # characters of a long passage
 MOST = 256 << 10  # bytes of a reply
-DEFAULT_MOST = 4 << 20  # what a client takes unless it is told otherwise
+DEFAULT_MOST = 4 << 20  # bytes of a reply that a client accepts by default
 
 
 @pytest.fixture(scope="module")
 def metrics() -> str:
-    """The URL of the daemon's metrics."""
+    """Return the URL of the daemon's metrics."""
     return f"http://{free_address()}/metrics"
 
 
 @pytest.fixture(scope="module")
 def address(metrics: str) -> Iterator[str]:
-    """A daemon with a tree of small files, some with long passages, and memories."""
+    """Yield the address of a daemon with small files, long passages and memories."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VIKINGD_LIMITS__MAX_REPLY_BYTES", str(MOST))
         listen = metrics.split("/")[2]
@@ -57,31 +57,31 @@ def address(metrics: str) -> Iterator[str]:
 
 
 def small(i: int) -> Draft:
-    """A file that is found by `word`."""
+    """Return a file that a find of `word` returns."""
     meta = {"name": f"name{i:06}", "pad": "x" * 1000}
     return Draft(f"{TREE}/{i}.txt", content=f"word number{i}", metadata=meta)
 
 
 def long(uri: str, i: int) -> Draft:
-    """A file of one long passage, found by `long`."""
+    """Return a file of one long passage, which a find of `long` returns."""
     content = f"long {i} 界 " + "word " * (LETTERS // 5)
     return Draft(uri, content=content, passages=[Passage("", 0, len(content))])
 
 
 @pytest.fixture
 def stubs(address: str) -> Iterator[Stubs]:
-    """The stubs of a client with the default limits."""
+    """Yield the stubs of a client with the default limits."""
     with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
         yield Stubs(channel)
 
 
 def find(**fields: Any) -> retrieval_pb2.FindRequest:
-    """A find of the small files."""
+    """Return a request for a find of the small files."""
     return retrieval_pb2.FindRequest(**{"query": "word", "target_uri": TREE, **fields})
 
 
 def batch(limit: int, count: int = 256) -> retrieval_pb2.BatchFindRequest:
-    """The same find many times."""
+    """Return a request for the same find many times."""
     return retrieval_pb2.BatchFindRequest(requests=[find(limit=limit)] * count)
 
 
@@ -95,7 +95,7 @@ def boosted() -> retrieval_pb2.RetrieveRequest:
 
 
 def test_what_does_not_fit_into_the_queue_is_refused_at_once(stubs: Stubs) -> None:
-    """With the time after which it may be repeated; light calls go on beside it."""
+    """Calls beyond the queue are refused with a retry delay, and light calls still succeed."""
     calls: list[Any] = [stubs.retrieval.BatchFind.future(batch(1000)) for _ in range(120)]
     refused: list[Any] = []
 
@@ -108,7 +108,7 @@ def test_what_does_not_fit_into_the_queue_is_refused_at_once(stubs: Stubs) -> No
         return len(refused) >= 40
 
     eventually(looked)
-    assert sum(not call.done() for call in calls) > 10  # while most of the others still wait
+    assert sum(not call.done() for call in calls) > 10  # refused while other calls wait
     status = rpc_status.from_call(refused[0])
     assert status is not None
     retry = error_details_pb2.RetryInfo()
@@ -121,7 +121,7 @@ def test_what_does_not_fit_into_the_queue_is_refused_at_once(stubs: Stubs) -> No
 
 
 def test_one_who_sends_many_does_not_keep_another_waiting(address: str, stubs: Stubs) -> None:
-    """A heavy call is answered long before the flood that came before it is."""
+    """A heavy call of one client is answered before half of another client's flood."""
     calls: list[Any] = [stubs.retrieval.BatchFind.future(batch(1000)) for _ in range(60)]
     with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
         Stubs(channel).retrieval.Find(find(limit=1000), timeout=SECONDS)
@@ -131,7 +131,7 @@ def test_one_who_sends_many_does_not_keep_another_waiting(address: str, stubs: S
 
 
 def test_a_batch_that_is_cancelled_is_not_answered_further(metrics: str, stubs: Stubs) -> None:
-    """Its queries are counted when they are answered: the count stands still."""
+    """A cancelled batch stops: the count of its answered queries no longer grows."""
 
     def answered() -> int:
         return int(sample(metrics, "vikingd_results_count", rpc="BatchFind"))
@@ -152,7 +152,7 @@ def _stands(count: Any) -> bool:
 
 
 def test_filters_of_boosts_do_not_stop_the_event_loop(address: str, stubs: Stubs) -> None:
-    """Health is told again and again while they are evaluated."""
+    """Health checks are answered while the filters of boosts are evaluated."""
     done, told = threading.Event(), list[float]()
     with grpc.insecure_channel(address) as channel, ThreadPoolExecutor(1) as pool:
         health: Any = health_pb2_grpc.HealthStub(channel)
@@ -196,7 +196,7 @@ REPLIES = {
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_replies_keep_within_their_bytes_and_say_what_they_lack(stubs: Stubs, name: str) -> None:
-    """A reply stays within its bytes and names what it omits."""
+    """A reply stays within its limit of bytes, and names what it omits."""
     reply = sent(stubs, name.split()[0], REPLIES[name])
     assert reply.ByteSize() <= MOST
     replies = getattr(reply, "responses", [reply])
@@ -204,13 +204,13 @@ def test_replies_keep_within_their_bytes_and_say_what_they_lack(stubs: Stubs, na
 
 
 def sent(stubs: Stubs, rpc: str, request: Message) -> Any:
-    """The reply."""
+    """Send a request, and return the reply."""
     service = stubs.memories if rpc == "Recall" else stubs.retrieval
     return getattr(service, rpc)(request, timeout=SECONDS)
 
 
 def test_what_is_left_of_a_find_is_its_beginning(stubs: Stubs) -> None:
-    """All are named with their scores; the best have their texts, one of them a beginning of it."""
+    """A bounded find names every result, but only the first has a passage, which is cut."""
     request = find(query="long", target_uri=LONG, limit=LONG_FILES)
     found = stubs.retrieval.Find(request, timeout=SECONDS).resources
     assert len(found) == LONG_FILES
@@ -223,7 +223,7 @@ def test_what_is_left_of_a_find_is_its_beginning(stubs: Stubs) -> None:
 
 
 def test_a_find_that_has_room_is_the_same_as_ever(stubs: Stubs) -> None:
-    """In a batch, alone, among few or many: the same results and the same scores."""
+    """A find has the same results alone, in a batch and with a larger limit."""
     alone = stubs.retrieval.Find(find(limit=10), timeout=SECONDS)
     more = stubs.retrieval.Find(find(limit=60), timeout=SECONDS)
     (batched,) = stubs.retrieval.BatchFind(batch(10, 1), timeout=SECONDS).responses
@@ -232,7 +232,7 @@ def test_a_find_that_has_room_is_the_same_as_ever(stubs: Stubs) -> None:
 
 
 def test_listings_of_much_come_in_pages(stubs: Stubs) -> None:
-    """Each page fits a client, and together the pages have all contexts."""
+    """Each page of a listing fits a client, and all pages together have every context."""
     seen, token = 0, ""
     while True:
         page = stubs.contexts.List(
@@ -246,7 +246,7 @@ def test_listings_of_much_come_in_pages(stubs: Stubs) -> None:
 
 
 def test_a_forget_says_how_many_it_does_not_name(stubs: Stubs) -> None:
-    """A reply without room for all memories gives the number of the others."""
+    """A reply to Forget without room for all memories gives the number of the others."""
     request = memories_pb2.ForgetRequest(dry_run=True)
     request.older_than.FromSeconds(int(time.time()) + 1000)
     reply = stubs.memories.Forget(request, timeout=SECONDS)

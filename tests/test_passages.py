@@ -1,4 +1,4 @@
-"""Contents cut into passages."""
+"""Contents that are cut into passages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = ("a.md", "a.txt", "a.py")
 
 
 def assert_sound(content: str, name: str) -> list[Passage]:
-    """Cuts, and checks what holds for every content."""
+    """Split a content, check order and form of the passages, and return them."""
     passages = split(content, name)
     position = 0
     for p in passages:
@@ -50,7 +50,7 @@ def assert_sound(content: str, name: str) -> list[Passage]:
     ids=range(11),
 )
 def test_hostile_contents_are_cut_soundly_and_soon(content: str, name: str) -> None:
-    """No content makes a passage over the bound, loses its order, or takes more than seconds."""
+    """Passages of hostile contents are in order and within the bound."""
     passages = assert_sound(content, name)
     assert all(approximate_tokens(content[p.start : p.end]) <= MAX_TOKENS for p in passages)
 
@@ -83,7 +83,7 @@ def test_hostile_contents_are_cut_soundly_and_soon(content: str, name: str) -> N
     st.sampled_from(NAMES),
 )
 def test_any_mixture_of_markup_is_cut_soundly(parts: list[str], name: str) -> None:
-    """Passages stay in order, stripped and within the bound, and lose no sentence."""
+    """Passages of any markup are in order and within the bound; plain files lose no sentence."""
     content = "".join(parts)
     passages = assert_sound(content, name)
     kept = "".join(content[p.start : p.end] for p in passages)
@@ -96,7 +96,7 @@ def test_any_mixture_of_markup_is_cut_soundly(parts: list[str], name: str) -> No
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="ab 中文한カ。é", max_size=60), st.data())
 def test_ranges_have_the_tokens_of_their_text(content: str, data: st.DataObject) -> None:
-    """Counting by positions agrees with approximate_tokens of the slice; reach inverts it."""
+    """`count` equals `approximate_tokens` of the range, and `reach` is its inverse."""
     start = data.draw(st.integers(0, len(content)))
     end = data.draw(st.integers(start, len(content)))
     bound = data.draw(st.integers(1, 20))
@@ -107,7 +107,7 @@ def test_ranges_have_the_tokens_of_their_text(content: str, data: st.DataObject)
 
 
 def test_headings_give_the_section_path() -> None:
-    """Passages stand below their headings, of both forms, without anchors and markup."""
+    """The section of a passage is the path of its headings, without anchors and markup."""
     content = (
         f"# The *Guide* {{ #guide }}\n\n{LONG}\n\n## Set up {{.wide}}\n\n{LONG}\n\n"
         f"Deeper `code`\n-------------\n\n### Third\n\n{LONG}\n\n# Other\n\n{LONG}"
@@ -121,7 +121,7 @@ def test_headings_give_the_section_path() -> None:
 
 
 def test_a_heading_with_nothing_below_it_is_still_text() -> None:
-    """A bare heading is found below the section above it; one with a subsection is a path only."""
+    """A heading without text joins the passage before it, unless it has a subsection."""
     content = f"# A\n\n{LONG * 3}\n\n## Bare words\n\n## B\n\n### C\n\n{LONG}"
     assert pieces(content) == [
         ("A", f"{LONG * 3}\n\n## Bare words"),
@@ -130,7 +130,7 @@ def test_a_heading_with_nothing_below_it_is_still_text() -> None:
 
 
 def test_front_matter_and_a_byte_order_mark_are_in_no_passage() -> None:
-    """Front matter and the mark are not indexed, and headings behind them are found."""
+    """Front matter and byte order mark are in no passage, and headings after them are found."""
     content = f"\ufeff---\ntitle: T\n---\n# H\n\n{LONG * 4}"
     passages = pieces(content)
     assert {section for section, _ in passages} == {"H"}
@@ -138,7 +138,7 @@ def test_front_matter_and_a_byte_order_mark_are_in_no_passage() -> None:
 
 
 def test_a_fence_that_fits_is_never_cut() -> None:
-    """Code stays whole beside long text, and its comments are no headings."""
+    """A code fence within the bound stays whole, and its comments are no headings."""
     fence = "```python\n# not a heading\n\n" + "call(argument)\n\n" * 60 + "```"
     assert TARGET_TOKENS < approximate_tokens(fence) <= MAX_TOKENS
     content = f"# H\n\n{LONG * 3}\n\n{fence}\n\n{LONG * 3}"
@@ -146,7 +146,7 @@ def test_a_fence_that_fits_is_never_cut() -> None:
 
 
 def test_a_fence_that_is_too_long_is_cut_at_its_lines() -> None:
-    """An unclosed fence is cut at its lines too, and no line is torn."""
+    """A fence above the bound is cut between its lines, even if the fence is not closed."""
     content = "# H\n\n```\n" + "".join(f"line number {i} of the code\n" for i in range(200))
     passages = pieces(content)
     assert len(passages) > 3
@@ -156,7 +156,7 @@ def test_a_fence_that_is_too_long_is_cut_at_its_lines() -> None:
 
 @pytest.mark.parametrize("line", ["- an item of the list with words", "| a cell | and another |"])
 def test_lists_and_tables_that_fit_stay_whole(line: str) -> None:
-    """A list or table is not torn to fill up the passage before it."""
+    """A list or table within the bound stays whole between long texts."""
     rows = [line] * 30
     if line.startswith("|"):
         rows.insert(1, "|---|---|")
@@ -166,7 +166,7 @@ def test_lists_and_tables_that_fit_stay_whole(line: str) -> None:
 
 
 def test_a_list_that_is_too_long_is_cut_between_its_items() -> None:
-    """A fence inside an item stays whole even then."""
+    """A list above the bound is cut between items, and a fence inside an item stays whole."""
     item = f"- {SENTENCE}\n\n  ```\n  one\n\n  two\n  ```\n"
     passages = pieces("# H\n\n" + item * 30)
     assert len(passages) > 2
@@ -174,13 +174,13 @@ def test_a_list_that_is_too_long_is_cut_between_its_items() -> None:
 
 
 def test_small_neighbours_join_within_a_section_only() -> None:
-    """Short paragraphs of one section are one passage; those of another section are not in it."""
+    """Short paragraphs of one section are one passage, without paragraphs of other sections."""
     content = f"# A\n\none\n\ntwo\n\n## B\n\nthree\n\nfour\n\n## C\n\n{LONG * 4}"
     assert pieces(content)[:2] == [("A", "one\n\ntwo"), ("A > B", "three\n\nfour")]
 
 
 def test_a_short_content_is_one_passage() -> None:
-    """Below the headings that all of it shares."""
+    """A short content is one passage below the headings that all of it shares."""
     assert pieces("# A\n\none\n\n## B\n\ntwo") == [("A", "one\n\n## B\n\ntwo")]
 
 
@@ -193,7 +193,7 @@ def test_lines_end_alike_on_all_systems() -> None:
 
 
 def test_text_is_cut_at_the_ends_of_sentences() -> None:
-    """A long paragraph is cut so in English and in Chinese."""
+    """A long paragraph is cut at the ends of sentences, in English and in Chinese."""
     for content in (SENTENCE * 40, "我们在周二和周四发布新版本，周五从不发布。" * 40):
         passages = pieces(content, "a.txt")
         assert len(passages) > 2
@@ -201,7 +201,7 @@ def test_text_is_cut_at_the_ends_of_sentences() -> None:
 
 
 def test_code_is_cut_at_top_level_blocks() -> None:
-    """Each block is named by its first line that is no comment, and its inside stays together."""
+    """Code is cut at top-level blocks, each named by its first line that is no comment."""
     body = "".join(f"    value_{i} = compute(value, {i})\n\n" for i in range(25))
     content = f"import os\n\n\n# why\n@cached\ndef first(a):\n{body}\n\nclass Second:\n{body}"
     assert [section for section, _ in pieces(content, "a.py")] == [
@@ -212,14 +212,14 @@ def test_code_is_cut_at_top_level_blocks() -> None:
 
 
 def test_too_many_headings_still_make_a_valid_draft() -> None:
-    """Neighbours join until the limit of passages holds; nothing is dropped."""
+    """Passages of neighbours join until the limit of passages holds, and no text is lost."""
     content = "".join(f"# h{i}\n\nbody {i}\n" for i in range(9_000))
     passages = assert_sound(content, "a.md")
     assert "".join(content[p.start : p.end] for p in passages).count("body") == 9_000
 
 
 def test_contents_without_a_word_have_no_passages() -> None:
-    """Empty files, white space and rules are nothing to find."""
+    """Contents of white space, rules or a byte order mark alone have no passages."""
     for name in NAMES:
         assert [split(content, name) for content in ("", " \n\t", "---\n\n***\n", "\ufeff")] == [
             []
@@ -230,7 +230,7 @@ def test_contents_without_a_word_have_no_passages() -> None:
     ("space", "name"), [(" ", "a.md"), ("\t", "a.py"), ("\n", "a.txt"), ("\u3000", "a.md")]
 )
 def test_white_space_of_two_mebibytes_is_passed_over(space: str, name: str) -> None:
-    """Before the words and between them, and there are none behind it."""
+    """White space of two mebibytes around words is in no passage."""
     white = space * ((2 << 20) // 3)
     content = f"{white}One.{white}Two.{white}"
     assert [content[p.start : p.end] for p in split(content, name)] == ["One.", "Two."]
@@ -261,14 +261,14 @@ def test_each_list_item_of_a_memory_is_a_passage_of_its_own() -> None:
 
 
 def test_a_memory_without_a_list_is_cut_like_any_file() -> None:
-    """Paragraphs, tables and code, and what is no Markdown."""
+    """A memory without a list, or without Markdown, is cut like any other file."""
     for content in ("# A\n\none\n\n## B\n\ntwo", f"# A\n\n{LONG * 4}\n\n```\n- x\n```\n\n{LONG}"):
         assert pieces(content, entries=True) == pieces(content)
     assert pieces("- a\n- b", "a.txt", entries=True) == [("", "- a\n- b")]
 
 
 def test_a_long_item_is_cut_and_joins_no_neighbour() -> None:
-    """Its pieces join each other alone; one that just fits is whole, marker and gaps apart."""
+    """A long item is cut into passages of its own, and an item that just fits stays whole."""
     fits = "x" * (4 * MAX_TOKENS)
     content = f"- {fits}\n{' ' * 500}\n\n- a\n- {SENTENCE * 30}\n\n  b\n\n  c\n- d\n"
     (_, first), (_, second), *cut, (_, last) = pieces(content, entries=True)
@@ -279,14 +279,14 @@ def test_a_long_item_is_cut_and_joins_no_neighbour() -> None:
 
 
 def test_headings_of_many_spaces_are_read_soon() -> None:
-    """Attributes are looked for where the spaces before them begin, not at each of these."""
+    """Attributes of a heading are removed even after thousands of spaces."""
     content = f"# a{' ' * 4000}b\n" * 250 + f"# c{' ' * 3000}{{#id}}\n\ntext\n"
     found = split(content, "a.md")
     assert [p.section for p in found if content[p.start : p.end] == "text"] == ["c"]
 
 
 def test_many_entries_are_cut_soon() -> None:
-    """The time is linear for many, long, deep and empty items."""
+    """Many, long, deep and empty items give no more passages than the limit."""
     for content in (
         "- entry\n" * 30_000,
         "- " + "line\n  " * 30_000,

@@ -1,4 +1,4 @@
-"""Replies joined from encoded pieces are the messages that are built the plain way."""
+"""Replies joined from encoded pieces, compared with messages that are built the plain way."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ EMBED = Stage("embed", 0.0, 0.0)
 
 
 class World:
-    """An engine to which random things happen."""
+    """An engine that changes at random."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self.random = random.Random(seed)
         self.engine = Engine(EngineSettings(path, EmbedSettings(provider="none")))
 
     def words(self, most: int) -> str:
-        """Some words of both languages, in lines."""
+        """Return some words of both languages, in lines."""
         chosen = self.random.choices(WORDS, k=self.random.randint(1, most))
         return "".join(word + self.random.choice(" \n") for word in chosen)
 
     def uri(self, *, of_file: bool) -> str:
-        """The URI of one of a few files or directories."""
+        """Return the URI of one of a few files or directories."""
         names = self.random.choices(["a", "b", "文"], k=self.random.randint(1, 2))
         last = self.random.choice(["1.md", "2.md", "é.md"])
         return "/".join([self.random.choice(ROOTS), *names, *([last] * of_file)])
 
     def draft(self) -> Draft:
-        """A directory, or a file with some passages, of which some stand below a heading."""
+        """Return a directory, or a file with some passages, some of them below a heading."""
         if self.random.random() < 0.2:
             return Draft(self.uri(of_file=False), is_directory=True, abstract=self.words(8))
         content = self.words(40)
@@ -77,7 +77,7 @@ class World:
         )
 
     def step(self) -> None:
-        """Puts, deletes, moves, links, gives an abstract of its own, or compacts."""
+        """Put, delete, move, link, write an abstract or compact, at random."""
         engine, chance = self.engine, self.random.random()
         of_file = self.random.random() < 0.7
         try:
@@ -101,10 +101,10 @@ class World:
             else:
                 engine.optimize()
         except VikingError:
-            pass  # it is not there, or stands in the way
+            pass  # the context is missing, or its place is taken
 
     def query(self) -> FindQuery:
-        """A query over all, or below one of the roots."""
+        """Return a query over the whole tree, or below one of the roots."""
         return FindQuery(
             self.words(4),
             target_uri=self.random.choice(["viking://", *ROOTS]),
@@ -116,26 +116,26 @@ class World:
 
 @pytest.fixture(params=range(6))
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """One of some worlds."""
+    """Yield one of several random worlds."""
     world = World(tmp_path / "store", request.param)
     yield world
     world.engine.close()
 
 
 def parsed(result: FindResult) -> FindResponse:
-    """The reply without what the clock says."""
+    """Return the reply without its timings."""
     reply = FindResponse.FromString(find_response(result, EMBED).data)
     reply.ClearField("timings")
     return reply
 
 
 def asked(world: World, query: FindQuery, snapshot: Snapshot) -> Find:
-    """A find on a snapshot."""
+    """Return a find on a snapshot."""
     return Find(world.engine, query, None, snapshot=snapshot)
 
 
 def same(world: World, query: FindQuery, snapshot: Snapshot, most: int, made: Pieces) -> bool:
-    """Compares both ways with a budget; whether the pieces were used."""
+    """Compare the replies of both ways within a budget; return whether pieces were used."""
     plain = asked(world, query, snapshot).answer(most)
     quick = asked(world, query, snapshot).answer(most, made.matches)
     assert parsed(quick) == parsed(plain)
@@ -146,7 +146,7 @@ def same(world: World, query: FindQuery, snapshot: Snapshot, most: int, made: Pi
 
 
 def least_room(world: World, query: FindQuery, snapshot: Snapshot) -> int:
-    """The smallest budget in which nothing is cut."""
+    """Return the smallest budget in which no reply is cut."""
     low, high = 0, 1 << 20
     while low < high:
         middle = (low + high) // 2
@@ -158,14 +158,14 @@ def least_room(world: World, query: FindQuery, snapshot: Snapshot) -> int:
 
 
 def test_joined_replies_are_the_plain_ones(world: World) -> None:
-    """At every revision, with pieces of older ones and of other generations kept."""
+    """Joined replies equal the plain ones, also with pieces of older revisions and generations."""
     made, seen, used = Pieces(), list[Snapshot](), 0
     for number in range(60):
         world.step()
         seen.append(world.engine.snapshot)
         if number % 3 == 0:
             for snapshot in (seen[-1], world.random.choice(seen[-8:])):
-                with suppress(VikingError):  # the target is not there
+                with suppress(VikingError):  # the target is missing
                     used += same(world, world.query(), snapshot, UNBOUNDED, made)
     assert used > 10
 
@@ -201,7 +201,7 @@ def test_pieces_are_dropped_when_there_are_too_many(
 
 
 def test_joined_items_are_the_plain_ones(world: World) -> None:
-    """In every mode, with budgets around the one in which all have room."""
+    """Joined items equal the plain ones in keyword and hybrid mode, with any budget."""
     made, used, cut = Pieces(), 0, 0
     for number in range(60):
         world.step()
@@ -228,14 +228,14 @@ def test_joined_items_are_the_plain_ones(world: World) -> None:
 
 
 def retrieved(world: World, query: RetrieveQuery, most: int, made: Pieces | None) -> RetrieveResult:
-    """The answer to a query within a budget."""
+    """Return the answer to a query within a budget."""
     retrieval = Retrieval(world.engine, query)
     retrieval.most_bytes = most
     return retrieval.answer(None, (), made and made.items)
 
 
 def items(result: RetrieveResult) -> RetrieveResponse:
-    """The reply without what the clock says."""
+    """Return the reply without its timings."""
     data: Any = as_sent(response_of(result, EMBED), result.gathered)
     reply = RetrieveResponse.FromString(data)
     reply.ClearField("timings")
@@ -243,7 +243,7 @@ def items(result: RetrieveResult) -> RetrieveResponse:
 
 
 def test_an_item_has_the_abstract_of_its_snapshot(tmp_path: Path) -> None:
-    """The abstract is that of the snapshot, also if the indexed text did not change."""
+    """An item has the abstract of its snapshot, even if the indexed text did not change."""
     index = Index(tmp_path, "", np.zeros((SCRIPTS, 0), np.float32), IndexSettings())
     text, made = IndexedText(1, 0, LATIN, "harbour\nlight", b"", True), Pieces()
     snapshots = []

@@ -42,7 +42,7 @@ def divided(values, lengths):
 @some
 @given(st.lists(texts, max_size=4))
 def test_a_word_that_is_known_has_the_terms_that_it_had(batches):
-    """A word keeps its terms, for any number of repeats and any script."""
+    """A known word keeps its terms, for any number of repeats and any script."""
     known = Vocabulary()
     for batch in batches:
         parts = [tokens.parts(*text) for text in batch]
@@ -52,7 +52,7 @@ def test_a_word_that_is_known_has_the_terms_that_it_had(batches):
 
 @pytest.fixture
 def learned(monkeypatch):
-    """Return the words whose terms were computed, call by call; known words are not among them."""
+    """Return a list that receives every text whose terms are computed."""
     said, make = [], tokens.hashes
 
     def hashes(text):
@@ -88,7 +88,7 @@ def test_a_word_is_learned_once(learned):
 @some
 @given(st.lists(st.binary(min_size=1, max_size=3), unique=True, max_size=20), st.data())
 def test_words_are_found_by_their_bytes(said, data):
-    """All known words are found in an almost full table."""
+    """All known words are found in an almost full table, and unknown words are not."""
     new = [word for word in said if naive.split_at_blanks(word) == [word]]
     pieces = st.sampled_from([b" ", b"\x1d", b"nobody", *said])
     texts = [b" ".join(text) for text in data.draw(st.lists(st.lists(pieces), max_size=5))]
@@ -160,7 +160,7 @@ def test_postings_are_grouped_by_term(texts, first):
 
 
 def test_a_count_is_kept_in_16_bits():
-    """A larger frequency saturates and does not change the row."""
+    """A frequency above 65,535 saturates, and does not change the row."""
     assert shown(made([[7] * 70_000, [7]], 3)) == {7: [(3, 65_535), (4, 1)]}
 
 
@@ -199,5 +199,5 @@ def test_the_terms_of_titles_are_postings():
 
 @given(st.integers(0, 127))
 def test_blanks_are_those_of_python(byte):
-    """`str.split` splits at the same ASCII characters."""
+    """Blanks of the kernel are the ASCII characters at which `str.split` splits."""
     assert words.is_blank(byte) == naive.is_blank(byte)

@@ -17,7 +17,7 @@ from vikingd.ingest.prepare import check, prepare
 
 
 def test_a_directory_has_one_text_or_none() -> None:
-    """Its title and abstract, if it has either."""
+    """A directory has one text of its title and abstract, or none without them."""
     directory = Draft("viking://resources/a", is_directory=True)
     assert prepare(directory).texts == ()
     (text,) = prepare(replace(directory, title="T", abstract="About.", vector=b"1234")).texts
@@ -25,7 +25,7 @@ def test_a_directory_has_one_text_or_none() -> None:
 
 
 def test_a_short_file_is_its_passage_alone() -> None:
-    """An abstract that only repeats the passage is no text of its own; the vector goes along."""
+    """An abstract that repeats the only passage is no text, and its vector is the passage's."""
     prepared = prepare(
         Draft(FILE, content="# T\n\n我们在周二发布新版本。", title="T", vector=b"1234")
     )
@@ -41,7 +41,7 @@ def test_a_short_file_is_its_passage_alone() -> None:
 
 
 def test_an_abstract_of_its_own_is_a_text() -> None:
-    """The writer may give it, or the front matter may state it."""
+    """An abstract from the writer or the front matter is a text of its own."""
     given_one = prepare(Draft(FILE, content="The only passage.", abstract="Given.", vector=b"1234"))
     stated = prepare(Draft(FILE, content="---\nsummary: Stated.\n---\nThe only passage."))
     assert [(t.ordinal, t.text, t.vector) for t in given_one.texts] == [
@@ -67,7 +67,7 @@ def test_several_passages_follow_the_abstract() -> None:
 
 
 def test_a_title_is_not_repeated_out_of_all_proportion() -> None:
-    """A few kilobytes of short passages do not become megabytes of their title."""
+    """A long title is shortened in the texts of a file with thousands of short passages."""
     uri, title = "viking://user/memories/notes.md", "word " * 200
     for count in (1, 60, 4000):
         content = "".join(f"- entry {i}\n" for i in range(count))
@@ -80,7 +80,7 @@ def test_a_title_is_not_repeated_out_of_all_proportion() -> None:
 
 
 def test_an_empty_file_has_an_empty_text() -> None:
-    """A title alone is a text too, so that the file is found by it."""
+    """A file without content has one text of its title, which may be empty."""
     assert [(t.ordinal, t.text) for t in prepare(Draft(FILE)).texts] == [(0, "")]
     assert [(t.ordinal, t.text) for t in prepare(Draft(FILE, title="T")).texts] == [(0, "T")]
 
@@ -89,7 +89,7 @@ def test_an_empty_file_has_an_empty_text() -> None:
 
 
 def test_a_valid_draft_comes_back_with_its_uri_in_one_form() -> None:
-    """Limits are inclusive."""
+    """A draft exactly at the limits is valid, and its URI is normalized."""
     draft = Draft(
         "viking://resources/a/",
         abstract="中" * 2730,
@@ -154,7 +154,7 @@ def _nested(depth: int) -> dict[str, Any]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_broken_limit_is_refused_by_its_field(change: dict[str, Any], field: str) -> None:
-    """The path of the field stands below the draft's own."""
+    """A draft above a limit is refused, and the error has the path of the field."""
     with pytest.raises(InvalidField) as refused:
         check(replace(Draft(FILE, content="content"), **change), "contexts[3]")
     assert refused.value.field == f"contexts[3].{field}"

@@ -1,4 +1,4 @@
-"""Threads that write have a lower priority than threads that answer."""
+"""The priorities of threads that write and of threads that answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def nice() -> int:
 
 
 def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Preparation, the store's writer, the index and a compaction have the lower priority."""
+    """Threads that prepare, write, index or compact run at a lower priority than light answers."""
     seen: dict[str, int] = {}
 
     def noting(owner: Any, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Measures of rankings against examples worked by hand, and what holds of all."""
+"""Measures of rankings, compared with examples worked by hand, and their properties."""
 
 from __future__ import annotations
 
@@ -23,29 +23,32 @@ depths = st.integers(1, 10)
 
 
 def test_ndcg_discounts_by_the_logarithm_of_the_place():
-    """Places 2 and 4 of four, three relevant: (.6309 + .4307) / (1 + .6309 + .5)."""
+    """The nDCG discounts relevant results by the logarithm of their place.
+
+    Two of three are found, at places 2 and 4: (.6309 + .4307) / (1 + .6309 + .5).
+    """
     assert ndcg("xayb", {"a", "b", "c"}, 10) == pytest.approx(0.498189, abs=1e-6)
 
 
 def test_ndcg_has_the_ideal_of_what_fits():
-    """With two relevant and one place, that place is all there is to gain."""
+    """The ideal ranking of nDCG has no more relevant results than k."""
     assert ndcg("axb", {"a", "b"}, 1) == 1.0
     assert ndcg("axb", {"a", "b"}, 3) == pytest.approx(1.5 / 1.6309298, abs=1e-6)
 
 
 def test_ndcg_ends_at_k():
-    """Results after the k-th place gain nothing."""
+    """The nDCG ignores results after the k-th place."""
     assert ndcg("xxxa", {"a"}, 3) == 0.0
 
 
 def test_recall_is_a_share_of_all_that_is_relevant():
-    """One of three among the first two, two of three among the first four."""
+    """Recall is the share of all relevant results that is among the first k."""
     assert recall("xayb", {"a", "b", "c"}, 2) == pytest.approx(1 / 3)
     assert recall("xayb", {"a", "b", "c"}, 4) == pytest.approx(2 / 3)
 
 
 def test_reciprocal_rank_is_of_the_first_relevant():
-    """At place 2 of four one half, whatever follows; 0 when it stands behind k."""
+    """Reciprocal rank is 1 over the place of the first relevant result, or 0 after place k."""
     assert reciprocal_rank("xayb", {"a", "b"}, 10) == 0.5
     assert reciprocal_rank("xayb", {"b"}, 3) == 0.0
     assert reciprocal_rank("xayb", {"b"}, 4) == 0.25
@@ -54,7 +57,7 @@ def test_reciprocal_rank_is_of_the_first_relevant():
 @some
 @given(judgements, depths)
 def test_all_that_is_relevant_in_front_is_perfect(relevant, k):
-    """Then every measure is 1, recall as far as k reaches."""
+    """With all relevant results first, every measure is 1; only recall is limited by k."""
     ranking = [*sorted(relevant), "x", "y"]
     assert ndcg(ranking, relevant, k) == pytest.approx(1.0)
     assert reciprocal_rank(ranking, relevant, k) == 1.0
@@ -64,7 +67,7 @@ def test_all_that_is_relevant_in_front_is_perfect(relevant, k):
 @some
 @given(rankings, judgements, depths)
 def test_measures_are_shares(ranking, relevant, k):
-    """In [0, 1]; 0 for all at once when nothing relevant is among the first k."""
+    """Measures are in [0, 1], and 0 exactly if no relevant result is among the first k."""
     values = [measure(ranking, relevant, k) for measure in MEASURES]
     assert all(0.0 <= value <= 1.0 + 1e-12 for value in values)
     nothing = relevant.isdisjoint(ranking[:k])
@@ -74,7 +77,7 @@ def test_measures_are_shares(ranking, relevant, k):
 @some
 @given(rankings, judgements, depths, st.data())
 def test_a_relevant_name_further_in_front_never_costs(ranking, relevant, k, data):
-    """Swapping it with an irrelevant one before it lowers no measure."""
+    """A swap of a relevant result with an irrelevant one before it lowers no measure."""
     good = [i for i, name in enumerate(ranking) if name in relevant]
     bad = [i for i, name in enumerate(ranking) if name not in relevant and good and i < good[-1]]
     if not bad:
@@ -89,7 +92,7 @@ def test_a_relevant_name_further_in_front_never_costs(ranking, relevant, k, data
 
 @pytest.fixture
 def bilingual(tmp_path: Path) -> Path:
-    """Two paragraphs in two languages, a query for the first in each, one without judgement."""
+    """Return a set of two paragraphs in two languages, with two judged queries and another."""
     uris = [f"viking://resources/s/{lang}/{n}" for lang in ("en", "zh") for n in (0, 1)]
     documents = [{"uri": uri, "text": "t", "lang": uri[-4:-2]} for uri in uris]
     queries = [
@@ -105,7 +108,7 @@ def bilingual(tmp_path: Path) -> Path:
 
 
 def test_queries_come_with_their_judgements(bilingual):
-    """Queries without judgements are left out; the relevant ones in their language are known."""
+    """Only judged queries are read, each with its relevant texts in all languages and its own."""
     english, chinese = read_queries(bilingual)
     assert (english.text, english.scope) == ("q en", "viking://resources/s")
     assert english.relevant == chinese.relevant
@@ -115,7 +118,7 @@ def test_queries_come_with_their_judgements(bilingual):
 
 
 def test_across_languages_the_own_version_is_neither_found_nor_missed(bilingual):
-    """It is taken out of the answer and of the judgements; other texts of its language stay."""
+    """Measures across languages leave out relevant texts in the language of the query."""
     queries = read_queries(bilingual)
     ranking = [f"viking://resources/s/{name}" for name in ("en/0", "en/1", "zh/0")]
     answers = [Answer(ranking, 0.002), Answer(ranking, 0.004)]

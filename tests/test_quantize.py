@@ -19,7 +19,7 @@ rows = st.lists(
 
 
 def quantized(raw):
-    """Return (codes, scales, residual norms); the padding of the codes is not touched."""
+    """Return (codes, scales, residual norms), and check that the padding is unchanged."""
     dimension = raw.shape[1]
     codes = np.full((len(raw), simd.padded(dimension)), 99, np.int8)
     codes[:, dimension:] = 0
@@ -114,7 +114,7 @@ def query_of(factors, bias):
 
 
 def products_by_hash() -> str:
-    """Return a hash of many products, with the largest ones among them."""
+    """Compare many products, also the largest ones, with the twins', and return their hash."""
     rng = np.random.default_rng(4)
     seen = hashlib.sha256()
     for dimension in (0, 64, 192, 384, 1536, 32_768):

@@ -1,4 +1,4 @@
-"""Lanes: bounded, fair between callers, left by who goes away or comes too late."""
+"""Lanes, which are bounded and fair, and drop calls that are cancelled or late."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from vikingd.wire.queues import Lane
 
 @dataclass
 class Call:
-    """A call of someone; `until` is its deadline on the clock of `time.monotonic`."""
+    """A call of a client; `until` is its deadline on the clock of `time.monotonic`."""
 
     name: str
     until: float | None = None
     is_admitted: bool = False
 
     def left(self) -> float | None:
-        """Seconds until then."""
+        """Return the seconds until the deadline."""
         if self.until is None:
             return None
         left = self.until - time.monotonic()
@@ -39,7 +39,7 @@ class Call:
 def lane(
     slots: int = 1, of_caller: int = 1, waiting: int = 8, threads: int = 0, at_once: int = 1
 ) -> Lane:
-    """One with a thread for each slot, which works at one piece at a time, unless told."""
+    """Return a lane with a thread for each slot and one piece of work at a time by default."""
     return Lane(
         "heavy",
         threads=threads or slots,
@@ -52,12 +52,12 @@ def lane(
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Runs a test on an event loop."""
+    """Run a test on an event loop."""
     asyncio.run(asyncio.wait_for(main(), SECONDS))
 
 
 async def busy(of: Lane, go_on: threading.Event) -> asyncio.Task[bool]:
-    """A call of another that holds the lane until it may go on."""
+    """Start a call that holds the lane until `go_on` is set."""
     begun = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -71,7 +71,7 @@ async def busy(of: Lane, go_on: threading.Event) -> asyncio.Task[bool]:
 
 
 def test_callers_take_turns() -> None:
-    """A call of one comes after at most one of another who sent many before."""
+    """A call waits for at most one call of another caller that has sent many."""
 
     async def main() -> None:
         of, go_on, done = lane(), threading.Event(), list[str]()
@@ -93,7 +93,10 @@ def test_callers_take_turns() -> None:
 
 
 def test_a_full_queue_refuses_at_once_and_says_when_to_come_again() -> None:
-    """A caller has half of the places; the rest is for others. What is under way is not refused."""
+    """A full queue refuses calls with a retry delay, and a caller has half of its places.
+
+    A call that is already admitted is never refused.
+    """
 
     async def main() -> None:
         of, go_on = lane(waiting=4), threading.Event()
@@ -119,7 +122,7 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_come_again() -> None:
 
 
 def test_a_deadline_that_passes_in_the_queue_is_told_and_frees_the_place() -> None:
-    """The work is not begun."""
+    """A call whose deadline passes in the queue is refused, and its work does not begin."""
 
     async def main() -> None:
         of, go_on, done = lane(), threading.Event(), list[int]()
@@ -138,7 +141,7 @@ def test_a_deadline_that_passes_in_the_queue_is_told_and_frees_the_place() -> No
 
 @pytest.mark.parametrize("comes_first", ["cancellation", "turn"])
 def test_a_call_that_is_cancelled_as_its_turn_comes_takes_no_slot(comes_first: str) -> None:
-    """Its turn is the next one's, whichever of the two its task hears of."""
+    """The turn of a cancelled call goes to the next call, in either order of the two events."""
 
     async def main() -> None:
         of = lane()
@@ -162,7 +165,7 @@ def test_a_call_that_is_cancelled_as_its_turn_comes_takes_no_slot(comes_first: s
 
 @pytest.mark.parametrize("why", ["cancelled", "late"])
 def test_work_ends_at_its_next_step_when_nobody_waits_for_it(why: str) -> None:
-    """Its slot is held until its thread is done."""
+    """Cancelled or late work ends at its next step, and holds its slot until then."""
 
     async def main() -> None:
         of, ended, begun = lane(), threading.Event(), threading.Event()
@@ -191,7 +194,7 @@ def test_work_ends_at_its_next_step_when_nobody_waits_for_it(why: str) -> None:
 
 
 def test_a_slot_is_held_until_its_thread_is_done() -> None:
-    """A slot is held until its thread ends, also if the call is gone."""
+    """A slot is held until its thread ends, even if the call is cancelled."""
 
     async def main() -> None:
         of, go_on = lane(threads=2, at_once=2), threading.Event()
@@ -210,7 +213,7 @@ def test_a_slot_is_held_until_its_thread_is_done() -> None:
 
 
 def test_long_work_lets_others_go_on_between_its_slices() -> None:
-    """Short work that comes later is done before long work is."""
+    """Long work yields between its steps, so that later short work ends first."""
 
     async def main() -> None:
         of, begun, short = lane(slots=2), threading.Event(), threading.Event()
@@ -232,7 +235,7 @@ def test_long_work_lets_others_go_on_between_its_slices() -> None:
 
 
 def test_one_call_has_all_threads_and_several_share_one() -> None:
-    """Pieces of a single call work side by side; beside another call one piece works at a time."""
+    """Pieces of a single call run in parallel; beside another call, one piece runs at a time."""
 
     async def main() -> None:
         heavy = Lane("heavy", threads=4, slots=4, of_caller=2, at_once=2, crowded=1, waiting=8)
@@ -266,7 +269,7 @@ def test_one_call_has_all_threads_and_several_share_one() -> None:
 
 
 def test_a_pool_refuses_what_its_queue_cannot_take() -> None:
-    """Threads of a pool take so many calls; one that had a place elsewhere is never refused."""
+    """A full pool refuses calls with a retry delay, except those that are already admitted."""
 
     async def main() -> None:
         pool, go_on = Pool("store", 1, 2), threading.Event()

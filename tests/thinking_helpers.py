@@ -27,7 +27,7 @@ THINKING = SearchMode.THINKING
 
 
 def vector(*numbers: float) -> bytes:
-    """Return a vector as on the wire."""
+    """Return a vector in bytes, as on the wire."""
     return array("f", numbers).tobytes()
 
 
@@ -54,7 +54,7 @@ class House:
         self._asked = 0
 
     def think(self, query: str = "", **fields: Any) -> FindResponse:
-        """Find in THINKING; without a query, ask a new one, whose scores are not known yet."""
+        """Find in mode THINKING, by default with a new query whose scores are not cached."""
         self.reranker.requests.clear()
         return self.client.find(query or self.question(), mode=THINKING, **fields)
 

@@ -1,4 +1,4 @@
-"""Random trees, kept alike in an index and in plain objects."""
+"""Random trees that are the same in an index and in plain objects."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Shape:
 
     seed: int
     steps: tuple[int, ...]  # changes of each commit
-    compact_after: int  # commits; the rest is the tail
+    compact_after: int  # commits before a compaction; later commits are in the tail
     scripts: str
-    hard: bool  # vectors with one huge component, or all but equal to each other
+    hard: bool  # vectors with one huge component, or nearly equal vectors
 
 
 shapes = st.builds(
@@ -66,7 +66,7 @@ shapes = st.builds(
 )
 
 LARGE = Shape(8, (25, 25, 25), 2, "mixed", False)
-"""Larger than most that are drawn: more than one directory with files in base and tail."""
+"""A shape with several directories of files in base and tail."""
 
 
 class World:
@@ -92,33 +92,33 @@ class World:
         self.root = Directory(-1, uris.ROOT, "", None)
         self.revision = 0
         self.pending: dict[int, Text] = {}
-        self._known: list[tuple[int, str, bytes]] = []  # script, text, vector: to be repeated
+        self._known: list[tuple[int, str, bytes]] = []  # (script, text, vector) to repeat
         self._ids = 0
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest."""
+        """Return the newest snapshot."""
         return self.index.snapshot
 
     def close(self) -> None:
-        """Lets go of the index's folder."""
+        """Close the index, and delete its folder."""
         self.index.close()
         self.folder.cleanup()
 
     def new_id(self) -> int:
-        """One that was never used."""
+        """Return an id that was never used."""
         self._ids += 1
         return self._ids
 
     def compact(self) -> None:
-        """Makes a new base now; that it is safe on disk is not asked here and would take long."""
+        """Compact now, without `fsync`, which takes long."""
         with mock.patch("os.fsync"):
             self.index.compact()
 
     # Changes
 
     def vector(self, script: int) -> bytes:
-        """A unit vector near those of its script, now and then one that is hard to code."""
+        """Return a unit vector near those of its script, sometimes one that is hard to code."""
         raw = self.centres[script] + self.rng.normal(size=self.dimension) * 0.2
         kind = self.rng.integers(4) if self.hard else 0
         if kind == 1:
@@ -129,7 +129,7 @@ class World:
         return (raw / np.linalg.norm(raw)).astype("<f4").tobytes()
 
     def random_texts(self, count: int) -> list[tuple[int, str, bytes]]:
-        """(script, text, vector), some like earlier ones."""
+        """Return (script, text, vector) of random texts, some equal to earlier ones."""
         out = []
         for _ in range(count):
             if self._known and self.rng.random() < 0.3:
@@ -143,7 +143,7 @@ class World:
         return out
 
     def random_title(self) -> str:
-        """A few words, or none."""
+        """Return a few words, or none."""
         words = WORDS[int(self.rng.choice(self.scripts))]
         return " ".join(self.rng.choice(words, self.rng.integers(0, 4)))
 
@@ -154,7 +154,7 @@ class World:
         texts: Sequence[tuple[int, str, bytes]],
         title: str = "",
     ) -> Upsert:
-        """Puts a context into the plain tree; what the index has to be told."""
+        """Put a context into the plain tree, and return the change for the index."""
         parent, name = self.directory(uris.parent(uri)), uris.name(uri)
         node: Directory | File | None = (
             parent.directories.get(name) if is_directory else parent.files.get(name)
@@ -194,11 +194,11 @@ class World:
         return Upsert(node.id, uri, is_directory, title, self.stamp(uri), {}, tuple(indexed))
 
     def stamp(self, uri: str) -> str:
-        """Return abstract and section of all contexts of a commit; see `check_contents`."""
+        """Return the text that marks abstract and sections of a context with its commit."""
         return f"{uri} 的 {self.revision + 1}"
 
     def change(self) -> Change:
-        """Makes one random change to the plain tree; what the index has to be told."""
+        """Make one random change to the plain tree, and return the change for the index."""
         directories = list(walk(self.root))
         files = files_below(self.root)
         kind = self.rng.random()
@@ -231,25 +231,25 @@ class World:
         return self.put(uri, is_directory, self.random_texts(count), self.random_title())
 
     def commit(self, changes: Sequence[Change]) -> None:
-        """Tells the index."""
+        """Apply changes to the index as one commit."""
         self.revision += 1
         self.index.apply(changes, self.revision)
 
     def step(self, count: int) -> None:
-        """One commit of random changes."""
+        """Commit random changes."""
         self.commit([self.change() for _ in range(count)])
 
     # Looking up
 
     def directory(self, uri: str) -> Directory:
-        """The plain directory of a URI."""
+        """Return the plain directory of a URI."""
         at = self.root
         for name in filter(None, uri.removeprefix(uris.ROOT).split("/")):
             at = at.directories[name]
         return at
 
     def scope_of(self, top: Directory) -> tuple[Snapshot, Scope, Centroids]:
-        """The newest snapshot, and the scope of a directory in it with its means."""
+        """Return the newest snapshot, and in it the scope of a directory with its centroids."""
         snapshot = self.snapshot
         row = snapshot.find(top.uri)
         assert row is not None
@@ -257,12 +257,12 @@ class World:
         return snapshot, scope, means
 
     def random_directory(self) -> Directory:
-        """Any directory."""
+        """Return a random directory."""
         directories = list(walk(self.root))
         return directories[self.rng.integers(len(directories))]
 
     def query(self) -> Query:
-        """A random query: with or without a vector, words, a script."""
+        """Return a random query, with or without a vector and words."""
         script = int(self.rng.choice(self.scripts))
         text = " ".join(self.rng.choice(WORDS[script], self.rng.integers(0, 5)))
         found = tokens.query_terms(text)
@@ -274,7 +274,7 @@ class World:
 
 
 def build(shape: Shape) -> World:
-    """The random tree of a shape."""
+    """Return the random tree of a shape."""
     world = World(shape.seed, scripts=shape.scripts, hard=shape.hard)
     for i, count in enumerate(shape.steps):
         if i == shape.compact_after:
@@ -307,13 +307,13 @@ def linked_with(snapshot: Snapshot, row: int) -> tuple[Relation, ...]:
 
 
 def asked(query: Query, centroids: Centroids) -> RawQuery:
-    """The query as `find` takes it."""
+    """Return the query in the form of `find`."""
     vector = np.zeros(0, np.float32) if query.vector is None else query.vector.astype(np.float32)
     return RawQuery(vector, query.script, query.use_dense, query.use_lexical, centroids)
 
 
 def compared(query: Query, centroids: Centroids) -> PreparedQuery:
-    """The query as the kernels within `find` take it."""
+    """Return the query in the form of the kernels within `find`."""
     return dense.prepare(asked(query, centroids))
 
 
@@ -325,16 +325,16 @@ def room(snapshot: Snapshot, more: int = 0, rubbish: float = np.nan) -> Scratch:
 
 
 def spoil(scratch: Scratch, rubbish: float) -> None:
-    """Leaves rubbish in a scratch where a query may leave it."""
+    """Fill a scratch with rubbish where a query may leave rubbish."""
     for name, array in scratch._asdict().items():
         if name not in ("lexical", "titles", "dir_tf"):
-            # Of rows such as there are: what was read would not be out of bounds.
+            # Rubbish rows exist, so that a wrong read stays within bounds.
             odd = np.arange(array.size).reshape(array.shape) % 2
             array[:] = rubbish if array.dtype == np.float32 else odd
 
 
 def terms_of(snapshot: Snapshot, query: Query) -> Terms:
-    """The query's postings."""
+    """Return the postings of a query's terms."""
     hashed = sorted((tokens.term_hash(term), weight) for term, weight in query.terms.items())
     weights = np.array([weight for _, weight in hashed], np.float32)
     keys = np.array([key for key, _ in hashed], np.uint64)
@@ -342,7 +342,7 @@ def terms_of(snapshot: Snapshot, query: Query) -> Terms:
 
 
 def sampled(snapshot: Snapshot, root: int, sample: float) -> SubtreeStats:
-    """Return statistics by which only this share of the directories is sampled, if below 1."""
+    """Return statistics by which a find samples this share of the directories, if below 1."""
     stats = snapshot.stats
     if sample < 1:
         stats = stats._replace(counts=stats.counts.copy())
@@ -370,10 +370,10 @@ def search(
     keeps_words: bool = False,
     scratch: Scratch | None = None,
 ) -> kernel.Found:
-    """Runs the kernels' find; `limits` are directories a round, patience, most directories.
+    """Run the kernels' find; `limits` are directories a round, patience and most directories.
 
-    With a `sample` below 1 the scope passes for one that has so many files that only this share
-    of its directories is sampled. Whatever is asked, the scratch is left fit for the next query.
+    A `sample` below 1 makes the scope appear so large that a find samples only this share of its
+    directories. The scratch must be clean after each find.
     """
     row = snapshot.find(uri)
     assert row is not None

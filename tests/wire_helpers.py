@@ -10,12 +10,12 @@ FILE = "viking://resources/a.md"
 
 
 def floats(*numbers: float) -> bytes:
-    """A vector of the wire."""
+    """Return a vector in bytes, as on the wire."""
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
 def to_struct(value: dict[str, object]) -> struct_pb2.Struct:
-    """A Struct."""
+    """Return a Struct of a dict."""
     message = struct_pb2.Struct()
     message.update(value)
     return message

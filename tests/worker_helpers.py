@@ -79,7 +79,7 @@ def working(settings: EmbedSettings, backlog: Backlog, dimension: int) -> Iterat
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process runs; a zombie does not."""
+    """Return True if a process runs and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
