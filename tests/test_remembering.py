@@ -1,4 +1,4 @@
-"""Remembering in a file that others have written since it was compared."""
+"""A Remember whose file changes after the comparison."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VECTOR = np.array([1, 0], np.float32)
 
 
 def holding(text: str) -> MemoryFile:
-    """A file with one entry."""
+    """Return a file with one entry."""
     content = f"- {text}\n"
     entry = StoredEntry(URI, Entry(7), 1, "", 2, 2 + len(text), text, VECTOR.tobytes())
     return MemoryFile(URI, text, "", content, "", {}, 1, (entry,))

@@ -1,4 +1,4 @@
-"""The check of a base's arrays refuses exactly the values that could lead a kernel outside."""
+"""The check of a base's arrays, which refuses exactly the values that could mislead a kernel."""
 
 from __future__ import annotations
 
