@@ -28,8 +28,7 @@ from vikingd.models.http.rate_limits import rate_limit_reset, retry_after
     ids=str,
 )
 def test_retry_after_is_a_number_or_a_date(headers: dict[str, str], seconds: float | None) -> None:
-    """Milliseconds have priority over seconds, and a value of unknown form gives no waiting time.
-    """
+    """Milliseconds have priority over seconds, and an unknown form gives no waiting time."""
     assert retry_after(headers) == seconds
 
 
@@ -40,8 +39,7 @@ def test_retry_after_may_be_a_date_to_come() -> None:
 
 
 def test_the_later_reset_counts() -> None:
-    """The latest reset of all exhausted limits counts; a limit that is not exhausted asks for no
-    wait."""
+    """The wait is the latest reset of all exhausted limits."""
     headers = {
         "x-ratelimit-remaining-requests": "0",
         "x-ratelimit-reset-requests": "1m30s",

@@ -42,8 +42,7 @@ def test_a_reader_follows_within_a_fraction_of_a_second(
 def test_what_was_acknowledged_holds_at_the_reader_with_its_revision(
     pair: tuple[MessageClient, MessageClient],
 ) -> None:
-    """A reader shows writes, moves, links and deletions at the revision of their acknowledgement.
-    """
+    """A reader shows writes, moves, links and deletions at the acknowledged revision."""
     writer, reader = pair
     other = writer.put([note(1000, "other")]) and f"{ROOT}/0/other.md"
     for number in range(25):
@@ -79,8 +78,7 @@ def test_what_was_acknowledged_holds_at_the_reader_with_its_revision(
 
 
 def test_a_reader_refuses_every_write_and_says_where_the_writer_is(tmp_path: Path) -> None:
-    """A refused write changes no context, and its error has the writer's address in its metadata.
-    """
+    """A refused write changes no context, and its error has the address of the writer."""
     with serving(tmp_path, "--writer-listen", "127.0.0.1:0") as writer:
         alone = writer.alone
         uri, other = note(1).uri, note(2).uri
@@ -173,8 +171,7 @@ def test_a_reader_at_an_empty_store_learns_the_dimension(
 def test_a_base_from_before_the_first_vector_is_passed_over(
     pair: tuple[MessageClient, MessageClient], tmp_path: Path
 ) -> None:
-    """A reader that already has vectors does not load a base that was written before the first
-    vector."""
+    """A reader that has vectors does not load a base from before the first vector."""
     writer, reader = pair
     writer.put([Draft(f"{ROOT}/plain.md", content="without a vector")])
     assert writer.optimize().generation == 1

@@ -78,8 +78,7 @@ def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path
 def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """A removal that the feed no longer has does not disappear when the reader loads a replaced
-    base."""
+    """A removed context stays removed if the base is replaced while a reader loads it."""
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(compact_min=10_000)
     )
@@ -198,8 +197,7 @@ def test_a_commit_that_was_taken_by_half_is_not_taken_again(
 def test_verify_says_so_where_a_reader_can_not_reach_the_revision_of_its_store(
     tmp_path: Path,
 ) -> None:
-    """Verify fails while the reader cannot reach the revision of its store, and passes afterwards.
-    """
+    """Verify fails until the reader can reach the revision of its store."""
     fewer = "import vikingd.engine.verify as verify; verify._MAX_ATTEMPTS = 5"
     with (
         serving(tmp_path, **SMALL) as writing,

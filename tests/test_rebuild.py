@@ -25,8 +25,7 @@ FILES = 100
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
-    """Return settings of a store without an index, large enough for compactions during the rebuild.
-    """
+    """Return settings of a store without an index, whose rebuild needs compactions."""
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(compact_min=30, compact_ratio=0.25)
     )

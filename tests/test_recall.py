@@ -78,8 +78,7 @@ def test_without_the_file_the_next_path_is_taken(client: MessageClient, query: s
 
 
 def test_a_projects_file_is_not_read_for_another_scope(client: MessageClient) -> None:
-    """A file of a project is not read for another scope, and a global file not for a project alone.
-    """
+    """A recall reads only the known files of its own scope."""
     client.put([Draft(f"{LAMP}/TASKS.md", content="- a task of lamp\n")])
     client.put([Draft(f"{USER}/preferences.md", content="- a preference\n")])
     assert client.recall("task").path == RECALL_PATH_HYBRID

@@ -58,8 +58,7 @@ def test_a_turn_is_recalled_in_its_whole_file():
 
 
 def test_a_question_counts_when_all_its_evidence_is_recalled():
-    """One of three questions has all evidence, two have some; the mean share is (1 + 1/4 + 0) / 3.
-    """
+    """A question counts if all its evidence is recalled; the mean share is (1 + 1/4 + 0) / 3."""
     found = [
         Answer([True, True], 100, 4, True, 0.001),
         Answer([True, False, False, False], 200, 5, True, 0.004),
@@ -84,8 +83,7 @@ def test_a_question_counts_when_all_its_evidence_is_recalled():
 @some
 @given(st.lists(answers, min_size=1))
 def test_all_is_at_most_the_mean_and_that_at_most_any(found):
-    """The share of complete questions is at most the mean evidence, and the mean at most the share
-    of any."""
+    """The share of complete questions is at most the mean evidence, which is at most `any`."""
     measured = row("s", PLAIN, found, found)
     slack = 1e-12
     assert 0.0 <= measured.share <= measured.evidence + slack

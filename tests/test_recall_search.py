@@ -30,8 +30,7 @@ def journal(client: MessageClient) -> MessageClient:
 
 
 def test_a_search_finds_entries_within_the_scope(client: MessageClient) -> None:
-    """A search finds entries of the scope, but no abstracts, resources or entries of other
-    projects."""
+    """A search finds only entries, and only those of its scope."""
     client.put(
         [
             entries("Harbour tea at noon.", "Mountain coffee.", abstract="harbour harbour"),
@@ -54,8 +53,7 @@ def test_a_search_finds_entries_within_the_scope(client: MessageClient) -> None:
 
 
 def test_salience_orders_what_fits_alike(client: MessageClient) -> None:
-    """Reinforced, accessed and new memories come first, and each result has the parts of its score.
-    """
+    """Reinforced, accessed and new memories come first, with the parts of their scores."""
     known = [
         Entry(0, 0, 0, micros(NOW - timedelta(days=60))),
         Entry(0, 5, 0, micros(NOW - timedelta(days=60))),
@@ -127,8 +125,7 @@ def test_by_rank_who_is_first_on_one_side_only_has_half(client: MessageClient) -
 
 
 def test_the_search_keeps_to_the_budget(client: MessageClient) -> None:
-    """The search ends at the first memory beyond the budget or skips it on request; top_k is a
-    limit too."""
+    """The search ends at the first memory beyond the budget, or skips it on request."""
     texts = ["harbour " + "and more words " * n for n in (0, 30, 1)]
     client.put([entries(*(text.strip() for text in texts))])
     short, long, middle = (text.strip() for text in texts)

@@ -104,8 +104,7 @@ def test_equal_scores_are_ordered_by_uri(client: MessageClient) -> None:
 
 
 def test_what_is_out_of_scope_is_not_shown(linked: MessageClient) -> None:
-    """A link out of the target's subtree is not shown, also if the names have a common beginning.
-    """
+    """A link out of the target's subtree is not shown, also if the names begin alike."""
     put(linked, {"viking://resources/r2/x.md": "harbour harbour", "in/x.md": "harbour"})
     linked.link(HUB, "viking://resources/r2/x.md")
     linked.link(f"{TOP}/in/x.md", HUB)
@@ -183,8 +182,7 @@ def test_directories_are_ends_too(client: MessageClient) -> None:
 
 
 def test_the_order_hangs_on_no_method_limit_compaction_or_restart(tmp_path: Path) -> None:
-    """The order of relations depends on exact scores alone, with any method, limit or state of the
-    index."""
+    """The order depends on exact scores, not on method, limit, compaction or restart."""
     rng = np.random.default_rng(7)
     near = rng.normal(size=16)
 

@@ -244,7 +244,7 @@ def test_in_another_file_it_is_another_memory(client: MessageClient) -> None:
 
 @pytest.mark.parametrize("hand", ["Likes tea.\n", "# Likes tea\n", "- a\n\nLikes tea.\n\n- b\n"])
 def test_what_stands_in_no_list_can_be_said_again(client: MessageClient, hand: str) -> None:
-    """A paragraph becomes an entry; a heading stays and the reply says so."""
+    """A repeated paragraph becomes an entry; a repeated heading stays and the reply is degraded."""
     client.put([Draft(NOTES, content=hand)])
     client.reinforce(*known(client), by=2)
     reply = client.remember("LIKES TEA!", uri=NOTES)

@@ -33,8 +33,7 @@ def client(client: MessageClient) -> Iterator[MessageClient]:
 
 
 def test_a_restart_and_a_kill_keep_all_that_was_answered(tmp_path: Path) -> None:
-    """Ids, wordings, counters and order stay the same; the id of a forgotten memory is not used
-    again."""
+    """Memories outlive a kill and a restart, and the id of a forgotten one is not used again."""
     with on_store(tmp_path) as daemon:
         for text in ("a", "b", "c", "A!", "d"):
             last = daemon.client.remember(text, uri=NOTES)

@@ -66,8 +66,7 @@ async def reason(
 
 
 def test_known_scores_are_not_asked_for_again() -> None:
-    """Only documents without a known score are sent, and no request is made for known ones alone.
-    """
+    """Only documents without a known score are sent; without any, no request is made."""
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
         assert await made.rerank("query", ["a", "b"], None) == Reranked((0.9, 0.5), 2, 0)
@@ -136,9 +135,8 @@ def test_long_queries_are_cut() -> None:
 
 
 def test_script_of_the_query_chooses_the_backend() -> None:
-    """The first backend for the script is asked, else the first for all scripts; each has its
-    cache."""
-    long = "hello" * 400  # long as the cut, after which Chinese follows
+    """The first backend for the script is asked, or else the first for all scripts."""
+    long = "hello" * 400  # as long as a sent query; the other one goes on in Chinese
     with ScriptedServer(answer) as latin, ScriptedServer(answer) as others:
 
         async def ask() -> None:

@@ -44,8 +44,7 @@ def model(
     output: str = "logits",
     columns: int = 1,
 ) -> onnx.ModelProto:
-    """Return a model that sums the weights of tokens without padding, of the document only with
-    `types`."""
+    """Return a model that sums the weights of tokens; with `types`, of the document alone."""
     names = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
     nodes = [
         helper.make_node("Gather", ["weights", "input_ids"], ["of_each"]),
@@ -224,7 +223,7 @@ def test_a_missing_extra_is_told_with_its_install(
     """The error of a missing package has the command that installs it."""
     monkeypatch.delitem(sys.modules, local.__name__)
     monkeypatch.delitem(sys.modules, onnx_directory.__name__)
-    monkeypatch.setitem(sys.modules, package, None)  # the import then fails as if the package were not installed
+    monkeypatch.setitem(sys.modules, package, None)  # makes its import fail
     with pytest.raises(RerankFailed) as caught:
         Rerankers([BackendSettings("onnx", path=directory(tmp_path / "tiny"))])
     assert str(caught.value) == (

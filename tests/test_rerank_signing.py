@@ -84,8 +84,7 @@ def test_headers_are_those_of_the_vendors_package(
     headers: dict[str, str],
     body: bytes,
 ) -> None:
-    """The signature equals the vendor's for odd characters, empty bodies and headers in any order.
-    """
+    """The signature equals the vendor's, also for odd characters, headers and empty bodies."""
     url = f"https://{headers['Host']}{path}"
     request = httpx.Request(method, url, params=query, headers=headers, content=body)
     assert ours(request) == vendors(monkeypatch, method, path, query, headers, body)

@@ -115,8 +115,7 @@ def test_an_identifier_is_found_by_words_alone(filled: MessageClient) -> None:
 
 
 def test_filters_hold_together_in_every_mode(filled: MessageClient) -> None:
-    """Scope, type and metadata filter together in every mode, and change no score of one list (19).
-    """
+    """Scope, type and metadata filter together in every mode (19)."""
     filled.put(
         [
             Draft(
@@ -174,8 +173,7 @@ def test_optional_clauses_are_dropped_once_when_nothing_is_found(filled: Message
 
 
 def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: MessageClient) -> None:
-    """A filter without a query lists each context once, by URI and in pages, without deleted ones
-    (24)."""
+    """A filter without a query lists each living context once, by URI and in pages (24)."""
     filled.put([Draft(f"{TOP}/a{i}/x", content="x", metadata={"n": i}) for i in range(7)])
     filled.delete(f"{TOP}/a3")
     seen: list[str] = []
@@ -197,8 +195,7 @@ def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: MessageClien
 
 
 def test_a_text_is_returned_once_and_a_context_too_where_asked(client: MessageClient) -> None:
-    """Equal texts are returned once, a context once on request, and the limit counts what is left
-    (13)."""
+    """Equal texts are returned once, as is a context on request, and the limit is filled (13)."""
     said = "the same words about tea"
     pieces = ("tea one", "tea two", "tea three")
     content = "\n".join(pieces)

@@ -76,7 +76,7 @@ def test_what_may_be_content_stays(one: str, other: str) -> None:
 
 
 @given(texts)
-@example("ß\u0301\uff9e 1")  # the folded text has the sound mark before the space, without an accent
+@example("ß\u0301\uff9e 1")  # folded, the sound mark is before the space, without accent
 @example("1 \u0301 \uff9e")  # the marks change places when the spaces are removed
 @settings(deadline=None)
 def test_to_normalise_again_changes_nothing(text: str) -> None:
@@ -109,8 +109,7 @@ def test_neither_text_comes_first(one: str, other: str) -> None:
     ],
 )
 def test_the_same_words_are_let_through(one: str, other: str) -> None:
-    """Articles, contractions, number words, some synonyms and a leading phrase make no difference.
-    """
+    """Articles, contractions, number words, some synonyms and a leading phrase are ignored."""
     assert not differs(one, other)
 
 

@@ -412,7 +412,7 @@ def test_nobody_waits_for_the_other_queries_once_the_reranker_failed(daemon: Dae
 def test_a_query_is_found_below_the_root_of_its_type_unless_the_request_has_a_target(
     daemon: Daemon,
 ) -> None:
-    """Scores are compared with what else is there."""
+    """A query searches below the root of its type, or below the target of the request."""
     daemon.model.answer = planning(("resource", "tea"), ("memory", "tea"))
     resources, memories = daemon.search("tea", trace=True).query_results
     assert resources.trace.scope_files == 3

@@ -32,7 +32,7 @@ from vikingd.store import Store
 
 
 def test_put_makes_the_directories_above(store: Store) -> None:
-    """A file's missing directories are made with it, and all share one revision."""
+    """A put makes the missing directories above a file, in the same revision."""
     committed = put(store, file(GUIDE, "Read me."))
     assert committed.outcomes == (CREATED,)
     assert committed.revision == store.revision == 2

@@ -46,7 +46,7 @@ def test_requests_that_wait_share_one_commit(tmp_path: Path) -> None:
 
 
 def test_a_request_that_breaks_the_group_breaks_its_own_commit_alone(tmp_path: Path) -> None:
-    """A fault that shows only at the end of the group costs no other request its commit."""
+    """A fault at the commit of a group fails only the request that causes it."""
     heard: list[int] = []
     with closing(Store(tmp_path, model="none", dimension=None)) as store:
         first = store.put([file(f"{DOCS}/a", "x")])

@@ -31,7 +31,7 @@ from vikingd.store import Store, StoreCounts, page_token, schema
 
 
 def test_a_new_store_has_the_root(store: Store) -> None:
-    """A new store has its root, at revision 1, so a listing is never NotFound."""
+    """A new store has the root at revision 1, so a listing is never NotFound."""
     assert store.revision == 1
     assert uris(store.tree(ROOT, 0, "", 9)) == [ROOT]
     assert store.children(ROOT, "", 9) == []
@@ -62,7 +62,7 @@ def test_get_of_nothing(store: Store) -> None:
 def test_sources_for_which_there_is_no_room_are_refused(
     store: Store, read: Callable[[Store, ReplyBudget], object]
 ) -> None:
-    """The limit holds to the byte; the error names the limit and the remedy."""
+    """A reading of exactly the limit is accepted, and one byte more is refused with a remedy."""
     put(store, file(GUIDE, "first\nsecond\n", overview="All of it", abstract="Some of it"))
     room = ReplyBudget(1000)
     assert read(store, room)
@@ -74,7 +74,7 @@ def test_sources_for_which_there_is_no_room_are_refused(
 
 
 def test_passages_of_a_long_file_are_read_in_one_reading(store: Store) -> None:
-    """Thousands of passages are read with one read of the content."""
+    """Thousands of passages of long files are read in less than a second."""
     words = [f"{i:09}".replace("0", "零") for i in range(100_000)]
     cut = [Passage("", 10 * i, 10 * i + 9) for i in range(0, 100_000, 25)]
     guide, memories = f"{DOCS}/a.md", "viking://user/memories/a.md"
@@ -183,7 +183,7 @@ def test_a_scan_sees_one_revision(store: Store) -> None:
 
 
 def test_what_stands_at_a_revision_is_that_of_no_other(store: Store) -> None:
-    """Contexts and links are of exactly one revision, in spite of writes during the read."""
+    """A read at a revision has exactly its contexts and links, in spite of concurrent writes."""
     put(store, *(file(f"{DOCS}/{name}", name) for name in "ab"))
     revision = store.link(f"{DOCS}/a", f"{DOCS}/b", "why").result().revision
     for other in (revision - 1, revision + 1):

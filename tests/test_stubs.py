@@ -1,4 +1,4 @@
-"""The protos say what is allowed, and the committed stubs are theirs."""
+"""The limits in the comments of the protos, and the stubs that are generated from them."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def parts_of_code(
 
 
 def decoded(x: F64) -> F64:
-    """Return the vector that the int8 code of a vector stands for."""
+    """Return the vector that the int8 code of a vector decodes to."""
     codes, step, _ = to_int8(x)
     return step * np.array(codes)
 
@@ -135,7 +135,7 @@ def only_language(vectors_of: Mapping[int, int]) -> int:
 def directory_coded(
     code: Sequence[int], scale: float, square: float, query: Query, mean: F64, script: int
 ) -> float:
-    """Return about dense of a directory, from the code of its centroid and its squared length."""
+    """Return the approximate dense score of a directory, from its centroid's code and squares."""
     above, unit = parts_of_code(code, scale, query, mean, script)
     return clipped(above, unit - 1 + square)
 

@@ -207,7 +207,7 @@ def rank(
     weights: Sequence[float],
     now: int,
 ) -> tuple[list[int], list[list[float]]]:
-    """Return (order, parts); `known` has times reinforced and accessed, said at (None: never)."""
+    """Return (order, parts); `known` has reinforcements, accesses and time (None: missing)."""
     *of_parts, half_life = weights
     most_reinforced = max((r for r, _, _ in known), default=0)
     most_accessed = max((a for _, a, _ in known), default=0)
