@@ -169,7 +169,7 @@ def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_pa
 def test_a_commit_that_was_taken_by_half_is_not_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader that fails within a commit loads the base again with all later commits."""
+    """A reader that fails within a commit loads the base and all later commits again."""
     settings = IndexSettings(compact_min=10_000)
     writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), settings))
     writer.writable_store.put([prepare(note(number)) for number in range(20)]).result()

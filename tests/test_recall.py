@@ -115,7 +115,7 @@ def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: Messag
 def test_a_known_file_that_says_nothing_for_a_mebibyte_is_cut_like_any(
     client: MessageClient, first: str
 ) -> None:
-    """A known file may begin with a mebibyte of white space or of empty headings."""
+    """A known file is cut at a sentence, also after a mebibyte of white space or headings."""
     nothing = first * ((1 << 20) // len(first))
     content = nothing + "\nLikes tea. " * 3000
     client.put([Draft(f"{USER}/preferences.md", content=content)])

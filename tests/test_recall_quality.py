@@ -131,7 +131,7 @@ def test_conversations_are_what_queries_ask(conversations):
 
 
 def test_documents_without_a_time_are_no_conversation(conversations):
-    """One document without a time is enough for a set that is no conversation."""
+    """A set with a document without a time is no conversation."""
     with (conversations / "documents.jsonl").open("a") as lines:
         lines.write(json.dumps({"uri": "viking://user/memories/a/3", "text": "a3"}) + "\n")
     assert not is_conversation(conversations)

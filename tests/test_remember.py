@@ -109,7 +109,7 @@ def test_a_memory_goes_to_the_file_that_is_named(client: MessageClient) -> None:
 
 
 def test_a_memory_goes_below_its_section(client: MessageClient) -> None:
-    """A section gets its memories in both languages; a new section comes at the end of the file."""
+    """A memory goes to the end of its section, and a new section to the end of the file."""
     client.remember("first", uri=NOTES)
     client.remember("绿茶", uri=NOTES, section="饮食")
     client.remember("rowing", uri=NOTES, section="Sport")
@@ -180,7 +180,7 @@ def test_a_short_text_that_is_cut_anew_keeps_what_is_known_of_it(client: Message
     assert said(client) == [("first words", 5), ("new", 0), ("more words", 0)]
 
 
-# Said again
+# Repeated memories
 
 
 def test_what_is_said_again_is_reinforced(client: MessageClient) -> None:

@@ -76,7 +76,7 @@ def test_a_reader_recalls_and_refuses_to_remember(tmp_path: Path) -> None:
         assert verified(writer.client)
 
 
-# Any sequence of all of them
+# Random sequences of calls
 
 WORDINGS = ("Alpha tea.", "alpha TEA", "Beta tea", "Beta tea!", "γ 茶", "delta\ntea", "Epsilon tea")
 NAMES = [f"{USER}/{name}.md" for name in "pqr"]

@@ -20,7 +20,7 @@ def holding(text: str) -> MemoryFile:
 
 
 def test_a_wording_that_is_gone_meanwhile_is_compared_by_meaning() -> None:
-    """If the equal wording is gone, the text is not written before a comparison by meaning."""
+    """A text whose equal wording is gone is compared by meaning before it is written."""
     remembering = Remembering(URI, "", "Likes tea.", "", 1, 1)
     assert remembering.indexed_text(holding("likes tea")) is None
     done = remembering(holding("Enjoys tea."), lambda: 8)

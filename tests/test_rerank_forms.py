@@ -59,7 +59,7 @@ def viking(scores: Sequence[Any], ids: bool = True) -> dict[str, Any]:
 def rerank(
     backend: BackendSettings, documents: Sequence[str] = DOCUMENTS, seconds: float | None = None
 ) -> Reranked:
-    """Call new rerankers once."""
+    """Return the result of one call of new rerankers."""
 
     async def ask() -> Reranked:
         rerankers = Rerankers([backend])

@@ -112,7 +112,7 @@ def sigmoid(logit: float) -> float:
     ids=["int64", "int32", "another output's name"],
 )
 def test_scores_are_the_models(tmp_path: Path, made: onnx.ModelProto) -> None:
-    """Scores come in the order of the documents, from int64 or int32 inputs, without padding."""
+    """Scores are in the order of the documents, for int64 and int32 inputs and any output name."""
     path = directory(tmp_path / "tiny", made)
     given = ["tea tea tea x x x", "rust", "tea", "x"]
     assert scores(path, "tea rust", given) == pytest.approx(

@@ -66,7 +66,7 @@ def filled(client: MessageClient) -> MessageClient:
 
 
 def test_the_three_modes_are_words_meaning_and_both_by_rank(filled: MessageClient) -> None:
-    """A, B, C by meaning and B, D, A by words make B .0325, A .0323, D .0161, C .0159."""
+    """Hybrid mode fuses the ranks by meaning (A, B, C) and by words (B, D, A) to B, A, D, C."""
     near = vector(1, 0, 0)
     by_meaning = filled.retrieve("tea", vector=near, mode=Mode.VECTOR)
     by_words = filled.retrieve("tea", vector=near, mode=Mode.KEYWORD)
@@ -148,7 +148,7 @@ def test_filters_hold_together_in_every_mode(filled: MessageClient) -> None:
 
 
 def test_an_empty_answer_says_why(filled: MessageClient) -> None:
-    """The reply says if no text matches, or if no score is above the strict threshold (4)."""
+    """An empty reply is NO_MATCH, or BELOW_THRESHOLD if no score is above the threshold (4)."""
     assert filled.retrieve("zebra", mode=Mode.KEYWORD).outcome == OUTCOME_NO_MATCH
     best = filled.retrieve("tea", mode=Mode.KEYWORD).items[0].score
     below = filled.retrieve("tea", mode=Mode.KEYWORD, score_threshold=best)
@@ -158,7 +158,7 @@ def test_an_empty_answer_says_why(filled: MessageClient) -> None:
 
 
 def test_optional_clauses_are_dropped_once_when_nothing_is_found(filled: MessageClient) -> None:
-    """An empty answer drops the optional clauses once, and the reply names them."""
+    """A filter without results drops its optional clauses once, and the reply names them."""
     where = {"year": 1999, "lang": "en"}
     asked = {"mode": Mode.KEYWORD, "where": where}
     assert not filled.retrieve("tea", **asked).items

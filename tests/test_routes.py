@@ -390,7 +390,7 @@ def test_of_no_days_there_is_no_timeline(query: str) -> None:
     ],
 )
 def test_several_words_make_one_span(query: str, span: tuple[int, int]) -> None:
-    """Several words give the days from the earliest to the latest; "recent" alone means seven."""
+    """Several words give all days from the earliest to the latest, and "recent" is ignored."""
     assert ago(days_of(query, TODAY)) == span
 
 

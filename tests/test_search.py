@@ -157,7 +157,7 @@ def test_each_query_is_found_in_its_own_roots_and_all_are_merged(daemon: Daemon)
 
 
 def test_queries_are_under_way_at_the_same_time(daemon: Daemon) -> None:
-    """Each call of the reranker waits until all three queries have made theirs."""
+    """All queries of a search call the reranker at the same time."""
     together = threading.Barrier(3)
 
     def wait(request: Request) -> Reply:

@@ -245,7 +245,7 @@ def test_no_value_makes_a_line_of_the_log_long() -> None:
 
 
 def test_a_caller_that_is_gone_is_no_fault_of_the_daemon() -> None:
-    """A reply that a client does not take is no fault in the log, and other gRPC errors are."""
+    """A gRPC error of a lost client is no fault in the log, and any other error is one."""
 
     def record(error: Exception) -> logging.LogRecord:
         info = (type(error), error, None)

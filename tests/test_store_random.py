@@ -38,7 +38,7 @@ below = st.builds(
 )
 anywhere = below | st.sampled_from((*TOPS, "viking://user", ROOT))
 contents = st.none() | st.sampled_from(("", "one\n", "one\ntwo\n", "二\none\n"))
-aheads = st.none() | st.sampled_from((0, 0, 1))  # expected less actual revision
+aheads = st.none() | st.sampled_from((0, 0, 1))  # expected minus actual revision
 batches = st.dictionaries(below, contents, min_size=1, max_size=4)
 
 

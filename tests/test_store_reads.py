@@ -133,7 +133,7 @@ def test_a_page_token_that_nobody_gave(store: Store) -> None:
 
 
 def test_the_feed_brings_what_a_reply_shows(tmp_path: Path) -> None:
-    """Abstract and passages are equal to those of the content, live and from disk."""
+    """The live feed and a scan have the abstract, the sections and the passages of a file."""
     content = "héllo 😀 one\n二 two\n"
     passages = (Passage("A > B", 0, 12), Passage("", 12, 18))
     heard = Mirror()
@@ -199,7 +199,7 @@ def test_what_stands_at_a_revision_is_that_of_no_other(store: Store) -> None:
 
 
 def test_changes_since(store: Store) -> None:
-    """The order is removals, complete contexts by URI, then vectors of unchanged contexts."""
+    """Changes are removals, then complete contexts by URI, then vectors of unchanged contexts."""
     put(store, *(file(f"{DOCS}/{name}", name) for name in "abc"))
     _, revision = store.changes_since(store.revision)
     store.fill([(text_ids(store, f"{DOCS}/{name}")[0], ONE) for name in "ab"]).result()
@@ -280,7 +280,7 @@ def test_a_second_opener_is_refused(tmp_path: Path) -> None:
 def test_another_model_is_refused_or_drops_the_vectors(
     tmp_path: Path, model: str, dimension: int | None
 ) -> None:
-    """The error names both models and the remedy, which makes a backlog and a new revision."""
+    """A store of another model is refused, or drops its vectors with `reembed`."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one\n"), file(f"{DOCS}/b", abstract="B", vector=ONE))
         before = scanned(store)
@@ -320,7 +320,7 @@ def test_a_store_without_a_model_takes_any_while_it_has_no_vector(tmp_path: Path
 def test_migrations_and_their_record_are_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failing script changes nothing, a good one runs once, and a newer schema is refused."""
+    """A failed migration changes nothing, a good one runs once, and a newer schema is refused."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE))
         before = scanned(store)

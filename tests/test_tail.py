@@ -64,7 +64,7 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
 
 @pytest.mark.parametrize("kept", [600, 40])
 def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: int) -> None:
-    """Nothing is copied until the room is used up, and old snapshots stay the same."""
+    """A mapped base is not copied until its room is used up, and old snapshots stay the same."""
     first = empty_tail(room=2)
     made = [upsert(i, f"{ROOT}/{i}", texts=2) for i in range(2, 700)]
     first.apply([upsert(1, ROOT, is_directory=True), *made], 1)

@@ -64,8 +64,7 @@ def test_terms_of_a_text(text: str, expected: str) -> None:
 def test_a_change_of_terms_needs_a_new_version() -> None:
     """The terms of a sample keep their digest as long as VERSION stays the same.
 
-    If this test fails, raise VERSION and write the new digest here, so that old indexes are
-    rebuilt.
+    A new digest needs a higher VERSION, so that old indexes are rebuilt.
     """
     sample = (
         "The Quick's jumps café naïve 2024 3.14 well-known snake_case getHTTPResponse URLs C++ C# "

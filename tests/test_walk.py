@@ -288,7 +288,7 @@ def test_the_best_are_found_where_most_directories_are_passed_over():
 )
 @example(LARGE, 0.5, 3, 2, 2, 9)
 def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
-    """The walk opens the same directories as its plain twin, in the same order, and stops alike."""
+    """The walk has the order, the rounds and the stop reason of its plain twin."""
     world = build(shape)
     s = Scored(world)
     sampled(s, weight)

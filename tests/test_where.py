@@ -146,7 +146,7 @@ filters = st.one_of(
     st.fixed_dictionaries({"$not": plain_filters}),
 )
 
-# Each history is asked with every operator on the two commonest paths.
+# Each history is filtered with every operator on the two commonest paths.
 BATTERY: list[dict[str, Any]] = [
     {path: condition}
     for path in ("a", "a.b")

@@ -226,7 +226,7 @@ def test_batch_answers_in_the_order_of_its_requests(channel: grpc.Channel) -> No
 
 
 def test_a_fault_of_one_query_of_a_batch_names_it(channel: grpc.Channel) -> None:
-    """The error names the query with the fault, which the request or the tree shows."""
+    """The error of a batch names the query with the fault."""
     put(channel, contexts_pb2.ContextInput(uri="viking://resources/batch2/a.md", content="x"))
     retrieval = retrieval_pb2_grpc.RetrievalStub(channel)
     good = retrieval_pb2.FindRequest(query="x")

@@ -171,7 +171,7 @@ def test_filters_of_a_request_are_bounded_together() -> None:
 
 
 def test_query_may_have_16_kib_and_no_byte_more() -> None:
-    """The limit counts UTF-8 bytes, not characters."""
+    """The limit of a query is 16,384 bytes of UTF-8."""
     for text in ("x" * 16_384, "é" * 8192, "界" * 5461 + "x"):
         assert decode.find_query(retrieval_pb2.FindRequest(query=text), None)[0].text == text
         with pytest.raises(InvalidField):

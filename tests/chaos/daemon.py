@@ -127,7 +127,7 @@ _numbers = itertools.count(1)
 
 
 class Daemon:
-    """A vikingd on a store, as a process of its own.
+    """A vikingd on a store, in its own process.
 
     Args:
         nursery: the process that starts the daemon.

@@ -304,7 +304,7 @@ def refused(daemon: Daemon, error: ClientError) -> str:
 
 
 def compare(client: MessageClient, case: Case, damaged: Path, *, probed: bool = False) -> str:
-    """Compare a daemon's answers with the model; the probe changes scores."""
+    """Compare a daemon with the model, without scores if `probed`, and return the outcome."""
     writer = case.template.writer
     revision, found = client.stats().revision, writer.read(client)
     faults = writer.world.differences(found)

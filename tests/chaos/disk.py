@@ -142,7 +142,7 @@ def _take(ballast: Path, directory: Path, leave: int) -> None:
 def _write(
     daemon: Daemon, writers: list[model.Writer], seconds: float, *, wait: bool = False
 ) -> None:
-    """Let writers write; all writes must succeed, with `wait` after some seconds at the latest."""
+    """Let writers write; each write must succeed, with `wait` after 30 seconds at the latest."""
     until, patience = time.monotonic() + seconds, time.monotonic() + 30 * wait
     with daemon.client() as client:
         while time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""kill -9 at any moment, on a store that several writers use.
+"""SIGKILL at any moment, on a store that several writers use.
 
 Each start is checked against the model. Kills happen under load, during a start, during the
 creation of a store, and during optimize, compaction and reembed.

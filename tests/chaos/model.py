@@ -207,7 +207,7 @@ class Writer:
         self.checkpoint()
 
     def copy(self) -> Writer:
-        """Return a copy that learns independently."""
+        """Return a copy that changes independently."""
         other = copy.copy(self)
         other.worlds, other.since = list(self.worlds), list(self.since)
         other.dead, other.trace = self.dead.copy(), self.trace.copy()

@@ -169,7 +169,7 @@ def fill(row: Row, count: int, **fields: Any) -> None:
 
 
 def refused_requests(size: int) -> list[tuple[str, bytes]]:
-    """Return requests that are refused for one large value."""
+    """Return requests that are refused because of one large value."""
     text = "x" * size
     put = contexts_pb2.PutRequest(contexts=[contexts_pb2.ContextInput(uri=ROOT, content=text)])
     return [

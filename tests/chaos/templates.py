@@ -69,7 +69,7 @@ def make(run: Run, directory: Path, number: int, *, killed: bool) -> Template:
 
 
 def _write(writer: model.Writer, daemon: Daemon, operations: int = _OPERATIONS) -> None:
-    """Send operations, and keep all states."""
+    """Send operations, and keep the state after each."""
     with daemon.client() as client:
         for _ in range(operations):
             if not writer.step(client):

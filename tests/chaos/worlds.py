@@ -108,7 +108,7 @@ class Put(Operation):
 
 @dataclass(frozen=True)
 class Delete(Operation):
-    """A delete of subtrees."""
+    """A removal of subtrees."""
 
     uris: tuple[str, ...]
 
@@ -117,7 +117,7 @@ class Delete(Operation):
         return client.delete(*self.uris)
 
     def after(self, world: World, _: Any, /) -> World:
-        """Return the state without them."""
+        """Return the state without the subtrees."""
 
         def stays(uri: str) -> bool:
             return not any(within(uri, top) for top in self.uris)
@@ -179,7 +179,7 @@ class Link(Operation):
 
 @dataclass(frozen=True)
 class Remember(Operation):
-    """A remember of a new or a known text."""
+    """A Remember of a new or a known text."""
 
     uri: str
     text: str
@@ -202,7 +202,7 @@ class Remember(Operation):
 
 @dataclass(frozen=True)
 class Reinforce(Operation):
-    """A reinforce of memories."""
+    """A reinforcement of memories."""
 
     texts: Mapping[str, int]  # with their ids
     by: int
@@ -223,7 +223,7 @@ class Reinforce(Operation):
 
 @dataclass(frozen=True)
 class Forget(Operation):
-    """A forget of memories."""
+    """A removal of memories by Forget."""
 
     texts: Mapping[str, int]
 
@@ -232,7 +232,7 @@ class Forget(Operation):
         return client.forget(*self.texts.values())
 
     def after(self, world: World, _: Any, /) -> World:
-        """Return the state without them."""
+        """Return the state without the memories."""
         memories = {t: m for t, m in world.memories.items() if t not in self.texts}
         return replace(world, memories=memories)
 

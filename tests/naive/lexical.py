@@ -48,7 +48,7 @@ def gain(tf: int, length: int, weight: float, level: float, slope: float) -> flo
 
 
 def bm25(documents: Mapping[int, list[str]], terms: Mapping[str, float]) -> dict[int, float]:
-    """Return BM25 of each document over the ideal."""
+    """Return the BM25 score of each document as a share of the ideal score."""
     average = max(1.0, sum(map(len, documents.values())) / max(1, len(documents)))
     counted = {key: Counter(words) for key, words in documents.items()}
     gains = {

@@ -45,7 +45,7 @@ def queue_children(directory: Directory, seen: Collection[int]) -> set[int]:
 
 
 def offer_files(top: Sequence[float], values: Iterable[float], k: int) -> tuple[list[float], bool]:
-    """Return (the k largest above 0, rising; whether they have changed)."""
+    """Return (the k largest above 0 in ascending order, True if they changed)."""
     now = push_smallest([*top, *(v for v in values if v > 0)], k)
     return now, now != list(top)
 

@@ -188,7 +188,7 @@ def propagate(
 
 
 def rescore_exactly(top: Directory, directory: Directory) -> set[int]:
-    """Return the ids of a directory and its ancestors, whose scores are exact then."""
+    """Return the ids of a directory and its ancestors, which get exact scores."""
     return {d.id for d in walk(top) if f"{directory.uri}/".startswith(f"{d.uri}/")} | {top.id}
 
 

@@ -147,7 +147,7 @@ def is_inside(died: int, revision: int, *, in_base: bool, below_root: bool) -> b
 
 
 def is_allowed(file: int, allowed: Collection[int] | None) -> bool:
-    """Return whether a text is a file's that the filter allows; None allows all."""
+    """Return whether a text belongs to a file that the filter allows; None allows all files."""
     return file >= 0 and (allowed is None or file in allowed)
 
 
