@@ -1,4 +1,4 @@
-"""A reader beside the writer: real processes on one store, called over gRPC."""
+"""A reader and a writer: real processes on one store, called over gRPC."""
 
 from __future__ import annotations
 

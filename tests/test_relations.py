@@ -104,7 +104,7 @@ def test_equal_scores_are_ordered_by_uri(client: MessageClient) -> None:
 
 
 def test_what_is_out_of_scope_is_not_shown(linked: MessageClient) -> None:
-    """A link out of the target's subtree is not shown, also if the names begin alike."""
+    """A link out of the target's subtree is not shown, also if its URI has the same prefix."""
     put(linked, {"viking://resources/r2/x.md": "harbour harbour", "in/x.md": "harbour"})
     linked.link(HUB, "viking://resources/r2/x.md")
     linked.link(f"{TOP}/in/x.md", HUB)

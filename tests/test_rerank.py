@@ -136,7 +136,7 @@ def test_long_queries_are_cut() -> None:
 
 def test_script_of_the_query_chooses_the_backend() -> None:
     """The first backend for the script is asked, or else the first for all scripts."""
-    long = "hello" * 400  # as long as a sent query; the other one goes on in Chinese
+    long = "hello" * 400  # as long as a sent query; the other query continues in Chinese
     with ScriptedServer(answer) as latin, ScriptedServer(answer) as others:
 
         async def ask() -> None:

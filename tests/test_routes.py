@@ -370,7 +370,7 @@ def test_other_words_name_no_days(query: str) -> None:
     "query", ["past 0 days", "最近0天", "过去零天", "最近００天", "recent, past 0 days"]
 )
 def test_of_no_days_there_is_no_timeline(query: str) -> None:
-    """Zero days give no timeline, also beside a word such as "recent"."""
+    """Zero days give no timeline, also together with a word such as "recent"."""
     assert days_of(query, TODAY) is None
 
 

@@ -1,4 +1,4 @@
-"""The daemon beside other programs and users: private files, connections, endpoint."""
+"""The daemon and other programs and users: private files, connections, endpoint."""
 
 from __future__ import annotations
 

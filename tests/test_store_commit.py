@@ -155,7 +155,7 @@ def test_a_cancelled_request_is_not_run(tmp_path: Path) -> None:
 def test_whatever_a_request_raises_only_its_caller_hears_of(
     tmp_path: Path, kind: type[BaseException]
 ) -> None:
-    """An error that would end a thread is undone alone, and the other requests go on."""
+    """An error that would end a thread is undone alone, and the other requests succeed."""
 
     def raising(*_: object) -> NoReturn:
         raise kind

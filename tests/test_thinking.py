@@ -176,7 +176,7 @@ def test_all_directories_opened_in_a_round_are_counted(house: House) -> None:
 
 
 def test_the_walk_goes_on_while_something_deeper_could_be_better(house: House) -> None:
-    """The walk goes on while the upper bound of a subtree is above the best score."""
+    """The walk continues while the upper bound of a subtree is above the best score."""
     top = "viking://resources/stairs"
     house.client.put(
         [

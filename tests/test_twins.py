@@ -24,7 +24,7 @@ def kernels() -> list[str]:
 
 
 def compared_in(path: Path) -> set[str]:
-    """Return the twins that the functions of a test module call beside an assertion."""
+    """Return the twins that the functions of a test module call together with an assertion."""
     found = set()
     for function in ast.walk(ast.parse(path.read_text())):
         if isinstance(function, ast.FunctionDef):

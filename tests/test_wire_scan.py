@@ -164,7 +164,7 @@ def test_damage_is_found_in_bytes_that_the_parser_refuses(damage: str) -> None:
     ids=["a packed number", "a field", "a message"],
 )
 def test_nothing_goes_on_behind_the_end_of_its_message(kind: Any, data: bytes) -> None:
-    """A field that goes on after the end of its message is malformed."""
+    """A field that continues after the end of its message is malformed."""
     with pytest.raises(DecodeError):
         kind.FromString(data)
     assert kernel(GUARDS[kind], data)[0][0] == wire.MALFORMED
