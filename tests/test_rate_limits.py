@@ -1,4 +1,4 @@
-"""The waiting times in response headers."""
+"""Waiting times from response headers."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from vikingd.models.http.rate_limits import rate_limit_reset, retry_after
     ids=str,
 )
 def test_retry_after_is_a_number_or_a_date(headers: dict[str, str], seconds: float | None) -> None:
-    """Milliseconds win over seconds; a value of another form names no time."""
+    """Milliseconds have priority over seconds, and an unknown form gives no waiting time."""
     assert retry_after(headers) == seconds
 
 
 def test_retry_after_may_be_a_date_to_come() -> None:
-    """An HTTP date counts from now."""
+    """An HTTP date gives the time from now until that date."""
     date = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
     assert 90 < (retry_after({"retry-after": date}) or 0) <= 100
 
 
 def test_the_later_reset_counts() -> None:
-    """A limit that is not exhausted asks for no wait."""
+    """The wait is the latest reset of all exhausted limits."""
     headers = {
         "x-ratelimit-remaining-requests": "0",
         "x-ratelimit-reset-requests": "1m30s",

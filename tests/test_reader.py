@@ -1,4 +1,4 @@
-"""A reader beside the writer: real processes on one store, called over gRPC."""
+"""A reader and a writer: real processes on one store, called over gRPC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vikingd.client.messages import MessageClient
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[MessageClient, MessageClient]]:
-    """Return clients of a writer and of a reader on a new store."""
+    """Yield clients of a writer and of a reader on a new store."""
     with serving(tmp_path, **SMALL) as writer, serving(tmp_path, "--reader") as reader:
         yield writer.client, reader.client
 
@@ -27,7 +27,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[MessageClient, MessageClient]]:
 def test_a_reader_follows_within_a_fraction_of_a_second(
     pair: tuple[MessageClient, MessageClient],
 ) -> None:
-    """A reader follows by itself within a fraction of a second; min_revision waits no longer."""
+    """A reader has each commit within a fraction of a second, and min_revision waits no longer."""
     writer, reader = pair
     lags, waits = [], []
     for number in range(20):
@@ -42,7 +42,7 @@ def test_a_reader_follows_within_a_fraction_of_a_second(
 def test_what_was_acknowledged_holds_at_the_reader_with_its_revision(
     pair: tuple[MessageClient, MessageClient],
 ) -> None:
-    """Writes, moves, links and deletes are seen, and nothing of what was deleted, not once."""
+    """A reader shows writes, moves, links and deletions at the acknowledged revision."""
     writer, reader = pair
     other = writer.put([note(1000, "other")]) and f"{ROOT}/0/other.md"
     for number in range(25):
@@ -78,7 +78,7 @@ def test_what_was_acknowledged_holds_at_the_reader_with_its_revision(
 
 
 def test_a_reader_refuses_every_write_and_says_where_the_writer_is(tmp_path: Path) -> None:
-    """A refused write changes no context, and its error has the writer's address for programs."""
+    """A refused write changes no context, and its error has the address of the writer."""
     with serving(tmp_path, "--writer-listen", "127.0.0.1:0") as writer:
         alone = writer.alone
         uri, other = note(1).uri, note(2).uri
@@ -112,7 +112,7 @@ def test_a_reader_refuses_every_write_and_says_where_the_writer_is(tmp_path: Pat
 
 
 def test_a_killed_writer_is_followed_again_when_it_comes_back(tmp_path: Path) -> None:
-    """The reader answers meanwhile, on the port that it shares with each next writer."""
+    """The reader answers while no writer runs, and follows the next writer after each kill."""
     options = ("--writer-listen", "127.0.0.1:0")
     with ExitStack() as stack:
         writer = stack.enter_context(serving(tmp_path, *options, **SMALL))
@@ -123,7 +123,7 @@ def test_a_killed_writer_is_followed_again_when_it_comes_back(tmp_path: Path) ->
             word = f"word{1000 + turn}"
             revision = writer.client.put([note(1000 + turn)]).revision
             writer.kill()
-            # It connects here first, when nobody else listens.
+            # The client connects here first, when no other process listens.
             found = reader.client.find(word, limit=1, min_revision=revision)
             assert uris(found) == [note(1000 + turn).uri]
             writer = stack.enter_context(serving(tmp_path, *where, *options, **SMALL))
@@ -157,7 +157,7 @@ def test_a_killed_reader_harms_nothing(
 def test_a_reader_at_an_empty_store_learns_the_dimension(
     pair: tuple[MessageClient, MessageClient],
 ) -> None:
-    """The first vector comes with a commit, as it comes to the writer."""
+    """A reader of an empty store learns the dimension from the commit with the first vector."""
     writer, reader = pair
     assert not reader.find("nothing").resources
     revision = writer.put([Draft(f"{ROOT}/plain.md", content="without a vector")]).revision
@@ -171,7 +171,7 @@ def test_a_reader_at_an_empty_store_learns_the_dimension(
 def test_a_base_from_before_the_first_vector_is_passed_over(
     pair: tuple[MessageClient, MessageClient], tmp_path: Path
 ) -> None:
-    """It may be written while that vector is taken; a reader that has it goes on without."""
+    """A reader that has vectors does not load a base from before the first vector."""
     writer, reader = pair
     writer.put([Draft(f"{ROOT}/plain.md", content="without a vector")])
     assert writer.optimize().generation == 1

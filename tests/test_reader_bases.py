@@ -1,4 +1,4 @@
-"""A reader while the writer replaces its bases, and while it lacks file descriptors."""
+"""Readers while the writer replaces its bases, and while they lack file descriptors."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path
 def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """Removals that the feed has forgotten do not come back with an older base."""
+    """A removed context stays removed if the base is replaced while a reader loads it."""
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(compact_min=10_000)
     )
@@ -120,7 +120,7 @@ def test_a_base_that_is_replaced_while_it_is_read_is_read_again(
 def test_a_base_that_is_deleted_once_it_is_read_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A loaded base needs no file of its directory any more."""
+    """A loaded base needs none of its files any more."""
     writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
     writer.writable_store.put([prepare(note(number)) for number in range(20)]).result()
     writer.optimize()
@@ -142,7 +142,7 @@ def test_a_base_that_is_deleted_once_it_is_read_is_whole(
 
 
 def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_path: Path) -> None:
-    """A reader without file descriptors answers from its snapshot, and follows again later."""
+    """A reader without file descriptors answers from its snapshot until it can follow again."""
     with (
         serving(tmp_path, **SMALL) as writing,
         serving(tmp_path, "--reader") as reading,
@@ -150,7 +150,7 @@ def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_pa
         writer, reader, pid = writing.client, reading.client, reading.process.pid
         revision = writer.put([note(number) for number in range(100)]).revision
         assert reader.find("harbour", min_revision=revision).resources
-        eventually(lambda: writer.optimize().generation > 1)  # by which all kernels are loaded
+        eventually(lambda: writer.optimize().generation > 1)  # all kernels are loaded by then
         eventually(lambda: reader.stats().index.generation == writer.stats().index.generation)
         usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, usual[1]))
@@ -169,7 +169,7 @@ def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_pa
 def test_a_commit_that_was_taken_by_half_is_not_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader starts again from the base with all later commits."""
+    """A reader that fails within a commit loads the base and all later commits again."""
     settings = IndexSettings(compact_min=10_000)
     writer = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none"), settings))
     writer.writable_store.put([prepare(note(number)) for number in range(20)]).result()
@@ -197,7 +197,7 @@ def test_a_commit_that_was_taken_by_half_is_not_taken_again(
 def test_verify_says_so_where_a_reader_can_not_reach_the_revision_of_its_store(
     tmp_path: Path,
 ) -> None:
-    """Verify compares one revision only; once that is possible, it compares all rows."""
+    """Verify fails until the reader can reach the revision of its store."""
     fewer = "import vikingd.engine.verify as verify; verify._MAX_ATTEMPTS = 5"
     with (
         serving(tmp_path, **SMALL) as writing,
@@ -209,7 +209,7 @@ def test_verify_says_so_where_a_reader_can_not_reach_the_revision_of_its_store(
         assert reader.verify().revision == revision
         usual = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, usual[1]))
-        writer.optimize()  # a base that the reader can't open, without which it takes no commit
+        writer.optimize()  # the reader can't open the new base, so it takes no commit
         newer = writer.put([note(10)]).revision
         with pytest.raises(ClientError) as refused:
             reader.verify()

@@ -1,4 +1,4 @@
-"""The start and the end of readers, and of daemons that cannot stop in order."""
+"""The start and the end of readers, and of daemons that cannot stop cleanly."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 def test_readers_are_refused_where_there_is_no_store_for_them(tmp_path: Path) -> None:
-    """Each reason of a refused start is one line: no store, an incomplete one, a wrong model."""
+    """A reader does not start without a store, with a wrong schema or with another model."""
     store = tmp_path / "store"
 
     def refusal() -> str:
@@ -51,13 +51,13 @@ def test_readers_are_refused_where_there_is_no_store_for_them(tmp_path: Path) ->
 
 
 def unreadable(store: Path) -> None:
-    """Rename the table that a reader reads first, as another program might."""
+    """Rename the table that a reader reads first."""
     with sqlite3.connect(store / "store.sqlite3") as db:
         db.execute("ALTER TABLE meta RENAME TO other")
 
 
 def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) -> None:
-    """Other processes answer on its port, and the reason is on stderr."""
+    """A reader that cannot read its store for long ends with code 1 and the reason on stderr."""
     Store(tmp_path, model="none", dimension=None).close()
     less = "from vikingd.store import reader; reader._PATIENCE = 0.5"
     with serving(tmp_path, "--reader", changed=less) as reader:
@@ -71,7 +71,7 @@ def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) ->
 def test_only_what_fails_without_a_break_exhausts_a_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
 ) -> None:
-    """A success between two failures starts the reader's patience anew."""
+    """A success between two failures resets the time after which a reader gives up."""
     Store(tmp_path, model="none", dimension=None).close()
     monkeypatch.setattr(store_reader, "_PATIENCE", 0.5)
     reader, looks = StoreReader(tmp_path, model="none", dimension=None), 0
@@ -82,7 +82,7 @@ def test_only_what_fails_without_a_break_exhausts_a_reader(
         if looks % 2:
             raise kind("not now")
 
-    reader.start(every_other_fails, Mock())  # about once a second, and at once after a failure
+    reader.start(every_other_fails, Mock())  # once a second, and at once after a failure
     eventually(lambda: looks >= 4 or reader.failure)
     assert reader.failure == ""
     reader.close()
@@ -90,7 +90,7 @@ def test_only_what_fails_without_a_break_exhausts_a_reader(
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_stop_that_takes_too_long_is_cut_short(tmp_path: Path, lost: bool) -> None:
-    """The exit code stays the same, also 1 for a reader that cannot follow its store."""
+    """A stop that takes too long ends the process with its usual exit code."""
     store = tmp_path / "store"
     Store(store, model="none", dimension=None).close()
     impatient = "from vikingd.daemon import serving; serving._LAST_RESORT = 0.3"
@@ -98,7 +98,7 @@ def test_a_stop_that_takes_too_long_is_cut_short(tmp_path: Path, lost: bool) -> 
         serving(store, *(["--reader"] if lost else []), changed=impatient) as daemon,
         grpc.insecure_channel(daemon.address) as channel,
     ):
-        # It ends only when its caller goes away, or the daemon has waited for that long enough.
+        # The call ends only when its client leaves or when the daemon has waited long enough.
         call = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert next(call).status == SERVING
         if lost:
@@ -125,7 +125,7 @@ Embedding.failure = failure
 
 
 def test_health_is_told_again_after_a_look_at_it_failed(tmp_path: Path) -> None:
-    """A reader that cannot follow its store ends, too."""
+    """After a failed health check, health is updated and a reader without its store still ends."""
     store = tmp_path / "store"
     Store(store, model="none", dimension=None).close()
     with (
@@ -143,7 +143,7 @@ def test_health_is_told_again_after_a_look_at_it_failed(tmp_path: Path) -> None:
 
 
 def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path) -> None:
-    """A second writer, a daemon of another store and one of a foreign port are told so."""
+    """A second writer, a daemon of another store and a daemon on a foreign port do not start."""
     store, other = tmp_path / "store", tmp_path / "other"
     Store(other, model="none", dimension=None).close()
 
@@ -178,7 +178,7 @@ def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path)
             for options in ((), ("--reader",)):
                 assert "cannot listen on" in refusal("--path", str(other), *where, *options)
     with socket.socket() as foreign:
-        # As another gRPC server would, with which the kernel lets us share.
+        # Another gRPC server sets this option, and the kernel then lets us share its port.
         foreign.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         foreign.bind(("127.0.0.1", 0))
         foreign.listen()
@@ -188,7 +188,7 @@ def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path)
 
 
 def test_a_reader_ends_when_its_store_gets_another_model(tmp_path: Path) -> None:
-    """It never answers from vectors that its queries' vectors can't be compared with."""
+    """A reader ends when its store gets vectors of another model."""
     with serving(tmp_path) as writer:
         writer.client.put([note(1)])
     with serving(tmp_path, "--reader") as reader:
@@ -199,7 +199,7 @@ def test_a_reader_ends_when_its_store_gets_another_model(tmp_path: Path) -> None
 
 
 def test_a_reader_ends_when_its_store_is_gone(tmp_path: Path) -> None:
-    """The reader ends, because no writer writes the removed store any more."""
+    """A reader ends when its store is removed."""
     store = tmp_path / "store"
     Store(store, model="none", dimension=None).close()
     with serving(store, "--reader") as reader:

@@ -1,4 +1,4 @@
-"""An index that is rebuilt from the store, also after an interrupted rebuild."""
+"""The rebuild of an index from the store, also after an interrupted rebuild."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = 100
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
-    """Return a store without an index, with enough contexts for compactions during the feed."""
+    """Return settings of a store without an index, whose rebuild needs compactions."""
     settings = EngineSettings(
         tmp_path, EmbedSettings(provider="none"), IndexSettings(compact_min=30, compact_ratio=0.25)
     )
@@ -39,7 +39,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineSettings:
 
 
 def check(settings: EngineSettings) -> None:
-    """The rebuilt index has all contexts of the store."""
+    """Check that the rebuilt index has all contexts of the store."""
     engine = Engine(settings)
     report = engine.verify()
     engine.close()
@@ -48,7 +48,7 @@ def check(settings: EngineSettings) -> None:
 
 
 def test_what_was_made_anew_is_whole_after_the_next_start(settings: EngineSettings) -> None:
-    """A base written during an interrupted rebuild does not count as complete."""
+    """A rebuilt index is complete at each later start."""
     for _ in range(3):
         check(settings)
 
@@ -56,7 +56,7 @@ def test_what_was_made_anew_is_whole_after_the_next_start(settings: EngineSettin
 def test_a_feed_that_was_broken_off_begins_anew(
     settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An incomplete base on disk is not used."""
+    """An interrupted rebuild starts again and does not use its incomplete base."""
     apply, calls = Index.apply, 0
 
     def broken_off(index: Index, *commit: object) -> None:
@@ -76,7 +76,7 @@ def test_a_feed_that_was_broken_off_begins_anew(
 
 
 def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
-    """Return a manifest with a changed record of an array."""
+    """Return a manifest in which the record of one array has other fields."""
     arrays = record["arrays"]
     return {**record, "arrays": {**arrays, "text_id": {**arrays["text_id"], **fields}}}
 
@@ -103,7 +103,7 @@ def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
 def test_a_manifest_of_another_shape_is_damage(
     settings: EngineSettings, damaged: Callable[[dict[str, Any]], object]
 ) -> None:
-    """A damaged manifest that is still JSON leads to a rebuild, like other damage."""
+    """A damaged manifest that is valid JSON leads to a rebuild."""
     check(settings)
     index = settings.path / "index"
     manifest = index / (index / "CURRENT").read_text() / "manifest.json"
@@ -114,7 +114,7 @@ def test_a_manifest_of_another_shape_is_damage(
 
 
 def test_the_name_of_the_base_may_be_damaged(settings: EngineSettings) -> None:
-    """Bytes that are not text name no base."""
+    """A base name that is not valid text leads to a rebuild."""
     check(settings)
     (settings.path / "index" / "CURRENT").write_bytes(b"base-\xff")
     with pytest.raises(Corrupt):

@@ -42,7 +42,7 @@ FAST = [
 def test_a_query_that_names_a_known_file_gets_it_whole(
     client: MessageClient, query: str, uri: str, project: str
 ) -> None:
-    """Without a search, as one result with its tokens."""
+    """A query that names a known file gets the whole file as the only result, with its URI."""
     body = "# Known\n\n- one thing\n- 另一件事\n"
     client.put([Draft(uri, content=body)])
     reply = client.recall(query, project=project, with_global=bool(project))
@@ -59,7 +59,7 @@ def test_a_query_that_names_a_known_file_gets_it_whole(
 def test_a_word_that_only_contains_a_trigger_names_nothing(
     client: MessageClient, query: str
 ) -> None:
-    """English words match whole."""
+    """An English trigger matches only a whole word."""
     for name in ("TASKS", "agent/patterns"):
         client.put([Draft(f"{LAMP}/{name}.md", content="- never shown\n")])
     client.put([Draft(f"{USER}/instructions.md", content="- never shown\n")])
@@ -69,7 +69,7 @@ def test_a_word_that_only_contains_a_trigger_names_nothing(
 
 @pytest.mark.parametrize("query", ["我的偏好", "what is my preference?"])
 def test_without_the_file_the_next_path_is_taken(client: MessageClient, query: str) -> None:
-    """The reply says so."""
+    """A recall without the named file searches instead and gives the reason."""
     client.put([Draft(f"{USER}/notes.md", content="- A preference for windows seats. 偏好靠窗\n")])
     reply = client.recall(query)
     assert reply.path == RECALL_PATH_HYBRID
@@ -78,7 +78,7 @@ def test_without_the_file_the_next_path_is_taken(client: MessageClient, query: s
 
 
 def test_a_projects_file_is_not_read_for_another_scope(client: MessageClient) -> None:
-    """A global file is not read for a project alone."""
+    """A recall reads only the known files of its own scope."""
     client.put([Draft(f"{LAMP}/TASKS.md", content="- a task of lamp\n")])
     client.put([Draft(f"{USER}/preferences.md", content="- a preference\n")])
     assert client.recall("task").path == RECALL_PATH_HYBRID
@@ -90,7 +90,7 @@ def test_a_projects_file_is_not_read_for_another_scope(client: MessageClient) ->
 def test_a_known_file_beyond_the_budget_is_cut_where_a_sentence_or_section_ends(
     client: MessageClient,
 ) -> None:
-    """The cut is marked in both languages, and no heading is left at the end."""
+    """A known file beyond the budget is cut after a sentence, and the reason mentions the cut."""
     sections = "".join(f"## Part {i}\n\nOne sentence here. 这是另一句话。\n\n" for i in range(40))
     client.put([Draft(f"{USER}/preferences.md", content=f"# All\n\n{sections}")])
     for budget in range(20, 200, 7):
@@ -104,7 +104,7 @@ def test_a_known_file_beyond_the_budget_is_cut_where_a_sentence_or_section_ends(
 
 
 def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: MessageClient) -> None:
-    """The file is there: no other path is taken for it."""
+    """A budget too small for a known file gives no result, and no other path is taken."""
     client.put([Draft(f"{USER}/preferences.md", content="𓀀𓀁𓀂𓀃𓀄𓀅𓀆𓀇𓀈𓀉")])
     reply = client.recall("preference", max_tokens=1)
     assert (reply.path, list(reply.results)) == (RECALL_PATH_FAST, [])
@@ -115,7 +115,7 @@ def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: Messag
 def test_a_known_file_that_says_nothing_for_a_mebibyte_is_cut_like_any(
     client: MessageClient, first: str
 ) -> None:
-    """White space, or headings with nothing below them, before its first sentence."""
+    """A known file is cut at a sentence, also after a mebibyte of white space or headings."""
     nothing = first * ((1 << 20) // len(first))
     content = nothing + "\nLikes tea. " * 3000
     client.put([Draft(f"{USER}/preferences.md", content=content)])
@@ -131,7 +131,7 @@ def test_a_known_file_that_says_nothing_for_a_mebibyte_is_cut_like_any(
 def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
     client: MessageClient,
 ) -> None:
-    """If only the heading fits the budget, no text is recalled."""
+    """A heading alone is not recalled when no text below it fits the budget."""
     client.put([Draft(f"{USER}/preferences.md", content="# All\n\n" + "One word. " * 200)])
     told = [client.recall("preference", max_tokens=budget) for budget in range(1, 24)]
     assert not told[0].results
@@ -144,7 +144,7 @@ def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
 def test_each_tokenizer_counts_what_another_has_counted_before(
     client: MessageClient, times: int
 ) -> None:
-    """The count of a short memory is cached, that of a long one is not."""
+    """Each tokenizer gives its own count for a memory, also after another tokenizer counted it."""
     content = f"- {'Windmills, unbelievably. ' * times}\n"
     passage = Passage("", 2, len(content))
     client.put([Draft(f"{USER}/notes.md", content=content, passages=[passage])])
@@ -178,7 +178,7 @@ DAYS = [
 
 @pytest.fixture
 def journal(client: MessageClient) -> MessageClient:
-    """Some days of March have a journal; beside it lie files that are none."""
+    """Return a client of a store with journals of some days and two files that are no journals."""
     days = (1, 3, 4, 6, 8, 9, 10, 11)
     client.put(
         [Draft(f"{USER}/journal/2026-03-{d:02}.md", content=f"- note of day {d}\n") for d in days]
@@ -192,7 +192,7 @@ def journal(client: MessageClient) -> MessageClient:
 def test_words_for_days_read_the_journal_newest_first(
     journal: MessageClient, query: str, days: list[int]
 ) -> None:
-    """Days without a file are passed over; what lies in the future is not read."""
+    """Words for days read the journals of these days, newest first, without days in the future."""
     reply = journal.recall(query, now=NOW)
     assert reply.path == RECALL_PATH_TIMELINE
     assert contents(reply) == [f"- note of day {d}\n" for d in days]
@@ -200,7 +200,7 @@ def test_words_for_days_read_the_journal_newest_first(
 
 
 def test_the_day_is_that_of_the_callers_time_zone(journal: MessageClient) -> None:
-    """At noon UTC it is the next day in Kiritimati and the day before nowhere."""
+    """A day begins and ends in the caller's time zone."""
     for zone, day in (("", 10), ("Pacific/Kiritimati", 11), ("Europe/Berlin", 10)):
         assert contents(journal.recall("today", now=NOW, time_zone=zone)) == [
             f"- note of day {day}\n"
@@ -212,7 +212,7 @@ def test_the_day_is_that_of_the_callers_time_zone(journal: MessageClient) -> Non
 
 
 def test_the_timeline_of_both_scopes_is_one(journal: MessageClient) -> None:
-    """Newest first, of one day the global one first."""
+    """The timeline of two scopes is sorted by day, and the global file comes first within a day."""
     journal.put([Draft(f"{LAMP}/journal/2026-03-{d:02}.md", content=f"lamp {d}") for d in (7, 9)])
     assert contents(journal.recall("past 4 days", now=NOW, project="lamp")) == ["lamp 9", "lamp 7"]
     both = journal.recall("past 4 days", now=NOW, project="lamp", with_global=True)
@@ -226,7 +226,7 @@ def test_the_timeline_of_both_scopes_is_one(journal: MessageClient) -> None:
 
 
 def test_the_timeline_keeps_to_the_budget(journal: MessageClient) -> None:
-    """A day that does not fit is cut at a sentence, or skipped on request."""
+    """A day that does not fit is cut after a sentence, or skipped on request."""
     long = "It rained. " * 200
     journal.put([Draft(f"{USER}/journal/2026-03-09.md", content=long)])
     cut = journal.recall("past 3 days", now=NOW, max_tokens=50)
@@ -240,7 +240,7 @@ def test_the_timeline_keeps_to_the_budget(journal: MessageClient) -> None:
 
 
 def test_an_empty_journal_leads_to_the_next_path(client: MessageClient) -> None:
-    """The reason names the days."""
+    """A recall for days without a journal searches instead, and the reason names the days."""
     client.put([Draft(f"{USER}/notes.md", content="- seen yesterday\n")])
     reply = client.recall("yesterday", now=NOW)
     assert reply.path == RECALL_PATH_HYBRID
@@ -249,7 +249,7 @@ def test_an_empty_journal_leads_to_the_next_path(client: MessageClient) -> None:
 
 
 def test_a_journals_blank_file_is_a_day_without_a_word(client: MessageClient) -> None:
-    """It is there, and says nothing."""
+    """An empty journal file gives the timeline no result, and no other path is taken."""
     client.put([Draft(f"{USER}/journal/2026-03-09.md", content="")])
     reply = client.recall("yesterday", now=NOW)
     assert reply.path == RECALL_PATH_TIMELINE
@@ -260,7 +260,7 @@ def test_a_journals_blank_file_is_a_day_without_a_word(client: MessageClient) ->
 
 
 def test_each_path_can_be_switched_off(journal: MessageClient) -> None:
-    """The fast path goes first, then the timeline, then the search; not all three are off."""
+    """The order of paths is fast, timeline, search, and each path can be switched off."""
     journal.put([Draft(f"{USER}/preferences.md", content="- recent preference\n")])
 
     def path(*without: RecallPath) -> int:

@@ -1,4 +1,4 @@
-"""Measures of what was recalled against examples worked by hand, and what holds of all."""
+"""Measures of recall quality against examples worked by hand, and their properties."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ answers = st.builds(
 
 
 def test_a_turn_is_recalled_as_its_entry():
-    """By the id, whatever it says by now: what was said again has one entry."""
+    """An entry with the id of the turn counts as recalled, whatever its text is."""
     assert is_recalled(TEA, [Memory(id=3, content="x"), Memory(id=7, content="I had tea!")])
     assert not is_recalled(TEA, [Memory(id=3, content="x")])
     assert not is_recalled(TEA, [])
 
 
 def test_a_turn_is_recalled_word_by_word():
-    """Of entries that say the same in several files a recall has one."""
+    """An entry with another id counts as recalled if its text equals the turn."""
     assert is_recalled(TEA, [Memory(id=3, content="Ann: I had tea. Two cups.")])
     assert not is_recalled(TEA, [Memory(id=3, content="Ann: I had tea. Two cups. And a cake.")])
 
@@ -58,7 +58,7 @@ def test_a_turn_is_recalled_in_its_whole_file():
 
 
 def test_a_question_counts_when_all_its_evidence_is_recalled():
-    """One of three questions has all, two have some; the mean share is (1 + 1/4 + 0) / 3."""
+    """A question counts if all its evidence is recalled; the mean share is (1 + 1/4 + 0) / 3."""
     found = [
         Answer([True, True], 100, 4, True, 0.001),
         Answer([True, False, False, False], 200, 5, True, 0.004),
@@ -83,7 +83,7 @@ def test_a_question_counts_when_all_its_evidence_is_recalled():
 @some
 @given(st.lists(answers, min_size=1))
 def test_all_is_at_most_the_mean_and_that_at_most_any(found):
-    """All three are shares; beside itself a method costs nothing."""
+    """The share of complete questions is at most the mean evidence, which is at most `any`."""
     measured = row("s", PLAIN, found, found)
     slack = 1e-12
     assert 0.0 <= measured.share <= measured.evidence + slack
@@ -92,7 +92,7 @@ def test_all_is_at_most_the_mean_and_that_at_most_any(found):
 
 
 def test_the_table_has_a_line_for_each_row():
-    """The table has a line for each row, and the time of a Remember once for each set."""
+    """The table has a line for each row, and one line for the time of a Remember."""
     found = [Answer([True], 100, 4, True, 0.001)]
     rows = [row("s", method, found, found, 90.0) for method in METHODS]
     lines = table(rows).splitlines()
@@ -102,7 +102,7 @@ def test_the_table_has_a_line_for_each_row():
 
 @pytest.fixture
 def conversations(tmp_path: Path) -> Path:
-    """Two conversations of two turns, the later turn of one standing first; two questions."""
+    """Return the directory of two conversations of two turns and of two questions."""
     turns = [("a", 2), ("a", 1), ("b", 1), ("b", 2)]
     documents = [
         {
@@ -122,7 +122,7 @@ def conversations(tmp_path: Path) -> Path:
 
 
 def test_conversations_are_what_queries_ask(conversations):
-    """Each is a project with its turns in the order of time and its own questions."""
+    """Each conversation is a project with its turns in order of time and its own questions."""
     assert is_conversation(conversations)
     first, second = read_conversations(conversations)
     assert (first.project, second.project) == ("a", "b")
@@ -131,7 +131,7 @@ def test_conversations_are_what_queries_ask(conversations):
 
 
 def test_documents_without_a_time_are_no_conversation(conversations):
-    """One is enough."""
+    """A set with a document without a time is no conversation."""
     with (conversations / "documents.jsonl").open("a") as lines:
         lines.write(json.dumps({"uri": "viking://user/memories/a/3", "text": "a3"}) + "\n")
     assert not is_conversation(conversations)

@@ -19,7 +19,7 @@ from vikingd.pb.memories_pb2 import (
 
 @pytest.fixture
 def journal(client: MessageClient) -> MessageClient:
-    """Some days of March have a journal; beside it lie files that are none."""
+    """Return a client of a store with journals of some days and two files that are no journals."""
     days = (1, 3, 4, 6, 8, 9, 10, 11)
     client.put(
         [Draft(f"{USER}/journal/2026-03-{d:02}.md", content=f"- note of day {d}\n") for d in days]
@@ -30,7 +30,7 @@ def journal(client: MessageClient) -> MessageClient:
 
 
 def test_a_search_finds_entries_within_the_scope(client: MessageClient) -> None:
-    """Entries, not files; abstracts, resources and other projects are none of them."""
+    """A search finds only entries, and only those of its scope."""
     client.put(
         [
             entries("Harbour tea at noon.", "Mountain coffee.", abstract="harbour harbour"),
@@ -53,7 +53,7 @@ def test_a_search_finds_entries_within_the_scope(client: MessageClient) -> None:
 
 
 def test_salience_orders_what_fits_alike(client: MessageClient) -> None:
-    """Reinforced, accessed and new memories first; each part is told."""
+    """Reinforced, accessed and new memories come first, with the parts of their scores."""
     known = [
         Entry(0, 0, 0, micros(NOW - timedelta(days=60))),
         Entry(0, 5, 0, micros(NOW - timedelta(days=60))),
@@ -77,7 +77,7 @@ def test_salience_orders_what_fits_alike(client: MessageClient) -> None:
 
 
 def test_weights_are_by_profile_or_by_request(client: MessageClient) -> None:
-    """Relevance lets what the search says decide, where salience prefers what is strong."""
+    """The profile or explicit weights decide if relevance or strength comes first."""
     strong = Entry(0, 50, 50, micros(NOW))
     weak = Entry(0, 0, 0, micros(NOW - timedelta(days=900)))
     client.put(
@@ -97,7 +97,7 @@ def test_weights_are_by_profile_or_by_request(client: MessageClient) -> None:
 def test_the_best_semantic_score_is_1(
     client: MessageClient, fusion: Rrf | WeightedSum | None
 ) -> None:
-    """By score the best candidate has 1; by rank one that is first on both sides has."""
+    """The best candidate has the semantic score 1 with each fusion."""
     client.put(
         [
             Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(1, 0, 0)),
@@ -113,7 +113,7 @@ def test_the_best_semantic_score_is_1(
 
 
 def test_by_rank_who_is_first_on_one_side_only_has_half(client: MessageClient) -> None:
-    """The best possible fused score is 1: first by meaning and first by words."""
+    """A memory that is first in only one of the two rankings has half the best fused score."""
     client.put(
         [
             Draft(f"{USER}/a.md", content="- harbour\n", vector=vector(-1, 0.5, 0)),
@@ -125,7 +125,7 @@ def test_by_rank_who_is_first_on_one_side_only_has_half(client: MessageClient) -
 
 
 def test_the_search_keeps_to_the_budget(client: MessageClient) -> None:
-    """It ends at the first that does not fit, unless it is to skip that; top_k bounds it too."""
+    """The search ends at the first memory beyond the budget, or skips it on request."""
     texts = ["harbour " + "and more words " * n for n in (0, 30, 1)]
     client.put([entries(*(text.strip() for text in texts))])
     short, long, middle = (text.strip() for text in texts)
@@ -146,7 +146,7 @@ def test_the_search_keeps_to_the_budget(client: MessageClient) -> None:
 
 
 def test_equal_texts_are_recalled_once(client: MessageClient) -> None:
-    """The same said in two files takes the budget once."""
+    """Equal texts of two files are recalled once."""
     client.put([Draft(f"{USER}/{n}.md", content="- The harbour opens at six.\n") for n in "ab"])
     reply = client.recall("harbour", no_touch=True)
     assert contents(reply) == ["The harbour opens at six."]
@@ -154,7 +154,7 @@ def test_equal_texts_are_recalled_once(client: MessageClient) -> None:
 
 
 def test_an_identifier_is_found_by_words_alone(client: MessageClient) -> None:
-    """Behaviour 28."""
+    """An identifier is found by its words, although another memory is nearer by vector."""
     client.put(
         [
             Draft(f"{USER}/a.md", content="- error E4711 means empty\n", vector=vector(0, 1, 0)),
@@ -187,7 +187,7 @@ def test_what_is_read_without_a_search_is_not_counted(journal: MessageClient) ->
     assert contents(journal.recall("today", now=NOW))
     journal.put([entries("harbour")])
     assert contents(journal.recall("harbour", without=SEARCH)) == ["harbour"]
-    # Accesses are written in their order: those of before would be counted too.
+    # Accesses are written in order, so any earlier access is counted by now.
     eventually(lambda: journal.get(f"{USER}/notes.md").context.access_count)
     assert {c.uri for c in journal.tree(USER) if c.access_count} == {f"{USER}/notes.md"}
 
@@ -222,14 +222,14 @@ WRONG = [
 def test_a_bad_request_is_refused_by_its_field(
     client: MessageClient, fields: dict, field: str
 ) -> None:
-    """The fault is found before a path is chosen."""
+    """A bad field is refused by its name, also for a query that names a known file."""
     with pytest.raises(ClientError) as refused:
         client.recall(**{"query": "preference", **fields})
     assert [v.field for v in refused.value.field_violations] == [field]
 
 
 def test_a_daemon_without_its_embedder_answers_by_words(client: MessageClient) -> None:
-    """One that is configured to have none says nothing of it."""
+    """A daemon without an embedder answers by words and does not report a degraded answer."""
     client.put([entries("harbour one")])
     reply = client.recall("harbour", no_touch=True)
     assert contents(reply) == ["harbour one"]
@@ -237,7 +237,7 @@ def test_a_daemon_without_its_embedder_answers_by_words(client: MessageClient) -
 
 
 def test_the_table_of_the_fast_path_is_configuration(tmp_path) -> None:
-    """Checked at start, where the row and its fault are named."""
+    """The configuration replaces the triggers and files of the fast path."""
     config = tmp_path / "config.toml"
     config.write_text(
         '[[recall.routes]]\nname = "recipes"\ntriggers = ["菜谱", "recipe"]\n'

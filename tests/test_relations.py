@@ -1,4 +1,4 @@
-"""Relations of what is found: the linked contexts that the query scores best."""
+"""Relations in results: the linked contexts with the best scores for the query."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ ALL = 1000
 
 
 def matches(reply: FindResponse) -> dict[str, MatchedContext]:
-    """All that was found, by URI."""
+    """Return all results by URI."""
     return {found.uri: found for found in (*reply.memories, *reply.resources, *reply.skills)}
 
 
 def shown(
     client: MessageClient, uri: str = HUB, query: str = "harbour", **fields: object
 ) -> list[str]:
-    """The URIs of the relations that a find shows of a context."""
+    """Return the URIs of the relations that a find shows for a context."""
     reply = client.find(query, **({"limit": ALL, "levels": Levels.BOTH} | fields))  # type: ignore[arg-type]
     return [relation.uri for relation in matches(reply)[uri].relations]
 
 
 def put(client: MessageClient, contents: dict[str, str]) -> None:
-    """Writes files, by their path below TOP or their URI."""
+    """Write files by their path below TOP or by their URI."""
     client.put(
         [
             Draft(path if "://" in path else f"{TOP}/{path}", content=content)
@@ -56,13 +56,13 @@ def put(client: MessageClient, contents: dict[str, str]) -> None:
 
 
 def best_of(ends: Iterable[str], scores: Mapping[str, float]) -> list[str]:
-    """The order of relations, of ends whose scores are known where they are above 0."""
+    """Return the linked URIs in the order of relations; a URI without a score has 0."""
     return sorted(ends, key=lambda uri: (-scores.get(uri, 0.0), uri))[:MAX_RELATIONS]
 
 
 @pytest.fixture
 def linked(client: MessageClient) -> MessageClient:
-    """A hub with nine links: the later the name, the more words of the query."""
+    """Link a hub to nine contexts; a file with a later name has more words of the query."""
     put(client, {"hub.md": "harbour ship"})
     for i, words in enumerate((1, 2, 2, 2, 3, 4, 5)):
         put(client, {f"{i}/{i}.md": "harbour " * words + "ship " * (6 - words)})
@@ -74,7 +74,7 @@ def linked(client: MessageClient) -> MessageClient:
 
 
 def test_the_best_for_the_query_come_first(linked: MessageClient) -> None:
-    """By the score that a find of everything gives each, then by URI; with abstract and reason."""
+    """Relations are ordered by the score of the linked context, then by URI."""
     ends = [relation.uri for relation in linked.get(HUB).context.relations]
     assert len(ends) == 9
     orders = []
@@ -92,7 +92,7 @@ def test_the_best_for_the_query_come_first(linked: MessageClient) -> None:
 
 
 def test_equal_scores_are_ordered_by_uri(client: MessageClient) -> None:
-    """Of eight that say the same the first five, whichever order they came and were linked in."""
+    """Relations with equal scores are ordered by URI, whichever order they were written in."""
     put(client, {"hub.md": "harbour"})
     names = [f"{TOP}/{name}.txt" for name in "gchbfaed"]
     for at, name in enumerate(names):
@@ -104,7 +104,7 @@ def test_equal_scores_are_ordered_by_uri(client: MessageClient) -> None:
 
 
 def test_what_is_out_of_scope_is_not_shown(linked: MessageClient) -> None:
-    """Links out of the target's subtree are not shown, also if a name begins alike."""
+    """A link out of the target's subtree is not shown, also if its URI has the same prefix."""
     put(linked, {"viking://resources/r2/x.md": "harbour harbour", "in/x.md": "harbour"})
     linked.link(HUB, "viking://resources/r2/x.md")
     linked.link(f"{TOP}/in/x.md", HUB)
@@ -120,7 +120,7 @@ def test_what_is_out_of_scope_is_not_shown(linked: MessageClient) -> None:
 
 
 def test_filters_do_not_hide_relations(linked: MessageClient) -> None:
-    """Nor do types, levels, a threshold or the limit: they choose results, not what is linked."""
+    """Filters, types, levels, thresholds and limits choose results, but hide no relations."""
     everything = shown(linked)
     assert SKILL in everything
     linked.put([Draft(HUB, content="harbour", metadata={"n": 1})])
@@ -136,7 +136,7 @@ def test_filters_do_not_hide_relations(linked: MessageClient) -> None:
 
 
 def test_links_follow_a_move_and_end_with_a_removal(linked: MessageClient) -> None:
-    """Of either end, and of a directory above one."""
+    """A relation follows a move and ends with a removal, of either end or of a directory above."""
 
     def seen(hub: str) -> list[str]:
         return [
@@ -159,7 +159,7 @@ def test_links_follow_a_move_and_end_with_a_removal(linked: MessageClient) -> No
 
 
 def test_directories_are_ends_too(client: MessageClient) -> None:
-    """Scored as a find of directories scores them; found themselves, they show theirs."""
+    """A directory can be an end of a relation, with the score that a find gives it."""
     client.put(
         [
             Draft(f"{TOP}/{name}", is_directory=True, abstract=words)
@@ -182,7 +182,7 @@ def test_directories_are_ends_too(client: MessageClient) -> None:
 
 
 def test_the_order_hangs_on_no_method_limit_compaction_or_restart(tmp_path: Path) -> None:
-    """With vectors, half of them in the tail: it is that of exact scores, whatever was opened."""
+    """The order depends on exact scores, not on method, limit, compaction or restart."""
     rng = np.random.default_rng(7)
     near = rng.normal(size=16)
 
@@ -235,7 +235,7 @@ def test_the_order_hangs_on_no_method_limit_compaction_or_restart(tmp_path: Path
 @settings(max_examples=30, deadline=None, print_blob=True)
 @given(shapes, st.sampled_from([-1.0, 0.0, 0.3, 1.0]), st.sampled_from([1.0, 0.5, 0.001]))
 @example(LARGE, 0.3, 0.001)
-@example(replace(LARGE, seed=24), 0.3, 0.5)  # directories that a walk leaves scored from codes
+@example(replace(LARGE, seed=24), 0.3, 0.5)  # a walk scores directories from codes
 @example(replace(LARGE, seed=6), -1.0, 0.5)  # an open gate
 def test_nodes_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
     """All nodes of a scope get exact scores after a find of one result by any method."""
@@ -271,7 +271,7 @@ def test_nodes_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
 
 
 def test_a_hub_with_5000_links_is_found_at_once(tmp_path: Path) -> None:
-    """A hub is found fast, with and without scores of its links."""
+    """A find shows the relations of a hub with 5000 links in under 0.1 seconds."""
     ends = [f"{TOP}/{i % 50}/{i}.md" for i in range(5000)]
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
         drafts = [Draft(end, content="ship " * (i % 7) + "harbour") for i, end in enumerate(ends)]

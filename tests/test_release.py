@@ -1,4 +1,4 @@
-"""The packages of a release: pinned dependencies, and the files of the wheel."""
+"""The packages of a release: pinned dependencies, and the protos of the wheel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PINNED = re.compile(
 
 
 def test_every_dependency_of_the_daemon_is_pinned_by_hashes() -> None:
-    """Each line of the lock file has hashes, and each dependency has a version that it allows."""
+    """Each pinned package has hashes, and each dependency allows its pinned version."""
     text = (ROOT / "vikingd" / "deploy" / "requirements.txt").read_text()
     pinned = {name: version for name, version, _ in PINNED.findall(text)}
     names = re.findall(r"^[a-z0-9]", text, re.M)
@@ -28,7 +28,7 @@ def test_every_dependency_of_the_daemon_is_pinned_by_hashes() -> None:
 
 
 def test_the_wheel_has_the_protos() -> None:
-    """A client in another language finds the .proto files in the installed package."""
+    """The build configuration puts all proto files into the wheel."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     [(source, target)] = build["targets"]["wheel"]["force-include"].items()
     assert target == "vikingd/proto/viking"

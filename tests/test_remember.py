@@ -34,7 +34,7 @@ from vikingd.pb.memories_pb2 import (
 
 @pytest.fixture
 def client(client: MessageClient) -> Iterator[MessageClient]:
-    """A client of the daemon, whose index and store agree afterwards."""
+    """Yield a client of the daemon, and check afterwards that index and store agree."""
     yield client
     assert verified(client)
 
@@ -80,7 +80,7 @@ def test_a_memory_goes_to_the_file_of_its_kind(
 
 
 def test_a_memory_goes_to_the_file_of_its_kind_that_is_there(client: MessageClient) -> None:
-    """The recall reads the same one."""
+    """An existing file of the type gets the new memory, and a recall reads the same file."""
     client.put([Draft(f"{LAMP}/decisions.md", content="- old\n")])
     assert client.remember("new", "decisions", project="lamp").uri == f"{LAMP}/decisions.md"
     reply = client.recall("decision", project="lamp")
@@ -88,7 +88,7 @@ def test_a_memory_goes_to_the_file_of_its_kind_that_is_there(client: MessageClie
 
 
 def test_a_journals_day_is_that_of_the_callers_time_zone(client: MessageClient) -> None:
-    """A given time decides the day."""
+    """The day of a journal is that of the given time in the caller's time zone."""
     for zone, day in (("", 10), ("Pacific/Kiritimati", 11), ("America/Los_Angeles", 10)):
         reply = client.remember(f"in {zone or 'UTC'}", "journal", time=NOW, time_zone=zone)
         assert reply.uri == f"{USER}/journal/2026-03-{day}.md"
@@ -102,14 +102,14 @@ def test_a_journals_day_is_that_of_the_callers_time_zone(client: MessageClient) 
 
 
 def test_a_memory_goes_to_the_file_that_is_named(client: MessageClient) -> None:
-    """Below any root of memories, in place of scope and kind."""
+    """A given URI below any root of memories replaces scope and type."""
     for uri in (NOTES, f"{LAMP}/deep/中 文.md", "viking://agent/memories/case.md"):
         assert client.remember("said", uri=uri).uri == uri
         assert said(client, uri) == [("said", 0)]
 
 
 def test_a_memory_goes_below_its_section(client: MessageClient) -> None:
-    """A new one at the end, one that is there in its place, in both languages; all else stays."""
+    """A memory goes to the end of its section, and a new section to the end of the file."""
     client.remember("first", uri=NOTES)
     client.remember("绿茶", uri=NOTES, section="饮食")
     client.remember("rowing", uri=NOTES, section="Sport")
@@ -123,7 +123,7 @@ def test_a_memory_goes_below_its_section(client: MessageClient) -> None:
 
 
 def test_a_file_written_by_hand_keeps_its_form(client: MessageClient) -> None:
-    """Front matter, line ends, markers, paragraphs and comments, and what is known of each."""
+    """Front matter, line ends, paragraphs, comments and states of entries stay as they are."""
     hand = (
         "---\r\ntitle: x\r\n---\r\nA paragraph.\r\n\r\n* star\r\n<!-- mine -->\r\n\r\nThe end.\r\n"
     )
@@ -143,7 +143,7 @@ def test_a_file_written_by_hand_keeps_its_form(client: MessageClient) -> None:
 
 
 def test_passages_that_a_writer_cut_stay_entries(client: MessageClient) -> None:
-    """Remembering and forgetting cut nothing anew."""
+    """Remember and Forget keep the passages that a writer gave."""
     cut = [Passage("", 0, 3, entry=Entry(0, 4)), Passage("", 4, 7), Passage("", 8, 13)]
     client.put([Draft(NOTES, content="one\ntwo\nthree\n", passages=cut)])
     reply = client.remember("four", uri=NOTES)
@@ -153,7 +153,7 @@ def test_passages_that_a_writer_cut_stay_entries(client: MessageClient) -> None:
 
 
 def test_what_an_abstract_alone_said_stays_a_memory(client: MessageClient) -> None:
-    """It becomes an entry as soon as there are others, or when it is said again."""
+    """An abstract without content becomes an entry when a memory is added or repeated."""
     for uri, text, there in (
         (NOTES, "Likes rowing.", [("Likes tea.", 2), ("Likes rowing.", 0)]),
         (f"{USER}/b.md", "likes tea", [("likes tea", 3)]),
@@ -172,7 +172,7 @@ def test_what_an_abstract_alone_said_stays_a_memory(client: MessageClient) -> No
 
 
 def test_a_short_text_that_is_cut_anew_keeps_what_is_known_of_it(client: MessageClient) -> None:
-    """Its first piece has it."""
+    """The first entry keeps the state of a passage that is cut into several."""
     client.put([Draft(NOTES, content="# T\n\nfirst words\n\n## S\n\nmore words\n")])
     ((one, _),) = known(client).items()
     client.reinforce(one, by=5)
@@ -180,7 +180,7 @@ def test_a_short_text_that_is_cut_anew_keeps_what_is_known_of_it(client: Message
     assert said(client) == [("first words", 5), ("new", 0), ("more words", 0)]
 
 
-# Said again
+# Repeated memories
 
 
 def test_what_is_said_again_is_reinforced(client: MessageClient) -> None:
@@ -207,7 +207,7 @@ def test_what_is_said_again_is_reinforced(client: MessageClient) -> None:
 
 @pytest.mark.parametrize("year", [1, 9999])
 def test_what_is_no_journal_may_be_said_in_any_year(client: MessageClient, year: int) -> None:
-    """Only a journal has to know the day, which a time zone may shift out of the calendar."""
+    """A memory outside a journal may have a time in any year."""
     said_at = datetime(year, 6, 1, tzinfo=UTC)
     for place in ({"memory_type": "notes"}, {"uri": f"{USER}/other.md"}):
         uri = client.remember("x", **place, time=said_at).uri
@@ -216,7 +216,7 @@ def test_what_is_no_journal_may_be_said_in_any_year(client: MessageClient, year:
 
 
 def test_an_older_time_replaces_no_newer_wording(client: MessageClient) -> None:
-    """It counts, and the time stays that of the newest."""
+    """A repetition with an older time is counted, but changes neither wording nor time."""
     first = client.remember("Likes tea.", uri=NOTES, time=NOW)
     older = client.remember("LIKES TEA", uri=NOTES, time=NOW - timedelta(days=9))
     assert (older.outcome, older.id, older.reinforcement) == (REINFORCED, first.id, 1)
@@ -228,7 +228,7 @@ def test_an_older_time_replaces_no_newer_wording(client: MessageClient) -> None:
 
 
 def test_a_time_before_1970_is_one_like_others(client: MessageClient) -> None:
-    """The newer of two such has its wording kept."""
+    """Times before 1970 are compared like later ones."""
     then = datetime(1950, 1, 1, tzinfo=UTC)
     client.remember("Was born.", uri=NOTES, time=then)
     client.remember("was born", uri=NOTES, time=then + timedelta(days=1))
@@ -236,7 +236,7 @@ def test_a_time_before_1970_is_one_like_others(client: MessageClient) -> None:
 
 
 def test_in_another_file_it_is_another_memory(client: MessageClient) -> None:
-    """Only the same file is compared."""
+    """Equal memories of two files are two entries."""
     one, two = (client.remember("Likes tea.", uri=f"{USER}/{name}.md") for name in "ab")
     assert (one.outcome, two.outcome) == (ADDED, ADDED)
     assert one.id != two.id
@@ -244,7 +244,7 @@ def test_in_another_file_it_is_another_memory(client: MessageClient) -> None:
 
 @pytest.mark.parametrize("hand", ["Likes tea.\n", "# Likes tea\n", "- a\n\nLikes tea.\n\n- b\n"])
 def test_what_stands_in_no_list_can_be_said_again(client: MessageClient, hand: str) -> None:
-    """A paragraph becomes an entry; a heading stays and the reply says so."""
+    """A repeated paragraph becomes an entry; a repeated heading stays and the reply is degraded."""
     client.put([Draft(NOTES, content=hand)])
     client.reinforce(*known(client), by=2)
     reply = client.remember("LIKES TEA!", uri=NOTES)
@@ -256,7 +256,7 @@ def test_what_stands_in_no_list_can_be_said_again(client: MessageClient, hand: s
 
 
 def test_64_equal_calls_at_once_leave_one_entry(client: MessageClient) -> None:
-    """One adds it, 63 reinforce it."""
+    """One of 64 equal concurrent calls adds the memory, and 63 reinforce it."""
     client.remember("something else", uri=NOTES)
     replies = at_once(client, ["Likes green tea."] * 64)
     assert sorted(reply.reinforcement for reply in replies) == list(range(64))
@@ -289,7 +289,7 @@ def at_once(client: MessageClient, texts: list[str]) -> list[RememberResponse]:
 
 
 def test_nothing_is_lost_where_others_put_the_same_file(client: MessageClient) -> None:
-    """A put replaces what it was made of; what is remembered after it stays, and so do counters."""
+    """Memories that are added after a put stay, and counters outlive every put."""
     client.remember("kept", uri=NOTES)
     kept, done = next(iter(known(client))), threading.Event()
     client.reinforce(kept, by=7)
@@ -330,7 +330,7 @@ def test_an_edit_by_hand_keeps_what_is_known(client: MessageClient) -> None:
 
 
 def test_a_full_file_refuses_one_more(client: MessageClient) -> None:
-    """The number of entries and the size have limits; nothing is changed."""
+    """A file with too many entries or bytes refuses a new memory and does not change."""
     client.put([Draft(NOTES, content="- entry\n" * 4096)])
     message, fields = refused(client.remember, "one more", uri=NOTES)
     assert (fields, "4,096 passages" in message) == (["text"], True)

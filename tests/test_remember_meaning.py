@@ -1,4 +1,4 @@
-"""Remember by meaning: paraphrases, thresholds, a missing embedder."""
+"""Remember by meaning: paraphrases, thresholds and a missing embedder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vikingd.ctl.demo import serving
 
 @pytest.fixture
 def client(client: MessageClient) -> Iterator[MessageClient]:
-    """A client of the daemon, whose index and store agree afterwards."""
+    """Yield a client of the daemon, and check afterwards that index and store agree."""
     yield client
     assert verified(client)
 
@@ -35,7 +35,7 @@ def client(client: MessageClient) -> Iterator[MessageClient]:
 
 @pytest.fixture(scope="module")
 def thinking() -> Iterator[MessageClient]:
-    """A client of a daemon with its embedder."""
+    """Yield a client of a daemon with its embedder."""
     with serving("--provider", "e5", quiet=True) as where, MessageClient(where) as made:
         yield made
 
@@ -56,7 +56,7 @@ OTHER = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_what_means_the_same_is_reinforced(thinking: MessageClient, one: str, other: str) -> None:
-    """The reply says what it met and how near that is; the new wording is found by meaning."""
+    """The reply has the old wording and its similarity, and the new wording is found by meaning."""
     uri = f"{USER}/same-{SAME.index((one, other))}.md"
     first = thinking.remember(one, uri=uri)
     reply = thinking.remember(other, uri=uri)
@@ -73,7 +73,7 @@ def test_what_means_the_same_is_reinforced(thinking: MessageClient, one: str, ot
 def test_what_is_near_but_another_fact_stays_apart(
     thinking: MessageClient, one: str, other: str
 ) -> None:
-    """The reply names the near one; who asks for `exact` gets no comparison by meaning."""
+    """A similar memory with another fact is a new entry, and the reply may name the similar one."""
     uri = f"{USER}/other-{OTHER.index((one, other))}.md"
     thinking.remember(one, uri=uri)
     reply = thinking.remember(other, uri=uri)
@@ -86,7 +86,7 @@ def test_what_is_near_but_another_fact_stays_apart(
 
 
 def test_a_near_wording_is_named(thinking: MessageClient) -> None:
-    """The caller may decide then."""
+    """The reply has the wording and the similarity of a similar memory that is another fact."""
     thinking.remember("Alice owes Bob 20 euros.", uri=f"{USER}/owes.md")
     reply = thinking.remember("Bob owes Alice 20 euros.", uri=f"{USER}/owes.md")
     assert reply.met == "Alice owes Bob 20 euros."
@@ -94,7 +94,7 @@ def test_a_near_wording_is_named(thinking: MessageClient) -> None:
 
 
 def test_an_exact_one_is_compared_by_its_wording(thinking: MessageClient) -> None:
-    """The vector follows after the reply."""
+    """An exact call compares wordings only, and its vector is computed after the reply."""
     uri = f"{USER}/exact.md"
     thinking.remember("The user likes green tea.", uri=uri, exact=True)
     assert (
@@ -106,17 +106,17 @@ def test_an_exact_one_is_compared_by_its_wording(thinking: MessageClient) -> Non
 
 
 def test_the_same_meaning_in_another_file_is_another_memory(thinking: MessageClient) -> None:
-    """The file counts for meanings as for wordings."""
+    """Memories of equal meaning in two files are two entries."""
     thinking.remember("The user plays chess.", uri=f"{USER}/one.md")
     assert thinking.remember("The user plays chess!", uri=f"{USER}/two.md").outcome == ADDED
 
 
 def test_many_wordings_of_one_meaning_at_once_leave_one_entry(thinking: MessageClient) -> None:
-    """The comparison is made where the file is written."""
+    """One of many concurrent paraphrases adds the memory, and all others reinforce it."""
     uri = f"{USER}/at-once.md"
     texts = ["The user likes tea.", "The user really likes tea.", "The user enjoys tea."] * 4
 
-    patient = thinking.with_timeout(120)  # all of them are embedded, on a machine that may be busy
+    patient = thinking.with_timeout(120)  # all are embedded, on a machine that may be busy
     with ThreadPoolExecutor(len(texts)) as pool:
         replies = list(pool.map(lambda text: patient.remember(text, uri=uri), texts))
     assert not any(reply.degraded for reply in replies)
@@ -127,7 +127,7 @@ def test_many_wordings_of_one_meaning_at_once_leave_one_entry(thinking: MessageC
 
 
 def test_the_threshold_can_be_configured(tmp_path: Path) -> None:
-    """Then the cosine alone decides."""
+    """With a configured threshold, the cosine alone decides."""
     config = tmp_path / "config.toml"
     config.write_text("[recall]\nsame_meaning = 0.5\n")
     with (
@@ -145,7 +145,7 @@ def test_the_threshold_can_be_configured(tmp_path: Path) -> None:
 def test_without_its_embedder_a_daemon_remembers_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threshold: float
 ) -> None:
-    """The endpoint may be down, or its model may have no threshold."""
+    """Without a reachable model or a threshold, wordings are compared and the reply is degraded."""
     config = tmp_path / "config.toml"
     config.write_text(
         f'[recall]\nsame_meaning = {threshold}\n[embedding]\nprovider = "openai"\n'
@@ -166,7 +166,7 @@ def test_without_its_embedder_a_daemon_remembers_and_says_so(
 
 
 def test_a_daemon_that_has_no_embedder_compares_wordings(client: MessageClient) -> None:
-    """It was configured so, and says nothing of it."""
+    """A daemon without an embedder compares wordings, and its reply is not degraded."""
     client.remember("The user likes green tea.", uri=NOTES)
     reply = client.remember("The user really likes green tea.", uri=NOTES)
     assert (reply.outcome, list(reply.degraded), reply.met) == (ADDED, [], "")

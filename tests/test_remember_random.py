@@ -24,7 +24,7 @@ from vikingd.memory.same import normalized
 
 @pytest.fixture
 def client(client: MessageClient) -> Iterator[MessageClient]:
-    """A client of the daemon, whose index and store agree afterwards."""
+    """Yield a client of the daemon, and check afterwards that index and store agree."""
     yield client
     assert verified(client)
 
@@ -33,7 +33,7 @@ def client(client: MessageClient) -> Iterator[MessageClient]:
 
 
 def test_a_restart_and_a_kill_keep_all_that_was_answered(tmp_path: Path) -> None:
-    """Ids, wordings, counters and order; an id of what was forgotten is not given again."""
+    """Memories outlive a kill and a restart, and the id of a forgotten one is not used again."""
     with on_store(tmp_path) as daemon:
         for text in ("a", "b", "c", "A!", "d"):
             last = daemon.client.remember(text, uri=NOTES)
@@ -51,7 +51,7 @@ def test_a_restart_and_a_kill_keep_all_that_was_answered(tmp_path: Path) -> None
 
 
 def test_a_reader_recalls_and_refuses_to_remember(tmp_path: Path) -> None:
-    """It counts no access and says so, and names its writer, also for what it can't know yet."""
+    """A reader counts no access, and its READ_ONLY errors have the writer's address."""
     with on_store(tmp_path, "--writer-listen", "127.0.0.1:0") as writer:
         reply = writer.client.remember("The harbour.", uri=NOTES)
         with on_store(tmp_path, "--reader", "--writer-listen", writer.alone) as reader:
@@ -76,7 +76,7 @@ def test_a_reader_recalls_and_refuses_to_remember(tmp_path: Path) -> None:
         assert verified(writer.client)
 
 
-# Any sequence of all of them
+# Random sequences of calls
 
 WORDINGS = ("Alpha tea.", "alpha TEA", "Beta tea", "Beta tea!", "γ 茶", "delta\ntea", "Epsilon tea")
 NAMES = [f"{USER}/{name}.md" for name in "pqr"]
@@ -84,7 +84,7 @@ AWAY = "viking://resources/away.md"
 
 
 def test_any_sequence_leaves_what_a_dict_would(tmp_path: Path) -> None:
-    """Text and reinforcement of each entry, by file, through edits, moves, deletes and restarts."""
+    """Random calls, restarts and kills leave the entries that a plain dict has."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     draw = random.Random(seed)
@@ -109,7 +109,7 @@ def step(
     files: dict[str, dict[int, tuple[str, int]]],
     seen: set[int],
 ) -> None:
-    """One call, and what a dict comes to by it."""
+    """Make one random call, and apply it to the dict."""
     uri = draw.choice(NAMES)
     there = files.get(uri, {})
     match draw.choice(

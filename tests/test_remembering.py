@@ -1,4 +1,4 @@
-"""Remembering in a file that others have written since it was compared."""
+"""A Remember whose file changes after the comparison."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ VECTOR = np.array([1, 0], np.float32)
 
 
 def holding(text: str) -> MemoryFile:
-    """A file with one entry."""
+    """Return a file with one entry."""
     content = f"- {text}\n"
     entry = StoredEntry(URI, Entry(7), 1, "", 2, 2 + len(text), text, VECTOR.tobytes())
     return MemoryFile(URI, text, "", content, "", {}, 1, (entry,))
 
 
 def test_a_wording_that_is_gone_meanwhile_is_compared_by_meaning() -> None:
-    """If the equal wording is gone, the text is not written before a comparison by meaning."""
+    """A text whose equal wording is gone is compared by meaning before it is written."""
     remembering = Remembering(URI, "", "Likes tea.", "", 1, 1)
     assert remembering.indexed_text(holding("likes tea")) is None
     done = remembering(holding("Enjoys tea."), lambda: 8)

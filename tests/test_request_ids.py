@@ -67,7 +67,7 @@ def test_names_of_calls_are_dropped_by_number_and_by_age(
 
 
 def test_a_store_of_the_schema_before_opens(tmp_path: Path) -> None:
-    """An old store keeps its data, and supports request ids after its migration."""
+    """A store of an older schema keeps its data, and supports request ids after its migration."""
     with opened(tmp_path) as store:
         put(store, Draft(NOTES, content="- drinks tea\n"))
         (entry,) = store.memory_file(NOTES).entries  # type: ignore[union-attr]
@@ -110,7 +110,7 @@ def test_remember_and_reinforce_with_a_name_count_once(client: MessageClient) ->
 
 
 def test_64_repetitions_at_once_count_once(client: MessageClient) -> None:
-    """All repetitions get one reply."""
+    """All of 64 concurrent repetitions get the same reply."""
     with ThreadPoolExecutor(16) as pool:
         replies = list(
             pool.map(lambda _: client.remember("t", uri=NOTES, request_id="same"), range(64))

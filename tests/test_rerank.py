@@ -1,4 +1,4 @@
-"""Rerankers: which backend is asked, with what, for how long, and what is remembered of it."""
+"""Rerankers: the choice of a backend, its requests, their time limits and the cache of scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCORES = {"a": 0.9, "b": 0.5, "c": 0.1}
 
 
 def answer(request: Request) -> Reply:
-    """Scores by SCORES, in TEI's form."""
+    """Return the scores of SCORES in TEI's form."""
     return Reply(
         [
             {"index": i, "score": SCORES.get(text, 0.0)}
@@ -32,7 +32,7 @@ def answer(request: Request) -> Reply:
 
 
 def tei(url: str, **other: Any) -> BackendSettings:
-    """A backend."""
+    """Return the settings of a backend in TEI's form."""
     return BackendSettings("http", url=url, form="tei", **other)
 
 
@@ -42,7 +42,7 @@ def play(
     took: Callable[[str, str, float], None] = lambda *_: None,
     **other: Any,
 ) -> ScriptedServer:
-    """Plays a scene with one backend, whose server follows the script."""
+    """Run a scene with one backend, whose server follows the script."""
 
     async def run(server: ScriptedServer) -> None:
         made = Rerankers([tei(server.url, **other)], took)
@@ -59,14 +59,14 @@ def play(
 async def reason(
     made: Rerankers, documents: Sequence[str] = ("a",), seconds: float | None = None
 ) -> str:
-    """Why a call fails."""
+    """Return the reason why a call fails."""
     with pytest.raises(RerankFailed) as caught:
         await made.rerank("query", documents, seconds)
     return str(caught.value)
 
 
 def test_known_scores_are_not_asked_for_again() -> None:
-    """Only documents that are new for the query are sent; none new, no call."""
+    """Only documents without a known score are sent; without any, no request is made."""
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
         assert await made.rerank("query", ["a", "b"], None) == Reranked((0.9, 0.5), 2, 0)
@@ -100,7 +100,7 @@ def test_no_documents_are_no_call() -> None:
 
 
 def test_cache_forgets_what_was_longest_unused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It holds so many scores; being used again keeps one in it."""
+    """The cache removes the score that was not used for the longest time."""
     monkeypatch.setattr(rerankers, "CACHE_SIZE", 2)
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
@@ -114,7 +114,7 @@ def test_cache_forgets_what_was_longest_unused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_failed_calls_leave_nothing_in_the_cache() -> None:
-    """Scores of a reply that was refused, or of one part of a call, are not remembered."""
+    """A refused reply leaves no scores in the cache."""
     replies = iter([Reply([{"index": 0, "score": 0.9}, {"index": 1, "score": 7}])])
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
@@ -125,7 +125,7 @@ def test_failed_calls_leave_nothing_in_the_cache() -> None:
 
 
 def test_long_queries_are_cut() -> None:
-    """The server is sent 2,000 characters of a query."""
+    """A query is cut to 2,000 characters before it is sent."""
 
     async def scene(made: Rerankers, server: ScriptedServer) -> None:
         await made.rerank("q" * 5000, ["a"], None)
@@ -135,8 +135,8 @@ def test_long_queries_are_cut() -> None:
 
 
 def test_script_of_the_query_chooses_the_backend() -> None:
-    """The first that names it, else the first that names none, else nobody; each has its cache."""
-    long = "hello" * 400  # as far as it is sent; what follows makes it Chinese
+    """The first backend for the script is asked, or else the first for all scripts."""
+    long = "hello" * 400  # as long as a sent query; the other query continues in Chinese
     with ScriptedServer(answer) as latin, ScriptedServer(answer) as others:
 
         async def ask() -> None:
@@ -171,7 +171,7 @@ def test_script_of_the_query_chooses_the_backend() -> None:
 
 
 def test_no_backends_are_no_reranker() -> None:
-    """Without settings nobody is named."""
+    """Without settings no backend is named."""
     assert Rerankers([]).named("hello") == ""
 
 
@@ -215,7 +215,7 @@ def test_time_is_kept_when_the_server_drips(where: str) -> None:
 
 
 def test_waiting_for_a_place_counts() -> None:
-    """No more requests at once than set, and the time in the queue is the call's own."""
+    """The time in the queue counts for a call, and the number of concurrent requests is limited."""
     lock, full, release = threading.Lock(), threading.Event(), threading.Event()
     running, most = 0, 0
 
@@ -244,12 +244,12 @@ def test_waiting_for_a_place_counts() -> None:
 
 
 def test_parts_of_a_failed_call_are_not_waited_for() -> None:
-    """With one part missing the others are of no use, and their places are free."""
+    """A call fails as soon as one part fails, and the other parts release their places."""
     came, lost, both = threading.Event(), threading.Event(), threading.Barrier(2)
 
     def script(request: Request) -> Reply:
         if lost.is_set():
-            both.wait(1)  # a place that is still taken would let only one come
+            both.wait(1)  # both come only if no place is taken
             return answer(request)
         if request.json["texts"] == ["a"]:
             came.set()
@@ -277,7 +277,7 @@ def test_a_call_that_took_too_long_gives_its_place_back() -> None:
 
 
 def test_no_time_left_is_no_call() -> None:
-    """A caller whose deadline has passed does not make the server work."""
+    """A call without time left sends no request."""
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
         for seconds in (0.0, -1.0):
@@ -289,7 +289,7 @@ def test_no_time_left_is_no_call() -> None:
 
 
 def test_cancellation_passes_through() -> None:
-    """A caller that goes away gets no other error, and the server's connection is closed."""
+    """A cancelled call raises CancelledError."""
     came, hold = threading.Event(), threading.Event()
 
     def wait(_: Request) -> Reply:
@@ -309,7 +309,7 @@ def test_cancellation_passes_through() -> None:
 
 
 def test_each_call_is_told_with_its_time() -> None:
-    """Name, DONE or FAILED, seconds: of calls that were made, not of those that weren't needed."""
+    """Each request is reported with name, outcome and seconds; a cached score is not reported."""
     told: list[tuple[str, str, float]] = []
     replies = iter([Reply(b"", 500)])
 
@@ -387,7 +387,7 @@ def test_known_scores_are_given_while_the_breaker_is_open() -> None:
 
 
 def test_a_callers_small_time_is_no_failure_of_the_backend() -> None:
-    """It may run out as often as it likes; the backend's own time-outs open the breaker."""
+    """A time-out of the caller does not open the breaker, and a time-out of the backend does."""
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
         for _ in range(4):
@@ -401,7 +401,7 @@ def test_a_callers_small_time_is_no_failure_of_the_backend() -> None:
 
 
 def test_a_cancelled_trial_lets_the_next_call_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller that goes away while it tries leaves the breaker to the next one."""
+    """A cancelled trial lets the next call be the trial."""
     monkeypatch.setattr(breaker, "MIN_PAUSE", 0.0)
     came, fails, hold = threading.Event(), threading.Event(), threading.Event()
     fails.set()
@@ -430,7 +430,7 @@ def test_a_cancelled_trial_lets_the_next_call_try(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_retry_after_opens_the_breaker(status: int) -> None:
-    """One such answer is enough, and nobody asks before that time."""
+    """One reply with Retry-After opens the breaker for that time."""
 
     async def scene(made: Rerankers, server: ScriptedServer) -> None:
         assert await reason(made) == f"http/tei answered {status}"
@@ -441,7 +441,7 @@ def test_retry_after_opens_the_breaker(status: int) -> None:
 
 
 def test_429_without_retry_after_is_one_failure() -> None:
-    """The breaker stays closed for the next call."""
+    """A single 429 does not open the breaker."""
     replies = iter([Reply(b"", 429)])
 
     async def scene(made: Rerankers, _: ScriptedServer) -> None:
@@ -452,7 +452,7 @@ def test_429_without_retry_after_is_one_failure() -> None:
 
 
 def test_close_ends_what_still_runs() -> None:
-    """A call in flight ends with a reason, and nothing is left behind."""
+    """A running call fails when the rerankers are closed, and none is left running."""
     came, hold = threading.Event(), threading.Event()
 
     def wait(_: Request) -> Reply:
@@ -472,6 +472,6 @@ def test_close_ends_what_still_runs() -> None:
 
 
 def test_a_backend_that_cant_work_is_told_when_it_is_opened(tmp_path: Path) -> None:
-    """The name of the backend and what is missing, before any call."""
+    """The error of a missing model directory names the backend before any call."""
     with pytest.raises(RerankFailed, match=r"reranker onnx/bge: the directory .*does not exist"):
         Rerankers([BackendSettings("onnx", path=str(tmp_path / "bge"))])

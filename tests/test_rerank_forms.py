@@ -1,4 +1,4 @@
-"""Rerank endpoints: what each form sends and reads, and that every fault becomes a reason."""
+"""Rerank endpoints: the requests and replies of each form, and the reason for each fault."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SCORES = [0.75, 0.5, 0.25]
 
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RERANK_KEY", "sk-hunter2\n")  # a file's last line is easily pasted along
+    monkeypatch.setenv("RERANK_KEY", "sk-hunter2\n")  # a pasted key often ends with a line end
     monkeypatch.setenv("RERANK_AK", "AKsecret")
     monkeypatch.setenv("RERANK_SK", "SKsecret")
 
 
 def settings(form: str, url: str, **other: Any) -> BackendSettings:
-    """Of an endpoint of that form, "volcengine" too."""
+    """Return the settings of an endpoint of a form."""
     if form == "volcengine":
         keys = {"access_key_env": "RERANK_AK", "secret_key_env": "RERANK_SK"}
         return BackendSettings("volcengine", url=url, **(keys | other))
@@ -39,18 +39,18 @@ def settings(form: str, url: str, **other: Any) -> BackendSettings:
 
 
 def results(scores: Sequence[Any], **other: Any) -> dict[str, Any]:
-    """Return the answer in the common form: the best first, here not the first document."""
+    """Return the reply in the common form, the best document first."""
     items = [{"index": i, "relevance_score": score} | other for i, score in enumerate(scores)]
     return {"id": "x", "results": items[::-1], "usage": {"total_tokens": 9}}
 
 
 def ranks(scores: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the answer in TEI's form."""
+    """Return the reply in TEI's form."""
     return [{"index": i, "score": score} for i, score in enumerate(scores)][::-1]
 
 
 def viking(scores: Sequence[Any], ids: bool = True) -> dict[str, Any]:
-    """Return the answer in Volcengine's form."""
+    """Return the reply in Volcengine's form."""
     items = [{"score": score} | ({"id": i} if ids else {}) for i, score in enumerate(scores)]
     data = items[::-1] if ids else items
     return {"code": "Success", "result": {"data": data, "token_usage": {"total": 3}}}
@@ -59,7 +59,7 @@ def viking(scores: Sequence[Any], ids: bool = True) -> dict[str, Any]:
 def rerank(
     backend: BackendSettings, documents: Sequence[str] = DOCUMENTS, seconds: float | None = None
 ) -> Reranked:
-    """One call of a fresh set of rerankers."""
+    """Return the result of one call of new rerankers."""
 
     async def ask() -> Reranked:
         rerankers = Rerankers([backend])
@@ -72,7 +72,7 @@ def rerank(
 
 
 def refused(reply: Reply | Callable[[Request], Reply], form: str = "vllm", **other: Any) -> str:
-    """The reason with which a call fails whose server answers so."""
+    """Return the reason why a call with this reply fails."""
     script = reply if callable(reply) else lambda _: reply
     with ScriptedServer(script) as server, pytest.raises(RerankFailed) as caught:
         rerank(settings(form, server.url, **other))
@@ -111,7 +111,7 @@ REPLIES = {
 
 @pytest.mark.parametrize("form", BODIES)
 def test_each_form_is_spoken(form: str) -> None:
-    """Path, key and body are the form's, and scores come in the documents' order."""
+    """Path, key and body are those of the form, and scores come in the order of the documents."""
     with ScriptedServer(lambda _: Reply(REPLIES[form])) as server:
         assert rerank(settings(form, server.url)) == Reranked(tuple(SCORES), 3, 0)
     (request,) = server.requests
@@ -124,7 +124,7 @@ def test_each_form_is_spoken(form: str) -> None:
 
 @pytest.mark.parametrize("ids", [True, False])
 def test_volcengine_is_spoken(ids: bool) -> None:
-    """A signed request; items are taken by their ids, or in their order where they have none."""
+    """A request to Volcengine is signed, and its scores are matched by id, or else by order."""
     with ScriptedServer(lambda _: Reply(viking(SCORES, ids))) as server:
         assert rerank(settings("volcengine", server.url)).scores == tuple(SCORES)
     (request,) = server.requests
@@ -148,14 +148,14 @@ def test_volcengine_is_spoken(ids: bool) -> None:
     [("/", "/v1/rerank"), ("/models/a/", "/models/a/v1/rerank"), ("/x/v3/rerank", "/x/v3/rerank")],
 )
 def test_path_is_the_forms_unless_it_is_given_whole(given: str, path: str) -> None:
-    """A base URL gets the form's path; one that ends in "rerank" is taken as it is."""
+    """A base URL gets the path of its form; a URL that ends in "rerank" stays as it is."""
     with ScriptedServer(lambda _: Reply(results(SCORES))) as server:
         rerank(settings("vllm", server.url + given))
     assert server.requests[0].path == path
 
 
 def test_logits_are_mapped_and_tei_is_asked_for_them() -> None:
-    """`scores = "logit"` is a sigmoid that no logit overflows."""
+    """A sigmoid maps logits to scores without overflow, and TEI is asked for raw scores."""
     with ScriptedServer(lambda _: Reply(ranks([0, 800, -800]))) as server:
         reranked = rerank(settings("tei", server.url, scores="logit"))
     assert reranked.scores == (0.5, 1.0, 0.0)
@@ -168,7 +168,7 @@ def test_logits_are_mapped_and_tei_is_asked_for_them() -> None:
 
 @pytest.mark.parametrize(("form", "most"), [("tei", 32), ("vllm", 100)])
 def test_large_rounds_are_split(form: str, most: int) -> None:
-    """A form's limit splits the documents into requests; scores keep their order."""
+    """The limit of a form splits the documents into requests; scores keep their order."""
 
     def answer(request: Request) -> Reply:
         texts = request.json.get("texts") or request.json["documents"]
@@ -226,7 +226,7 @@ def test_documents_are_cut() -> None:
     ],
 )
 def test_what_is_not_the_protocol_is_refused(body: Any, reason: str) -> None:
-    """A reply with a wrong, missing or double item, or without sense, gives no scores at all."""
+    """A reply with a wrong, missing, double or extra score fails the whole call."""
     told = refused(Reply(body))
     assert reason.replace("not JSON", "something else than JSON") in told
     assert len(told) < 120
@@ -245,7 +245,7 @@ def test_what_is_not_the_protocol_is_refused(body: Any, reason: str) -> None:
     ],
 )
 def test_what_fails_on_the_way_is_told(reply: Reply, reason: str) -> None:
-    """Resets, cut replies, refusals and floods have reasons of one short line."""
+    """A reset, cut, refused or too long reply gives a short reason of one line."""
     told = refused(reply)
     assert re.search(reason, told), told
     assert "\n" not in told
@@ -253,7 +253,7 @@ def test_what_fails_on_the_way_is_told(reply: Reply, reason: str) -> None:
 
 
 def test_nobody_listens() -> None:
-    """A closed port is told with its address."""
+    """The error of a closed port has its address."""
     with ScriptedServer(lambda _: Reply()) as server:
         url = server.url
     with pytest.raises(RerankFailed, match=f"http/m could not be asked at {url}: "):
@@ -261,7 +261,7 @@ def test_nobody_listens() -> None:
 
 
 def test_volcengines_errors_are_told() -> None:
-    """Code and message of a reply without a result, whatever its status."""
+    """The error has the code and message of a Volcengine reply without a result."""
     said = {"code": "InvalidParameter", "message": "model_name is wrong", "request_id": "1"}
     assert refused(Reply(said), "volcengine").endswith("InvalidParameter: model_name is wrong")
     assert "model_name is wrong" in refused(Reply(said, 400), "volcengine")
@@ -283,7 +283,7 @@ def test_compressed_replies_are_not_unpacked() -> None:
 def test_secrets_are_never_told(
     form: str, keys: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A server that repeats the keys gets them into no reason, and no log has them."""
+    """Keys that a server repeats appear in no reason and in no log."""
     caplog.set_level(logging.DEBUG)
     said = " ".join(["wrong:", *keys])
     bodies: list[Reply] = [Reply(said.encode(), 401)]
@@ -306,7 +306,7 @@ def test_a_password_in_its_basic_form_is_not_told() -> None:
 
 
 def test_a_key_that_is_cut_is_not_told() -> None:
-    """Nor a part of one that stands where the quotation of a reply ends."""
+    """A key is masked also where the cut of a long reply splits it."""
     for spaces in range(784, 792, 2):
         body = b"wrong:" + b" " * spaces + b"sk-hunter2"
         assert "sk-h" not in refused(Reply(body, 401), "jina")
@@ -319,7 +319,7 @@ def test_an_address_that_is_none_is_told_when_it_is_opened() -> None:
 
 
 def test_passwords_in_urls_are_used_and_never_told(caplog: pytest.LogCaptureFixture) -> None:
-    """user:password of a URL authenticate, and stand in no reason, no log and no repr."""
+    """The user and password of a URL authenticate, and appear in no reason, log or repr."""
     caplog.set_level(logging.DEBUG)
     with ScriptedServer(lambda _: Reply(results(SCORES))) as server:
         url = server.url.replace("//", "//me:hunter2@")
@@ -331,7 +331,7 @@ def test_passwords_in_urls_are_used_and_never_told(caplog: pytest.LogCaptureFixt
 
 
 def test_loopback_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy of the environment is not asked for what is on this machine."""
+    """A loopback address is called without the proxy of the environment."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
     with ScriptedServer(lambda _: Reply(results(SCORES))) as server:
@@ -339,7 +339,7 @@ def test_loopback_is_asked_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_connections_are_kept() -> None:
-    """Calls one after the other share a connection; one that was closed meanwhile is replaced."""
+    """Consecutive calls share a connection, and a closed connection is replaced."""
     peers = []
 
     class Server(ScriptedServer):
@@ -373,7 +373,7 @@ def test_connections_are_kept() -> None:
     [("7", 7, 7), ("0", 0, 0), ("-3", 0, 0), ("soon", None, None), ("inf", None, None)],
 )
 def test_retry_after_is_read(value: str, least: float | None, most: float | None) -> None:
-    """Seconds or a date; anything else is as if it were not there."""
+    """A Retry-After of seconds gives the pause, and any other text gives none."""
 
     async def ask(url: str) -> None:
         backend = Endpoint(settings("vllm", url))

@@ -1,4 +1,4 @@
-"""A cross-encoder on this machine: a real model of a few numbers, and a real tokenizer."""
+"""A local cross-encoder: a tiny real model and a real tokenizer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.models.rerank.settings import BackendSettings
 
 WORDS = {"[PAD]": 0.5, "[CLS]": 0.0, "[SEP]": 0.0, "[UNK]": 0.0, "tea": 2.0, "rust": -3.0}
-"""The weight of each token; a logit is the sum of a document's, without the query's."""
+"""The weight of each token; a logit is the sum over the document without the query."""
 
 
 def tokenizer() -> Tokenizer:
-    """Splits at white space; pairs as BERT has them."""
+    """Return a tokenizer that splits at white space and joins pairs as BERT does."""
     made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, "[UNK]"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     made.post_processor = processors.TemplateProcessing(
@@ -44,7 +44,7 @@ def model(
     output: str = "logits",
     columns: int = 1,
 ) -> onnx.ModelProto:
-    """Sums the weights of tokens that are no padding and, with `types`, are of the document."""
+    """Return a model that sums the weights of tokens; with `types`, of the document alone."""
     names = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
     nodes = [
         helper.make_node("Gather", ["weights", "input_ids"], ["of_each"]),
@@ -80,7 +80,7 @@ def model(
 def directory(
     path: Path, made: onnx.ModelProto | None = None, split: Tokenizer | None = None
 ) -> str:
-    """The path, with a model in it."""
+    """Write a model and a tokenizer, and return the path."""
     path.mkdir(parents=True, exist_ok=True)
     onnx.save(made or model(), path / "model.onnx")
     (split or tokenizer()).save(str(path / "tokenizer.json"))
@@ -88,7 +88,7 @@ def directory(
 
 
 def scores(path: str, query: str, documents: list[str], **other: object) -> tuple[float, ...]:
-    """Of one call."""
+    """Return the scores of one call."""
 
     async def ask() -> tuple[float, ...]:
         made = Rerankers([BackendSettings("onnx", path=path, **other)])  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def scores(path: str, query: str, documents: list[str], **other: object) -> tupl
 
 
 def sigmoid(logit: float) -> float:
-    """In [0, 1]."""
+    """Return the sigmoid of a logit, in [0, 1]."""
     return 1 / (1 + math.exp(-logit))
 
 
@@ -112,7 +112,7 @@ def sigmoid(logit: float) -> float:
     ids=["int64", "int32", "another output's name"],
 )
 def test_scores_are_the_models(tmp_path: Path, made: onnx.ModelProto) -> None:
-    """By any type of input, in the documents' order, padding and query apart; logits by default."""
+    """Scores are in the order of the documents, for int64 and int32 inputs and any output name."""
     path = directory(tmp_path / "tiny", made)
     given = ["tea tea tea x x x", "rust", "tea", "x"]
     assert scores(path, "tea rust", given) == pytest.approx(
@@ -121,13 +121,13 @@ def test_scores_are_the_models(tmp_path: Path, made: onnx.ModelProto) -> None:
 
 
 def test_models_without_token_types_are_fed_without(tmp_path: Path) -> None:
-    """A model without token types (RoBERTa) gets none; the query's words count too."""
+    """A model without token types gets none, so the words of the query count too."""
     path = directory(tmp_path / "tiny", model(types=False))
     assert scores(path, "tea", ["rust", "x x"]) == pytest.approx([sigmoid(-1.0), sigmoid(2.0)])
 
 
 def test_many_documents_are_read_in_batches(tmp_path: Path) -> None:
-    """Of any length, more than fit one batch: each has its own score."""
+    """Each of many documents gets its own score, also in several batches."""
     path = directory(tmp_path / "tiny")
     given = [" ".join(["tea"] * (number % 7) + ["rust"] * (number % 5)) for number in range(1, 70)]
     expected = [sigmoid(2.0 * (n % 7) - 3.0 * (n % 5)) for n in range(1, 70)]
@@ -136,7 +136,7 @@ def test_many_documents_are_read_in_batches(tmp_path: Path) -> None:
 
 
 def test_long_texts_are_cut_to_the_tokenizers_length(tmp_path: Path) -> None:
-    """To 512 tokens of both together where it says nothing, and never to an error."""
+    """A long text is cut to the length of the tokenizer, or to 512 tokens with the query."""
     path = directory(tmp_path / "tiny")
     text = "rust " * 300 + "tea " * 300
     (cut,) = scores(path, "q", [text], max_chars=10_000)
@@ -151,7 +151,7 @@ def test_long_texts_are_cut_to_the_tokenizers_length(tmp_path: Path) -> None:
 
 
 def test_probabilities_are_taken_as_they_are(tmp_path: Path) -> None:
-    """A model that ends in a sigmoid is set to that; one that doesn't is told so."""
+    """Scores of a model that ends in a sigmoid are not changed, and others are refused."""
     path = directory(tmp_path / "tiny")
     assert scores(path, "q", ["x"], scores="probability") == (0.0,)
     with pytest.raises(RerankFailed, match=r'onnx/tiny gave the score 2, .* scores to "logit"'):
@@ -161,7 +161,7 @@ def test_probabilities_are_taken_as_they_are(tmp_path: Path) -> None:
 def test_the_event_loop_goes_on_and_a_late_model_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model computes on a thread of its own; batches nobody waits for are not begun."""
+    """The model runs on its own thread, and batches of a call that timed out do not start."""
     begun, release = [], threading.Event()
     original = CrossEncoder._logits
 
@@ -195,13 +195,13 @@ def test_the_event_loop_goes_on_and_a_late_model_is_left(
     ids=["inputs", "outputs"],
 )
 def test_other_models_are_refused(tmp_path: Path, made: onnx.ModelProto, reason: str) -> None:
-    """One with inputs or outputs that no cross-encoder has is told as such."""
+    """A model with unusual inputs or outputs is refused."""
     with pytest.raises(RerankFailed, match=reason):
         scores(directory(tmp_path / "tiny", made), "q", ["tea"])
 
 
 def test_files_that_are_not_there_or_broken_are_told(tmp_path: Path) -> None:
-    """A missing or broken file is told with its path before the daemon serves."""
+    """The error of a missing or broken file has its path."""
     path = directory(tmp_path / "tiny")
     (tmp_path / "tiny" / "model.onnx").write_bytes(b"no model")
     with pytest.raises(
@@ -220,10 +220,10 @@ def test_files_that_are_not_there_or_broken_are_told(tmp_path: Path) -> None:
 def test_a_missing_extra_is_told_with_its_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str
 ) -> None:
-    """Its packages are imported by the kind onnx alone, and what to install is said."""
+    """The error of a missing package has the command that installs it."""
     monkeypatch.delitem(sys.modules, local.__name__)
     monkeypatch.delitem(sys.modules, onnx_directory.__name__)
-    monkeypatch.setitem(sys.modules, package, None)  # Python's way to say that there is none
+    monkeypatch.setitem(sys.modules, package, None)  # makes its import fail
     with pytest.raises(RerankFailed) as caught:
         Rerankers([BackendSettings("onnx", path=directory(tmp_path / "tiny"))])
     assert str(caught.value) == (

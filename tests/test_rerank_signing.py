@@ -1,4 +1,4 @@
-"""Volcengine's signature, beside what the vendor's own package makes of the same requests."""
+"""Volcengine's signature, compared with the vendor's own package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEYS = ("AKLTexample", "c2VjcmV0/+=", "cn-beijing", "vikingdb")
 
 
 def ours(request: httpx.Request, when: datetime = WHEN) -> dict[str, str]:
-    """The headers that our signature adds."""
+    """Return the headers that our signature adds."""
     sign(request, Credentials(*KEYS), when)
     return {n: request.headers[n] for n in ("X-Date", "X-Content-Sha256", "Authorization")}
 
@@ -31,7 +31,7 @@ def vendors(
     headers: dict[str, str],
     body: bytes,
 ) -> dict[str, str]:
-    """The headers that the vendor's package adds."""
+    """Return the headers that the vendor's package adds."""
     date = WHEN.strftime("%Y%m%dT%H%M%SZ")
     monkeypatch.setattr(SignerV4, "get_current_format_date", staticmethod(lambda: date))
     request = Request()
@@ -84,20 +84,20 @@ def test_headers_are_those_of_the_vendors_package(
     headers: dict[str, str],
     body: bytes,
 ) -> None:
-    """Odd characters, no body, headers in any order, several values of a name: all alike."""
+    """The signature equals the vendor's, also for odd characters, headers and empty bodies."""
     url = f"https://{headers['Host']}{path}"
     request = httpx.Request(method, url, params=query, headers=headers, content=body)
     assert ours(request) == vendors(monkeypatch, method, path, query, headers, body)
 
 
 def test_date_is_in_utc() -> None:
-    """A clock of another zone signs the same."""
+    """The date of a signature is in UTC, also for a time of another zone."""
     request = httpx.Request("POST", "https://api.example.com/", headers=JSON, content=b"")
     there = WHEN.astimezone(timezone(timedelta(hours=8)))
     assert ours(request, there)["X-Date"] == "20260301T235958Z"
 
 
 def test_keys_are_not_printed() -> None:
-    """Credentials in a log say where, not with what."""
+    """The repr of credentials has no key."""
     assert "c2Vj" not in repr(Credentials(*KEYS))
     assert "AKLT" not in repr(Credentials(*KEYS))

@@ -1,4 +1,4 @@
-"""Retrieve over the wire: strategies, fusion, filters, and what is said of an empty answer."""
+"""Retrieve over the wire: strategies, fusion, filters and the reasons for an empty answer."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def vector(*numbers: float) -> bytes:
 
 
 def names(reply: RetrieveResponse) -> list[str]:
-    """The items by the last part of their URI."""
+    """Return the last part of each item's URI."""
     return [item.uri.rpartition("/")[2] for item in reply.items]
 
 
 @pytest.fixture
 def filled(client: MessageClient) -> MessageClient:
-    """Four documents: by the vector 1, 0, 0 the order is A, B, C; by "tea" it is B, D, A."""
+    """Write four documents: by the vector 1, 0, 0 the order is A, B, C; by "tea" it is B, D, A."""
     client.put(
         [
             Draft(
@@ -66,7 +66,7 @@ def filled(client: MessageClient) -> MessageClient:
 
 
 def test_the_three_modes_are_words_meaning_and_both_by_rank(filled: MessageClient) -> None:
-    """A, B, C by meaning and B, D, A by words make B .0325, A .0323, D .0161, C .0159."""
+    """Hybrid mode fuses the ranks by meaning (A, B, C) and by words (B, D, A) to B, A, D, C."""
     near = vector(1, 0, 0)
     by_meaning = filled.retrieve("tea", vector=near, mode=Mode.VECTOR)
     by_words = filled.retrieve("tea", vector=near, mode=Mode.KEYWORD)
@@ -108,14 +108,14 @@ def test_fusion_weighs_the_lists_or_the_scores(filled: MessageClient) -> None:
 
 
 def test_an_identifier_is_found_by_words_alone(filled: MessageClient) -> None:
-    """28: an error code comes first, whatever the vector says."""
+    """An error code is found by its words, although another text is nearer by vector (28)."""
     filled.put([Draft(f"{TOP}/E", content="E4102 is raised", vector=vector(0, 0, 1))])
     found = filled.retrieve("E4102", vector=vector(1, 0, 0))
     assert names(found) == ["E"]
 
 
 def test_filters_hold_together_in_every_mode(filled: MessageClient) -> None:
-    """19: scope, type and metadata; none of them changes a score."""
+    """Scope, type and metadata filter together in every mode (19)."""
     filled.put(
         [
             Draft(
@@ -138,7 +138,7 @@ def test_filters_hold_together_in_every_mode(filled: MessageClient) -> None:
         )
         assert set(names(found)) <= {"A", "C"}
         assert "A" in names(found)
-        if mode is not Mode.HYBRID:  # whose scores are of ranks among what is left
+        if mode is not Mode.HYBRID:  # hybrid scores are by rank among the filtered
             kept = [item for item in whole.items if item.uri[-1] in "AC"]
             assert list(found.items) == kept
         memories = filled.retrieve(
@@ -148,7 +148,7 @@ def test_filters_hold_together_in_every_mode(filled: MessageClient) -> None:
 
 
 def test_an_empty_answer_says_why(filled: MessageClient) -> None:
-    """An empty answer says that no text matches, or none is above the strict threshold (4)."""
+    """An empty reply is NO_MATCH, or BELOW_THRESHOLD if no score is above the threshold (4)."""
     assert filled.retrieve("zebra", mode=Mode.KEYWORD).outcome == OUTCOME_NO_MATCH
     best = filled.retrieve("tea", mode=Mode.KEYWORD).items[0].score
     below = filled.retrieve("tea", mode=Mode.KEYWORD, score_threshold=best)
@@ -158,7 +158,7 @@ def test_an_empty_answer_says_why(filled: MessageClient) -> None:
 
 
 def test_optional_clauses_are_dropped_once_when_nothing_is_found(filled: MessageClient) -> None:
-    """Only those that are named, and the reply says so; not when there is something."""
+    """A filter without results drops its optional clauses once, and the reply names them."""
     where = {"year": 1999, "lang": "en"}
     asked = {"mode": Mode.KEYWORD, "where": where}
     assert not filled.retrieve("tea", **asked).items
@@ -173,7 +173,7 @@ def test_optional_clauses_are_dropped_once_when_nothing_is_found(filled: Message
 
 
 def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: MessageClient) -> None:
-    """By URI, with score 1, each once; what has been deleted is not among it (24)."""
+    """A filter without a query lists each living context once, by URI and in pages (24)."""
     filled.put([Draft(f"{TOP}/a{i}/x", content="x", metadata={"n": i}) for i in range(7)])
     filled.delete(f"{TOP}/a3")
     seen: list[str] = []
@@ -195,7 +195,7 @@ def test_a_filter_alone_lists_what_it_lets_through_in_pages(filled: MessageClien
 
 
 def test_a_text_is_returned_once_and_a_context_too_where_asked(client: MessageClient) -> None:
-    """The limit is filled after that (13)."""
+    """Equal texts are returned once, as is a context on request, and the limit is filled (13)."""
     said = "the same words about tea"
     pieces = ("tea one", "tea two", "tea three")
     content = "\n".join(pieces)
@@ -217,7 +217,7 @@ def test_a_text_is_returned_once_and_a_context_too_where_asked(client: MessageCl
 
 
 def test_diversity_prefers_what_is_unlike_what_is_there(client: MessageClient) -> None:
-    """Of two that say the same, the second makes room."""
+    """Diversity replaces the second of two similar texts by a different one."""
     client.put(
         [
             Draft(f"{TOP}/a", content="tea", vector=vector(1, 0, 0.1)),
@@ -234,7 +234,7 @@ def test_diversity_prefers_what_is_unlike_what_is_there(client: MessageClient) -
 
 
 def test_boosts_multiply_scores_and_are_told(filled: MessageClient) -> None:
-    """Below a URI, or where metadata match; several hold together."""
+    """A boost multiplies scores below a URI or with matching metadata, and the trace has it."""
     boosts = [Boost(3, uri_prefix=f"{TOP}/D"), Boost(2, where={"year": 2024})]
     plain = {i.uri[-1]: i.score for i in filled.retrieve("tea", mode=Mode.KEYWORD).items}
     found = filled.retrieve("tea", mode=Mode.KEYWORD, boosts=boosts, trace=True)
@@ -256,7 +256,7 @@ def test_boosts_multiply_scores_and_are_told(filled: MessageClient) -> None:
 def test_boosts_bring_up_what_is_far_down(
     client: MessageClient, boosts: list[Boost], first: list[str]
 ) -> None:
-    """A boost raises a text over any number of better ones."""
+    """A boost changes the best results also when a text is far down the list."""
     client.put(
         [
             Draft(f"{TOP}/{i:03}", content=f"tea {i}" + " leaves" * (i // 4), metadata={"i": i})
@@ -283,7 +283,7 @@ def test_boosts_bring_up_what_is_far_down(
 def test_ties_are_by_uri_however_many_there_are(
     client: MessageClient, more: dict[str, object]
 ) -> None:
-    """Ties are by URI, whatever the order of writes, also in a rebuilt index."""
+    """Ties are ordered by URI, whatever the order of writes, also after a compaction."""
     same = vector(1, 0, 1)
     client.put([Draft(f"{TOP}/other", content="coffee", vector=vector(0, 1, 1))])
     for low in (150, 0):
@@ -300,7 +300,7 @@ def test_ties_are_by_uri_however_many_there_are(
 
 
 def test_items_bring_what_is_asked_for(filled: MessageClient) -> None:
-    """The text alone when nothing is said."""
+    """An item has its text by default, or exactly the requested fields."""
     (plain,) = filled.retrieve("tea", mode=Mode.KEYWORD, top_k=1).items
     assert (plain.text, plain.passage, plain.end) == ("tea tea tea", 1, 11)
     assert not plain.vector
@@ -346,7 +346,7 @@ def test_a_bad_request_names_its_field(filled: MessageClient, request_: dict, fi
 
 
 def test_without_an_embedder_words_answer_and_the_reply_says_so(filled: MessageClient) -> None:
-    """For a query without a vector."""
+    """A query without a vector is answered by words, and the reply is degraded."""
     found = filled.retrieve("tea")
     assert names(found) == ["B", "D", "A"]
     assert "no embedder" in found.degraded[0].detail

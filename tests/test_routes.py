@@ -1,4 +1,4 @@
-"""Routes: which files and which days the words of a query name."""
+"""Routes: the files and the days that the words of a query name."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ DEFAULTS = Routes(DEFAULT_ROUTES)
 TRIGGERS = [(route.name, trigger) for route in DEFAULT_ROUTES for trigger in route.triggers]
 ENGLISH = [trigger for _, trigger in TRIGGERS if trigger.isascii()]
 CHINESE = [trigger for _, trigger in TRIGGERS if not trigger.isascii()]
-# With what has other forms under NFKC or in another case, but no CJK.
+# These letters have other forms under NFKC or in another case, but none is CJK.
 LETTERS = "azAZ09_éßŠжЯλΣﬁＡſ"
 
 
 def named(query: str, routes: Routes = DEFAULTS) -> str:
-    """The name of the row that a query matches, "" when there is none."""
+    """Return the name of the row that a query matches, or "" without one."""
     found = routes.match(query)
     return found[0].name if found else ""
 
 
 def ago(days: Days | None) -> tuple[int, int] | None:
-    """Return how many days before TODAY the first and the last day are."""
+    """Return the numbers of days from the first and the last day to TODAY."""
     return ((TODAY - days.first).days, (TODAY - days.last).days) if days else None
 
 
@@ -56,7 +56,7 @@ def ago(days: Days | None) -> tuple[int, int] | None:
     ],
 )
 def test_a_query_that_names_a_known_file_is_routed(query: str, name: str, trigger: str) -> None:
-    """The row of the word is found, with the word, in both languages."""
+    """A query matches the row of its trigger, in both languages."""
     found = DEFAULTS.match(query)
     assert found is not None
     assert (found[0].name, found[1]) == (name, trigger)
@@ -64,7 +64,7 @@ def test_a_query_that_names_a_known_file_is_routed(query: str, name: str, trigge
 
 @pytest.mark.parametrize("query", ["", " ", "how do I deploy the daemon", "怎么部署", "persons"])
 def test_other_queries_match_nothing(query: str) -> None:
-    """Without a trigger there is no row."""
+    """A query without a trigger matches no row."""
     assert DEFAULTS.match(query) is None
 
 
@@ -82,7 +82,7 @@ def test_other_queries_match_nothing(query: str) -> None:
     ],
 )
 def test_a_part_of_an_english_word_does_not_match(query: str) -> None:
-    """Letters, digits and underscores go on with a word."""
+    """An English trigger does not match next to a letter, a digit or an underscore."""
     assert DEFAULTS.match(query) is None
 
 
@@ -96,7 +96,7 @@ def test_a_part_of_an_english_word_does_not_match(query: str) -> None:
 def test_an_english_trigger_between_letters_never_matches(
     trigger: str, before: str, after: str, start: str
 ) -> None:
-    """It matches just when no letter stands at either side, whatever stands beyond them."""
+    """An English trigger matches if and only if no letter is next to it."""
     routes = Routes([Route("a", (trigger,), FILE)])
     query = f"{start}{before}{trigger}{after}。"
     assert (routes.match(query) is not None) == (not before and not after)
@@ -105,7 +105,7 @@ def test_an_english_trigger_between_letters_never_matches(
 @relaxed
 @given(st.sampled_from(CHINESE), st.text(max_size=5), st.text("azAZ09_中カ한", max_size=5))
 def test_a_chinese_trigger_matches_anywhere(trigger: str, before: str, after: str) -> None:
-    """No space divides Chinese words, so what stands around one says nothing."""
+    """A Chinese trigger matches between any characters, because no space divides Chinese words."""
     routes = Routes([Route("a", (trigger,), FILE)])
     assert routes.match(f"{before}{trigger}{after}") is not None
 
@@ -128,7 +128,7 @@ def test_a_chinese_trigger_matches_anywhere(trigger: str, before: str, after: st
     ],
 )
 def test_a_word_ends_at_cjk_characters_and_punctuation(query: str) -> None:
-    """They are boundaries of an English word as spaces are."""
+    """CJK characters and punctuation end an English word, as spaces do."""
     assert named(query) == "tasks"
 
 
@@ -149,7 +149,7 @@ def test_a_trigger_is_folded_as_queries_are_and_told_as_it_is_written() -> None:
 
 
 def test_a_trigger_is_no_pattern() -> None:
-    """Its punctuation stands for itself, and has no boundary."""
+    """Punctuation in a trigger matches itself and needs no word boundary."""
     routes = Routes([Route("a", ("c++", "a.b"), FILE)])
     assert routes.match("c++11")
     assert routes.match("a.b")
@@ -172,7 +172,7 @@ def test_the_first_row_of_the_table_wins() -> None:
 
 
 def test_an_empty_table_matches_nothing() -> None:
-    """Without rows, every query is searched for."""
+    """A table without rows matches no query."""
     assert Routes([]).match("task") is None
     assert Routes([]).match("") is None
 
@@ -204,7 +204,7 @@ LAMP = "viking://projects/lamp/memories"
 def test_the_files_of_a_row_are_those_of_the_scope(
     name: str, of_user: list[str], of_project: list[str]
 ) -> None:
-    """Global files only in the global scope, the project's only with a project, and these first."""
+    """A row gives the global files in the global scope, and before them those of the project."""
     (route,) = (route for route in DEFAULT_ROUTES if route.name == name)
     assert candidates(route, with_global=True, project=None) == of_user
     assert candidates(route, with_global=False, project="lamp") == of_project
@@ -213,7 +213,7 @@ def test_the_files_of_a_row_are_those_of_the_scope(
 
 
 def test_the_name_of_a_project_stands_as_it_is() -> None:
-    """Braces in it are not filled in again."""
+    """Braces in the name of a project are not replaced again."""
     route = Route("a", ("a",), ("viking://projects/{project}/memories/a.md",))
     assert candidates(route, with_global=False, project="{0}{project}") == [
         "viking://projects/{0}{project}/memories/a.md"
@@ -248,14 +248,14 @@ GOOD = Route("good", ("good",), FILE)
     ],
 )
 def test_a_row_that_is_wrong_is_refused(route: Route, message: str) -> None:
-    """The error names the row by its place and its name, and says what is wrong with it."""
+    """The error of a wrong row has its number, its name and its fault."""
     with pytest.raises(ValueError, match=message) as error:
         Routes([GOOD, route])
     assert str(error.value).startswith(f"route 2 ({route.name!r}): ")
 
 
 def test_a_row_may_say_a_trigger_twice() -> None:
-    """Forms that fold to the same are one trigger, told as it is first written."""
+    """Two triggers of a row that fold to the same text are one, in the first spelling."""
     routes = Routes([Route("a-1_b", ("Task", "task"), FILE)])
     assert routes.match("task") == (Route("a-1_b", ("Task", "task"), FILE), "Task")
 
@@ -296,7 +296,7 @@ def test_a_row_may_say_a_trigger_twice() -> None:
     ],
 )
 def test_a_word_of_time_names_days(query: str, span: tuple[int, int]) -> None:
-    """One day, or the last seven, in both languages."""
+    """A word of time names one day or the last seven, in both languages."""
     assert ago(days_of(query, TODAY)) == span
 
 
@@ -333,7 +333,7 @@ def test_a_word_of_time_names_days(query: str, span: tuple[int, int]) -> None:
     ],
 )
 def test_a_number_of_days_counts_today(query: str, count: int) -> None:
-    """Past three days are today and the two before, however the number is written."""
+    """N days include today, however the number is written."""
     assert ago(days_of(query, TODAY)) == (count - 1, 0)
 
 
@@ -362,7 +362,7 @@ def test_a_number_of_days_counts_today(query: str, count: int) -> None:
     ],
 )
 def test_other_words_name_no_days(query: str) -> None:
-    """English words of time match whole, and a number alone is none."""
+    """Other words, parts of words and a number alone name no days."""
     assert days_of(query, TODAY) is None
 
 
@@ -370,7 +370,7 @@ def test_other_words_name_no_days(query: str) -> None:
     "query", ["past 0 days", "最近0天", "过去零天", "最近００天", "recent, past 0 days"]
 )
 def test_of_no_days_there_is_no_timeline(query: str) -> None:
-    """Zero days are none, not the seven that the word alone would mean."""
+    """Zero days give no timeline, also together with a word such as "recent"."""
     assert days_of(query, TODAY) is None
 
 
@@ -390,12 +390,12 @@ def test_of_no_days_there_is_no_timeline(query: str) -> None:
     ],
 )
 def test_several_words_make_one_span(query: str, span: tuple[int, int]) -> None:
-    """From the earliest to the latest; "recent" counts only where nothing says it better."""
+    """Several words give all days from the earliest to the latest, and "recent" is ignored."""
     assert ago(days_of(query, TODAY)) == span
 
 
 def test_the_words_that_say_so_are_told() -> None:
-    """Folded, once each, in their order, and without those that do not count."""
+    """The reason has the folded words that count, once each and in their order."""
     found = days_of("Recent: TODAY, Past ３\u3000Days, today", TODAY)
     assert found == Days(date(2024, 2, 28), TODAY, "today, past 3 days")
 
@@ -405,7 +405,7 @@ def test_the_words_that_say_so_are_told() -> None:
 def test_any_number_of_days_ends_today_and_begins_in_the_calendar(
     count: int, today: date, form: str
 ) -> None:
-    """N days are N, or as many as there are since the first day of all."""
+    """N days end today, and begin at the first day of the calendar at the earliest."""
     found = days_of(form.format(count), today)
     assert found is not None
     assert found.last == today
@@ -415,7 +415,7 @@ def test_any_number_of_days_ends_today_and_begins_in_the_calendar(
 @relaxed
 @given(st.integers(1, 99))
 def test_chinese_numerals_mean_what_digits_mean(count: int) -> None:
-    """From 一 to 九十九."""
+    """A Chinese numeral from 1 to 99 means the same as its digits."""
     digits = " 一二三四五六七八九"
     tens, ones = divmod(count, 10)
     numeral = f"{digits[tens] if tens > 1 else ''}{'十' if tens else ''}{digits[ones]}".strip()
@@ -424,14 +424,14 @@ def test_chinese_numerals_mean_what_digits_mean(count: int) -> None:
 
 @pytest.mark.parametrize("count", ["9" * 5000, "1" + "0" * 5000, "百" * 10_000])
 def test_a_number_beyond_all_bounds_is_answered(count: str) -> None:
-    """More digits than Python makes a number of are every day that there was."""
+    """A number with too many digits for an int gives all days of the calendar."""
     found = days_of(f"最近{count}天", TODAY)
     assert found is not None
     assert (found.first, found.last) == (date.min, TODAY)
 
 
 def test_yesterday_is_never_before_the_calendar() -> None:
-    """On the first day of all, the day before is that day."""
+    """Yesterday of the first day of the calendar is that day."""
     assert days_of("yesterday", date.min) == Days(date.min, date.min, "yesterday")
     assert days_of("yesterday", date.max) == Days(
         date.max - timedelta(1), date.max - timedelta(1), "yesterday"
@@ -458,7 +458,7 @@ def test_yesterday_is_never_before_the_calendar() -> None:
     ],
 )
 def test_a_hostile_query_is_answered(hostile: str) -> None:
-    """200,000 characters of anything are read once, where their square would take minutes."""
+    """200,000 hostile characters are read in linear time."""
     query = "é" + hostile * (200_000 // len(hostile))
     assert named(f"{query} 任务") == "tasks"
     assert ago(days_of(f"{query} 昨天 过去{'0' * 100_000}3天", TODAY)) == (2, 0)

@@ -1,4 +1,4 @@
-"""Salience: each part by hand, the order, and the budget, beside the plain twins."""
+"""Salience: its parts, the order and the budget, compared with the plain twins."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def ranked(semantic, known, weights=DEFAULT, now=NOW):
     [(0, 1), (7, 0.851), (15, 0.707), (30, 0.5), (60, 0.25), (90, 0.125), (-1, 1), (10**8, 0)],
 )
 def test_recency_halves_with_each_half_life(days: int, recency: float) -> None:
-    """At a half-life of 30 days; what lies in the future is of age 0 (behaviour 17)."""
+    """The recency halves every 30 days, and a time in the future has age 0 (behaviour 17)."""
     _, _, parts = ranked([0.5], [(0, 0, NOW - days * DAY)])
     assert parts[0, RECENCY] == pytest.approx(recency, abs=5e-4)
 
 
 def test_a_missing_time_counts_as_the_oldest() -> None:
-    """Behaviour 17."""
+    """A memory without a time has recency 0 (behaviour 17)."""
     _, _, parts = ranked([0.5, 0.5], [(0, 0, None), (0, 0, NOW - 400 * DAY)])
     assert parts[0, RECENCY] == 0 < parts[1, RECENCY]
 
 
 def test_reinforcement_and_access_are_shares_of_the_most() -> None:
-    """log(r + 1) / log(max r + 2), so that nobody reaches 1, and 0 stays 0."""
+    """A part is log(n + 1) / log(max n + 2), so 0 gives 0 and no part reaches 1."""
     _, _, parts = ranked([0] * 3, [(0, 63, NOW), (3, 0, NOW), (7, 1, NOW)])
     assert parts[:, REINFORCEMENT] == pytest.approx(
         [0, math.log(4) / math.log(9), math.log(8) / math.log(9)]
@@ -59,13 +59,13 @@ def test_reinforcement_and_access_are_shares_of_the_most() -> None:
 
 
 def test_salience_is_the_weighted_sum_of_its_parts() -> None:
-    """By the default weights."""
+    """The salience is the sum of its parts by the default weights."""
     _, scores, _ = ranked([0.4], [(1, 0, NOW - 30 * DAY)])
     assert scores[0] == pytest.approx(0.5 * 0.4 + 0.2 * math.log(2) / math.log(3) + 0.2 * 0.5)
 
 
 def test_the_choice_ends_at_the_first_that_does_not_fit() -> None:
-    """Unless it is to skip those; a budget that is met exactly is not passed."""
+    """The choice ends at the first text beyond the budget, or skips it on request."""
     tokens = [50, 60, 30, 20]
     for budget, skip, taken in (
         (100, False, [0]),
@@ -80,7 +80,7 @@ def test_the_choice_ends_at_the_first_that_does_not_fit() -> None:
 
 
 def test_no_more_texts_are_counted_than_the_budget_needs() -> None:
-    """To count tokens takes longer than all else of a recall."""
+    """Tokens are counted only as far as the budget needs, because counting is slow."""
     asked = []
 
     def tokens():
@@ -103,7 +103,7 @@ def test_no_more_texts_are_counted_than_the_budget_needs() -> None:
     st.booleans(),
 )
 def test_any_texts_are_taken_as_by_hand(tokens, budget, limit, skip) -> None:
-    """Never beyond the budget."""
+    """The choice equals that of the plain twin and never exceeds the budget."""
     taken = list(within_budget(iter(tokens), budget, limit, skip))
     assert taken == naive.within_budget(tokens, budget, limit, skip)
     assert sum(tokens[i] for i in taken) <= budget
@@ -135,7 +135,7 @@ candidate = st.tuples(
     st.sampled_from([DEFAULT, (1.0, 0.0, 0.0, 0.0, 1e-9), (0.0, 0.5, 0.25, 0.25, 1e6)]),
 )
 def test_any_candidates_are_ranked_as_by_hand(candidates, weights) -> None:
-    """Parts and order are those of the plain twin, in [0, 1], without NaN."""
+    """Parts and order equal those of the plain twin; saliences are in [0, 1] without NaN."""
     semantic, known = [s for s, _ in candidates], [k for _, k in candidates]
     order, scores, parts = ranked(semantic, known, weights)
     by_hand, wanted = naive.rank(semantic, known, weights, NOW)
@@ -143,7 +143,7 @@ def test_any_candidates_are_ranked_as_by_hand(candidates, weights) -> None:
     assert np.isfinite(scores).all()
     assert (scores >= 0).all()
     assert (scores <= 1 + 1e-9).all()
-    # Rounding may set apart what is equal by hand, and the other way round.
+    # Rounding may make equal saliences differ, or different ones equal.
     apart = np.diff(np.sort(scores))
     if not len(apart) or apart.min() > 1e-9:
         assert order == by_hand

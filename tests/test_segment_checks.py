@@ -1,4 +1,4 @@
-"""The check of a base's arrays refuses exactly the values that could lead a kernel outside."""
+"""The check of a base's arrays, which refuses exactly the values that could mislead a kernel."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def sizes_of(arrays: Arrays) -> Sizes:
 
 
 def is_refused(arrays: Arrays, sizes: Sizes) -> bool:
-    """Return True if the check refuses arrays of these sizes."""
+    """Return True if the check of a base refuses the arrays."""
     own = {name: arrays[name] for name in FIELDS}
     growing = GrowingArrays(**{name: arrays[name] for name in GROWING})
     for name in own.keys() & GROWING.keys():
         own[name] = own[name][: sizes.of(GROWING[name])]
     try:
         checks.check(Segment(**own), growing, DIMENSION)
-    except (Corrupt, ValueError, IndexError):  # as `disk.load` takes them
+    except (Corrupt, ValueError, IndexError):  # `disk.load` handles the same errors
         return True
     return False
 

@@ -1,4 +1,4 @@
-"""The selection of the best."""
+"""The selection of the best rows, positions and bits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from viking_kernels import select
 
 some = settings(max_examples=50, deadline=None, print_blob=True)
-# Few different values, exact in float32: many ties.
+# These values are few and exact in float32, so there are many ties.
 scores = st.sampled_from([0.0, 0.125, 0.25, 0.5, 0.75])
 
 
 @some
 @given(st.lists(scores, max_size=30), st.integers(1, 40), scores)
 def test_best_rows_are_in_order_with_all_that_tie(values, k, threshold):
-    """The k best are found with ties at the k-th place, k above n, and none above the threshold."""
+    """The k best rows above the threshold come in order, with all that tie at place k."""
     got = select.best_rows(np.array(values, np.float64), k, threshold)
     assert got.tolist() == naive.best_rows(values, k, threshold)
 
@@ -37,7 +37,7 @@ def test_the_heap_keeps_the_largest(values, k):
 @some
 @given(st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(0, 5), max_size=100))
 def test_rows_are_sorted_in_place(values):
-    """Sorting keeps all values in rising order."""
+    """All values are sorted in ascending order in place."""
     rows = np.array(values, np.int32)
     select.sort_rising(rows)
     assert rows.tolist() == naive.sort_rising(values)
@@ -52,7 +52,7 @@ def test_best_positions_are_in_order(values, k):
 
 
 def test_what_is_not_a_number_is_never_chosen():
-    """A NaN is above no threshold."""
+    """NaN is never selected."""
     scores = np.array([np.nan, 0.25, 0.5])
     assert select.best_rows(scores, 3, 0.0).tolist() == [2, 1]
     assert select.best_positions(scores.astype(np.float32), 2).tolist() == [2, 1]

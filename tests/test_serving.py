@@ -1,4 +1,4 @@
-"""The daemon among other programs and users: private files, bounded connections, its endpoint."""
+"""The daemon and other programs and users: private files, connections, endpoint."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from vikingd.telemetry.scrape import Endpoint
 
 
 def mode(path: Path) -> int:
-    """The permissions of a path."""
+    """Return the permissions of a path."""
     return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
-    """Files are private whatever the umask, and the log names those that were public."""
+    """All files are private with any umask, and the log names those that were public."""
     store = tmp_path / "store"
     store.mkdir(mode=0o755)
     store.chmod(0o777)
@@ -57,7 +57,7 @@ def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None
 
 
 def test_links_out_of_the_directory_are_left_alone(tmp_path: Path) -> None:
-    """The rights of a foreign file are not the daemon's affair."""
+    """The target of a symbolic link keeps its permissions."""
     foreign, store = tmp_path / "foreign", tmp_path / "store"
     foreign.touch(0o644)
     foreign.chmod(0o644)
@@ -69,7 +69,7 @@ def test_links_out_of_the_directory_are_left_alone(tmp_path: Path) -> None:
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    """An endpoint with one figure."""
+    """Yield an endpoint with one metric."""
     with closing(
         Endpoint(lambda accept: ("text/plain", f"figure {accept}".encode()), "127.0.0.1", 0)
     ) as made:
@@ -77,7 +77,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 
 def status(endpoint: Endpoint, path: str = "/metrics", **headers: str) -> int:
-    """The status of a request."""
+    """Return the status of a request."""
     request = urllib.request.Request(f"http://127.0.0.1:{endpoint.port}{path}", headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=10) as reply:
@@ -101,12 +101,12 @@ def status(endpoint: Endpoint, path: str = "/metrics", **headers: str) -> int:
     ],
 )
 def test_metrics_are_for_this_machine_alone(endpoint: Endpoint, host: str, code: int) -> None:
-    """A page of another host can't read them through a browser here (DNS rebinding)."""
+    """A request with the name of another host is refused, against DNS rebinding."""
     assert status(endpoint, Host=host) == code
 
 
 def test_metrics_have_one_path_and_one_method(endpoint: Endpoint) -> None:
-    """The rest is refused."""
+    """Another path gives 404, and another method gives 405."""
     assert status(endpoint, "/metrics?name=x") == 200
     assert status(endpoint, "/") == 404
     with socket.create_connection(("127.0.0.1", endpoint.port)) as raw:
@@ -115,7 +115,7 @@ def test_metrics_have_one_path_and_one_method(endpoint: Endpoint) -> None:
 
 
 def test_half_open_connections_take_no_thread_and_hold_nobody_up(endpoint: Endpoint) -> None:
-    """Many that say nothing, or never end their line, leave room for one that asks."""
+    """Many incomplete requests use no thread and do not delay a complete one."""
     threads = threading.active_count()
     with ExitStack() as stack:
         for number in range(20):
@@ -127,7 +127,7 @@ def test_half_open_connections_take_no_thread_and_hold_nobody_up(endpoint: Endpo
 
 
 def test_an_endless_head_is_broken_off(endpoint: Endpoint) -> None:
-    """An endless head is cut off and its bytes are not kept."""
+    """A connection with an endless request head is closed."""
     with (
         socket.create_connection(("127.0.0.1", endpoint.port)) as raw,
         pytest.raises((ConnectionResetError, BrokenPipeError)),
@@ -136,7 +136,7 @@ def test_an_endless_head_is_broken_off(endpoint: Endpoint) -> None:
 
 
 def test_the_limit_of_open_files_is_raised() -> None:
-    """To what the process may have; connections leave some of them to the index."""
+    """The limit rises to its hard limit, and connections may use only a part of it."""
     code = (
         "import resource, vikingd.system.descriptors as d;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 2000));"
@@ -149,7 +149,7 @@ def test_the_limit_of_open_files_is_raised() -> None:
 
 
 def test_idle_connections_leave_descriptors_to_compactions(tmp_path: Path) -> None:
-    """Connections beyond the bound are closed at once, and the daemon works on."""
+    """A daemon with more open connections than its limit still compacts and answers."""
     serve = f"{sys.executable} -m vikingd.daemon.server serve --listen 127.0.0.1:0 --provider none"
     with (
         subprocess.Popen(
@@ -179,9 +179,9 @@ def test_idle_connections_leave_descriptors_to_compactions(tmp_path: Path) -> No
 def test_scratch_of_a_killed_process_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the next one that needs scratch; that of a living process stays, and what is no scratch.
+    """The next user of scratch deletes the old directory of a dead process, and no other directory.
 
-    A user's store may have any name.
+    The store of a user may have a similar name.
     """
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     leave = (
@@ -218,7 +218,7 @@ def test_scratch_of_a_killed_process_is_deleted(
 
 
 def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
-    """A module with a library's name is not imported by the processes that compile."""
+    """The compiling processes import no module from the working directory."""
     (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
     for command in warm.BESIDE:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -245,7 +245,7 @@ def test_no_value_makes_a_line_of_the_log_long() -> None:
 
 
 def test_a_caller_that_is_gone_is_no_fault_of_the_daemon() -> None:
-    """Grpc logs a reply that nobody takes as an error of its own; other errors stay."""
+    """A gRPC error of a lost client is no fault in the log, and any other error is one."""
 
     def record(error: Exception) -> logging.LogRecord:
         info = (type(error), error, None)

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from soak_model import SoakMachine
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "600"))
-SHRINKING = 900  # seconds for the minimal sequence of a failure
+SHRINKING = 900  # seconds to find the minimal sequence of a failure
 
 ROUND = settings(
     max_examples=5,
@@ -28,7 +28,7 @@ ROUND = settings(
 @pytest.mark.soak
 @pytest.mark.timeout(SECONDS + SHRINKING)
 def test_the_engine_agrees_with_its_model_for_a_long_time() -> None:
-    """Rounds of random sequences follow one another until the time has passed.
+    """Random sequences of writes leave the engine equal to its model, round after round.
 
     SOAK_SECONDS is the time. SOAK_SEED is the seed of the first round; each round adds one to it.
     """
@@ -36,7 +36,7 @@ def test_the_engine_agrees_with_its_model_for_a_long_time() -> None:
     end = time.monotonic() + SECONDS
     rounds = 0
     while time.monotonic() < end:
-        print(f"SOAK_SEED={first + rounds}")  # pytest shows the last one if its round fails
+        print(f"SOAK_SEED={first + rounds}")  # pytest shows the last seed if its round fails
         run_state_machine_as_test(seed(first + rounds)(SoakMachine), settings=ROUND)
         rounds += 1
     print(f"{rounds} rounds, seeds {first} to {first + rounds - 1}")

@@ -32,7 +32,7 @@ from vikingd.store import Store
 
 
 def test_put_makes_the_directories_above(store: Store) -> None:
-    """A file's missing directories are made with it, and all share one revision."""
+    """A put makes the missing directories above a file, in the same revision."""
     committed = put(store, file(GUIDE, "Read me."))
     assert committed.outcomes == (CREATED,)
     assert committed.revision == store.revision == 2
@@ -76,7 +76,7 @@ def test_get_returns_what_was_put(store: Store) -> None:
 
 
 def test_put_again_changes_nothing(store: Store) -> None:
-    """An equal put is UNCHANGED, makes no revision, and returns the texts that still wait."""
+    """An equal put is UNCHANGED, makes no revision, and returns the texts without a vector."""
     first = put(store, file(GUIDE, "Read me."))
     again = put(store, file(GUIDE, "Read me."), directory(DOCS))
     assert again == Committed(first.revision, (UNCHANGED, UNCHANGED), text_ids=first.text_ids)
@@ -107,7 +107,7 @@ def test_update_keeps_what_is_not_written(store: Store) -> None:
 
 
 def test_another_title_makes_other_texts(store: Store) -> None:
-    """New texts are written even if they read the same, because the index counts titles by text."""
+    """A new title makes new texts, even equal ones, because the index counts titles by text."""
     put(store, file(GUIDE, "x", abstract="Guide to it.", title="Guide"))
     before = scanned(store)[GUIDE]
     put(store, file(GUIDE, "x", abstract="Guide to it.", title="Guide to"))
@@ -128,7 +128,7 @@ def test_update_keeps_the_vectors_of_equal_texts(store: Store) -> None:
 
 
 def test_texts_are_rebuilt_as_they_were_put(store: Store) -> None:
-    """A text that can be derived is not stored; any other text is stored and comes back."""
+    """A scan returns each text as it was put, even if it cannot be derived from the context."""
     draft = Draft(GUIDE, content="a 😀 b", title="T", abstract="A")
     abstract = Text(0, "", 0, 0, "T\nA", 1)
     made = Text(1, "S", 2, 3, "T > S\n😀", 1)

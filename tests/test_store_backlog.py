@@ -50,7 +50,7 @@ def test_the_backlog_tells_its_work(store: Store) -> None:
 
 
 def test_the_backlog_is_read_from_its_index_alone(store: Store) -> None:
-    """A long backlog is not sorted, and its size is read from the index alone."""
+    """Backlog and size are read through an index, without a sort or a scan."""
     put(store, file(f"{DOCS}/a", "a1\n", abstract="A"))
     with closing(sqlite3.connect(store._database)) as db:
         told = []

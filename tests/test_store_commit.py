@@ -21,7 +21,7 @@ from vikingd.store import Store
 
 
 def blocked(event: threading.Event) -> None:
-    """Return an `on_commit` that waits for an event."""
+    """Wait for an event, as a slow `on_commit` does."""
     assert event.wait(10)
 
 
@@ -46,7 +46,7 @@ def test_requests_that_wait_share_one_commit(tmp_path: Path) -> None:
 
 
 def test_a_request_that_breaks_the_group_breaks_its_own_commit_alone(tmp_path: Path) -> None:
-    """A fault that shows only at the end of the group costs no other request its commit."""
+    """A fault at the commit of a group fails only the request that causes it."""
     heard: list[int] = []
     with closing(Store(tmp_path, model="none", dimension=None)) as store:
         first = store.put([file(f"{DOCS}/a", "x")])
@@ -62,7 +62,7 @@ def test_a_request_that_breaks_the_group_breaks_its_own_commit_alone(tmp_path: P
 
 
 def test_on_commit_is_heard_before_the_writers(tmp_path: Path) -> None:
-    """When a future is done, the commit is on disk and the index has it."""
+    """A future is done only after the commit is on disk and in the index."""
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
         future = store.put([file(GUIDE)])
         seen: list[tuple[bool, str]] = []
@@ -97,7 +97,7 @@ def test_the_next_group_is_written_while_the_index_follows(tmp_path: Path) -> No
 def test_small_writes_that_come_while_the_index_follows_share_a_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A commit has a fixed cost, so a small group waits for the index and takes more requests."""
+    """A small group waits for the index and takes more requests, because a commit is costly."""
     waits, go_on = threading.Event(), threading.Event()
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
         written = store._writer._written
@@ -155,7 +155,7 @@ def test_a_cancelled_request_is_not_run(tmp_path: Path) -> None:
 def test_whatever_a_request_raises_only_its_caller_hears_of(
     tmp_path: Path, kind: type[BaseException]
 ) -> None:
-    """An error that would end a thread is undone alone, and the other requests go on."""
+    """An error that would end a thread is undone alone, and the other requests succeed."""
 
     def raising(*_: object) -> NoReturn:
         raise kind
@@ -175,7 +175,7 @@ def test_whatever_a_request_raises_only_its_caller_hears_of(
 def test_want_of_memory_fails_a_commit_and_no_more(
     store: Store, monkeypatch: pytest.MonkeyPatch, part: str, kind: type[BaseException]
 ) -> None:
-    """If memory runs out anywhere, the commit is undone and the next one succeeds."""
+    """A commit that runs out of memory is undone, and the next one succeeds."""
 
     def without_memory(*_: object, **__: object) -> None:
         raise kind
@@ -206,7 +206,7 @@ def test_a_full_disk_fails_the_write_and_no_more(store: Store, tmp_path: Path) -
 
 
 def test_a_group_that_sqlite_took_back(tmp_path: Path) -> None:
-    """If the file may not grow, SQLite drops the transaction, and the whole group fails."""
+    """A group fails as a whole if the database file may not grow, and the next write succeeds."""
     with closing(Store(tmp_path, model="m", dimension=2)) as store:
         before = scanned(store)
         (pages,) = store._db.execute("PRAGMA page_count").fetchone()
@@ -221,7 +221,7 @@ def test_a_group_that_sqlite_took_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
 def test_a_failing_index_stops_the_writes(tmp_path: Path, kind: type[BaseException]) -> None:
-    """If `on_commit` raises, its requests and all later ones fail, and `failure` has the reason."""
+    """An error of `on_commit` fails its requests and all later ones, and sets `failure`."""
 
     def fail(*_: object) -> None:
         raise kind("boom")

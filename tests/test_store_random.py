@@ -26,10 +26,10 @@ from vikingd.ingest.masks import Masked
 from vikingd.store import Store
 
 TOPS = ("viking://resources", "viking://user/memories")
-# "!" and "." come before "/": names that begin alike stand between a directory and what is in it.
+# "!" and "." sort before "/", so names like "a!" come between a directory and its contents.
 NAMES = ("a", "a!", "a.md", "b")
 
-Tree = dict[str, str | None]  # the content of each file; None for a directory
+Tree = dict[str, str | None]  # the content of each file, or None for a directory
 
 below = st.builds(
     lambda top, names: "/".join((top, *names)),
@@ -38,7 +38,7 @@ below = st.builds(
 )
 anywhere = below | st.sampled_from((*TOPS, "viking://user", ROOT))
 contents = st.none() | st.sampled_from(("", "one\n", "one\ntwo\n", "二\none\n"))
-aheads = st.none() | st.sampled_from((0, 0, 1))  # of the revision that is expected
+aheads = st.none() | st.sampled_from((0, 0, 1))  # expected minus actual revision
 batches = st.dictionaries(below, contents, min_size=1, max_size=4)
 
 
@@ -81,14 +81,14 @@ class Operations(RuleBasedStateMachine):
         shutil.rmtree(self.path)
 
     def agree(self, future: Future[Committed], error: VikingError | None) -> Committed | None:
-        """The store does what the dict does, or fails with the same kind of error."""
+        """Check that the store succeeds or fails with the same kind of error as the dict."""
         raised = future.exception(timeout=10)
         assert type(raised) is type(error), (raised, error)
         return None if raised else future.result()
 
     @rule(batch=batches)
     def put(self, batch: Tree) -> None:
-        """A batch is written whole or not at all."""
+        """Put a batch, which is written whole or not at all."""
         tree = dict(self.tree)
         error = None
         try:
@@ -107,7 +107,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule(uri=below, name=st.sampled_from(("content", "metadata")), content=contents, ahead=aheads)
     def put_some(self, uri: str, name: str, content: str | None, ahead: int | None) -> None:
-        """A mask writes one field, and an expected revision is checked."""
+        """Put one field by a mask with an expected revision."""
         tree, error = self.tree, None
         revision = self.store.get(uri).revision if uri in tree else 0
         if ahead:
@@ -129,7 +129,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule(uris=st.lists(anywhere, min_size=1, max_size=3), allow=st.booleans())
     def delete(self, uris: list[str], allow: bool) -> None:
-        """Subtrees are removed whole, and each context counts once."""
+        """Delete subtrees; each context counts once."""
         error: VikingError | None = None
         gone = {uri for top in uris for uri in subtree(self.tree, top)}
         for uri in uris:
@@ -149,7 +149,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule(source=anywhere, destination=below, ahead=aheads)
     def move(self, source: str, destination: str, ahead: int | None) -> None:
-        """A subtree keeps its contexts and its links."""
+        """Move a subtree with its contexts and links."""
         moved = subtree(self.tree, source)
         tree = {uri: content for uri, content in self.tree.items() if uri not in moved}
         names = {uri: uri for uri in self.tree} | {
@@ -185,7 +185,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule(uri=anywhere, other=anywhere, why=st.sampled_from("xy"))
     def link(self, uri: str, other: str, why: str) -> None:
-        """Links have no direction, and the last reason counts."""
+        """Link two contexts; links have no direction, and the last reason counts."""
         error: VikingError | None = None
         if uri == other:
             error = InvalidField("", "is the same")
@@ -197,13 +197,13 @@ class Operations(RuleBasedStateMachine):
 
     @rule(uri=anywhere, other=anywhere)
     def unlink(self, uri: str, other: str) -> None:
-        """A missing link is NotFound."""
+        """Unlink two contexts; a missing link is NotFound."""
         linked = self.links.pop(frozenset((uri, other)), None) is not None
         self.agree(self.store.unlink(uri, other), None if linked else NotFound(uri))
 
     @rule(limit=st.integers(1, 4))
     def fill(self, limit: int) -> None:
-        """Vectors are written for texts of the backlog; each vector identifies its text."""
+        """Fill texts of the backlog with vectors; each vector identifies its text."""
         backlog = self.store.backlog(limit)
         made = [(waiting.text_id, vector(len(waiting.text))) for waiting in backlog]
         filled = self.store.fill(made, {waiting.text_id: waiting.digest for waiting in backlog})
@@ -211,7 +211,7 @@ class Operations(RuleBasedStateMachine):
 
     @rule(uri=anywhere)
     def drop_vectors(self, uri: str) -> None:
-        """Texts with a dropped vector wait again."""
+        """Drop the vectors of a subtree, whose texts wait again."""
         waiting = self.store.backlog_size().texts
         error = None if uri in self.tree else NotFound(uri)
         committed = self.agree(self.store.drop_vectors(uri), error)
@@ -220,20 +220,20 @@ class Operations(RuleBasedStateMachine):
 
     @rule()
     def remember(self) -> None:
-        """The change feed is read from this revision on."""
+        """Keep the current state, from which the change feed is read later."""
         self.remembered = Mirror(self.mirror)
         self.remembered.revision = self.mirror.revision
         self.remembered.links = dict(self.mirror.links)
 
     @rule()
     def restart(self) -> None:
-        """A restart loses nothing."""
+        """Restart the store."""
         self.store.close()
         self.open()
 
     @invariant()
     def stands_as_the_dict(self) -> None:
-        """Tree, contents and links equal those of the dict."""
+        """Check that tree, contents and links equal those of the dict."""
         contexts = {context.uri: context for context in self.store.tree(ROOT, 0, "", 999)}
         assert list(contexts) == sorted(self.tree)
         for uri, content in self.tree.items():
@@ -245,7 +245,7 @@ class Operations(RuleBasedStateMachine):
 
     @invariant()
     def feeds_agree(self) -> None:
-        """The live feed and `changes_since` both lead to the result of a scan."""
+        """Check that the live feed and `changes_since` both lead to the result of a scan."""
         found = scanned(self.store)
         assert self.mirror == found
         links = {frozenset((link.uri, link.other)): link.reason for link in self.store.links()}

@@ -31,7 +31,7 @@ from vikingd.store import Store, StoreCounts, page_token, schema
 
 
 def test_a_new_store_has_the_root(store: Store) -> None:
-    """A new store has its root, at revision 1, so a listing is never NotFound."""
+    """A new store has the root at revision 1, so a listing is never NotFound."""
     assert store.revision == 1
     assert uris(store.tree(ROOT, 0, "", 9)) == [ROOT]
     assert store.children(ROOT, "", 9) == []
@@ -62,7 +62,7 @@ def test_get_of_nothing(store: Store) -> None:
 def test_sources_for_which_there_is_no_room_are_refused(
     store: Store, read: Callable[[Store, ReplyBudget], object]
 ) -> None:
-    """The limit holds to the byte; the error names the limit and the remedy."""
+    """A reading of exactly the limit is accepted, and one byte more is refused with a remedy."""
     put(store, file(GUIDE, "first\nsecond\n", overview="All of it", abstract="Some of it"))
     room = ReplyBudget(1000)
     assert read(store, room)
@@ -74,7 +74,7 @@ def test_sources_for_which_there_is_no_room_are_refused(
 
 
 def test_passages_of_a_long_file_are_read_in_one_reading(store: Store) -> None:
-    """Thousands of passages are read with one read of the content."""
+    """Thousands of passages of long files are read in less than a second."""
     words = [f"{i:09}".replace("0", "零") for i in range(100_000)]
     cut = [Passage("", 10 * i, 10 * i + 9) for i in range(0, 100_000, 25)]
     guide, memories = f"{DOCS}/a.md", "viking://user/memories/a.md"
@@ -133,7 +133,7 @@ def test_a_page_token_that_nobody_gave(store: Store) -> None:
 
 
 def test_the_feed_brings_what_a_reply_shows(tmp_path: Path) -> None:
-    """Abstract and passages are equal to those of the content, live and from disk."""
+    """The live feed and a scan have the abstract, the sections and the passages of a file."""
     content = "héllo 😀 one\n二 two\n"
     passages = (Passage("A > B", 0, 12), Passage("", 12, 18))
     heard = Mirror()
@@ -183,7 +183,7 @@ def test_a_scan_sees_one_revision(store: Store) -> None:
 
 
 def test_what_stands_at_a_revision_is_that_of_no_other(store: Store) -> None:
-    """Contexts and links are of exactly one revision, in spite of writes during the read."""
+    """A read at a revision has exactly its contexts and links, in spite of concurrent writes."""
     put(store, *(file(f"{DOCS}/{name}", name) for name in "ab"))
     revision = store.link(f"{DOCS}/a", f"{DOCS}/b", "why").result().revision
     for other in (revision - 1, revision + 1):
@@ -199,7 +199,7 @@ def test_what_stands_at_a_revision_is_that_of_no_other(store: Store) -> None:
 
 
 def test_changes_since(store: Store) -> None:
-    """The order is removals, complete contexts by URI, then vectors of unchanged contexts."""
+    """Changes are removals, then complete contexts by URI, then vectors of unchanged contexts."""
     put(store, *(file(f"{DOCS}/{name}", name) for name in "abc"))
     _, revision = store.changes_since(store.revision)
     store.fill([(text_ids(store, f"{DOCS}/{name}")[0], ONE) for name in "ab"]).result()
@@ -280,7 +280,7 @@ def test_a_second_opener_is_refused(tmp_path: Path) -> None:
 def test_another_model_is_refused_or_drops_the_vectors(
     tmp_path: Path, model: str, dimension: int | None
 ) -> None:
-    """The error names both models and the remedy, which makes a backlog and a new revision."""
+    """A store of another model is refused, or drops its vectors with `reembed`."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE, "one\n"), file(f"{DOCS}/b", abstract="B", vector=ONE))
         before = scanned(store)
@@ -320,7 +320,7 @@ def test_a_store_without_a_model_takes_any_while_it_has_no_vector(tmp_path: Path
 def test_migrations_and_their_record_are_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failing script changes nothing, a good one runs once, and a newer schema is refused."""
+    """A failed migration changes nothing, a good one runs once, and a newer schema is refused."""
     with opened(tmp_path) as store:
         put(store, file(GUIDE))
         before = scanned(store)

@@ -1,4 +1,4 @@
-"""The protos say what is allowed, and the committed stubs are theirs."""
+"""The limits in the comments of the protos, and the stubs that are generated from them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_fresh_generation_is_identical() -> None:
     ],
 )
 def test_the_proto_says_how_many_a_list_may_have(message: str, field: str, limit: int) -> None:
-    """The proto comment of each list states its limit."""
+    """The proto comment of each limited field states its limit."""
     protos = "".join(path.read_text() for path in GENERATE.parent.rglob("*.proto"))
     body = protos[protos.index(f"\nmessage {message} {{") :]
     found = re.search(rf"((?:  // .*\n)+)  [\w. ]+ {field} = \d+;", body)

@@ -1,4 +1,4 @@
-"""A tail that outgrows its room."""
+"""The tail: growth beyond its room, removals and the postings of its texts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
     directories = [f"{ROOT}/{i}" for i in range(3000)]
     made = [upsert(i, uri, is_directory=True) for i, uri in enumerate([ROOT, *directories], 1)]
     tail.apply(made, 1)
-    # Room for as many files came with them; the next commit needs more of texts alone.
+    # The directories brought room for as many files, so the next commit grows the texts alone.
     tail.apply([upsert(4000, f"{directories[0]}/long.md", texts=1500)], 2)
     files = [f"{directories[i % 7]}/{i}.md" for i in range(5000)]
     for first in range(0, len(files), 500):
@@ -64,7 +64,7 @@ def test_rows_stay_as_they_were_when_the_tail_outgrows_its_room() -> None:
 
 @pytest.mark.parametrize("kept", [600, 40])
 def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: int) -> None:
-    """Nothing is copied until the room is used up, and old snapshots stay the same."""
+    """A mapped base is not copied until its room is used up, and old snapshots stay the same."""
     first = empty_tail(room=2)
     made = [upsert(i, f"{ROOT}/{i}", texts=2) for i in range(2, 700)]
     first.apply([upsert(1, ROOT, is_directory=True), *made], 1)
@@ -81,12 +81,12 @@ def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: i
         assert np.shares_memory(getattr(tail.parts.rows.arrays, name), getattr(growing, name))
     before, shown = tail.snapshot, []
     for commit in range(2, 12):
-        uri = f"{ROOT}/{commit}"  # one of the base, which ends, and new ones
+        uri = f"{ROOT}/{commit}"  # one URI of the base, which is removed, and new ones
         new = [upsert(commit * 1000 + i, f"{uri}-{i}", texts=1) for i in range(10)]
         shown.append((tail.apply([Remove(uri), *new], commit), 698 + 9 * (commit - 1)))
     shares = np.shares_memory(tail.parts.rows.arrays.text_id, growing.text_id)
     assert shares == (kept == 600)
-    assert (on_disk[len(base.text_id) :] == 0).all()  # in memory only
+    assert (on_disk[len(base.text_id) :] == 0).all()  # the tail is written in memory only
     for snapshot, count in [(before, 698), *shown]:
         assert snapshot.counts(0)[FILES] == count
         texts = snapshot.tree.texts
@@ -119,13 +119,13 @@ def test_a_directory_made_anew_within_a_commit_takes_what_follows() -> None:
 
 
 SAID = [
-    ["tea from Assam", "oolong, tea"],  # the limit is reached within a file
+    ["tea from Assam", "oolong, tea"],  # a commit reaches the limit within a file
     ["green"],
     [],
-    ["fifteen letters"],  # it is just reached
+    ["fifteen letters"],  # the limit is reached exactly
     ["", "E4102"],
     ["a text that is longer than the limit, with tea in it", "tea"],
-    ["茶 and 茶叶", "left"],  # it is not reached any more
+    ["茶 and 茶叶", "left"],  # the rest stays below the limit
 ]
 
 

@@ -17,7 +17,7 @@ from vikingd.domain.find import StopReason
 
 
 def test_start_points_are_read_first_then_the_children_of_each_round(house: House) -> None:
-    """The rounds in the reply are the calls of the reranker; each abstract is read once."""
+    """The rounds in the reply are the calls of the reranker; each abstract is sent once."""
     reply = house.think()
     starts, *rounds = house.documents()
     assert {"The house", "All there is"} <= set(starts)
@@ -32,7 +32,7 @@ def test_start_points_are_read_first_then_the_children_of_each_round(house: Hous
     assert set(starts) <= directories
     assert "Tea stands on the shelf." in rounds[0]
     read = [text for call in house.documents() for text in call]
-    assert len(read) == len(set(read))  # each once
+    assert len(read) == len(set(read))
     assert len(rounds) <= 3
     assert [r.round for r in reply.rerank.rounds] == [*range(len(rounds) + 1)]
     assert [r.documents for r in reply.rerank.rounds] == [*map(len, house.documents())]
@@ -53,7 +53,7 @@ def test_scores_are_the_rerankers_blended_with_the_parents(house: House) -> None
             given = {"Two spades are in the shed.": 0.9, "The shed": 0.7, "The house": 0.4}
             assert parts.rerank == pytest.approx(given.get(match.abstract, 0.1))
             assert parts.parent == pytest.approx(final[uris.parent(match.uri)])
-            below_root = uris.parent(match.uri) == uris.ROOT  # which has no text
+            below_root = uris.parent(match.uri) == uris.ROOT  # the root has no text
             assert parts.parent_weight == (0 if below_root else 0.25)
             blended = (1 - parts.parent_weight) * parts.rerank + parts.parent_weight * parts.parent
             assert match.score == pytest.approx(blended)
@@ -62,7 +62,7 @@ def test_scores_are_the_rerankers_blended_with_the_parents(house: House) -> None
 
 
 def test_alpha_1_is_the_rerankers_score_and_0_the_parents(house: House) -> None:
-    """Alpha weighs the reranker's score against the parent's."""
+    """Alpha 1 gives the reranker's score, and alpha 0 the score of the parent."""
     house.reranker.answer = told({"Two spades are in the shed.": 0.9, "The shed": 0.6})
     own = scored(house.think(alpha=1.0))
     assert own[f"{TOP}/shed/spade.md"] == pytest.approx(0.9)
@@ -80,11 +80,11 @@ def test_what_has_no_abstract_is_not_sent_and_keeps_its_score(house: House) -> N
     blank = next(m for m in matches(reply) if m.uri == f"{TOP}/kitchen/blank.md")
     assert not blank.parts.HasField("rerank")
     assert blank.score == pytest.approx(blank.parts.node_score, abs=1e-3) != pytest.approx(0.1)
-    assert sum(one.without_abstract for one in reply.rerank.rounds) >= 2  # it, and viking://
+    assert sum(one.without_abstract for one in reply.rerank.rounds) >= 2  # blank.md and viking://
 
 
 def test_what_quick_finds_is_always_among_what_is_read(house: House) -> None:
-    """Each result of QUICK is read, so the limit is filled if QUICK fills it."""
+    """Each result of QUICK is sent to the reranker, so the limit is filled if QUICK fills it."""
     query = house.question()
     quick = house.client.find(query, limit=100)
     found = house.think(query, limit=100)
@@ -97,7 +97,7 @@ def test_threshold_filters_and_levels_hold(house: House) -> None:
     """Threshold, filters, types, levels and target hold as without a reranker."""
     house.reranker.answer = told({"Two spades are in the shed.": 0.5, "Nails of all kinds.": 0.6})
     reply = house.think(alpha=1.0, score_threshold=0.5, vector=vector(0, 1))
-    assert [*scored(reply)] == [f"{TOP}/shed/box/nail.md"]  # strictly above
+    assert [*scored(reply)] == [f"{TOP}/shed/box/nail.md"]  # the threshold is exclusive
     sharp = house.think(where={"sharp": True})
     assert [*scored(sharp)] == [f"{TOP}/shed/spade.md"]
     assert scored(sharp) == scored(house.think(where={"sharp": True}, levels=Levels.BOTH))
@@ -113,7 +113,7 @@ def test_threshold_filters_and_levels_hold(house: House) -> None:
 
 
 def test_known_scores_are_not_asked_for_again(house: House) -> None:
-    """Scores are kept by query and abstract."""
+    """A repeated query takes all scores from the cache and sends nothing."""
     query = house.question()
     first = house.think(query)
     again = house.think(query)
@@ -125,7 +125,7 @@ def test_known_scores_are_not_asked_for_again(house: House) -> None:
 def test_what_quick_finds_is_read_though_each_stands_deep_in_a_directory_of_its_own(
     house: House,
 ) -> None:
-    """Results of QUICK are read even if more directories are above them than a round reads."""
+    """Results of QUICK are reranked even if more directories are above them than a round opens."""
     top = "viking://resources/shelves"
     drafts = [
         draft
@@ -148,7 +148,7 @@ def test_what_quick_finds_is_read_though_each_stands_deep_in_a_directory_of_its_
 
 
 def test_an_abstract_of_blanks_is_not_sent(house: House) -> None:
-    """A blank abstract counts as none."""
+    """A directory with a blank abstract is not sent."""
     blank = "viking://resources/blank"
     house.client.put(
         [
@@ -176,7 +176,7 @@ def test_all_directories_opened_in_a_round_are_counted(house: House) -> None:
 
 
 def test_the_walk_goes_on_while_something_deeper_could_be_better(house: House) -> None:
-    """The walk goes on while the upper bound of a subtree is above the best score."""
+    """The walk continues while the upper bound of a subtree is above the best score."""
     top = "viking://resources/stairs"
     house.client.put(
         [
@@ -192,7 +192,7 @@ def test_the_walk_goes_on_while_something_deeper_could_be_better(house: House) -
         {"Stairs": 0.6, "Tea on the stairs.": 1, "A room": 1, "A cup.": 1}, 0.1
     )
     found = house.think("where is tea", target_uri=top, alpha=0.5, limit=1, trace=True)
-    # The note has .8; the hall has .35, so its children reach .675 and what is below them .8375.
+    # The note has .8. The hall has .35, so its room has at most .675 and the cup at most .8375.
     assert scored(found) == {f"{top}/hall/room/cup.md": pytest.approx(0.8375)}
     house.reranker.answer = told({"Stairs": 1, "Tea on the stairs.": 1}, 0.1)
     found = house.think("where is the tea", target_uri=top, alpha=0.5, limit=1, trace=True)
@@ -234,7 +234,7 @@ def test_a_root_without_a_text_counts_for_nothing(house: House) -> None:
 def test_what_does_not_fit_into_a_round_is_left_out_but_never_what_quick_found(
     house: House,
 ) -> None:
-    """A full round leaves out other children first, also those with a better node score."""
+    """A full round leaves out children with a better node score before any result of QUICK."""
     top = "viking://resources/drawers"
     house.client.put(
         [
@@ -277,7 +277,7 @@ def test_three_rounds_of_eight_directories_are_the_most(house: House) -> None:
 
 
 def test_a_search_for_a_type_of_which_there_is_nothing_is_empty(client: MessageClient) -> None:
-    """A missing root of a type gives an empty answer."""
+    """A search for a type without any context gives an empty answer."""
     client.put([Draft(f"{TOP}/tea.md", content="Tea stands on the shelf.")])
     reply = client.search("Create an RFC document", session=Session("A new service."))
     assert ContextType.SKILL in [one.query.context_type for one in reply.query_results]
@@ -285,7 +285,7 @@ def test_a_search_for_a_type_of_which_there_is_nothing_is_empty(client: MessageC
 
 
 def test_the_best_children_are_read_and_none_that_is_gone(house: House) -> None:
-    """A full round reads the best living children."""
+    """A full round sends the children with the best node scores, and no deleted one."""
     top = "viking://resources/heap"
     house.client.put([Draft(f"{top}/{i}.md", content=f"Paper {i}") for i in range(110)])
     house.client.put([Draft(f"{top}/{i}.md", content=f"Tea, paper {i}") for i in range(110, 120)])

@@ -1,4 +1,4 @@
-"""THINKING whose reranker fails, is slow, is not there or is not asked; refused requests."""
+"""THINKING with a failed, slow or missing reranker, and refused requests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_fault_in_any_round_gives_quicks_scores_and_says_so(
     assert len(house.reranker.requests) == call + 1
     assert reply.rerank.status == RERANK_STATUS_FAILED
     assert reply.rerank.reason
-    assert len(reply.rerank.rounds) == call  # those before
+    assert len(reply.rerank.rounds) == call  # only complete rounds count
     assert any(reply.rerank.reason in note.detail for note in reply.degraded)
     assert scored(reply) == scored(house.client.find(query))
 

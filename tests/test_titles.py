@@ -1,4 +1,4 @@
-"""The bonuses of titles, against their plain twin."""
+"""The bonuses of titles, compared with their plain twin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from viking_kernels.titles import TITLE, forget_titles, score_titles
 def scored(
     world: World, top: naive.Directory, query: naive.Query
 ) -> tuple[dict[int, float], float]:
-    """Return (the bonus of each file by id, the sum of all that was written)."""
+    """Return (the bonus of each file by id, the sum of all bonuses)."""
     snapshot, scope, _ = world.scope_of(top)
     tree = snapshot.tree
     inside = scopes.tail_directories(tree.directories, scope)
@@ -56,7 +56,7 @@ def check_forgetting(texts: Texts, scope: Scope, terms: Terms, ranges: I64, titl
 @given(shapes)
 @example(LARGE)
 def test_a_title_adds_the_square_of_what_the_query_has_of_it(shape):
-    """A title's bonus is the squared share of its terms in the query, for its file alone."""
+    """The bonus of a title grows with the square of the share of its terms in the query."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     got, total = scored(world, top, query)

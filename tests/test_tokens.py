@@ -57,12 +57,15 @@ texts = st.text(ALPHABET, max_size=40) | st.text(max_size=20)
     ],
 )
 def test_terms_of_a_text(text: str, expected: str) -> None:
-    """Words are stemmed, CJK becomes characters and bigrams, identifiers are kept and divided."""
+    """Words are stemmed, CJK text gives characters and bigrams, identifiers are kept and split."""
     assert terms(text) == expected.split()
 
 
 def test_a_change_of_terms_needs_a_new_version() -> None:
-    """When this fails, raise VERSION and note the new digest: old indexes must be rebuilt."""
+    """The terms of a sample keep their digest as long as VERSION stays the same.
+
+    A new digest needs a higher VERSION, so that old indexes are rebuilt.
+    """
     sample = (
         "The Quick's jumps café naïve 2024 3.14 well-known snake_case getHTTPResponse URLs C++ C# "
         "E4102 std::vector os.path docs/en/a.md https://x.org/a 使用FastAPI部署 目的 ｶﾅ 한국"
@@ -80,14 +83,14 @@ def test_a_change_of_terms_needs_a_new_version() -> None:
         ("x" * 65, 0),
         ("x" * 64, 1),
         ("x" * 40 + "Y" * 40, 0),
-        ("aB" * 32, 1),  # falls into more parts than names have
+        ("aB" * 32, 1),  # has more parts than names have
         (hashlib.sha256(b"").hexdigest(), 1),
         (base64.b64encode(random.Random(3).randbytes(75)).decode().replace("/", "x"), 2),
-        ("abc." * 40 + "abc", 41),  # its parts, but not the whole
+        ("abc." * 40 + "abc", 41),  # the parts without the whole
     ],
 )
 def test_encoded_data_does_not_flood_the_vocabulary(encoded: str, count: int) -> None:
-    """Hashes are one term, and what is longer than any name is none."""
+    """A hash is one term, and a word that is longer than any name is none."""
     found = terms(encoded)
     assert len(found) == count
     assert all(len(term) <= tokens.MAX_TERM for term in found)
@@ -97,7 +100,7 @@ def test_encoded_data_does_not_flood_the_vocabulary(encoded: str, count: int) ->
 @example("Ａ")
 @settings(deadline=None)
 def test_spelling_variants_of_one_text_have_the_same_terms_and_script(text: str) -> None:
-    """Compatibility forms, other text around it and repetition change nothing."""
+    """Compatibility forms, repetition and text before it do not change the terms of a text."""
     found = terms(text)
     plain = unicodedata.normalize("NFKC", text)
     assert terms(plain) == found
@@ -131,7 +134,7 @@ def test_spelling_variants_of_one_text_have_the_same_terms_and_script(text: str)
     ],
 )
 def test_time_is_linear_in_hostile_text(hostile: str) -> None:
-    """30,000 characters of anything take a fraction of a second, where a square takes minutes."""
+    """30,000 hostile characters are encoded in less than three seconds."""
     text = "é" + hostile * (30_000 // len(hostile))
     start = time.thread_time()
     encode(text)
@@ -140,7 +143,7 @@ def test_time_is_linear_in_hostile_text(hostile: str) -> None:
 
 
 def test_a_long_run_of_combining_marks_is_cut_short() -> None:
-    """100,000 accents, which Unicode wants sorted, are no work, and the letter keeps its own."""
+    """A run of 100,000 combining marks is cut, and the letter keeps its own mark."""
     start = time.thread_time()
     assert terms("e" + "\u0301\u0316" * 50_000 + "x") == ["é", "x"]
     assert time.thread_time() - start < 3
@@ -180,7 +183,7 @@ def test_encoding_counts_the_terms(text: str) -> None:
 
 
 def test_frequencies_saturate_and_the_length_does_not() -> None:
-    """A term said 70,000 times counts 65,535 times."""
+    """A term that occurs 70,000 times has the frequency 65,535."""
     _, frequencies, length = encode("word " * 70_000)
     assert frequencies.tolist() == [65_535]
     assert length == 70_000
@@ -197,7 +200,7 @@ def test_frequencies_saturate_and_the_length_does_not() -> None:
     ],
 )
 def test_the_name_of_a_file_is_indexed_unless_it_is_an_ordinal(name: str, found: list[str]) -> None:
-    """A name counts whole and in parts; digits alone say nothing."""
+    """A name counts whole and in parts, and a name of digits alone does not count."""
     hashes, _, length = encode("body", name)
     assert set(hashes.tolist()) == {term_hash(term) for term in ["bodi", *found]}
     assert length == 1 + len(found)
@@ -257,7 +260,7 @@ IDENTIFIERS = [
 @pytest.mark.parametrize("identifier", IDENTIFIERS)
 @pytest.mark.parametrize("form", ["{}", "({}),", "「{}」", "“{}”?", "  {}\n"])
 def test_an_identifier_alone_is_told(identifier: str, form: str) -> None:
-    """Codes, symbols and names of files are identifiers, with punctuation around them or not."""
+    """A code, a symbol or a file name is an identifier, with or without punctuation around it."""
     (hashed,) = query_terms(form.format(identifier)).identifiers
     for text in ("see {} there", "用{}的", "({}).", "`{}`"):
         assert hashed in encode(text.format(identifier))[0]
@@ -308,12 +311,12 @@ def test_an_identifier_alone_is_told(identifier: str, form: str) -> None:
     ],
 )
 def test_other_words_are_no_identifiers(query: str) -> None:
-    """Words, numbers, abbreviations and mixed queries are not looked up as identifiers."""
+    """Words, numbers, abbreviations and mixed queries are no identifiers."""
     assert query_terms(query).identifiers == ()
 
 
 def test_several_identifiers_are_told_once_each_in_order() -> None:
-    """A query of identifiers only lists their whole hashes, without their parts."""
+    """A query of identifiers gives the hash of each whole identifier once, in order."""
     query = query_terms("HTTPException, E4102 HTTPException snake_case")
     assert query.identifiers == tuple(map(term_hash, ["httpexcept", "e4102", "snake_case"]))
     assert query_terms("GDPR E4102").identifiers == (term_hash("gdpr"), term_hash("e4102"))

@@ -34,7 +34,7 @@ _numbers = itertools.count(1)
 
 
 class Collector:
-    """Receives OTLP over HTTP; `url` is what OTEL_EXPORTER_OTLP_ENDPOINT names."""
+    """A collector of OTLP over HTTP at `url`."""
 
     def __init__(self) -> None:
         self.requests: list[ExportTraceServiceRequest] = []
@@ -67,7 +67,7 @@ class Collector:
         ]
 
     def call(self, trace: str) -> tuple[Span, list[Span]]:
-        """The span of the one call in a trace, which ends last, and those below it."""
+        """Return the span of the one call in a trace, and the spans below it."""
         eventually(lambda: any(s.kind == Span.SPAN_KIND_SERVER for s in self.spans(trace)))
         *stages, call = self.spans(trace)
         assert call.kind == Span.SPAN_KIND_SERVER
@@ -81,7 +81,7 @@ class Collector:
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
-    """A collector, until its port is given back."""
+    """Yield a collector, and close its port afterwards."""
     collector = Collector()
     yield collector
     collector.server.shutdown()
@@ -89,7 +89,7 @@ def collecting() -> Iterator[Collector]:
 
 
 def tracing_to(url: str, **more: str) -> dict[str, str]:
-    """The environment of a daemon whose spans go there."""
+    """Return the environment of a daemon that exports spans to a URL."""
     own = {k: "" for k in os.environ if k.startswith("OTEL_")}
     return (
         own
@@ -104,7 +104,7 @@ def tracing_to(url: str, **more: str) -> dict[str, str]:
 
 @contextmanager
 def closed() -> Iterator[int]:
-    """A port on which nobody listens."""
+    """Yield a port on which no process listens."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     yield port
@@ -112,14 +112,14 @@ def closed() -> Iterator[int]:
 
 @contextmanager
 def silent() -> Iterator[int]:
-    """A port where requests are taken and never answered."""
+    """Yield a port that accepts requests and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
-    """The collector to which the daemon of `channel` exports."""
+    """Yield the collector to which the daemon of `channel` exports."""
     with collecting() as made:
         yield made
 
@@ -128,7 +128,7 @@ def collector() -> Iterator[Collector]:
 def channel(
     collector: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[grpc.Channel]:
-    """To a daemon with three files that exports at once, and whose embedder is not there."""
+    """Yield a channel to a daemon with three files, a fast export and no reachable embedder."""
     store = tmp_path_factory.mktemp("tracing") / "store"
     with closed() as port:
         environment = tracing_to(
@@ -148,18 +148,18 @@ def channel(
 
 
 def called(sampled: bool = True) -> tuple[str, Any]:
-    """The id of a new trace, and the metadata of a call within it."""
+    """Return the id of a new trace, and the metadata of a call in it."""
     trace = f"{next(_numbers):032x}"
     return trace, (("traceparent", f"00-{trace}-{PARENT}-{sampled:02d}"),)
 
 
 def attributes(span: Span) -> dict[str, Any]:
-    """The attributes as values of Python."""
+    """Return the attributes as Python values."""
     return {a.key: getattr(a.value, str(a.value.WhichOneof("value"))) for a in span.attributes}
 
 
 def as_grpc(method: str, code: grpc.StatusCode) -> dict[str, Any]:
-    """Return the attributes that the RPC conventions demand of a span."""
+    """Return the attributes that the RPC conventions require of a span."""
     service, rpc = method.split("/")
     return {
         "rpc.system": "grpc",
@@ -185,7 +185,7 @@ CONTEXT = retrieval_pb2.BuildContextRequest(find=FIND)
 def test_a_call_is_a_span_of_the_caller_s_trace_with_its_stages_below(
     collector: Collector, channel: grpc.Channel, rpc: str, request_: Any, stages: list[str]
 ) -> None:
-    """Name, kind, parent and attributes are the standard's; stages lie in it, as long as told."""
+    """A span has the standard's name, kind, parent and attributes, and its timed stages."""
     trace, metadata = called()
     ask = getattr(retrieval_pb2_grpc.RetrievalStub(channel), rpc)
     before = time.time_ns()
@@ -199,7 +199,7 @@ def test_a_call_is_a_span_of_the_caller_s_trace_with_its_stages_below(
     assert [stage.name for stage in below] == stages
     assert {stage.parent_span_id for stage in below} == {span.span_id}
     edges = [span.start_time_unix_nano]
-    for stage in sorted(below, key=lambda s: s.start_time_unix_nano):  # one after the other here
+    for stage in sorted(below, key=lambda s: s.start_time_unix_nano):  # sequential in this test
         edges += [stage.start_time_unix_nano, stage.end_time_unix_nano]
     edges.append(span.end_time_unix_nano)
     assert edges == sorted(edges)
@@ -210,7 +210,7 @@ def test_a_call_is_a_span_of_the_caller_s_trace_with_its_stages_below(
 def test_a_batch_has_the_stages_of_each_of_its_queries(
     collector: Collector, channel: grpc.Channel
 ) -> None:
-    """All vectors are made in one stage; the others come once for each query."""
+    """A batch has one stage for all vectors, and the other stages once for each query."""
     trace, metadata = called()
     retrieval_pb2_grpc.RetrievalStub(channel).BatchFind(
         retrieval_pb2.BatchFindRequest(requests=[FIND, FIND]), metadata=metadata, timeout=20
@@ -222,7 +222,7 @@ def test_a_batch_has_the_stages_of_each_of_its_queries(
 def test_only_a_fault_of_the_server_is_an_error_of_the_span(
     collector: Collector, channel: grpc.Channel
 ) -> None:
-    """The code is there in any case; an error says what the caller was told."""
+    """Each span has the code, and only a server fault is an error with the message of the reply."""
     retrieve = retrieval_pb2_grpc.RetrievalStub(channel).Retrieve
     for request, code, is_error in (
         (retrieval_pb2.RetrieveRequest(), grpc.StatusCode.INVALID_ARGUMENT, False),
@@ -246,7 +246,7 @@ def test_a_call_that_is_given_up_is_a_span_too(collector: Collector, channel: gr
     request = contexts_pb2.GetRequest(uri=ROOT, min_revision=1 << 40)
     tree = contexts_pb2_grpc.ContextsStub(channel)
     call = tree.Get.future(request, metadata=metadata)
-    tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)  # the first waits by now
+    tree.Get(contexts_pb2.GetRequest(uri="viking://"), timeout=20)  # the first call waits by now
     call.cancel()
     span, _ = collector.call(trace)
     assert attributes(span)["rpc.grpc.status_code"] == grpc.StatusCode.CANCELLED.value[0]
@@ -269,7 +269,7 @@ def test_what_is_not_asked_for_is_no_span(collector: Collector, channel: grpc.Ch
 
 
 def test_what_waits_is_exported_at_the_end_under_the_daemon_s_name(tmp_path: Path) -> None:
-    """A stop does not wait for the next batch to be due, and loses nothing."""
+    """A stop exports all waiting spans at once, with the daemon's name and version."""
     with collecting() as collector:
         environment = tracing_to(collector.url, OTEL_BSP_SCHEDULE_DELAY="600000")
         with running(tmp_path / "store", "--provider", "none", **environment) as daemon:
@@ -297,7 +297,7 @@ def test_the_environment_names_the_service(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("port", [closed, silent])
 def test_a_dead_collector_is_of_no_consequence(port: Callable[[], Any], tmp_path: Path) -> None:
-    """More finds than the buffer holds are answered, and the stop is clean."""
+    """Finds beyond the export buffer are answered while the collector is dead or silent."""
     with port() as number:
         environment = tracing_to(
             f"http://127.0.0.1:{number}",
@@ -312,7 +312,7 @@ def test_a_dead_collector_is_of_no_consequence(port: Callable[[], Any], tmp_path
 
 @contextmanager
 def without_the_packages(store: Path, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A daemon of an install without the extra."""
+    """Yield a daemon whose Python cannot import OpenTelemetry."""
     code = (
         "import sys; sys.modules['opentelemetry'] = None; "
         "import vikingd.daemon.server as s; s.main()"
@@ -346,7 +346,7 @@ def without_the_packages(store: Path, **environment: str) -> Iterator[subprocess
 
 
 def test_it_is_off_by_default_and_needs_no_packages_then(tmp_path: Path) -> None:
-    """Without the setting the daemon starts where nothing of OpenTelemetry can be imported."""
+    """The daemon starts without OpenTelemetry if tracing is off."""
     with without_the_packages(tmp_path / "store") as daemon:
         assert daemon.stdout is not None
         assert "serving on" in daemon.stdout.readline()
@@ -355,7 +355,7 @@ def test_it_is_off_by_default_and_needs_no_packages_then(tmp_path: Path) -> None
 
 
 def test_without_the_packages_the_start_is_refused_with_the_install_line(tmp_path: Path) -> None:
-    """One line, code 2, and no store is made."""
+    """The daemon ends with code 2 and the install command, and makes no store."""
     with without_the_packages(tmp_path / "store", VIKINGD_TRACING="1") as daemon:
         assert daemon.stderr is not None
         assert daemon.wait(60) == 2
@@ -368,7 +368,7 @@ def test_without_the_packages_the_start_is_refused_with_the_install_line(tmp_pat
 
 
 def test_an_exporter_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """The start ends with one line that names it."""
+    """The daemon ends with code 2 and one line that names the missing exporter."""
     done = subprocess.run(
         [
             sys.executable,

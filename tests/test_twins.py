@@ -1,4 +1,4 @@
-"""The gate of the plain twins: each public kernel is compared with a twin of its own."""
+"""The check that each public kernel is compared with its own plain twin."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def kernels() -> list[str]:
 
 
 def compared_in(path: Path) -> set[str]:
-    """Return the twins that the functions of a test module call beside an assertion."""
+    """Return the twins that the functions of a test module call together with an assertion."""
     found = set()
     for function in ast.walk(ast.parse(path.read_text())):
         if isinstance(function, ast.FunctionDef):
@@ -45,7 +45,7 @@ COMPARED = set().union(*(compared_in(path) for path in Path(__file__).parent.glo
 
 @pytest.mark.parametrize("name", kernels())
 def test_every_kernel_is_compared_with_a_twin_of_its_own(name):
-    """A test asserts on the twin's results, and no twin has two names."""
+    """Each kernel has a twin of the same name, and a test with an assertion calls it."""
     twin = getattr(naive, name, None)
     assert twin is not None, f"naive has no twin of {name}"
     assert twin.__name__ == name

@@ -1,4 +1,4 @@
-"""Calls that wait for commits: none is overlooked, none is in another's way, none stays."""
+"""Calls that wait for a revision or for vectors."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ URI = "viking://resources/note.md"
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Engine]:
-    """One without an embedder."""
+    """Yield an engine without an embedder."""
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as opened:
         yield opened
 
 
 @pytest.fixture
 def threads() -> Iterator[Threads]:
-    """The pools."""
+    """Yield the thread pools of calls."""
     pools = Threads()
     yield pools
     pools.shutdown()
 
 
 def within(seconds: float | None) -> CallDeadline:
-    """The deadline of a call that has so much time, or all."""
+    """Return the deadline of a call with this much time, or without a limit."""
     return CallDeadline(Mock(**{"time_remaining.return_value": seconds}))
 
 
 def put(engine: Engine, content: str) -> tuple[int, ...]:
-    """Writes the one context; the ids of its texts."""
+    """Write the one context, and return the ids of its texts."""
     return engine.writable_store.put([prepare(Draft(URI, content=content))]).result().text_ids
 
 
 def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
-    """It may come at any moment of their asking, while hundreds wait for what never comes."""
+    """A call that waits for a commit returns, while hundreds of other calls still wait."""
 
     async def main() -> None:
         others = [
@@ -79,7 +79,7 @@ def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
 def test_who_waits_for_a_reader_that_is_lost_is_told_at_once(
     engine: Engine, tmp_path: Path
 ) -> None:
-    """A lost reader fails waiting calls at once with reason and remedy."""
+    """Waiting calls fail as soon as the reader loses its store, with reason and remedy."""
     settings = EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True)
     with closing(Engine(settings)) as reader, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(reader.wait_for_revision, FAR, SECONDS)
@@ -111,7 +111,7 @@ def test_what_does_not_come_in_time_is_told_before_the_deadline(
 def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(
     engine: Engine, threads: Threads
 ) -> None:
-    """A wait ends if another call replaces the text."""
+    """A wait for vectors ends if another call replaces the text."""
     text_ids = put(engine, "the first content")
 
     async def main() -> None:

@@ -25,7 +25,7 @@ weights_of = st.tuples(share, share, share)
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=20), st.data())
 @settings(max_examples=50, deadline=None, print_blob=True)
 def test_the_queue_gives_the_best_first(values, data):
-    """The queue gives the best first, ties by position, in any order of pushes and pops."""
+    """The queue returns the best first, ties by position, in any order of pushes and pops."""
     final = np.array(values, np.float32)
     queue, count = np.empty(len(values), np.int32), 0
     plain: list[int] = []
@@ -46,7 +46,7 @@ def test_the_queue_gives_the_best_first(values, data):
 @given(shapes, st.booleans())
 @example(LARGE, False)
 def test_scoring_the_files_of_a_directory(shape, exact):
-    """Files get node scores, error bounds and best texts; other directories are not touched."""
+    """Files get node scores, error bounds and best texts; other directories do not change."""
     world = build(shape)
     s = Scored(world)
     scored = {t.id: s.text_score(t.id, exact=exact) for t in naive.texts_below(s.top)}
@@ -71,7 +71,7 @@ def test_scoring_the_files_of_a_directory(shape, exact):
 @given(shapes)
 @example(LARGE)
 def test_the_texts_of_a_directory_from_their_codes(shape):
-    """Base texts are scored in order from place 0 on; tail texts are not."""
+    """Only texts of the base are scored from codes, in order from place 0."""
     world = build(shape)
     world.compact()
     s = Scored(world, world.root)
@@ -108,7 +108,7 @@ def test_children_are_queued_once(shape):
 
 
 def sampled(s: Scored, weight: float) -> None:
-    """Propagate the final scores of directories; mark all files as scored."""
+    """Propagate the final scores of directories, and mark all files as scored."""
     hierarchy.propagate(
         s.tree.directories.parent, s.scope, s.size, Weights(weight, weight, 0.0), s.scratch
     )
@@ -128,7 +128,7 @@ def test_opening_a_directory(shape, weights, k):
         sampled(s, b)
         best, top = opening.none_yet(k), naive.none_yet(k)[1]
         owns = {t.id: s.text_score(t.id)[0] for t in naive.texts_below(s.top)}
-        if fresh:  # they are scored as the directory is opened
+        if fresh:  # scored while the directory is opened
             s.scratch.sampled[:] = 0
             s.scratch.file_scores[:] = np.nan
         for directory in walk(s.top):
@@ -152,7 +152,7 @@ def test_opening_a_directory(shape, weights, k):
             kept = sorted(best.top[: best.held[0]].tolist())
             assert kept == pytest.approx(top, abs=1e-6)
             near = [x for x in finals.values() if top and abs(x - top[0]) < 1e-6]
-            assert got[0] == changed or near  # unless it hangs on rounding
+            assert got[0] == changed or near  # rounding may decide
     world.close()
 
 
@@ -166,8 +166,7 @@ def test_opening_a_directory(shape, weights, k):
 def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed, filtered, coded):
     """Candidates hold all files that can be among the best, for any error within its bound.
 
-    Also where directories are passed over, which are scored only now; own scores that are made up
-    bound nothing, so every one is opened then.
+    With codes, some directories are skipped and are scored only afterwards.
     """
     world = build(shape)
     if coded:
@@ -190,7 +189,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
             *s.bundles(vectors),
             opening.Opening(weights, False, not coded, NO_LIMITS, allowed, best),
         )
-        for row in s.dir_row.values() if coded else ():  # some were passed over
+        for row in s.dir_row.values() if coded else ():  # some directories were skipped
             s.score(row, vectors, exact=False)
         value, off = s.scratch.file_scores.astype(float), s.scratch.file_errors.astype(float)
         least, most = value - off, value + off
@@ -246,7 +245,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
 
 
 def test_the_best_are_found_where_most_directories_are_passed_over():
-    """The best file is found by int4 or int8 codes, at any place in its directory."""
+    """The best file is found by its codes, although most directories are skipped."""
     world = World(5)
     below = [f"viking://{i}" for i in range(100)]
     put = [world.put(uri, True, world.random_texts(1)) for uri in below]
@@ -289,7 +288,7 @@ def test_the_best_are_found_where_most_directories_are_passed_over():
 )
 @example(LARGE, 0.5, 3, 2, 2, 9)
 def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
-    """The walk opens the same directories in the same order and stops for the same reason."""
+    """The walk has the order, the rounds and the stop reason of its plain twin."""
     world = build(shape)
     s = Scored(world)
     sampled(s, weight)
@@ -325,7 +324,7 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
 @given(shapes, st.sampled_from([0.0, 0.5]), st.integers(1, 3))
 @example(LARGE, 0.5, 3)
 def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
-    """A walk scores only what it opens, and offers the best of that."""
+    """A walk scores only the files that it opens, and offers the best of them."""
     world = build(shape)
     s = Scored(world)
     sampled(s, weight)
@@ -358,6 +357,6 @@ def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
 
 @pytest.mark.parametrize("reason", ["CONVERGED", "EXHAUSTED", "LIMIT", "OUT_OF_REACH"])
 def test_reasons_to_stop_are_told_apart(reason):
-    """Each reason to stop has its own number."""
+    """Each stop reason has its own number."""
     names = ("CONVERGED", "EXHAUSTED", "LIMIT", "OUT_OF_REACH")
     assert getattr(walks, reason) == names.index(reason)

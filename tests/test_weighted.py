@@ -1,4 +1,4 @@
-"""The weighted search against its plain twin."""
+"""The weighted search, compared with its plain twin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOWHERE = np.zeros(0, np.int32)
 @example(LARGE, 5, True, (0.5, 0.5))
 @example(LARGE, 20, False, (1.0, 0.0))
 def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
-    """The best of any scope are the plain ones, in base and tail, for two scripts."""
+    """The best texts of any scope equal those of the plain twin, with or without a filter."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, scope, centroids = world.scope_of(top)
@@ -68,7 +68,7 @@ def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
 
 
 def test_proposals_stand_for_the_whole_base():
-    """Proposals replace the base; the tail is scored too, and tombstoned texts are left out."""
+    """Proposed rows replace the base; the tail is scored too, and tombstoned texts are left out."""
     world = build(LARGE)
     snapshot, scope, centroids = world.scope_of(world.root)
     tree = snapshot.tree

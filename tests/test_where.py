@@ -1,4 +1,4 @@
-"""Metadata filters: their operator form, and the columns against a plain evaluation."""
+"""Metadata filters: their operator form, and the columns compared with a plain evaluation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vikingd.index.metadata.where import MAX_PATH, parse
 
 
 def naive_match(where: dict[str, Any], metadata: dict[str, Any]) -> bool:
-    """The filter's definition, read off its operator form."""
+    """Return True if metadata match a filter by its definition."""
     for key, operand in where.items():
         if key == "$and":
             holds = all(naive_match(part, metadata) for part in operand)
@@ -39,7 +39,7 @@ def naive_match(where: dict[str, Any], metadata: dict[str, Any]) -> bool:
 
 
 def naive_found(metadata: Any, path: list[str]) -> Iterator[Any]:
-    """Return all values at a path, with objects and lists."""
+    """Yield all values at a path, also inside objects and lists."""
     if not path:
         yield metadata
     if isinstance(metadata, list):
@@ -88,11 +88,11 @@ def naive_compare(value: Any, op: str, operand: Any) -> bool:
 
 
 def naive_kind(value: Any) -> type:
-    """Values of different kinds never satisfy an operator."""
+    """Return the kind of a value; values of different kinds never satisfy an operator."""
     return float if type(value) is int else type(value)
 
 
-# --- strategies: few keys and values, so that things meet ---------------------------------------
+# --- strategies: few keys and values, so that filters often match -------------------------------
 
 SCALARS: list[Any] = [
     None,
@@ -146,7 +146,7 @@ filters = st.one_of(
     st.fixed_dictionaries({"$not": plain_filters}),
 )
 
-# Every operator on the two commonest paths: asked of each history beside the drawn filters.
+# Each history is filtered with every operator on the two commonest paths.
 BATTERY: list[dict[str, Any]] = [
     {path: condition}
     for path in ("a", "a.b")
@@ -170,7 +170,7 @@ steps = st.lists(
 
 
 def apply(columns: Columns, state: dict[int, Any], step: tuple[int, Any], revision: int) -> None:
-    """Does one step in the columns and in the plain dict."""
+    """Apply one step to the columns and to the plain dict."""
     node, metadata = step
     if metadata is None:
         columns.remove(node, revision)
@@ -181,7 +181,7 @@ def apply(columns: Columns, state: dict[int, Any], step: tuple[int, Any], revisi
 
 
 def history(changes: list[tuple[int, Any]]) -> tuple[Columns, list[dict[int, Any]]]:
-    """Columns after these steps, and the metadata of the nodes as of each revision."""
+    """Return columns after all steps, and the metadata of the nodes at each revision."""
     columns, states = Columns(), [dict[int, Any]()]
     for revision, step in enumerate(changes, 1):
         states.append({**states[-1]})
@@ -196,7 +196,7 @@ def check(
     revision: int,
     nodes: int = NODES,
 ) -> None:
-    """Asserts that each filter finds what the plain evaluation finds."""
+    """Check that each filter finds the same nodes as the plain evaluation."""
     for where in wheres:
         found = columns.mask(parse(where), nodes, revision)
         assert found.dtype == np.bool_
@@ -220,7 +220,7 @@ def test_a_filter_matches_one_object_as_defined(where: dict[str, Any], metadata:
 def test_the_mask_equals_the_plain_evaluation_at_every_revision(
     changes: list[tuple[int, Any]], where: dict[str, Any], nodes: int
 ) -> None:
-    """After any history, the columns answer each revision as its objects do."""
+    """The columns give the same nodes as the plain evaluation at each revision of any history."""
     columns, states = history(changes)
     for revision, state in enumerate(states):
         check(columns, [where, *BATTERY], state, revision, nodes)
@@ -231,7 +231,7 @@ def test_the_mask_equals_the_plain_evaluation_at_every_revision(
 def test_saved_columns_are_loaded_with_their_past(
     changes: list[tuple[int, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A saved history answers as before at every revision, and goes on."""
+    """Loaded columns give the same nodes at each revision, and accept further steps."""
     columns, states = history(changes)
     path = tmp_path_factory.getbasetemp() / "history"
     columns.save(path)
@@ -256,7 +256,7 @@ def test_compacted_columns_hold_what_is_alive_and_go_on(
     numbers: list[int],
     revision: int | None,
 ) -> None:
-    """Renumbered columns equal the objects at a revision, the newest by default, and go on."""
+    """Compacted columns equal the objects of one revision, and accept further steps."""
     columns, states = history(changes)
     mapping = np.array(numbers[:NODES])
     if revision is None:
@@ -334,7 +334,7 @@ def test_a_wrong_filter_is_refused_where_it_is_wrong(where: Any, field: str) -> 
 
 @pytest.mark.parametrize("op", ["$and", "$or", "$not", "conditions"])
 def test_depth_is_bounded(op: str) -> None:
-    """16 levels are taken, 17 are refused."""
+    """A filter of 16 levels is accepted, and one of 17 is refused."""
 
     def nested(levels: int) -> dict[str, Any]:
         where: dict[str, Any] = {"$eq": 1} if op == "conditions" else {"k": 1}
@@ -349,21 +349,21 @@ def test_depth_is_bounded(op: str) -> None:
 
 @pytest.mark.parametrize("clause", [{"k": 1}, {"k": {"$ne": 1}}, {}])
 def test_clauses_are_counted(clause: dict[str, Any]) -> None:
-    """256 clauses are taken, 257 are refused."""
+    """A filter of 256 clauses is accepted, and one of 257 is refused."""
     parse({"$or": [clause] * 256})
     with pytest.raises(InvalidField, match="256 clauses"):
         parse({"$or": [clause] * 257})
 
 
 def test_a_path_may_be_so_long_and_no_longer() -> None:
-    """A value at the longest path that a filter may have is found."""
+    """A value at the longest path of a filter is found."""
     columns = Columns()
     columns.add(0, {"k": {"b" * (MAX_PATH - 2): 1}}, 1)
     assert columns.mask(parse({"k." + "b" * (MAX_PATH - 2): 1}), 1, 1).all()
 
 
 def test_a_hostile_key_costs_no_more_than_its_length(tmp_path: Path) -> None:
-    """Values below the longest path are not kept, but the path exists."""
+    """Paths beyond the limit are cut, so the columns stay small."""
     columns = Columns()
     columns.add(0, {"." * 5000: 1, "a": {"b" * 5000: {"c": 1}}}, 1)
     assert columns.mask(parse({"a": {"$exists": True}}), 1, 1).all()
@@ -373,7 +373,7 @@ def test_a_hostile_key_costs_no_more_than_its_length(tmp_path: Path) -> None:
 
 
 def test_metadata_may_be_nested_deeper_than_the_interpreter_recurses() -> None:
-    """A list in a list in a list, 30,000 times, still stands for its element."""
+    """A value inside 30,000 nested lists is found."""
     nested: Any = 1
     for _ in range(30_000):
         nested = [nested]
@@ -383,7 +383,7 @@ def test_metadata_may_be_nested_deeper_than_the_interpreter_recurses() -> None:
 
 
 def test_readers_see_their_revision_while_the_writer_goes_on() -> None:
-    """Masks taken during appends, growth and removals are those of the revision asked for."""
+    """Masks during concurrent appends, growth and removals are those of the requested revision."""
     last, living = 2000, 50
     columns = Columns()
     done = 0
@@ -395,7 +395,7 @@ def test_readers_see_their_revision_while_the_writer_goes_on() -> None:
             for where, expected in (
                 ({"year": {"$gte": 0}}, alive),
                 ({"year": {"$in": [0, 2, -1]}}, [node for node in alive if node % 2 == 0]),
-                ({f"new{revision}": 1}, []),  # a key that is about to come
+                ({f"new{revision}": 1}, []),  # a key that comes next
             ):
                 found = columns.mask(parse(where), last, revision)
                 assert np.flatnonzero(found).tolist() == expected, (where, revision)
@@ -407,7 +407,7 @@ def test_readers_see_their_revision_while_the_writer_goes_on() -> None:
     try:
         with ThreadPoolExecutor(2) as readers:
             reads = [readers.submit(read) for _ in range(2)]
-            for node in range(last):  # adds one node, and takes away the oldest of 51
+            for node in range(last):  # adds one node, and removes the oldest of 51
                 year = node + 0.5 if node % 2 else node % 4
                 columns.add(node, {"year": year, f"new{node}": 1}, node + 1)
                 if node >= living:
@@ -432,7 +432,7 @@ def test_a_copy_may_be_made_while_the_writer_goes_on() -> None:
 
 
 def test_damaged_columns_are_told_or_stay_in_bounds(tmp_path: Path) -> None:
-    """A number out of its range is Corrupt, even if the checksum is right."""
+    """Damaged columns are refused as Corrupt, or give masks of the right length."""
     columns, path = Columns(), tmp_path / "columns"
     for node in range(20):
         columns.add(node, {"k": node % 3, "t": ["a", f"{node}"], "b": True}, 1)

@@ -33,13 +33,13 @@ from vikingd.pb import (
 
 
 class Endpoint(BaseHTTPRequestHandler):
-    """Speaks OpenAI's embeddings protocol; told to, it fails or keeps its callers waiting."""
+    """An endpoint of OpenAI's embeddings protocol that can fail or keep its callers waiting."""
 
     down = threading.Event()
     answering = threading.Event()
 
     def do_POST(self) -> None:
-        """Answers each text with a vector that its characters decide."""
+        """Answer each text with a vector of its character counts."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.answering.wait(20)
         rows = [
@@ -54,12 +54,12 @@ class Endpoint(BaseHTTPRequestHandler):
         self.wfile.write(reply)
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """The base URL of an embeddings endpoint."""
+    """Yield the base URL of an embeddings endpoint."""
     Endpoint.answering.set()
     with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -69,7 +69,7 @@ def endpoint() -> Iterator[str]:
 
 @contextmanager
 def running(store: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A daemon and its address; it is ended by SIGTERM and must then have ended well."""
+    """Yield a daemon and its address, and check that SIGTERM ends it with code 0."""
     outside = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
     daemon = subprocess.Popen(
         [
@@ -103,7 +103,7 @@ def running(store: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[str
 
 @pytest.fixture(scope="module")
 def channel(tmp_path_factory: pytest.TempPathFactory, endpoint: str) -> Iterator[grpc.Channel]:
-    """A channel to a daemon whose embedder is the endpoint."""
+    """Yield a channel to a daemon whose embedder is the endpoint."""
     with (
         running(
             tmp_path_factory.mktemp("store"),
@@ -121,7 +121,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory, endpoint: str) -> Iterator
 def failure(
     call: Callable[..., object], request: object, timeout: float = 20
 ) -> tuple[grpc.StatusCode, str]:
-    """(code, reason or field at fault) of a call that fails."""
+    """Return (code, reason or wrong field) of a call that fails."""
     with pytest.raises(grpc.RpcError) as caught:
         call(request, timeout=timeout)
     rich = rpc_status.from_call(caught.value)
@@ -134,13 +134,13 @@ def failure(
 
 
 def put(channel: grpc.Channel, *contexts: contexts_pb2.ContextInput) -> int:
-    """Writes and says the revision."""
+    """Write contexts, and return the revision."""
     request = contexts_pb2.PutRequest(contexts=contexts)
     return contexts_pb2_grpc.ContextsStub(channel).Put(request, timeout=20).revision
 
 
 def test_tree_is_written_found_moved_and_gone(channel: grpc.Channel) -> None:
-    """Each call of the tree sees all acknowledged calls before it."""
+    """Each call sees all acknowledged calls before it."""
     tree = contexts_pb2_grpc.ContextsStub(channel)
     retrieval = retrieval_pb2_grpc.RetrievalStub(channel)
     top = "viking://resources/flow"
@@ -169,7 +169,7 @@ def test_tree_is_written_found_moved_and_gone(channel: grpc.Channel) -> None:
 
 
 def test_pages_together_are_the_whole_listing(channel: grpc.Channel) -> None:
-    """Page by page, List and Tree give each context once, in their order."""
+    """The pages of List and Tree give each context once, in order."""
     tree = contexts_pb2_grpc.ContextsStub(channel)
     top = "viking://resources/pages"
     names = [f"{top}/{name}" for name in ("z", "é", "a", "d/x", "d/y", "c/x")]
@@ -193,7 +193,7 @@ def test_pages_together_are_the_whole_listing(channel: grpc.Channel) -> None:
 
 
 def test_bad_requests_change_nothing(channel: grpc.Channel) -> None:
-    """Bytes that are no text, one bad context in a batch, too much: refused, nothing is written."""
+    """Invalid UTF-8, a bad context of a batch and a too large request write nothing."""
     there = contexts_pb2.ContextInput(uri="viking://resources/bad/a.md")
     put(channel, there)
     tree = contexts_pb2_grpc.ContextsStub(channel)
@@ -215,7 +215,7 @@ def test_bad_requests_change_nothing(channel: grpc.Channel) -> None:
 
 
 def test_batch_answers_in_the_order_of_its_requests(channel: grpc.Channel) -> None:
-    """Each answer of a batch is what the query alone gets."""
+    """The answers of a batch come in the order of its queries."""
     top = "viking://resources/batch"
     words = ("aardvark", "bison", "cheetah")
     put(channel, *(contexts_pb2.ContextInput(uri=f"{top}/{w}.md", content=w) for w in words))
@@ -226,7 +226,7 @@ def test_batch_answers_in_the_order_of_its_requests(channel: grpc.Channel) -> No
 
 
 def test_a_fault_of_one_query_of_a_batch_names_it(channel: grpc.Channel) -> None:
-    """A fault names its query, whether the request or the tree shows it."""
+    """The error of a batch names the query with the fault."""
     put(channel, contexts_pb2.ContextInput(uri="viking://resources/batch2/a.md", content="x"))
     retrieval = retrieval_pb2_grpc.RetrievalStub(channel)
     good = retrieval_pb2.FindRequest(query="x")
@@ -244,7 +244,7 @@ def test_a_fault_of_one_query_of_a_batch_names_it(channel: grpc.Channel) -> None
 
 
 def test_reads_wait_for_the_revision_they_ask_for(channel: grpc.Channel) -> None:
-    """A read waits for its revision; a late revision gives REVISION_NOT_REACHED."""
+    """A read waits for its revision, or fails with REVISION_NOT_REACHED at its deadline."""
     top = "viking://resources/wait"
     tree = contexts_pb2_grpc.ContextsStub(channel)
     revision = put(channel, contexts_pb2.ContextInput(uri=f"{top}/a.md", vector=floats(1, 1, 1, 1)))
@@ -252,7 +252,7 @@ def test_reads_wait_for_the_revision_they_ask_for(channel: grpc.Channel) -> None
     late = grpc.StatusCode.DEADLINE_EXCEEDED
     assert failure(tree.Get, far, timeout=0.5) == (late, "REVISION_NOT_REACHED")
     others = [tree.Get.future(far) for _ in range(200)]
-    tree.Get(contexts_pb2.GetRequest(uri=top), timeout=20)  # the others wait by now
+    tree.Get(contexts_pb2.GetRequest(uri=top), timeout=20)  # the other calls wait by now
     near = tree.Get.future(contexts_pb2.GetRequest(uri=top, min_revision=revision + 1), timeout=20)
     put(channel, contexts_pb2.ContextInput(uri=f"{top}/b.md"))
     assert near.result().context.uri == top
@@ -262,7 +262,7 @@ def test_reads_wait_for_the_revision_they_ask_for(channel: grpc.Channel) -> None
 
 
 def test_failing_embedder_leaves_text_and_says_so(channel: grpc.Channel) -> None:
-    """Slow or down, the embedder costs a query its vector, not its answer; health shows it."""
+    """A query is answered by words while the embedder is slow or down, as health shows."""
     uri = "viking://resources/embed/a.md"
     put(channel, contexts_pb2.ContextInput(uri=uri, content="narwhals"))
     retrieval = retrieval_pb2_grpc.RetrievalStub(channel)
@@ -307,7 +307,7 @@ def test_failing_embedder_leaves_text_and_says_so(channel: grpc.Channel) -> None
 
 
 def test_health_and_reflection_know_the_services(channel: grpc.Channel) -> None:
-    """Every service that reflection lists and we own is SERVING; one we don't know is NOT_FOUND."""
+    """All services are listed and SERVING, and an unknown service is NOT_FOUND."""
     request = reflection_pb2.ServerReflectionRequest(list_services="")
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
     (reply,) = stub.ServerReflectionInfo(iter([request]))
@@ -323,7 +323,7 @@ def test_health_and_reflection_know_the_services(channel: grpc.Channel) -> None:
 
 
 def test_daemon_holds_its_store_and_drains_at_the_end(tmp_path: Path) -> None:
-    """A second daemon is refused in one line; SIGTERM lets calls end, then ends with code 0."""
+    """A second daemon is refused, and SIGTERM lets running calls end before the exit."""
     settings = {"VIKINGD_EMBEDDING__PROVIDER": "none"}
     with running(tmp_path, **settings) as (daemon, address):
         second = subprocess.run(
@@ -347,7 +347,7 @@ def test_daemon_holds_its_store_and_drains_at_the_end(tmp_path: Path) -> None:
 
 
 def test_calls_that_wait_at_the_end_are_answered(tmp_path: Path) -> None:
-    """SIGTERM cancels none of many at once; one that came too late is UNAVAILABLE."""
+    """After SIGTERM each of many calls is answered or UNAVAILABLE, and none is cancelled."""
     with (
         running(tmp_path, VIKINGD_EMBEDDING__PROVIDER="none") as (daemon, address),
         grpc.insecure_channel(address) as channel,

@@ -1,4 +1,4 @@
-"""Results and errors of the domain become replies."""
+"""Replies and errors on the wire, made from results and errors of the domain."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from vikingd.wire.messages import decode, encode
 
 
 def context(uri: str = FILE, **fields: object) -> Context:
-    """A context as the store gives it."""
+    """Return a context as the store returns it."""
     defaults: dict[str, object] = {
         "is_directory": False,
         "abstract": "",
@@ -57,14 +57,14 @@ def context(uri: str = FILE, **fields: object) -> Context:
 
 
 def page_of(found: list[Context], limit: int) -> tuple[list[contexts_pb2.Context], str]:
-    """The page that begins with some contexts, and its token."""
+    """Return the first page of some contexts, and its token."""
     page = encode.Page(limit)
     all(page.add(one) for one in found)
     return page.contexts, page.next_page_token
 
 
 def test_pages_hold_the_limit_and_lead_on() -> None:
-    """A token comes just when there is more, and decodes to the last context of its page."""
+    """A page has a token if and only if more follows, and the token has its last context."""
     found = [context(f"viking://resources/d/{i}-界") for i in range(3)]
     contexts, token = page_of(found, 2)
     assert [c.uri for c in contexts] == [c.uri for c in found[:2]]
@@ -75,7 +75,7 @@ def test_pages_hold_the_limit_and_lead_on() -> None:
 
 
 def test_pages_are_cut_where_a_message_would_be_too_large() -> None:
-    """Half of the 4 MiB that gRPC clients take is enough for a page; one context always fits."""
+    """A page ends at half of gRPC's 4 MiB, but has at least one context."""
     found = [context(f"viking://resources/d/{i}", abstract="x" * 1_500_000) for i in range(3)]
     contexts, token = page_of(found, 3)
     assert len(contexts) == 1
@@ -88,7 +88,7 @@ def test_pages_are_cut_where_a_message_would_be_too_large() -> None:
     "token", ["x", "????", "é", "ZjphYmM=", "eDp2aWtpbmc6Ly9yZXNvdXJjZXMvZA==", "Zg=="]
 )
 def test_page_tokens_of_others_are_refused(token: str) -> None:
-    """A token is good for the directory that it was given for, nothing else."""
+    """A page token is valid only for its own directory."""
     with pytest.raises(InvalidField) as caught:
         decode.page(1, token, "viking://resources/d")
     assert caught.value.field == "page_token"
@@ -98,7 +98,7 @@ def test_page_tokens_of_others_are_refused(token: str) -> None:
 
 
 def test_page_size_is_bounded() -> None:
-    """0 means 1,000; more than 10,000 is refused."""
+    """A page size of 0 means 1,000, and more than 10,000 is refused."""
     assert decode.page(0, "", "viking://") == (1000, "")
     with pytest.raises(InvalidField) as caught:
         decode.page(10_001, "", "viking://")
@@ -127,7 +127,7 @@ def test_context_is_sent_whole() -> None:
 
 
 def match(uri: str, kind: ContextType, score: float = 0.5) -> Match:
-    """A match with all its parts."""
+    """Return a match with all its parts."""
     return Match(
         uri,
         kind,
@@ -142,7 +142,7 @@ def match(uri: str, kind: ContextType, score: float = 0.5) -> Match:
 
 
 def test_find_response_has_three_buckets_and_their_total() -> None:
-    """Matches keep their order within their type; a directory above the roots has no place."""
+    """Matches keep their order within their type; a directory above the roots is left out."""
     matches = (
         match("viking://user/memories/m", ContextType.MEMORY),
         match("viking://resources/b", ContextType.RESOURCE, 0.4),
@@ -197,7 +197,7 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
 
 
 def test_a_stage_that_is_gone_through_again_is_told_once() -> None:
-    """With all of its time, in the place of the first."""
+    """A repeated stage is listed once, in its first place and with all of its time."""
     stages = (Stage("vector", 1, 2), Stage("fuse", 2, 2.25), Stage("vector", 3, 3.5))
     assert list(seconds_of(stages).items()) == [("vector", 1.5), ("fuse", 0.25)]
 
@@ -250,7 +250,7 @@ def details(error: Exception) -> tuple[Status, ErrorInfo, BadRequest | None]:
 
 
 def test_every_error_of_the_domain_is_in_the_table() -> None:
-    """No error that callers are meant to see comes out as INTERNAL."""
+    """The table has a status for each error of the domain."""
     kinds = {
         kind
         for _, kind in inspect.getmembers(errors, inspect.isclass)
@@ -260,7 +260,7 @@ def test_every_error_of_the_domain_is_in_the_table() -> None:
 
 
 def test_errors_carry_reason_domain_and_metadata() -> None:
-    """ErrorInfo says for programs what the message says for people."""
+    """ErrorInfo has the reason, the domain and the metadata of an error."""
     rich, info, bad = details(errors.NotFound(FILE))
     assert status_of(errors.NotFound(FILE)).code is grpc.StatusCode.NOT_FOUND
     assert rich.message == f"{FILE} does not exist"
@@ -280,7 +280,7 @@ def test_field_faults_carry_the_field() -> None:
 
 @pytest.mark.parametrize("character", ["x", "界", "\ud800"])
 def test_however_long_a_value_is_the_error_that_repeats_it_arrives(character: str) -> None:
-    """With its reason and field: what gRPC writes of it stays within 8 KiB."""
+    """An error with a very long value keeps its reason and field within gRPC's 8 KiB."""
     value = character * 20_000
     error = InvalidField(f"where.{value}", f"{value} is no clause")
     rich, info, bad = details(error)
@@ -292,7 +292,7 @@ def test_however_long_a_value_is_the_error_that_repeats_it_arrives(character: st
 
 
 def test_subclasses_count_as_their_base() -> None:
-    """An error more special than the table is mapped as what it is a kind of."""
+    """An error without an entry in the table has the code of its base class."""
 
     class Unreachable(errors.EmbedderFailed):
         pass
@@ -302,7 +302,7 @@ def test_subclasses_count_as_their_base() -> None:
 
 @pytest.mark.parametrize("error", [ValueError("secret path"), VikingError("secret path")])
 def test_bugs_tell_nothing_of_the_inside(error: Exception) -> None:
-    """An unknown error is INTERNAL, and its message only names the log."""
+    """An unknown error is INTERNAL, and its reply has no text of the error."""
     rich, info, _ = details(error)
     assert status_of(error).code is grpc.StatusCode.INTERNAL
     assert "secret" not in str(rich)
@@ -310,7 +310,7 @@ def test_bugs_tell_nothing_of_the_inside(error: Exception) -> None:
 
 
 def test_text_that_is_not_utf8_is_found_by_its_path() -> None:
-    """The first bad string of a message that does not parse is named as in the proto."""
+    """The first string that is not UTF-8 is named by its path in the proto."""
     context = contexts_pb2.ContextInput(
         uri=FILE, content="good", passages=[contexts_pb2.Passage(section="@@")]
     )
@@ -323,7 +323,7 @@ def test_text_that_is_not_utf8_is_found_by_its_path() -> None:
 
 
 def test_a_fault_in_very_much_is_not_looked_for() -> None:
-    """All other callers would wait meanwhile; that it is not UTF-8 is said all the same."""
+    """The search for a fault ends early in a large message, and the error still mentions UTF-8."""
     bad = contexts_pb2.PutRequest(contexts=[contexts_pb2.ContextInput(uri="@@")])
     end = bad.SerializeToString().replace(b"@@", b"\xff\xfe")
     full = contexts_pb2.ContextInput(uri="viking://resources/a", content="x" * 4096)
@@ -336,7 +336,7 @@ def test_a_fault_in_very_much_is_not_looked_for() -> None:
 
 
 def test_any_bytes_are_a_fault_of_the_request() -> None:
-    """Looking for the fault survives whatever arrives."""
+    """Random bytes always give a fault with a field."""
     rng = random.Random(7)
     for _ in range(500):
         fault = fault_in(rng.randbytes(rng.randrange(40)), contexts_pb2.PutRequest.DESCRIPTOR)

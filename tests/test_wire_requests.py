@@ -1,4 +1,4 @@
-"""Requests become queries and drafts of the domain, or errors that name the field."""
+"""The decoding of requests into queries and drafts, and errors that name the field."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from vikingd.wire.preparing import INLINE_SIZE, SMALL_SIZE, Slices
 
 
 def test_find_request_with_nothing_set_has_the_defaults() -> None:
-    """Zero means the default of each field, and no vector is made."""
+    """Zero means the default of each field, and a missing vector stays None."""
     query, vector = decode.find_query(retrieval_pb2.FindRequest(query="x"), 3)
     assert query == FindQuery(text="x")
     assert vector is None
@@ -75,7 +75,7 @@ def test_find_request_is_taken_over_whole() -> None:
 
 
 def test_blank_query_with_a_vector_is_a_query_by_vector() -> None:
-    """White space says nothing: the vector alone counts."""
+    """A blank query with a vector becomes a query by the vector alone."""
     query, vector = decode.find_query(
         retrieval_pb2.FindRequest(query=" \n", vector=floats(1.0)), None
     )
@@ -121,7 +121,7 @@ NAN, INF = math.nan, math.inf
     ],
 )
 def test_bad_find_requests_name_the_field(field: str, request_fields: dict[str, object]) -> None:
-    """Each value that is not allowed is refused under its name in the proto, in a batch too."""
+    """A value that is not allowed is refused under its name in the proto, also in a batch."""
     request = retrieval_pb2.FindRequest(**({"query": "x"} | request_fields))  # type: ignore[arg-type]
     with pytest.raises(InvalidField) as caught:
         decode.find_query(request, 3)
@@ -133,12 +133,12 @@ def test_bad_find_requests_name_the_field(field: str, request_fields: dict[str, 
 
 
 def scanned(rpc: str, message: Message) -> None:
-    """Holds a request against the limits as the daemon does before it parses one."""
+    """Check a request against the limits as the daemon does before it parses one."""
     guards()[f"/viking.retrieval.v1.{rpc}"].check(message.SerializeToString())
 
 
 def test_lists_that_say_the_same_too_often_are_refused_before_they_are_read() -> None:
-    """A message has room for millions, which would keep all other callers waiting."""
+    """A list beyond its limit is refused by the scan, before the message is parsed."""
     request = retrieval_pb2.RetrieveRequest(query="x", where=to_struct({"a": 1}))
     request.include[:] = [retrieval_pb2.INCLUDE_TEXT] * 100
     request.optional_clauses[:] = ["a"] * 256
@@ -171,7 +171,7 @@ def test_filters_of_a_request_are_bounded_together() -> None:
 
 
 def test_query_may_have_16_kib_and_no_byte_more() -> None:
-    """The limit counts UTF-8 bytes, not characters."""
+    """The limit of a query is 16,384 bytes of UTF-8."""
     for text in ("x" * 16_384, "é" * 8192, "界" * 5461 + "x"):
         assert decode.find_query(retrieval_pb2.FindRequest(query=text), None)[0].text == text
         with pytest.raises(InvalidField):
@@ -189,20 +189,20 @@ def test_batch_has_1_to_256_queries() -> None:
 
 
 def test_wrong_dimension_is_told_with_both_numbers() -> None:
-    """The message says how many numbers came and how many are needed."""
+    """The error of a wrong dimension has the given number and the right one."""
     with pytest.raises(InvalidField, match=r"has 2 numbers.* 3\b"):
         decode.unit_vector(floats(1.0, 2.0), 3, "vector")
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
 def test_vectors_of_any_length_become_unit_vectors(scale: float) -> None:
-    """Squares neither overflow nor vanish."""
+    """A very short or very long vector becomes a unit vector without underflow or overflow."""
     vector = decode.unit_vector(floats(3 * scale, -4 * scale), None, "vector")
     np.testing.assert_allclose(vector, [0.6, -0.8], rtol=1e-6)
 
 
 def put_fault(*contexts: contexts_pb2.ContextInput, dimension: int | None = 2) -> str:
-    """The field under which a Put is refused."""
+    """Return the field under which a Put is refused."""
     with pytest.raises(InvalidField) as caught:
         list(decode.put_drafts(contexts_pb2.PutRequest(contexts=contexts), dimension))
     return caught.value.field
@@ -238,7 +238,7 @@ def test_put_takes_contexts_over_whole() -> None:
 
 
 def test_put_without_passages_has_the_content_cut() -> None:
-    """No passages means that the daemon cuts, not that there are none."""
+    """The daemon cuts the content of a context without passages."""
     content = "\n\n".join(f"# H{i}\n\n" + "word " * 200 for i in range(3))
     context = contexts_pb2.ContextInput(uri=FILE, content=content)
     (draft,) = decode.put_drafts(contexts_pb2.PutRequest(contexts=[context]), None)
@@ -248,7 +248,7 @@ def test_put_without_passages_has_the_content_cut() -> None:
 
 
 def test_put_faults_name_context_and_field() -> None:
-    """The field's path leads to the context and passage at fault."""
+    """The field's path leads to the context and the passage with the fault."""
     good = contexts_pb2.ContextInput(uri=FILE)
     other = "viking://resources/b.md"
     make = contexts_pb2.ContextInput
@@ -271,7 +271,7 @@ def test_put_faults_name_context_and_field() -> None:
 
 
 def test_passages_beyond_the_limit_are_not_looked_at() -> None:
-    """Of a million the number alone counts, whatever stands before them."""
+    """A million passages are refused by their number in little time."""
     many = contexts_pb2.ContextInput(uri=FILE, content="x")
     many.passages.extend([contexts_pb2.Passage(start=0, end=1)] * 1_000_000)
     before = time.process_time()
@@ -280,7 +280,7 @@ def test_passages_beyond_the_limit_are_not_looked_at() -> None:
 
 
 def test_all_that_takes_time_in_a_put_counts_for_its_size() -> None:
-    """By its size a put is gone through where all other callers wait, or on a thread."""
+    """The size of a put counts contexts, metadata, passages and lines, because each takes time."""
     small = contexts_pb2.ContextInput(uri=FILE, content="x" * 10)
     large = contexts_pb2.ContextInput(uri=FILE, metadata=to_struct({"n": list(range(1000))}))
     cut = contexts_pb2.ContextInput(uri=FILE, passages=[contexts_pb2.Passage()] * 1000)
@@ -312,7 +312,7 @@ def test_all_that_takes_time_in_a_put_counts_for_its_size() -> None:
     ],
 )
 def test_a_put_that_is_not_left_to_a_thread_takes_little_time(start: str, unit: str) -> None:
-    """All other callers wait for it: the longest such text, whatever Markdown it is."""
+    """The longest text below INLINE_SIZE is cut in less than 0.5 seconds, in any Markdown form."""
 
     def request(units: int) -> contexts_pb2.PutRequest:
         context = contexts_pb2.ContextInput(uri="viking://resources/a.md", content=start)
@@ -326,7 +326,7 @@ def test_a_put_that_is_not_left_to_a_thread_takes_little_time(start: str, unit: 
 
 
 def test_an_ordinary_text_of_some_pages_does_not_queue_with_large_ones() -> None:
-    """It is cut in less time than a slice of theirs takes."""
+    """An ordinary text of some pages counts as small, so that it does not wait for large ones."""
     text = "# A heading\n\n" + f"{'Some words of a paragraph. ' * 4}\n\n" * 60
     context = contexts_pb2.ContextInput(uri=FILE, content=text)
     assert len(text) > 6000
@@ -336,7 +336,7 @@ def test_an_ordinary_text_of_some_pages_does_not_queue_with_large_ones() -> None
 def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A thread that others need does not go on for a caller whose deadline has passed."""
+    """A batch is cut no further after the deadline of its call."""
     contexts = [contexts_pb2.ContextInput(uri=f"{FILE}{i}", content="x") for i in range(9)]
     deadline = Mock(spec=Deadline)
     deadline.left.side_effect = [1.0, 1.0, errors.DeadlinePassed("too late")]

@@ -1,4 +1,4 @@
-"""The scan of requests: it takes what the parser takes, and names what is beyond a limit."""
+"""The scan of requests: valid messages, damaged ones and limits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS = st.sampled_from(list(GUARDS))
 
 
 def varint(value: int) -> bytes:
-    """A number as protobuf writes it."""
+    """Return a number as a protobuf varint."""
     out = b""
     while value > 127:
         out += bytes([value & 127 | 128])
@@ -43,12 +43,12 @@ def varint(value: int) -> bytes:
 
 
 def field(number: int, data: bytes) -> bytes:
-    """A field of bytes, a string or a message."""
+    """Return a field of bytes, a string or a message."""
     return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def nested(*numbers: int, within: bytes) -> bytes:
-    """A field within fields, the outermost first."""
+    """Return a field within fields, the outermost first."""
     for number in reversed(numbers):
         within = field(number, within)
     return within
@@ -65,7 +65,7 @@ VARINTS = st.one_of(
 
 
 def fields(below: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    """Fields of every wire type, right or wrong for their number, one after the other."""
+    """Return a strategy for fields of every wire type, right or wrong for their number."""
     one = st.one_of(
         st.builds(field, NUMBERS, below),
         st.builds(field, NUMBERS, st.binary(max_size=12)),
@@ -82,7 +82,7 @@ MESSAGES = st.recursive(st.just(b""), fields, max_leaves=20)
 
 
 def kernel(guard: Guard, data: bytes, table: Any = None, budgets: Any = None) -> Any:
-    """((code, level, value), numbers on the path) of the kernel."""
+    """Return ((code, level, value), numbers on the path) of the kernel."""
     path = np.zeros((2, wire.MAX_DEPTH + 1), np.int32)
     found = wire.scan(
         np.frombuffer(data, np.uint8),
@@ -96,7 +96,7 @@ def kernel(guard: Guard, data: bytes, table: Any = None, budgets: Any = None) ->
 @settings(max_examples=600, deadline=None)
 @given(KINDS, MESSAGES)
 def test_what_the_parser_takes_the_scan_takes(kind: Any, data: bytes) -> None:
-    """The scan accepts all messages of the parser that are within the limits."""
+    """The scan accepts each message that the parser accepts and that is within the limits."""
     (code, _, _), _ = kernel(GUARDS[kind], data) if data else ((wire.OK, 0, 0), [])
     try:
         kind.FromString(data)
@@ -111,7 +111,7 @@ def test_what_the_parser_takes_the_scan_takes(kind: Any, data: bytes) -> None:
 def test_the_kernel_finds_what_its_naive_twin_finds(
     kind: Any, data: bytes, budgets: list[int], most: int
 ) -> None:
-    """Within limits so low that each of them is met."""
+    """The kernel and its naive twin find the same fault with very low limits."""
     guard = GUARDS[kind]
     table = guard._table.copy()
     limits = table[:, :, [wire.COUNT, wire.BYTES]]
@@ -142,7 +142,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_damage_is_found_in_bytes_that_the_parser_refuses(damage: str) -> None:
-    """The parser, the kernel and its naive twin agree on each kind of it."""
+    """The kernel and its naive twin find each damage that the parser refuses."""
     data = DAMAGED[damage]
     for kind, guard in GUARDS.items():
         # The parser of protobuf 6 cuts a length to 64 bits.
@@ -164,7 +164,7 @@ def test_damage_is_found_in_bytes_that_the_parser_refuses(damage: str) -> None:
     ids=["a packed number", "a field", "a message"],
 )
 def test_nothing_goes_on_behind_the_end_of_its_message(kind: Any, data: bytes) -> None:
-    """A field that goes on behind the end of its message is malformed."""
+    """A field that continues after the end of its message is malformed."""
     with pytest.raises(DecodeError):
         kind.FromString(data)
     assert kernel(GUARDS[kind], data)[0][0] == wire.MALFORMED
@@ -172,7 +172,7 @@ def test_nothing_goes_on_behind_the_end_of_its_message(kind: Any, data: bytes) -
 
 @pytest.mark.parametrize("depth", [99, 100, 101])
 def test_the_depth_is_that_of_the_parser(depth: int) -> None:
-    """Of known messages, of unknown groups and of both."""
+    """The scan allows the parser's depth of 100, for messages, groups and both."""
     guard = GUARDS[contexts_pb2.PutRequest]
     group = b"\xfb\x01" * depth + b"\xfc\x01" * depth
     lists = nested(1, 7, 1, 2, *[6, 1] * ((depth - 4) // 2), within=b"\x10\x01" * ((depth - 4) % 2))
@@ -234,17 +234,17 @@ EMPTY = b"\x0a\x00" * MANY
     ],
 )
 def test_very_much_is_refused_by_its_field(method: str, data: bytes, name: str, says: str) -> None:
-    """Two megabytes of small elements cost what a scan costs."""
+    """A request beyond a limit is refused with the field and the limit."""
     with pytest.raises(InvalidField) as caught:
         guards()[f"/viking.retrieval.v1.{method}"].check(data)
-    if says == "cannot":  # zeros are no fields
+    if says == "cannot":  # zeros are not valid fields
         name = "request"
     assert caught.value.field == name
     assert says in caught.value.description
 
 
 def test_each_message_has_counts_of_its_own() -> None:
-    """Counts are those of one context; a fault names its context."""
+    """The limit of passages counts for each context alone, and the fault names the context."""
     guard = GUARDS[contexts_pb2.PutRequest]
     guard.check(field(1, b"\x42\0" * 3000) * 2)
     with pytest.raises(InvalidField) as caught:
@@ -257,7 +257,7 @@ BOUNDED_BY_THE_MESSAGE = {"SearchSession.summary", "SessionMessage.content"}
 
 
 def test_every_field_that_can_be_long_has_a_limit_in_the_table() -> None:
-    """Strings, bytes and lists of requests; those within a Struct are bounded by the Struct."""
+    """Each string, byte field and list of a request has a limit; a Struct limits its own fields."""
     known = set()
     for guard in guards().values():
         for kind in guard.types:

@@ -5,4 +5,4 @@ from pathlib import Path
 
 _TESTS = str(Path(__file__).parents[1])
 if _TESTS not in sys.path:
-    sys.path.insert(0, _TESTS)  # modules say `from chaos import ...`, as tests do of their helpers
+    sys.path.insert(0, _TESTS)  # modules import `chaos` as tests import their helpers

@@ -25,13 +25,13 @@ KINDS: dict[str, Callable[[Run], None]] = {
     disk.KIND: disk.run,
     fuzz.KIND: fuzz.run,
 }
-_MOST_TOLD = 30  # failures at the end
+_MOST_TOLD = 30  # failures in the final report
 SHARES = {kills.KIND: 6, power.KIND: 3, damage.KIND: 6, files.KIND: 3, disk.KIND: 3, fuzz.KIND: 5}
 """The share of the time for each kind."""
 
 
 def arguments() -> argparse.Namespace:
-    """Return the parser of the command line."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument(
         "command",
@@ -99,12 +99,12 @@ def progress(run: Run, finished: threading.Event) -> None:
 
 
 def line(run: Run, kind: str) -> str:
-    """Return the figures of a kind."""
+    """Return the counters of a kind."""
     return f"{kind}: " + ", ".join(f"{what} {n:,}" for what, n in run.counts[kind].items())
 
 
 def report(run: Run, as_json: bool) -> None:
-    """Print the figures of all kinds, and the failures."""
+    """Print the counters of all kinds, and the failures."""
     if as_json:
         failures = [
             {"kind": f.kind, "step": f.step, "message": f.message, "directory": str(f.directory)}

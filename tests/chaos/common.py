@@ -32,11 +32,11 @@ class Run:
     """One run of the harness.
 
     Attributes:
-        seed: what all dice are thrown from.
-        until: by time.monotonic, when a kind has to end.
-        first: the number of the step that a kind begins with.
-        steps: at most so many of a kind; 0 for no limit.
-        keep_going: go on after a failure.
+        seed: the seed of all random numbers.
+        until: the end of a kind, in seconds of time.monotonic.
+        first: the number of the first step of each kind.
+        steps: the largest number of steps of a kind; 0 for no limit.
+        keep_going: True to continue after a failure.
     """
 
     nursery: Nursery
@@ -55,7 +55,7 @@ class Run:
         return random.Random("/".join(map(str, (self.seed, *names))))
 
     def count(self, kind: str, what: str, by: int = 1) -> None:
-        """Add to a counter, or keep the largest value if `what` asks for it."""
+        """Add to a counter."""
         counter = self.counts.setdefault(kind, Counter())
         counter[what] += by
 

@@ -20,13 +20,13 @@ from typing import Any, Self
 
 from vikingd.client.messages import MessageClient
 
-SECONDS = 60.0  # that a start or an end may take on a busy machine; more is a hang
-CALL = 30.0  # seconds that a call may take; more is a hang
+SECONDS = 60.0  # seconds for a start or an end on a busy machine; a longer one is a hang
+CALL = 30.0  # seconds for a call; a longer one is a hang
 BAD_WORDS = re.compile(
     r"Traceback|Fatal Python error|Segmentation fault|code=INTERNAL|code=UNKNOWN"
     r"|Exception ignored|core dumped"
 )
-# Python's own words, of a child that was being made when the daemon was killed.
+# Python writes this for a child that was starting when the daemon was killed.
 _ORPHAN = re.compile(
     r'Traceback \(most recent call last\):\n  File "<string>".*?\nEOFError: Ran out of input\n',
     re.DOTALL,
@@ -127,15 +127,15 @@ _numbers = itertools.count(1)
 
 
 class Daemon:
-    """A vikingd on a store, as a process of its own.
+    """A vikingd on a store, in its own process.
 
     Args:
-        nursery: what starts it.
-        store: its directory.
-        options: more of `vikingd serve`; they win over the first ones.
-        fresh: begin with a new interpreter, not with a fork.
-        address_space: bytes of memory that it may map; 0 for no limit.
-        environment: its variables VIKINGD_*.
+        nursery: the process that starts the daemon.
+        store: the directory of the store.
+        options: more options of `vikingd serve`, which override the default ones.
+        fresh: True for a new interpreter, False for a fork.
+        address_space: bytes of memory that the daemon may map; 0 for no limit.
+        environment: variables VIKINGD_* of the daemon.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Daemon:
         """Wait until the daemon serves (True) or has ended (False).
 
         Raises:
-            Wrong: neither came.
+            Wrong: the start hangs.
         """
         pause = 0.002
         while not self._address:
@@ -213,7 +213,7 @@ class Daemon:
         """Return the address of the daemon.
 
         Raises:
-            Wrong: it has ended before.
+            Wrong: the daemon ended before it served.
         """
         if not self.is_serving():
             raise Wrong(f"the start ended with {self.code}: {self.said()[-400:]}")
@@ -228,7 +228,7 @@ class Daemon:
         return self.err.read_text(errors="replace") if self.err.exists() else ""
 
     def message(self) -> str:
-        """Return the last output that is not a log line."""
+        """Return the last line of standard error that is not a log line."""
         lines = [line for line in self.said().splitlines() if not _LOGGED.match(line)]
         return lines[-1] if lines else ""
 
@@ -257,14 +257,14 @@ class Daemon:
         os.kill(self.pid, number)
 
     def discard(self) -> None:
-        """Drop the output so far."""
+        """Delete the output so far."""
         self.out.unlink(missing_ok=True)
         self.err.unlink(missing_ok=True)
 
     def check(self, *, may_refuse: bool = False) -> None:
         """Raise Wrong for a forbidden output or exit code.
 
-        `may_refuse`: exit code 1 with one line of a message is right.
+        With `may_refuse`, exit code 1 is allowed after a message on the last line.
         """
         said = _ORPHAN.sub("", self.said()) if self._killed else self.said()
         if bad := BAD_WORDS.search(said):
@@ -281,7 +281,7 @@ class Daemon:
         raise Wrong(f"it ended with {name}: {said[-600:]}")
 
     def memory(self) -> dict[str, int]:
-        """Return (VmRSS, VmHWM) in bytes."""
+        """Return VmRSS and VmHWM in bytes, by name."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         found = {}
         for line in lines:
@@ -292,7 +292,7 @@ class Daemon:
 
 
 def eventually(holds: Callable[[], bool], seconds: float) -> bool:
-    """Wait until a condition holds; return whether it did in time."""
+    """Wait until a condition holds, and return whether it held in time."""
     until = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > until:

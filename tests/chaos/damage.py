@@ -1,14 +1,15 @@
-"""Damage of every kind of file in a data directory, and what a start makes of it.
+"""Damage of each kind of file in a data directory, and the outcome of a start.
 
-A damaged copy of a store has to answer just as the model says, or to refuse: the start with exit
-code 1 and one line, or the call with a status that says so. Three outcomes are counted apart:
+A daemon on a damaged copy of a store has to answer as the model does, or to refuse. It refuses a
+start with exit code 1 and one line, or a call with a code for damaged data. Three outcomes are
+counted apart:
 
-- undetectable value: SQLite has no checksums of pages, and that of a context does not cover all
-  that belongs to it. Proof: `PRAGMA quick_check` finds nothing, and what was found differs from the
-  model in one value alone.
-- undetectable tail: the newest commits are cut off the log. Proof: what is found is just what stood
-  at an earlier revision, and that is not below the revision of the index's base.
-- told by verify: the same, but index and store disagree, and Verify says so.
+- "undetectable value": SQLite has no checksums of pages, and the checksum of a context does not
+  cover all its values. Then `PRAGMA quick_check` finds nothing, and one or two values differ from
+  the model.
+- "undetectable tail": the log lacks the newest commits. Then the state is that of an earlier
+  revision, which is not below the revision of the index's base.
+- "told by verify": an undetectable value over which index and store disagree, so Verify reports it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ REFUSALS = {"DATA_LOSS", "FAILED_PRECONDITION"}
 """Codes for data that a damaged store cannot give; none of them invites a retry."""
 
 ACCEPT = "--accept-data-loss"
-_TOLD = 15.0  # seconds in which damage that quick_check sees has to be told
+_TOLD = 15.0  # seconds in which damage that quick_check finds has to be reported
 PROBE = "viking://resources/probe/probe.md"
 
 
@@ -101,7 +102,7 @@ def grow(path: Path, dice: random.Random) -> str:
 
 
 def delete(path: Path, dice: random.Random) -> str:
-    """Empty the file."""
+    """Delete the file."""
     del dice
     path.unlink()
     return ""
@@ -170,7 +171,7 @@ def counterpart(store: Path, name: str) -> Path | None:
 
 
 def _swap(case: Case, name: str, dice: random.Random) -> str:
-    """Replace a file by another one of the same store, or of another store."""
+    """Replace a file by one of another store, or swap it with one of the same store."""
     foreign = counterpart(case.other.store, name)
     if foreign and dice.random() < 0.5:
         shutil.copyfile(foreign, case.store / name)
@@ -253,7 +254,7 @@ def judge(run: Run, case: Case) -> str:
     """Start a daemon on a damaged store, and return the outcome.
 
     Raises:
-        Wrong: it answered what is wrong, or ended in no clean way.
+        Wrong: the daemon answered wrong, or did not end cleanly.
     """
     damaged = case.store.with_name("damaged")
     shutil.copytree(case.store, damaged)
@@ -303,7 +304,7 @@ def refused(daemon: Daemon, error: ClientError) -> str:
 
 
 def compare(client: MessageClient, case: Case, damaged: Path, *, probed: bool = False) -> str:
-    """Compare a daemon's answers with the model; the probe changes scores."""
+    """Compare a daemon with the model, without scores if `probed`, and return the outcome."""
     writer = case.template.writer
     revision, found = client.stats().revision, writer.read(client)
     faults = writer.world.differences(found)
@@ -324,7 +325,7 @@ def compare(client: MessageClient, case: Case, damaged: Path, *, probed: bool = 
         consistent(client, writer, found)
         return "undetectable tail"
     if served := other_world(client, case):
-        # Such a store has an identity of its own: it is served, and never this one's index.
+        # The other store has its own identity, so it is served, but never with this store's index.
         consistent(client, case.other.writer, served)
         return "another store served"
     problems = quick_check(damaged)
@@ -376,7 +377,7 @@ def same_answers(client: MessageClient, case: Case, *, probed: bool = False) -> 
 
 
 def is_told(client: MessageClient) -> bool:
-    """Return whether a write is refused as it must be."""
+    """Return whether a write is refused with a code for damaged data."""
     try:
         put_probe(client)
     except ClientError as error:
@@ -406,7 +407,7 @@ def put_probe(client: MessageClient) -> int:
 
 
 def again(run: Run, case: Case) -> None:
-    """Check that after a kill the store is the same, and the new write is found."""
+    """Check that the store is the same after a kill, and that the new write is found."""
     daemon = Daemon(run.nursery, case.store, **SMALL)
     run.count(KIND, "starts")
     with daemon.client() as client:
@@ -421,7 +422,7 @@ def again(run: Run, case: Case) -> None:
 
 
 def accept(run: Run, case: Case) -> None:
-    """Accept the loss: the rest is served, and index and store agree."""
+    """Accept the data loss, and check that the rest is served and index and store agree."""
     daemon = Daemon(run.nursery, case.store, ACCEPT, **SMALL)
     run.count(KIND, "starts")
     if not daemon.is_serving():

@@ -1,7 +1,7 @@
 """A full disk: a small file system that is filled while a daemon writes.
 
-It runs in a mount namespace of its own, as a second `python -m tests.chaos`; where that can't be
-had it is skipped.
+The kind runs in its own mount namespace, as a second `python -m tests.chaos`. Without permission
+for a namespace it is skipped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run(run: Run) -> None:
                     fill(run, number, directory)
                 finally:
                     run.nursery.kill_all()
-                    shutil.rmtree(directory)  # or the next one would have no room
+                    shutil.rmtree(directory)  # the next step needs the room
         return
     if subprocess.run([*_ALONE, "true"], capture_output=True, check=False).returncode:
         run.count(KIND, "skipped: no file system of one's own can be had here")
@@ -88,7 +88,7 @@ def run(run: Run) -> None:
 
 
 def fill(run: Run, number: int, directory: Path) -> None:
-    """Write, fill the disk, write, kill, start, free room, write."""
+    """Write on a full disk, after a kill and a start, and after there is room again."""
     dice = run.dice(KIND, number)
     writers = [model.Writer(n, f"{run.seed}/{KIND}/{number}") for n in range(_WRITERS)]
     directory.mkdir()
@@ -142,7 +142,7 @@ def _take(ballast: Path, directory: Path, leave: int) -> None:
 def _write(
     daemon: Daemon, writers: list[model.Writer], seconds: float, *, wait: bool = False
 ) -> None:
-    """Let writers write; all writes must succeed, with `wait` after some seconds at the latest."""
+    """Let writers write; each write must succeed, with `wait` after 30 seconds at the latest."""
     until, patience = time.monotonic() + seconds, time.monotonic() + 30 * wait
     with daemon.client() as client:
         while time.monotonic() < until:

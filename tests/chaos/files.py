@@ -1,7 +1,7 @@
-"""Files that change under a daemon that runs: truncated, replaced, deleted.
+"""Files that are truncated, replaced or deleted while a daemon runs.
 
-It has to end with a message or to answer right. A mapped file that is overwritten in place with
-something of the same size is out of scope: no process can see that.
+The daemon has to answer right or to end with a message. A mapped file that is overwritten in place
+with data of the same size is out of scope, because no process can detect that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chaos.templates import SMALL
 from vikingd.client import ClientError
 
 KIND = "files"
-_GRACE = 3.0  # seconds after which a database that is gone has to be noticed
+_GRACE = 3.0  # seconds in which a deleted database has to be noticed
 _ASKED = 1.2  # seconds of calls after a change
 
 
@@ -79,7 +79,7 @@ def change_and_ask(run: Run, case: Case, dice: random.Random) -> str:
     """Change files of a running daemon, and return the outcome.
 
     Raises:
-        Wrong: it answered what is wrong, lost what it acknowledged, or ended without a message.
+        Wrong: the daemon answered wrong, lost an acknowledged write, or ended without a message.
     """
     daemon = Daemon(run.nursery, case.store, **SMALL)
     run.count(KIND, "starts")
@@ -122,8 +122,8 @@ def change_and_ask(run: Run, case: Case, dice: random.Random) -> str:
 def _told(daemon: Daemon) -> bool:
     """Return whether an ended daemon gave a reason.
 
-    SQLite maps its -shm file. Where that is truncated, the system ends the process at once, and
-    Python's handler of fatal signals says so.
+    SQLite maps its -shm file. The system kills the process after that file is truncated, and
+    Python's handler of fatal signals writes the reason.
     """
     if daemon.code == -signal.SIGBUS:
         return "Fatal Python error: Bus error" in daemon.said()
@@ -131,7 +131,7 @@ def _told(daemon: Daemon) -> bool:
 
 
 def start_again(run: Run, case: Case, *, probed: bool) -> str:
-    """Start a daemon on the changed files."""
+    """Start a daemon on the changed files, and return the outcome."""
     daemon = Daemon(run.nursery, case.store, **SMALL)
     run.count(KIND, "starts")
     if not daemon.is_serving():

@@ -1,8 +1,7 @@
 """Mutated and random requests for every RPC, many at a time.
 
-Any status is right but INTERNAL, UNKNOWN and a silence. Meanwhile a light client is answered;
-memory stays bounded; refused requests change nothing; what stands after them all stands after a
-kill too.
+Each request has to be answered, with any status except INTERNAL and UNKNOWN. A light client has to
+be answered too. Memory stays bounded, refused requests change nothing, and a kill loses nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from vikingd.client.messages import MessageClient
 
 KIND = "fuzz"
 _IN_FLIGHT = 96
-_BATCH = 20_000  # requests of one daemon
-_PATIENCE = 15.0  # seconds that a light call may wait beside all that
-_MEMORY = 600 << 20  # bytes that a daemon may have more after a batch than at its start
-_SOON = 4.0  # seconds that a request may take; one that takes more is sent once more alone
-_SILENCE = 60.0  # seconds that it may take then
-_AGAIN = 150  # refused requests that are sent once more, to see that they change nothing
+_BATCH = 20_000  # requests for each daemon
+_PATIENCE = 15.0  # seconds that a light call may wait during the batch
+_MEMORY = 600 << 20  # bytes that a daemon may use after a batch in addition to its start
+_SOON = 4.0  # seconds that a request may take; a slower one is sent again alone
+_SILENCE = 60.0  # seconds that a request may take alone
+_AGAIN = 150  # refused requests that are sent again to check that they change nothing
 
 
 def run(run: Run) -> None:
@@ -157,7 +156,7 @@ def _light_calls(daemon: Daemon, stop: threading.Event, waits: list[float]) -> N
             try:
                 call(0)
             except NotFound:
-                pass  # one of the requests removed what it looks for
+                pass  # one of the requests removed the context
             except ClientError:
                 waits.append(CALL)
             waits.append(time.monotonic() - started)
@@ -179,7 +178,7 @@ def refused_again(
             except grpc.RpcError:
                 run.count(KIND, "refused again")
                 continue
-            before = snapshot(client)  # it was refused for what stood there then
+            before = snapshot(client)  # the accepted request was refused for an earlier state
     if snapshot(client) != before:
         raise Wrong("requests that were refused changed something")
 

@@ -1,7 +1,7 @@
-"""kill -9 at any moment, on a store that several writers use.
+"""SIGKILL at any moment, on a store that several writers use.
 
-Each start is checked against the model, then loaded, then killed: under load, while it starts,
-while the store is made, during an optimize, a compaction, a reembed.
+Each start is checked against the model. Kills happen under load, during a start, during the
+creation of a store, and during optimize, compaction and reembed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def lives(run: Run, number: int, directory: Path) -> None:
             if time.monotonic() > run.until:
                 break
             if life == 0 or dice.random() < 0.1:
-                delay = dice.expovariate(1 / 0.08)  # while it makes the store, or opens it
+                delay = dice.expovariate(1 / 0.08)  # while the store is created or opened
                 trace.append(f"starting {delay:.3f} s")
                 daemon = Daemon(run.nursery, store, fresh=dice.random() < 0.03, **SMALL)
                 time.sleep(delay)
@@ -93,7 +93,7 @@ def _optimize(daemon: Daemon) -> None:
 
 
 def reembed(run: Run, number: int, directory: Path) -> None:
-    """Change the model of a store again and again, with kills in between."""
+    """Change the model of a store several times, with kills in between."""
     dice = run.dice(KIND, number)
     writers = [model.Writer(n, f"{run.seed}/{KIND}/{number}") for n in range(2)]
     store = directory / "store"

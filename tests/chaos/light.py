@@ -1,7 +1,7 @@
-"""A client with light calls in a process of its own, which says how long each had to wait.
+"""A client with light calls in its own process, which reports the time of each call.
 
-One thread for each kind of call: find, get and, where asked for, put. It calls until standard
-input ends, then writes one line of JSON: for each kind the seconds of its calls.
+Each kind of call has one thread: find, get and, on request, put. The client calls until standard
+input ends. Then it writes one line of JSON with the seconds of the calls of each kind.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ URI = "viking://resources/light/light.md"
 
 
 def light_calls(client: MessageClient) -> dict[str, Callable[[int], Any]]:
-    """The calls by their names."""
+    """Return the calls by name."""
     return {
         "find": lambda _: client.find("lighthouse", target_uri="viking://resources/light", limit=3),
         "get": lambda _: client.get(URI),
@@ -29,7 +29,7 @@ def light_calls(client: MessageClient) -> dict[str, Callable[[int], Any]]:
 
 
 def prepare(client: MessageClient) -> None:
-    """Write the contexts that the light calls ask for."""
+    """Write the contexts that the light calls read."""
     client.put([Draft(URI, content="The lighthouse stands at the harbour.")])
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     stop.set()
     now = time.monotonic()
     for name, since in dict(began).items():
-        waits[name].append(now - since)  # still waiting
+        waits[name].append(now - since)  # unfinished calls
     print(json.dumps(waits), flush=True)
 
 

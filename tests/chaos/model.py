@@ -1,8 +1,8 @@
-"""A model of what was acknowledged: writers who know what a daemon must hold of them.
+"""A model of acknowledged writes: writers that know the states a daemon may hold.
 
-Each writer has a subtree and a file of memories of its own, and sends one operation after the
-other. So it knows its world: what a daemon must hold of it. After an operation that was not
-answered there are two worlds, one without it and one with all of it.
+Each writer has its own subtree and its own file of memories, and sends one operation after the
+other. So the writer knows the state that a daemon must hold, its world. An unanswered operation
+leaves two worlds, without the operation and with all of it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from chaos.worlds import (
 from vikingd.client import ClientError, Mode, NotFound, requests
 from vikingd.client.messages import MessageClient
 
-_LETTERS = "bcdfghjklm"  # without vowels or digits, which would let a tokeniser take words apart
-_MOST_FINDS = 200  # of one batch
+_LETTERS = "bcdfghjklm"  # no vowels or digits, at which a tokenizer could split a word
+_MOST_FINDS = 200  # finds in one batch
 UNANSWERED = {"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"}
 FULL = {"RESOURCE_EXHAUSTED"}
 
@@ -43,12 +43,12 @@ class Writer:
     """A writer that knows every state which a daemon may hold of its writes.
 
     Attributes:
-        worlds: those that are possible; the first one has all that was acknowledged.
-        since: the worlds from which `checkpoint` was called to now, by their revisions.
-        revision: the highest that was acknowledged.
-        requests: how many were sent.
+        worlds: the possible states; the first one has all acknowledged writes.
+        since: (revision, state) of each acknowledged write since the last `checkpoint`.
+        revision: the highest acknowledged revision.
+        requests: the number of sent operations.
         trace: the last operations, for people.
-        dead: words of what was deleted or overwritten.
+        dead: words of deleted and overwritten texts.
     """
 
     def __init__(self, number: int, seed: object) -> None:
@@ -121,10 +121,10 @@ class Writer:
         return Put(batch)
 
     def step(self, client: MessageClient) -> bool:
-        """Sends one operation; False: it was not answered.
+        """Send one operation, and return False if it was not answered.
 
         Raises:
-            Wrong: it was refused, or answered with what can't be.
+            Wrong: the operation was refused, or its reply is impossible.
         """
         operation = self.choose()
         world = self.world
@@ -152,7 +152,7 @@ class Writer:
         return True
 
     def work(self, client: MessageClient, stop: threading.Event) -> None:
-        """Send operations until told to stop, or until one is not answered."""
+        """Send operations until the stop event, or until one is not answered."""
         while not stop.is_set() and self.step(client):
             pass
 
@@ -190,10 +190,10 @@ class Writer:
         }
 
     def check(self, client: MessageClient) -> None:
-        """Compares what a daemon holds with what it may hold; from then on it is what it must.
+        """Compare the state of a daemon with the possible worlds, and keep only the found one.
 
         Raises:
-            Wrong: it holds something else.
+            Wrong: the daemon holds another state.
         """
         found = self.read(client)
         faults = [world.differences(found) for world in self.worlds]
@@ -207,7 +207,7 @@ class Writer:
         self.checkpoint()
 
     def copy(self) -> Writer:
-        """Return a copy that learns independently."""
+        """Return a copy that changes independently."""
         other = copy.copy(self)
         other.worlds, other.since = list(self.worlds), list(self.since)
         other.dead, other.trace = self.dead.copy(), self.trace.copy()
@@ -222,7 +222,7 @@ def check(client: MessageClient, writers: Sequence[Writer], dice: random.Random)
     """Compare the whole state of a daemon with the model.
 
     Raises:
-        Wrong: something is lost, back, not found, or found where it is not.
+        Wrong: a text is lost, restored, not found, or found in a wrong place.
     """
     newest = max(writer.revision for writer in writers)
     revision = client.stats().revision

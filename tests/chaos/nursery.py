@@ -1,8 +1,8 @@
-"""A process that has loaded the daemon's code and its kernels, and forks daemons.
+"""A process that loads the daemon's code and kernels once, and forks daemons.
 
-A fork takes a tenth of the processor time of a start from nothing, and from there on runs the
-same code in a process of its own. It has one thread, reads a line of JSON for each start, and
-writes one for each start and each end. Its daemons end with it.
+A fork takes a tenth of the processor time of a new start, and runs the same code in its own
+process. The nursery has one thread. It reads a line of JSON for each start, and writes one for each
+start and each end. Its daemons end with it.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Power that fails: what was not yet forced to the disk is lost, torn or garbled.
+"""Power failures: data that was not yet synced to the disk is lost, torn or garbled.
 
-What it simulates. A daemon under load is stopped (SIGSTOP), so that its files stand at one moment,
-and they are copied. Of the copy is changed what SQLite and the index had not synced at that moment:
+A daemon under load is stopped (SIGSTOP), and its files are copied at that moment. The copy then
+loses data that SQLite and the index had not synced:
 
-- frames of the log behind `mxFrame` of the wal-index header, which SQLite moves on only after the
-  commit's frames are synced (`synchronous = FULL`): dropped, cut within, zeroed, garbled by
-  sectors of 512 bytes;
-- pages of the database that the log still has, behind the checkpoint's mark `nBackfill`: garbled;
-- the wal-index itself (-shm), which is never synced: gone, zeroed, or as it is;
-- a base that is being written (`*.tmp`): files cut, emptied, missing.
+- Frames of the log after `mxFrame` of the wal-index header are dropped, cut, zeroed, or garbled by
+  sectors of 512 bytes. SQLite raises `mxFrame` only after it has synced the frames of a commit
+  (`synchronous = FULL`).
+- Pages of the database that the log still has are garbled, unless the mark `nBackfill` shows a
+  checkpoint.
+- The wal-index (-shm), which is never synced, is removed, zeroed, or left.
+- Files of an unfinished base (`*.tmp`) are cut or emptied.
 
-Then it starts, and every write that was acknowledged before the stop has to be there. That SQLite
-does sync before an acknowledgement is not simulated but seen: where strace is installed it is asked
-whether each of some writes had a sync of the log between its request and its answer.
+A daemon on the copy has to have every write that was acknowledged before the stop. With strace, if
+it is installed, another step checks that SQLite syncs the log before each acknowledgement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vikingd.client import ClientError, Draft
 KIND = "power"
 WRITERS = 3
 SECTOR = 512
-_FAILURES = 15  # of the power under one load
+_FAILURES = 15  # power failures under one load
 
 
 def run(run: Run) -> None:
@@ -48,7 +48,7 @@ def run(run: Run) -> None:
 
 
 def failures(run: Run, number: int, directory: Path) -> None:
-    """Copy the store of a daemon under load again and again; tear and start each copy."""
+    """Copy the store of a daemon under load several times; damage and start each copy."""
     dice = run.dice(KIND, number)
     writers = [model.Writer(n, f"{run.seed}/{KIND}/{number}") for n in range(WRITERS)]
     directory.mkdir()
@@ -77,7 +77,7 @@ def copy_of(
     daemon: Daemon, writers: list[model.Writer], store: Path, copy: Path
 ) -> list[model.Writer]:
     """Copy a store at one moment, and the writers just before it."""
-    known = [writer.copy() for writer in writers]  # what is acknowledged from here on may be there
+    known = [writer.copy() for writer in writers]  # later acknowledged writes may be in the copy
     daemon.signal(signal.SIGSTOP)
     try:
         if not eventually(lambda: _state(daemon.pid) == "T", 10):
@@ -87,7 +87,7 @@ def copy_of(
         daemon.signal(signal.SIGCONT)
     time.sleep(0.05)
     for before, after in zip(known, writers, strict=True):
-        # Answers that were under way when the copy was made, and one operation that was not.
+        # Some replies were on their way during the copy, and one operation may be unanswered.
         passed = [world for _, world in after.since[len(before.since) :]]
         before.worlds = [*before.worlds, *passed, *after.worlds]
     return known
@@ -98,7 +98,7 @@ def _state(pid: int) -> str:
 
 
 def start(run: Run, store: Path, writers: list[model.Writer], dice: random.Random) -> None:
-    """Check that all acknowledged writes are there."""
+    """Check that all acknowledged writes are in the store."""
     daemon = Daemon(run.nursery, store, **SMALL)
     run.count(KIND, "starts")
     with daemon.client() as client:
@@ -171,7 +171,7 @@ def _tear_pages(
     with database.open("r+b") as file:
         for number in some:
             at = (number - 1) * page + dice.randrange(page // SECTOR) * SECTOR
-            # Page 1 is written whole or not at all where the disk keeps sectors whole.
+            # SQLite writes page 1 as a whole if the disk keeps sectors whole.
             if number > 1 and at + SECTOR <= size:
                 file.seek(at)
                 file.write(dice.randbytes(SECTOR))

@@ -1,7 +1,7 @@
-"""What one request does to others: each row a request, the seconds that others wait, memory.
+"""A table of the effect of one request on others: the seconds that others wait, and the memory.
 
-`python -m tests.chaos table` prints the rows as Markdown. Each row has a daemon and a store of its
-own, bounded in memory and time; a client in another process makes light calls beside it.
+`python -m tests.chaos table` prints the rows as Markdown. Each row has its own daemon and store,
+bounded in memory and time. A client in another process makes light calls at the same time.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 
 GUARD = 75.0  # seconds that a row may take
 ADDRESS_SPACE = 8 << 30
-EMPTY = b"\x0a\x00"  # field 1, a message or text of no bytes
+EMPTY = b"\x0a\x00"  # field 1 as an empty message or text
 RETRIEVAL, CONTEXTS = "viking.retrieval.v1.Retrieval", "viking.retrieval.v1.Contexts"
 MEMORIES = "viking.retrieval.v1.Memories"
 ROOT = "viking://resources/table"
 MIB = 1 << 20
 
 Send = Callable[["Row"], Iterator[None]]
-"""A row: what it does before its `yield` prepares, what it does after it is measured."""
+"""A row: the part before its `yield` prepares, and the part after is measured."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Row:
 
 
 def tokenizer_path(row: Row) -> Iterator[None]:
-    """A tokenizer that is a FIFO which nobody writes."""
+    """Send a BuildContext with a FIFO without a writer as its tokenizer."""
     fifo = row.directory / "fifo"
     os.mkfifo(fifo)
     build = retrieval_pb2.BuildContextRequest(uris={"uris": [light.URI]}, tokenizer=f"hf:{fifo}")
@@ -86,7 +86,7 @@ def tokenizer_path(row: Row) -> Iterator[None]:
 
 
 def recall_tokenizer(row: Row) -> Iterator[None]:
-    """The same in a Recall."""
+    """Send a Recall with a FIFO without a writer as its tokenizer."""
     fifo = row.directory / "fifo"
     os.mkfifo(fifo)
     recall = memories_pb2.RecallRequest(query="tea", tokenizer=f"hf:{fifo}")
@@ -95,7 +95,7 @@ def recall_tokenizer(row: Row) -> Iterator[None]:
 
 
 def large_passages(row: Row) -> Iterator[None]:
-    """A batch of finds whose replies hold large passages."""
+    """Send a batch of finds whose replies have large passages."""
     with MessageClient(row.daemon.address, GUARD) as client:
         for number in range(12):
             content = f"lantern {number} " + "word " * 180_000
@@ -108,7 +108,7 @@ def large_passages(row: Row) -> Iterator[None]:
 
 
 def empties(size: int) -> dict[str, tuple[str, bytes]]:
-    """Requests of `size` bytes of empty elements, by what is empty."""
+    """Return requests with `size` bytes of empty elements, by the kind of element."""
     many = EMPTY * (size // 2)
 
     def inside(tag: int, data: bytes) -> bytes:
@@ -129,7 +129,7 @@ def empties(size: int) -> dict[str, tuple[str, bytes]]:
 
 
 def empty_elements(what: str, size: int, times: int = 1) -> Send:
-    """A row of one of these requests, or of several at once."""
+    """Return a row of one of these requests, or of several in parallel."""
 
     def send(row: Row) -> Iterator[None]:
         calls = [empties(size)[what]] * times
@@ -140,7 +140,7 @@ def empty_elements(what: str, size: int, times: int = 1) -> Send:
 
 
 def boosts(row: Row) -> Iterator[None]:
-    """A Retrieve with 24 boosts of 245 clauses each over 20,000 files."""
+    """Send a Retrieve with 24 boosts of 245 clauses each over 20,000 files."""
     tags = [f"tag{i}" for i in range(20)]
     fill(row, 20_000, metadata={"n": 1, "lang": "en", "tags": tags})
     clauses = {"$or": [{"tags": {"$in": [f"no{i}"]}} for i in range(244)]}
@@ -169,7 +169,7 @@ def fill(row: Row, count: int, **fields: Any) -> None:
 
 
 def refused_requests(size: int) -> list[tuple[str, bytes]]:
-    """Requests that are refused for one large value."""
+    """Return requests that are refused because of one large value."""
     text = "x" * size
     put = contexts_pb2.PutRequest(contexts=[contexts_pb2.ContextInput(uri=ROOT, content=text)])
     return [
@@ -181,14 +181,14 @@ def refused_requests(size: int) -> list[tuple[str, bytes]]:
 
 
 def refused(row: Row) -> Iterator[None]:
-    """What is refused, three times each, near to what was and to what is allowed."""
+    """Send each refused request three times, near the old size limit and near the present one."""
     yield
     for size in (30 * MIB, 4 * MIB - 4096):
         row.each(refused_requests(size) * 3)
 
 
 def longest_line(row: Row) -> Iterator[None]:
-    """Every text of every request with a value that is refused, and perhaps logged."""
+    """Send a very long text in each field of each request, and record the longest log line."""
     yield
     longest, where = 0, ""
     for name, path, data in wirefuzz.hostile_texts(lambda: "\x01" * (3 * MIB)):
@@ -200,7 +200,7 @@ def longest_line(row: Row) -> Iterator[None]:
 
 
 def heavy_calls() -> list[tuple[str, bytes]]:
-    """Legal requests that take long."""
+    """Return valid requests that take long."""
     where = {"$or": [{"n": {"$gte": i}} for i in range(240)]}
     find = requests.find("lantern word", limit=1000, where=where)
     retrieve = requests.retrieve("lantern word", mode=Mode.KEYWORD, top_k=500, diversity=0.5)
@@ -215,7 +215,7 @@ def heavy_calls() -> list[tuple[str, bytes]]:
 
 
 def heavy_clients(row: Row) -> Iterator[None]:
-    """64 clients of heavy legal calls, for 20 seconds."""
+    """Run 64 clients of heavy valid calls for 20 seconds."""
     fill(row, 20_000, metadata={"n": 7})
     with MessageClient(row.daemon.address, GUARD) as client:
         lines = "\n".join(f"- lantern memory word{n}" for n in range(3000))
@@ -248,7 +248,7 @@ def heavy_clients(row: Row) -> Iterator[None]:
 
 
 def nested_lists(row: Row) -> Iterator[None]:
-    """A Put of 14 files of 2 MiB (of 3.5 MiB together, where that is too much) of nested lists."""
+    """Put 14 files of nested lists, first of 2 MiB each, then of 3.5 MiB together."""
     yield
     for size in (2 * MIB - 64, 250_000):
         line = "".join(f"{'  ' * depth}- item {depth}\n" for depth in range(90))
@@ -261,7 +261,7 @@ def nested_lists(row: Row) -> Iterator[None]:
 
 
 def large_move(row: Row) -> Iterator[None]:
-    """A Move of 100,000 contexts."""
+    """Move 100,000 contexts."""
     fill(row, 100_000)
     move = contexts_pb2.MoveRequest(source_uri=ROOT, destination_uri=f"{ROOT}-2")
     yield
@@ -269,7 +269,7 @@ def large_move(row: Row) -> Iterator[None]:
 
 
 def large_delete(row: Row) -> Iterator[None]:
-    """A Delete of 100,000 contexts."""
+    """Delete 100,000 contexts."""
     fill(row, 100_000)
     yield
     data = contexts_pb2.DeleteRequest(uris=[ROOT]).SerializeToString()
@@ -297,15 +297,15 @@ ROWS: dict[str, Send] = {
     "Move of 100,000 contexts": large_move,
     "Delete of 100,000 contexts": large_delete,
 }
-"""What is asked, by its name."""
+"""The rows of the table by name."""
 
 WRITES = ("Put of 14", "Move of", "Delete of", "MiB of empty contexts")
-"""Rows beside which a light Put waits too."""
+"""Rows during which a light Put is measured too."""
 
 
 @contextmanager
 def light_client(address: str, *names: str) -> Iterator[dict[str, list[float]]]:
-    """Light calls beside what is done within it; afterwards the seconds of each."""
+    """Make light calls during the block, and yield the seconds of each call, filled afterwards."""
     process = subprocess.Popen(
         [sys.executable, "-m", "chaos.light", address, str(GUARD), *names],
         cwd=Path(__file__).parents[1],
@@ -338,7 +338,7 @@ def watched(daemon: Daemon, stop: threading.Event, most: list[int]) -> None:
 
 
 def measure(nursery: Nursery, directory: Path, name: str, send: Send) -> str:
-    """Measure one row of the table."""
+    """Measure one row, and return it as Markdown."""
     daemon = Daemon(nursery, directory / "store", address_space=ADDRESS_SPACE, fresh=True)
     row = Row(name, daemon, directory)
     kinds = ["find", "get", *(["put"] if any(part in name for part in WRITES) else [])]

@@ -17,7 +17,7 @@ from vikingd.client.messages import MessageClient
 SMALL = {"VIKINGD_INDEX__COMPACT_MIN": "60", "VIKINGD_INDEX__IVF_ROWS": "20"}
 Answer = dict[str, float]
 _TOLERANCE = 1e-9
-_OPERATIONS = 45  # in each of the parts of its history
+_OPERATIONS = 45  # operations in each part of the history
 
 
 @dataclass
@@ -25,12 +25,12 @@ class Template:
     """A prepared store, with its model.
 
     Attributes:
-        store: as it is left by its daemon, which was stopped or killed.
-        older: the same some commits before.
-        writer: what must stand in it.
-        history: what stood at each revision.
-        base_revision: what the index's base holds.
-        answers: to the queries of `answers`.
+        store: the directory of the store after its daemon was stopped or killed.
+        older: the directory of a copy some commits before.
+        writer: the model of the store.
+        history: (revision, state) of each commit.
+        base_revision: the revision of the index's base.
+        answers: the answers to the queries of the function `answers`.
     """
 
     store: Path
@@ -69,12 +69,12 @@ def make(run: Run, directory: Path, number: int, *, killed: bool) -> Template:
 
 
 def _write(writer: model.Writer, daemon: Daemon, operations: int = _OPERATIONS) -> None:
-    """Send operations, and keep all states."""
+    """Send operations, and keep the state after each."""
     with daemon.client() as client:
         for _ in range(operations):
             if not writer.step(client):
                 raise Wrong(f"a write was not answered: {list(writer.trace)[-2:]}")
-        # Ids that were not told.
+        # Read the ids that no reply contains.
         writer.worlds = [writer.read(client)]
         writer.since[-1] = (writer.revision, writer.world)
 
@@ -100,7 +100,7 @@ def answers(client: MessageClient) -> list[Answer]:
 
 
 def difference(found: Answer, right: Answer) -> str:
-    """Return where two answers differ by more than rounding; "" if they do not."""
+    """Return the first difference of two answers beyond rounding, or "" without one."""
     for uri in sorted(found.keys() | right.keys()):
         a, b = found.get(uri), right.get(uri)
         if a is None or b is None or abs(a - b) > _TOLERANCE:

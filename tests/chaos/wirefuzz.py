@@ -228,7 +228,7 @@ def hostile_texts(text: Callable[[], str]) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _texts(message: Message) -> Iterator[tuple[str, ...]]:
-    """Return the paths of the texts in messages of this kind, and below those of this one."""
+    """Yield the paths of all texts of a message, also in its nested messages."""
     for field in message.DESCRIPTOR.fields:
         if field.type == FieldDescriptor.TYPE_STRING:
             yield (field.name,)
@@ -291,7 +291,7 @@ def _set(message: Message, field: FieldDescriptor, dice: random.Random, depth: i
 def _scalar(field: FieldDescriptor, dice: random.Random) -> Any:
     kinds = FieldDescriptor
     if field.name == "min_revision":
-        return dice.choice((0, 1, 1, 1))  # a later one is waited for
+        return dice.choice((0, 1, 1, 1))  # a later revision would make the call wait
     if field.type == kinds.TYPE_STRING:
         return dice.choice(URIS if "uri" in field.name and dice.random() < 0.8 else STRINGS)
     if field.type == kinds.TYPE_BYTES:

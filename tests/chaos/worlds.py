@@ -20,7 +20,7 @@ FILLER = "the harbour light stands over the water and the boats come home before
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An entry of a writer's memory file; `id` is 0 until a reply names it."""
+    """An entry of a writer's memory file; `id` is 0 until a reply has it."""
 
     id: int
     reinforcement: int
@@ -62,7 +62,7 @@ class World:
 
 
 def short(value: object) -> str:
-    """Return a value for people."""
+    """Return the repr of a value, shortened for people."""
     text = repr(value)
     return text if len(text) < 160 else f"{text[:100]}... ({len(text):,} characters)"
 
@@ -73,7 +73,7 @@ def within(uri: str, top: str) -> bool:
 
 
 def above(uri: str) -> Iterable[str]:
-    """Return the directories above a URI, below the writers' root."""
+    """Yield the directories above a URI, below the writers' root."""
     while len(uri := uri.rpartition("/")[0]) > len(ROOT):
         yield uri
 
@@ -87,7 +87,7 @@ class Operation(ABC):
 
     @abstractmethod
     def after(self, world: World, reply: Any, /) -> World:
-        """Return the state after it; `reply` is None if there was none."""
+        """Return the state after the operation; `reply` is None without an answer."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Put(Operation):
 
 @dataclass(frozen=True)
 class Delete(Operation):
-    """A delete of subtrees."""
+    """A removal of subtrees."""
 
     uris: tuple[str, ...]
 
@@ -117,7 +117,7 @@ class Delete(Operation):
         return client.delete(*self.uris)
 
     def after(self, world: World, _: Any, /) -> World:
-        """Return the state without them."""
+        """Return the state without the subtrees."""
 
         def stays(uri: str) -> bool:
             return not any(within(uri, top) for top in self.uris)
@@ -158,13 +158,13 @@ class Move(Operation):
 
 @dataclass(frozen=True)
 class Link(Operation):
-    """A link of two files; without a reason, its removal."""
+    """A link of two files with a reason, or the removal of their link without one."""
 
     ends: tuple[str, str]
     reason: str
 
     def send(self, client: MessageClient) -> Any:
-        """Link or unlink."""
+        """Send a link, or an unlink without a reason."""
         if not self.reason:
             return client.unlink(*self.ends)
         return client.link(*self.ends, self.reason)
@@ -179,13 +179,13 @@ class Link(Operation):
 
 @dataclass(frozen=True)
 class Remember(Operation):
-    """A remember of something new or known."""
+    """A Remember of a new or a known text."""
 
     uri: str
     text: str
 
     def send(self, client: MessageClient) -> Any:
-        """Send it."""
+        """Send the memory."""
         return client.remember(self.text, uri=self.uri, exact=True)
 
     def after(self, world: World, reply: Any, /) -> World:
@@ -202,7 +202,7 @@ class Remember(Operation):
 
 @dataclass(frozen=True)
 class Reinforce(Operation):
-    """A reinforce of memories."""
+    """A reinforcement of memories."""
 
     texts: Mapping[str, int]  # with their ids
     by: int
@@ -223,7 +223,7 @@ class Reinforce(Operation):
 
 @dataclass(frozen=True)
 class Forget(Operation):
-    """A forget of memories."""
+    """A removal of memories by Forget."""
 
     texts: Mapping[str, int]
 
@@ -232,7 +232,7 @@ class Forget(Operation):
         return client.forget(*self.texts.values())
 
     def after(self, world: World, _: Any, /) -> World:
-        """Return the state without them."""
+        """Return the state without the memories."""
         memories = {t: m for t, m in world.memories.items() if t not in self.texts}
         return replace(world, memories=memories)
 

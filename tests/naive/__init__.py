@@ -1,4 +1,4 @@
-"""Plain twins of the kernels: each by its name, in float64, straight from the formulas.
+"""Plain twins of the kernels, each with the kernel's name, in float64, written from the formulas.
 
 A kernel works on rows, ranges and chains. Its twin works on objects that point to each other.
 """

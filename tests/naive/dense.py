@@ -38,7 +38,7 @@ def code_centroids(mean: F64) -> list[tuple[list[int], float, float, float]]:
 def products_int8(
     code: Sequence[int], direction: Sequence[int], mean: Sequence[int]
 ) -> tuple[int, int]:
-    """Return both scalar products."""
+    """Return the products of a code with the direction and with the centroid."""
     return (
         sum(int(a) * int(b) for a, b in zip(code, direction, strict=True)),
         sum(int(a) * int(b) for a, b in zip(code, mean, strict=True)),
@@ -48,7 +48,7 @@ def products_int8(
 def multiply_codes(
     codes: Iterable[Sequence[int]], direction: Sequence[int], mean: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Return both scalar products of each code."""
+    """Return the products of each code with the direction and with the centroid."""
     return [products_int8(code, direction, mean) for code in codes]
 
 
@@ -71,7 +71,7 @@ def cosine(x: F64, mean: F64, direction: F64) -> float:
 
 
 def raw_cosine(text: Text, query: Query, mean: F64) -> float:
-    """Return dense of a text; 0 without a vector."""
+    """Return the dense score of a text; 0 without a vector."""
     if text.vector is None:
         return 0.0
     return cosine(text.vector, mean[text.script], direction_of(query, mean))
@@ -95,7 +95,7 @@ def parts_of_code(
 
 
 def decoded(x: F64) -> F64:
-    """Return the vector that the int8 code of a vector stands for."""
+    """Return the vector that the int8 code of a vector decodes to."""
     codes, step, _ = to_int8(x)
     return step * np.array(codes)
 
@@ -135,13 +135,13 @@ def only_language(vectors_of: Mapping[int, int]) -> int:
 def directory_coded(
     code: Sequence[int], scale: float, square: float, query: Query, mean: F64, script: int
 ) -> float:
-    """Return about dense of a directory, from the code of its centroid and its squared length."""
+    """Return the approximate dense score of a directory, from its centroid's code and squares."""
     above, unit = parts_of_code(code, scale, query, mean, script)
     return clipped(above, unit - 1 + square)
 
 
 def directory_dense(directory: Directory, direction: F64, mean: F64) -> float:
-    """Return dense of the sum of all x - m' of the subtree."""
+    """Return the dense score of the sum of all x - m' in the subtree."""
     embedded = [text for text in texts_below(directory) if text.vector is not None]
     total = sum((t.vector - mean[t.script] for t in embedded), np.zeros(len(direction)))
     length = float(np.linalg.norm(total))

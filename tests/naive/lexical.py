@@ -48,7 +48,7 @@ def gain(tf: int, length: int, weight: float, level: float, slope: float) -> flo
 
 
 def bm25(documents: Mapping[int, list[str]], terms: Mapping[str, float]) -> dict[int, float]:
-    """Return BM25 of each document over the ideal."""
+    """Return the BM25 score of each document as a share of the ideal score."""
     average = max(1.0, sum(map(len, documents.values())) / max(1, len(documents)))
     counted = {key: Counter(words) for key, words in documents.items()}
     gains = {
@@ -88,7 +88,7 @@ def forget(
 ) -> list[float]:
     """Return the scores after a reset at the positions of postings in the base and in the tail.
 
-    With `crowded` the first `size` scores, which are those of the base, are reset as a whole.
+    With `crowded`, all of the first `size` scores, those of the base, are reset.
     """
     gone = {*(range(size) if crowded else base), *tail}
     return [0.0 if at in gone else score for at, score in enumerate(scores)]
@@ -97,7 +97,7 @@ def forget(
 def rescale_to_floor(
     top: Directory, lexical: Mapping[int, float], script: int
 ) -> tuple[dict[int, float], float]:
-    """Return (scores times one factor, so that the best that counts is SCORE_FLOOR; the factor)."""
+    """Return (all scores times one factor, the factor); the best comparable one is SCORE_FLOOR."""
     counted = [lexical[t.id] for t in texts_below(top) if not script_mismatch(t.script, script)]
     best = max(counted, default=0.0)
     factor = 1.0 if best <= 0 or best >= SCORE_FLOOR else SCORE_FLOOR / best
@@ -116,7 +116,7 @@ def score_titles(top: Directory, terms: Collection[str]) -> dict[int, float]:
 def forget_titles(
     titles: Sequence[float], base: Collection[int], tail: Collection[int], size: int, crowded: bool
 ) -> list[float]:
-    """Return the bonuses after a reset of those of the files whose titles have a term."""
+    """Return the bonuses, set to 0 for the files whose titles have a term."""
     return [
         0.0 if at in tail or (crowded and at < size) or (not crowded and at in base) else bonus
         for at, bonus in enumerate(titles)
@@ -173,7 +173,7 @@ def grouped(texts: Sequence[Sequence[int]], first: int) -> dict[int, list[tuple[
 def merged(
     older: Mapping[int, list[tuple[int, int]]], newer: Mapping[int, list[tuple[int, int]]]
 ) -> dict[int, list[tuple[int, int]]]:
-    """Return all postings of both."""
+    """Return the postings of both levels by term."""
     return {term: older.get(term, []) + newer.get(term, []) for term in sorted({*older, *newer})}
 
 

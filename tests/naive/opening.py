@@ -45,7 +45,7 @@ def queue_children(directory: Directory, seen: Collection[int]) -> set[int]:
 
 
 def offer_files(top: Sequence[float], values: Iterable[float], k: int) -> tuple[list[float], bool]:
-    """Return (the k largest above 0, rising; whether they have changed)."""
+    """Return (the k largest above 0 in ascending order, True if they changed)."""
     now = push_smallest([*top, *(v for v in values if v > 0)], k)
     return now, now != list(top)
 
@@ -69,9 +69,9 @@ def ranges_in(
     weights: tuple[float, float, float],
     titles: Mapping[int, float],
 ) -> dict[int, tuple[float, float]]:
-    """Return (lower, upper) bounds of the final scores of files, from those of their node scores.
+    """Return (lower, upper) bounds of the final scores of files, from bounds of their node scores.
 
-    Every final score is the least when all own scores are, and the most likewise.
+    Final scores are lowest for the lowest node scores, and highest for the highest ones.
     """
     low, high = (
         finals_in(directory, {key: ends[i] for key, ends in own.items()}, weights, titles)
@@ -110,10 +110,10 @@ def best_first(
 
     Args:
         starts: positions of directories, the scope's root last.
-        nodes: of each position its final score, its children, its files' own scores with what
-            their titles add, and its files' final scores.
+        nodes: by position, the final score, the children, the node scores of files with title
+            bonuses, and the final scores of files.
         weight: b.
-        limits: k, directories a round, patience, most.
+        limits: k, directories per round, patience, most directories.
     """
     k, in_round, patience, most = limits
     final = {position: node[0] for position, node in nodes.items()}

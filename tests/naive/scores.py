@@ -65,7 +65,8 @@ def score_codes(
 ) -> float:
     """Return the node score of a text from the code of its vector: (code, scale, residual norm).
 
-    From its vector where the code leaves more than CODES_TELL of it open.
+    The vector itself is used if the error bound of the code is above CODES_TELL.
+
     """
     missing = script_mismatch(text.script, query.script)
     w = dense_weight(missing, query.use_dense and query.vector is not None, query.use_lexical)
@@ -187,7 +188,7 @@ def propagate(
 
 
 def rescore_exactly(top: Directory, directory: Directory) -> set[int]:
-    """Return the ids of a directory and its ancestors, whose scores are exact then."""
+    """Return the ids of a directory and its ancestors, which get exact scores."""
     return {d.id for d in walk(top) if f"{directory.uri}/".startswith(f"{d.uri}/")} | {top.id}
 
 

@@ -147,7 +147,7 @@ def is_inside(died: int, revision: int, *, in_base: bool, below_root: bool) -> b
 
 
 def is_allowed(file: int, allowed: Collection[int] | None) -> bool:
-    """Return whether a text is a file's that the filter allows; None allows all."""
+    """Return whether a text belongs to a file that the filter allows; None allows all files."""
     return file >= 0 and (allowed is None or file in allowed)
 
 
@@ -207,7 +207,7 @@ def rank(
     weights: Sequence[float],
     now: int,
 ) -> tuple[list[int], list[list[float]]]:
-    """Return (order, parts); `known` has times reinforced and accessed, said at (None: never)."""
+    """Return (order, parts); `known` has reinforcements, accesses and time (None: missing)."""
     *of_parts, half_life = weights
     most_reinforced = max((r for r, _, _ in known), default=0)
     most_accessed = max((a for _, a, _ in known), default=0)

@@ -23,7 +23,7 @@ def directory_inside(directory: int, top: Directory) -> bool:
 
 
 def tail_directories(tail: Sequence[int], top: Directory) -> list[bool]:
-    """Return the same for several directories."""
+    """Return for each directory id whether its directory is alive below `top`."""
     return [directory_inside(d, top) for d in tail]
 
 
@@ -48,7 +48,7 @@ def push_smallest(values: Iterable[float], k: int) -> list[float]:
 
 
 def mask_above(scores: Sequence[float], first: int, limit: float) -> list[int]:
-    """Return the numbers of those of the next 64 scores that are above a limit."""
+    """Return the numbers of the scores above a limit, among the next 64."""
     return [i for i, score in enumerate(scores[first : first + 64]) if score > limit]
 
 

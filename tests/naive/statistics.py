@@ -65,7 +65,7 @@ def add_vectors(top: Directory, script: int) -> tuple[int, Any]:
 
 
 def sum_vectors(top: Directory, script: int) -> tuple[int, Any]:
-    """Return (number, sum) of the vectors of a script, from those of each directory upwards."""
+    """Return (number, sum) of the vectors of a script, added up from directory to parent."""
     own = [t.vector for t in texts_in(top) if t.script == script and t.vector is not None]
     count, total = len(own), sum(own)
     for child in top.directories.values():
@@ -80,7 +80,7 @@ def divide_sums(sums: F64, counts: Sequence[int]) -> F64:
 
 
 def sum_up(parents: Sequence[int], counts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return for each row the sum over its subtree."""
+    """Return the sum over the subtree of each row."""
 
     def above(row: int) -> list[int]:
         return [row, *(above(parents[row]) if parents[row] >= 0 else [])]
@@ -110,9 +110,10 @@ def gather_strings(strings: Sequence[Row], rows: Iterable[int]) -> list[Row]:
 
 
 def merge_postings(top: Directory) -> dict[tuple[str, bool], list[tuple[int, int]]]:
-    """Return (position, tf) by (term, whether it is of a title), in depth-first order.
+    """Return (position, tf) by (term, whether the term is of a title), in depth-first order.
 
-    A title's stand below its file's first text, with the number of its terms in the place of tf.
+    The postings of a title have the position of the file's first text, and the number of the
+    title's terms in place of tf.
     """
     out: dict[tuple[str, bool], list[tuple[int, int]]] = {}
     titles = {file.texts[0].id: file.title for file in files_below(top) if file.texts}

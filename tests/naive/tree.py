@@ -47,7 +47,7 @@ class File:
     name: str
     parent: Directory
     texts: list[Text] = field(default_factory=list)
-    title: frozenset[str] = frozenset()  # its terms
+    title: frozenset[str] = frozenset()  # terms of the title
 
 
 @dataclass(eq=False)

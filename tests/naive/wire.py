@@ -36,7 +36,7 @@ def scan(data: bytes, table: Any, budgets: Sequence[int]) -> tuple[tuple[int, in
         raise _Found(malformed, len(path) - 1, 0)
 
     def message(at: int, end: int, kind: int, group: int) -> int:
-        """Reads [at, end), or a group up to its end; returns where it ends."""
+        """Read [at, end), or a group up to its end, and return the end."""
         counts: Counter[int] = Counter()
         fields = table[kind] if kind >= 0 else []
         path.append(0)
