@@ -217,6 +217,31 @@ def test_scratch_of_a_killed_process_is_deleted(
     assert not living.parent.exists()
 
 
+@pytest.mark.parametrize("moment", ["tempfile.mkdtemp", "tempfile._shutil.rmtree"])
+def test_a_signal_leaves_no_half_of_a_scratch_directory(tmp_path: Path, moment: str) -> None:
+    """A process that SIGTERM ends amid the creation or the deletion leaves no directory."""
+    code = (
+        "import os, signal, sys, tempfile\n"
+        "from vikingd.system.scratch import scratch\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+        f"real = {moment}\n"
+        "def interrupted(*args, **options):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    done = real(*args, **options)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return done\n"
+        f"{moment} = interrupted\n"
+        "with scratch('warm'): pass\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 3
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
     """The compiling processes import no module from the working directory."""
     (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
