@@ -217,20 +217,22 @@ def test_scratch_of_a_killed_process_is_deleted(
     assert not living.parent.exists()
 
 
-@pytest.mark.parametrize("moment", ["tempfile.mkdtemp", "tempfile._shutil.rmtree"])
-def test_a_signal_leaves_no_half_of_a_scratch_directory(tmp_path: Path, moment: str) -> None:
+@pytest.mark.parametrize(
+    ("step", "calls"),
+    [("tempfile.mkdtemp", "real, kill"), ("tempfile._shutil.rmtree", "kill, real")],
+)
+def test_a_signal_leaves_no_half_of_a_scratch_directory(
+    tmp_path: Path, step: str, calls: str
+) -> None:
     """A process that SIGTERM ends amid the creation or the deletion leaves no directory."""
     code = (
         "import os, signal, sys, tempfile\n"
         "from vikingd.system.scratch import scratch\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
-        f"real = {moment}\n"
-        "def interrupted(*args, **options):\n"
-        "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    done = real(*args, **options)\n"
-        "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    return done\n"
-        f"{moment} = interrupted\n"
+        "def kill(*args, **options): os.kill(os.getpid(), signal.SIGTERM)\n"
+        f"real = {step}\n"
+        f"{step} = lambda *args, **options: next(\n"
+        f"    filter(None, [call(*args, **options) for call in ({calls})]), None)\n"
         "with scratch('warm'): pass\n"
     )
     done = subprocess.run(
