@@ -113,16 +113,18 @@ def test_a_start_does_not_wait_for_a_large_inverted_file(
             ]
         ).result()
         engine.optimize()
-    may_load, load = threading.Event(), ivf.load
+    may_load, loaded, load = threading.Event(), threading.Event(), ivf.load
 
     def late(path: str) -> object:
-        may_load.wait(60)
+        may_load.wait(20)
+        loaded.set()
         return load(path)
 
     monkeypatch.setattr(ivf, "load", late)
     monkeypatch.setattr(files, "_LARGE", 64)
     query = FindQuery("", target_uri=ROOT, method=Method.BEST_FIRST, limit=1)
     with closing(Engine(settings)) as engine, ThreadPoolExecutor(1) as executor:
+        assert not loaded.is_set()
         waiting = executor.submit(find, engine, query, vectors[7])
         try:
             exact = find(engine, replace(query, method=Method.EXACT), vectors[7])
