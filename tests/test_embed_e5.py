@@ -245,7 +245,7 @@ def test_a_damaged_cache_is_made_anew(
     )
     caplog.set_level(logging.WARNING)
     again = e5_weights.load(source, tmp_path)
-    assert "damaged or of another program; it is made anew" in caplog.text
+    assert "damaged or of another program; it is made again" in caplog.text
     for name, array in again.items():
         np.testing.assert_array_equal(array, made[name])
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [whole]

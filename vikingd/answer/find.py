@@ -343,7 +343,7 @@ class Find(QueryScope):
         return Hit(parts.final, row, ABSTRACT, [], parts if self.query.trace else None)
 
     def _best_directories(self, found: kernel.Found, threshold: float) -> list[Hit]:
-        """Return the best directories below the scope's root, likewise."""
+        """Return the best directories below the scope's root, with all that tie with the last."""
         scope, scores = self.scope, directory_scores(found)
         own, final = scores.own, scores.final
         # numpy would round a plain float to float32 before it compares.

@@ -315,7 +315,7 @@ class Methods(ABC):
     unlink = Method(requests.unlink, lambda to: to.contexts.Unlink, replies.link, retried=False)
     stats = Method(requests.stats, lambda to: to.admin.Stats, replies.stats, retried=True)
     verify = Method(requests.verify, lambda to: to.admin.Verify, replies.verify, retried=True)
-    # Heavy work is not begun anew.
+    # Heavy work is not started again.
     optimize = Method(
         requests.optimize, lambda to: to.admin.Optimize, replies.optimize, retried=False
     )

@@ -57,7 +57,7 @@ def reembed(
     ] = "",
     yes: Yes = False,
 ) -> None:
-    """Drop vectors, so that the daemon's present model makes them anew.
+    """Drop vectors, so that the daemon's present model makes new ones.
 
     Until it has, these texts are found by their words alone. Asks first when stdin is a terminal.
 
@@ -65,7 +65,7 @@ def reembed(
 
     Example: vikingctl reembed --target viking://resources/notes
     """
-    question = f"Drop all vectors of {target or uris.ROOT} and make them anew?"
+    question = f"Drop all vectors of {target or uris.ROOT} and make new ones?"
     if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
         raise typer.Exit(OTHER)
     reply = session.client.reembed(target)

@@ -38,7 +38,7 @@ def put(
         bool, typer.Option("--directory", help="Write a directory; it has no content.")
     ] = False,
 ) -> None:
-    """Write one context, new or anew; a file's content comes by --file or --content.
+    """Write one context, new or existing; --file or --content gives a file's content.
 
     With --abstract, --overview, --title or --metadata alone, only these fields of a context that
     exists are written.
@@ -84,8 +84,8 @@ def rm(
     """Remove contexts; a directory needs -r.
 
     Asks before a directory is removed that is not empty; without a terminal that needs --yes. What
-    is too large for one call goes in parts: others see what is left meanwhile, and an interruption
-    leaves the rest.
+    is too large for one call goes in parts: until the end, other callers see the parts that are
+    left, and an interruption leaves them.
 
     RPC: viking.retrieval.v1.Contexts/Delete
 
@@ -118,8 +118,8 @@ def mv(
 ) -> None:
     """Move or rename a context with all below it, at once or not at all.
 
-    A subtree that is too large for one call is refused. Move its parts one after the other; others
-    see both names meanwhile.
+    A subtree that is too large for one call is refused. Move its parts one after the other; until
+    the end, other callers see both names.
 
     RPC: viking.retrieval.v1.Contexts/Move
 

@@ -105,7 +105,7 @@ class RevisionDiffers(VikingError):
 
     def __init__(self, uri: str, expected: int, found: int) -> None:
         super().__init__(
-            f"{uri} has revision {found}, {expected} is expected; read it again and decide anew",
+            f"{uri} has revision {found}, {expected} is expected; read it again and decide again",
             uri=uri,
             expected_revision=str(expected),
             revision=str(found),

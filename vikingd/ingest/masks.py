@@ -85,7 +85,7 @@ class Masked:
         elif "passages" in named:
             if not draft.passages:
                 raise InvalidField(
-                    "passages", "is empty; give content too, and the daemon cuts it anew"
+                    "passages", "is empty; give content too, and the daemon cuts new passages"
                 )
             check_passages(draft.passages, len(whole.content), "passages")
         else:

@@ -244,8 +244,8 @@ def _cut(
 ) -> tuple[list[Passage], dict[int, Entry]]:
     """Return the passages of a changed content, and the states of memories to move, by ordinal.
 
-    The states are those of a former abstract, and of passages that are cut anew: the first piece of
-    such a passage takes its state.
+    The states are those of a former abstract, and of passages that are cut again. The first piece
+    of such a passage takes its state.
 
     Args:
         stored: the entries that stay.
@@ -307,7 +307,7 @@ class Forgetting:
             Passage(one.section, start, start + len(one.passage))
             for one, start in zip(left, at, strict=True)
         ]
-        # Each passage keeps its entry, also among equal texts. Overlapping passages are cut anew.
+        # Each passage keeps its entry, also among equal texts. Overlapping passages are cut again.
         if any(content[p.start : p.end] != one.passage for p, one in zip(cut, left, strict=True)):
             return Rewritten(prepare(draft_of(file, content)))
         prepared = prepare(replace(draft_of(file, content), passages=cut or None))

@@ -82,7 +82,7 @@ class ContextsServicer(object):
     """
 
     def Put(self, request, context):
-        """Writes contexts, new or anew, whole or some of their fields; all or nothing.
+        """Writes new or existing contexts, whole or some of their fields; all or nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

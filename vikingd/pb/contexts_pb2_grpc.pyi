@@ -34,7 +34,7 @@ class ContextsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ContextsAsyncStub: ...
     Put: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.PutRequest, _contexts_pb2.PutResponse]
-    """Writes contexts, new or anew, whole or some of their fields; all or nothing."""
+    """Writes new or existing contexts, whole or some of their fields; all or nothing."""
     Delete: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.DeleteRequest, _contexts_pb2.DeleteResponse]
     """Removes contexts with all below them."""
     Move: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.MoveRequest, _contexts_pb2.MoveResponse]
@@ -56,7 +56,7 @@ class ContextsAsyncStub(ContextsStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Put: _aio.UnaryUnaryMultiCallable[_contexts_pb2.PutRequest, _contexts_pb2.PutResponse]  # type: ignore[assignment]
-    """Writes contexts, new or anew, whole or some of their fields; all or nothing."""
+    """Writes new or existing contexts, whole or some of their fields; all or nothing."""
     Delete: _aio.UnaryUnaryMultiCallable[_contexts_pb2.DeleteRequest, _contexts_pb2.DeleteResponse]  # type: ignore[assignment]
     """Removes contexts with all below them."""
     Move: _aio.UnaryUnaryMultiCallable[_contexts_pb2.MoveRequest, _contexts_pb2.MoveResponse]  # type: ignore[assignment]
@@ -81,7 +81,7 @@ class ContextsServicer(metaclass=_abc_1.ABCMeta):
         request: _contexts_pb2.PutRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_contexts_pb2.PutResponse, _abc.Awaitable[_contexts_pb2.PutResponse]]:
-        """Writes contexts, new or anew, whole or some of their fields; all or nothing."""
+        """Writes new or existing contexts, whole or some of their fields; all or nothing."""
 
     @_abc_1.abstractmethod
     def Delete(

@@ -1580,8 +1580,8 @@ Global___WeightedSum: _TypeAlias = WeightedSum  # noqa: Y015
 
 @_typing.final
 class Boost(_message.Message):
-    """A business weight: the scores of some items are multiplied, then the order is made anew. What is
-    not among the 16,000 best without boosts is not looked at.
+    """A business weight: it multiplies the scores of some items before they are put in order. Only the
+    16,000 best items without boosts take part.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

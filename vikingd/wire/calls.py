@@ -110,7 +110,7 @@ class Threads:
         self.embedding_short = Pool("embed-short-query", embedders, 1024)
         self.store = Pool("store", 4, 1024)
         self.preparing = Pool("prepare", 1, 0, let_finds_go_first)  # Preparing bounds its bytes
-        self.preparing_small = Pool("prepare-small", 1, 0, let_finds_go_first)  # likewise
+        self.preparing_small = Pool("prepare-small", 1, 0, let_finds_go_first)
         self.admin = Pool("admin", 2, 64)
         self.backlog = Pool("backlog", 2, 0)  # for calls that have written already
         self.backup = Pool("backup", 1, 0, let_finds_go_first)  # for one call at a time

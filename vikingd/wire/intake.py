@@ -25,7 +25,7 @@ MAX_WAITING_BYTES = 64 << 20
 """Of larger messages that wait for the thread; a single one may be larger."""
 
 _RETRY_AFTER = 0.5  # seconds
-_TRIM_AFTER = 2.0  # seconds after a large message: one trim does for all that end meanwhile
+_TRIM_AFTER = 2.0  # seconds after a large message: one trim serves all messages of that time
 _LENGTH_DELIMITED = 2  # wire type
 _LOOKED_AT = 100_000  # fields of a message that does not parse: millions would take seconds
 

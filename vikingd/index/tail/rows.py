@@ -36,9 +36,7 @@ class Rows:
 
     Attributes:
         arrays: the growing arrays.
-        directories: number of rows in use.
-        files: likewise.
-        texts: likewise.
+        directories, files, texts: number of rows in use.
         dead_texts: number of texts that ended since the base was written.
     """
 

