@@ -210,5 +210,7 @@ def test_the_query_is_always_among_them_as_it_is(text: str, before: str) -> None
 def test_long_queries_take_linear_time(piece: str) -> None:
     """A query of 100,000 characters ends before the time-out; quadratic time would not."""
     query = (piece * 100_000)[:100_000]
-    rules.plan(query + "x")
-    rules.plan("create a " + query)
+    for text in (query + "x", "create a " + query):
+        queries, kind = rules.plan(text)
+        assert all(one.query.strip() for one in queries)
+        assert kind
