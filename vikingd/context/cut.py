@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import regex
 
+from vikingd.domain.patterns import lazy
 from vikingd.domain.text import SENTENCE_END, WIDE_CHARS
 
 LEFT_OUT = "…"
@@ -21,7 +22,7 @@ _ITEM = re.compile(r"[ \t]*(?:[-*+]\s|[>#|]|\d+[.)]\s)")
 _NUMBER = re.compile(r"^[ \t]*\d+\.\s+", re.MULTILINE)  # of an item
 _TERMINATED = re.compile(r"[.!?。！？；…][\"'”’)\]』」）]*\Z")
 _CLOSING = "[、。，．：；？！”’』」）》】〉…ー々\u3099\u309a\ufe00-\ufe0f\U000e0100-\U000e01ef]"
-_WORD = re.compile(rf"(?:[“‘『「（《【〈]*[{WIDE_CHARS}]|[^\s{WIDE_CHARS}]+){_CLOSING}*")
+_WORD = lazy(rf"(?:[“‘『「（《【〈]*[{WIDE_CHARS}]|[^\s{WIDE_CHARS}]+){_CLOSING}*")
 _CHARACTER = regex.compile(r"\X")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from vikingd.domain.patterns import lazy
+
 SCRIPTS = ("none", "latin", "han", "kana", "hangul", "cyrillic", "arabic", "other")
 """Names of the scripts; the script of a text is an index into this."""
 
@@ -19,7 +21,7 @@ WIDE_CHARS = f"{HAN_CHARS}{KANA_CHARS}\u3000-\u303f\uff00-\uff65"
 """Chinese and Japanese characters and punctuation; two of them have no space between them."""
 
 # The pattern begins with one set of characters, so that the search can skip to the next of them.
-SENTENCE_END = re.compile(
+SENTENCE_END = lazy(
     r"[.!?。！？；](?:(?<=[.!?])(?<![.!?]{2})[.!?]*+[\"'”’)\]]*+\s++"
     r"|(?<=[。！？；])[。！？；]*+[”’』」）]*+\s*+)"
 )
@@ -28,17 +30,17 @@ SECTION_SEPARATOR = " > "
 """Separator of the headings above a passage."""
 
 _COUNTED = {
-    LATIN: re.compile("[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]"),
-    HAN: re.compile(f"[{HAN_CHARS}]"),
-    KANA: re.compile(f"[{KANA_CHARS}]"),
-    HANGUL: re.compile(f"[{HANGUL_CHARS}]"),
-    CYRILLIC: re.compile("[\u0400-\u052f]"),
-    ARABIC: re.compile("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff]"),
+    LATIN: lazy("[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]"),
+    HAN: lazy(f"[{HAN_CHARS}]"),
+    KANA: lazy(f"[{KANA_CHARS}]"),
+    HANGUL: lazy(f"[{HANGUL_CHARS}]"),
+    CYRILLIC: lazy("[\u0400-\u052f]"),
+    ARABIC: lazy("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff]"),
 }
 _ASCII_LETTER = re.compile("[A-Za-z]")
 _LETTER = re.compile(r"[^\W\d_]")
-_CJK = re.compile(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
-_WIDE_BREAK = re.compile(f"(?<=[{WIDE_CHARS}]) (?=[{WIDE_CHARS}])")
+_CJK = lazy(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
+_WIDE_BREAK = lazy(f"(?<=[{WIDE_CHARS}]) (?=[{WIDE_CHARS}])")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
 
 # A CJK character carries about as much meaning as four Latin letters. Chinese text with English

@@ -14,6 +14,7 @@ from datetime import date
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.patterns import lazy
 from vikingd.domain.text import CJK_CHARS, normalized
 
 PROJECT = "{project}"
@@ -43,7 +44,7 @@ _UNITS = {"十": 10, "百": 100}
 _COUNT = rf"[0-9]+|[{''.join((*_DIGITS, *_UNITS))}]+|{'|'.join(_NUMBERS)}"
 
 # A number of days is tried first: 最近3天 is three days, not a week.
-_TIMES = re.compile(
+_TIMES = lazy(
     rf"{_EDGE}(?:"
     rf"(?:past|last|(?:过去|過去|最近|近)的?){_EDGE} ?(?P<count>{_COUNT}) ?(?:days?|天)"
     r"|(?P<today>today|今天|今日)"
@@ -146,7 +147,7 @@ class Routes:
                 raise ValueError(f"route {row + 1} ({route.name!r}): {error}") from None
         # A lookahead, since triggers may overlap. Triggers of earlier rows are tried first.
         triggers = "|".join(map(re.escape, self._triggers)) or r"(?!)"
-        self._pattern = re.compile(f"(?=({_EDGE}(?:{triggers}){_EDGE}))")
+        self._pattern = lazy(f"(?=({_EDGE}(?:{triggers}){_EDGE}))")
 
     def match(self, query: str) -> tuple[Route, str] | None:
         """Return the first row with a trigger in the query, and that trigger; None without one."""

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from vikingd.domain.patterns import lazy
 from vikingd.domain.text import CJK_CHARS, HAN_CHARS, KANA_CHARS
 from vikingd.domain.text import normalized as compatible
 
@@ -25,14 +26,14 @@ Measured on texts without headings; equal headings only raise the cosine.
 
 _WIDE = f"{HAN_CHARS}{KANA_CHARS}\u3000-\u303f"
 # A space beside an asterisk decides whether the asterisk is emphasis.
-_SPACE = re.compile(rf"(?<!\*) (?=[{_WIDE}])|(?<=[{_WIDE}]) (?!\*)")
+_SPACE = lazy(rf"(?<!\*) (?=[{_WIDE}])|(?<=[{_WIDE}]) (?!\*)")
 _EMPHASIS = re.compile(r"\*+")
-_OUTSIDE = re.compile(rf"[\W{_WIDE}]")  # beside a letter or digit, an asterisk is an operator
+_OUTSIDE = lazy(rf"[\W{_WIDE}]")  # beside a letter or digit, an asterisk is an operator
 _CLOSED = re.compile(r"[\w.!?:。]")
 _END = ".!。… "
 _QUOTES = ('""', "''", "“”", "‘’", "「」", "『』")
 
-_WORD = re.compile(rf"[{CJK_CHARS}]|[^\s{CJK_CHARS},;]+(?:[,;][^\s{CJK_CHARS},;]+)*|[,;]")
+_WORD = lazy(rf"[{CJK_CHARS}]|[^\s{CJK_CHARS},;]+(?:[,;][^\s{CJK_CHARS},;]+)*|[,;]")
 # Without the question mark, since a question is no statement.
 _AROUND = "\"'“”「」『』()[],;:!.、。…"
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import Stemmer
 
 from vikingd.domain.changes import IndexedText
+from vikingd.domain.patterns import lazy
 from vikingd.domain.text import CJK_CHARS, normalized
 
 VERSION: int = 3
@@ -61,8 +62,8 @@ def _compound(word: str) -> str:
 _ASCII_PIECE = re.compile(_compound("[A-Za-z0-9_]"))
 # The lookahead takes two CJK characters, and one is consumed. So bigrams overlap.
 _COMPOUND = _compound(rf"[^\W{CJK_CHARS}]")
-_PIECE = re.compile(rf"(?=([{CJK_CHARS}]{{1,2}}|{_COMPOUND}))(?:[{CJK_CHARS}]|\1)")
-_CJK = re.compile(f"[{CJK_CHARS}]")
+_PIECE = lazy(rf"(?=([{CJK_CHARS}]{{1,2}}|{_COMPOUND}))(?:[{CJK_CHARS}]|\1)")
+_CJK = lazy(f"[{CJK_CHARS}]")
 
 # From the outside in: a path, its names, their words. The last pattern divides camelCase,
 # PascalCase, HTTPServer and sha256, but not the plural of an acronym (URLs).

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from vikingd.domain.patterns import lazy
+
 
 def _any(*patterns: str) -> str:
     """Return a pattern that matches one of several patterns."""
@@ -91,7 +93,7 @@ _CHINESE = r"""
 # Of two patterns that begin alike the longer one stands first, because a match is final.
 # Emoji, punctuation and white space may stand between; signs of programs (->, ::=) may not.
 _BETWEEN = "[-\\s.,!?~;:'\"()、。·—\U0001f000-\U0001faff\u2600-\u27bf\u2b50\ufe0f\u200d]"
-CHIT_CHAT = re.compile(
+CHIT_CHAT = lazy(
     f"{_BETWEEN}|"
     + _any(
         *_lines(_THANKS),
@@ -105,7 +107,7 @@ CHIT_CHAT = re.compile(
 )
 """A piece of chit-chat, or a sign between two pieces; for folded text."""
 
-PERSONAL = re.compile(
+PERSONAL = lazy(
     _any(
         r"(?<![\w.-])my\s",  # not my.cnf
         r"\b(?:of|is|are|like|as|than|with) mine\b",  # not a coal mine
@@ -150,7 +152,7 @@ _FILLERS = (
     "[请請][问問]|现在|然后|接下来|那么",
 )
 
-LEAD = re.compile(
+LEAD = lazy(
     rf"(?:(?P<told>{_any(*_lines(_TOLD_LEADS))}{_END}[\s,:]+|{_any(*_CHINESE_TOLD_LEADS)}(?:一下)?)"
     rf"|{_any(*_FILLERS)})[\s,，:：、]*",
     re.IGNORECASE,
@@ -217,9 +219,9 @@ _SURE = rf"{_VERBS}{_END}\s+(?!{_THINGS}{_END})\S"
 _LIKELY = rf"{_VERBS_OR_NOUNS}{_END}\s+{_DETERMINERS}{_END}"
 _ZH_SURE = rf"{_ZH_VERBS}(?!\s*{_ZH_THINGS})\s*\S"
 _ZH_LIKELY = rf"{_ZH_VERBS_OR_NOUNS}\s*(?:{_ZH_DETERMINERS})"
-UNTOLD = re.compile(_any(_SURE, _LIKELY, _ZH_SURE, _ZH_LIKELY), re.IGNORECASE)
+UNTOLD = lazy(_any(_SURE, _LIKELY, _ZH_SURE, _ZH_LIKELY), re.IGNORECASE)
 """The beginning of a task without polite words."""
-TOLD = re.compile(
+TOLD = lazy(
     _any(
         rf"(?!{_NO_WORK}{_END})[a-z]{{2,}}{_END}\s+\S",
         rf"{_ZH_VERBS}\s*\S",
