@@ -61,6 +61,7 @@ def running(*arguments: str) -> Iterator[Server]:
         RuntimeError: the child ended without a first line.
     """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed daemon has its bytecode
     child = subprocess.Popen(
         [sys.executable, *arguments], stdout=subprocess.PIPE, text=True, env=environment
     )

@@ -29,6 +29,10 @@ Ctl = Callable[..., tuple[int, str, str]]
 # A shell starts background processes with SIGINT ignored, and children inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# An installed daemon has its bytecode. So have those of the tests, whatever the shell says:
+# without it each start compiles some 250 modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return two workers for directories, and none for files, which are easier to debug here."""
