@@ -34,9 +34,22 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+LONG = ("test_chaos", "test_cold_start", "test_index_damage", "test_crash", "test_ctl")
+"""The modules that take longest. They come first, so that no worker ends with one of them alone."""
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return two workers for directories, and none for files, which are easier to debug here."""
-    return 2 if all(map(os.path.isdir, config.option.file_or_dir)) else 0
+    """Return three workers for directories, and none for files, which are easier to debug here.
+
+    Daemons do most of the work, and tests wait for them: two workers leave two cores half idle.
+    """
+    return 3 if all(map(os.path.isdir, config.option.file_or_dir)) else 0
+
+
+@pytest.hookimpl(trylast=True)  # after pytest-randomly
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest modules first."""
+    items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
 @pytest.fixture(scope="module")
