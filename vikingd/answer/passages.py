@@ -9,7 +9,7 @@ from viking_kernels.arrays import F32, Scope, encode_file
 from vikingd.domain.reply_budget import ReplyBudget
 from vikingd.index.snapshot import Snapshot
 
-_SHORT = 1024  # characters of a text that is its own key
+_SHORT = 1024  # bytes of a text that is its own key
 
 
 def name_of(snapshot: Snapshot, row: int) -> tuple[str, int]:
@@ -31,11 +31,13 @@ def shown(
     return "", text if budget is None else budget.fit(text), 0, 0
 
 
-def key_of(text: str) -> str | bytes:
-    """Return a short key that is equal for equal texts."""
-    if len(text) <= _SHORT:
-        return text
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def key_of(snapshot: Snapshot, row: int) -> bytes:
+    """Return a short key that is equal for texts that are shown alike, whatever their section."""
+    if snapshot.text_ordinal[row]:
+        text = snapshot.contents.passage_bytes(row)
+    else:
+        text = shown(snapshot, row)[1].encode()
+    return text if len(text) <= _SHORT else blake2b(text, digest_size=16).digest()
 
 
 def vector_of(snapshot: Snapshot, scope: Scope, row: int) -> F32 | None:

@@ -92,10 +92,14 @@ class QueryScope:
     def is_light(self) -> bool:
         """True if the answer takes tens of microseconds, less than a thread takes to start it."""
         tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
-        cost = int(self.counts[TEXTS]) + tail
+        cost = self._scored() + tail
         if self.where is not None:
             cost += self._filtering(filters.clauses(self.where))
         return cost <= LIGHT_TEXTS
+
+    def _scored(self) -> int:
+        """Return the number of texts in the base that are scored, about."""
+        return int(self.counts[TEXTS])
 
     def _filtering(self, clauses: int) -> int:
         """Return the cost of clauses, in texts."""

@@ -289,13 +289,13 @@ class MemorySearch:
     ) -> Iterator[tuple[int, str, str, str]]:
         """Yield (candidate, URI, section, text) by salience, then URI and place; each text once."""
         snapshot = self._snapshot
-        said: set[str | bytes] = set()
+        said: set[bytes] = set()
         for _, tied in groupby(order, key=scores.item):
             named = [(*name_of(snapshot, rows[i]), i) for i in tied]
             for uri, _, i in sorted(named):
-                section, text, _, _ = shown(snapshot, rows[i])
-                if (key := key_of(text)) not in said:
+                if (key := key_of(snapshot, rows[i])) not in said:
                     said.add(key)
+                    section, text, _, _ = shown(snapshot, rows[i])
                     yield i, uri, section, text
 
     def _reason(self, rows: Sequence[int], counted: Sequence[Memory], taken: Sequence[int]) -> str:

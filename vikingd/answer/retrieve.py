@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import groupby
+from itertools import count, groupby, repeat
 from math import prod
+from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
@@ -42,7 +43,10 @@ from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot
 
 LEAST_DEPTH = 100
-"""Texts of each list of a fusion, at least; else twice as many as are wanted."""
+"""Texts of each list of a fusion, at least. Without a fusion, twice as many as are wanted do."""
+
+POSTINGS_OF_A_TEXT = 4
+"""Postings that a search by words alone reads in the time of scoring one text."""
 
 _MMR_POOL = 4  # times top_k: the candidates of diversity
 _TEXT = frozenset((Include.TEXT,))
@@ -81,7 +85,9 @@ class Retrieval(QueryScope):
         self.query = query
         self.most_bytes = UNBOUNDED
         self._ranking = Ranking(self, orders_ties=query.trace or query.mode is Mode.HYBRID)
-        self._depth = max(LEAST_DEPTH, 2 * query.top_k)
+        self._depth = 2 * query.top_k
+        if self.has_two_sides:
+            self._depth = max(LEAST_DEPTH, self._depth)
         self._ready: dict[str, RankedList] = {}
         self._stages = [Stage("plan", started, perf_counter())]
 
@@ -92,6 +98,11 @@ class Retrieval(QueryScope):
         if query.top_k > LIGHT_LIMIT or any(boost.where is not None for boost in query.boosts):
             return False
         return super().is_light
+
+    def _scored(self) -> int:
+        if self.by_meaning or self.query.listing:
+            return super()._scored()
+        return self.snapshot.count_postings(self.terms.hashes) // POSTINGS_OF_A_TEXT
 
     @property
     def by_meaning(self) -> bool:
@@ -264,7 +275,7 @@ class Retrieval(QueryScope):
             pace.step()
             if len(chosen) == wanted or (threshold is not None and hit.score <= threshold):
                 break
-            keys: list[object] = [key_of(shown(self.snapshot, hit.row)[1])]
+            keys: list[object] = [key_of(self.snapshot, hit.row)]
             if query.group_by_context:
                 keys.append(self.snapshot.tree.texts.file.item(hit.row))
             if seen.isdisjoint(keys):
@@ -274,20 +285,20 @@ class Retrieval(QueryScope):
 
     def _in_order(self, found: RankedList) -> Iterator[TextHit]:
         """Yield the hits with their boosts by falling score, ties by URI and passage."""
-        listed: Iterable[TextHit] = (
-            TextHit(score, *name_of(self.snapshot, row), row, at, 1.0)
-            for at, (row, score) in enumerate(
-                zip(found.rows.tolist(), found.scores.tolist(), strict=True)
-            )
-        )
+        rows, scores = found.rows.tolist(), found.scores.tolist()
+        listed: Iterable[TextHit] = map(TextHit, scores, rows, count(), repeat(1.0))
         if self._boosts:
-            listed = sorted(map(self._boosted, listed), key=lambda hit: -hit.score)
-        for _, tied in groupby(listed, key=lambda hit: hit.score):
-            yield from sorted(tied, key=lambda hit: (hit.uri, hit.passage))
+            listed = sorted(map(self._boosted, listed), key=_score_of, reverse=True)
+        for _, tied in groupby(listed, _score_of):
+            hits = list(tied)
+            if len(hits) > 1:
+                hits.sort(key=lambda hit: name_of(self.snapshot, hit.row))
+            yield from hits
 
     def _boosted(self, hit: TextHit) -> TextHit:
+        uri, _ = name_of(self.snapshot, hit.row)
         file = self.snapshot.tree.texts.file.item(hit.row)
-        boost = prod(factor for factor, holds in self._boosts if holds(hit.uri, file))
+        boost = prod(factor for factor, holds in self._boosts if holds(uri, file))
         return hit._replace(score=hit.score * boost, boost=boost)
 
     def _diverse(self, pool: list[TextHit]) -> list[TextHit]:
@@ -332,7 +343,7 @@ class Retrieval(QueryScope):
         return tuple(items)
 
     def _item(self, hit: TextHit, found: RankedList, places: Sequence[Places]) -> RetrievedItem:
-        item = RetrievedItem(hit.uri, hit.passage, "", "", 0, 0, hit.score)
+        item = RetrievedItem(*name_of(self.snapshot, hit.row), "", "", 0, 0, hit.score)
         if Include.VECTOR in self.query.include:
             vector = vector_of(self.snapshot, self.scope, hit.row)
             item.vector = b"" if vector is None else vector.astype("<f4").tobytes()
@@ -375,10 +386,11 @@ class TextHit(NamedTuple):
     """A text that may be returned."""
 
     score: float
-    uri: str
-    passage: int
     row: int
     at: int
     """Its place in the list that answers."""
 
     boost: float
+
+
+_score_of = attrgetter("score")

@@ -130,6 +130,10 @@ class Contents:
             section, passage, length = _beginning(encoded, room)
         return section, passage, start, start + length
 
+    def passage_bytes(self, row: int) -> bytes:
+        """Return the UTF-8 of the passage of a text."""
+        return bytes(self.texts.encoded(row)).partition(b"\0")[2]
+
     def starts(self, rows: I32) -> I32:
         """Return the starts of passages in code points, [rows]; runs beside the writer."""
         tail = np.frombuffer(self._tail_start.tobytes(), np.int32)

@@ -250,6 +250,15 @@ class Snapshot:
         held = base.term_key, base.term_at, base.posting_text, base.posting_tf
         return Terms(keys, weights, *held, *tail)
 
+    def count_postings(self, hashes: U64) -> int:
+        """Return the number of postings of terms in the base."""
+        keys, starts = self.base.term_key, self.base.term_at
+        if not len(keys):
+            return 0
+        at = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
+        at = at[keys[at] == hashes]
+        return int((starts[at + 1] - starts[at]).sum())
+
     def has_term(self, key: int, scope: Scope) -> bool:
         """Return True if a living text of the scope has a term."""
         terms = self.terms(np.array([key], np.uint64), np.ones(1, np.float32))
