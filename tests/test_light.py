@@ -1,0 +1,69 @@
+"""Which answers are made on the event loop, and the work that is counted for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from vikingd.answer import query_scope
+from vikingd.answer.find import Find
+from vikingd.answer.retrieve import POSTINGS_OF_A_TEXT, Retrieval
+from vikingd.domain.contexts import Draft
+from vikingd.domain.find import FindQuery
+from vikingd.domain.retrieve import Mode, RetrieveQuery
+from vikingd.engine import Engine, EngineSettings
+from vikingd.index.lexicon.tokens import query_terms
+from vikingd.ingest.prepare import prepare
+from vikingd.models.embed.settings import EmbedSettings
+
+FILES = 40
+RARE = 4  # one file of so many has the word
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Yield an engine whose base has a word in all files, and another in some."""
+    path = tmp_path_factory.mktemp("light")
+    engine = Engine(EngineSettings(path, EmbedSettings(provider="none")))
+    drafts = [
+        Draft(
+            f"viking://resources/{i}.md", content="harbour" if i % RARE else "harbour, lighthouse"
+        )
+        for i in range(FILES)
+    ]
+    engine.writable_store.put([prepare(draft) for draft in drafts]).result()
+    engine.optimize()
+    yield engine
+    engine.close()
+
+
+def test_postings_are_counted_by_term(engine: Engine) -> None:
+    """The count is that of the texts that have each term; an unknown term has none."""
+
+    def count(text: str) -> int:
+        return engine.snapshot.count_postings(query_terms(text).hashes)
+
+    assert count("harbour") == FILES
+    assert count("lighthouse") == FILES // RARE
+    assert count("lighthouse harbour zebra") == FILES + FILES // RARE
+    assert count("zebra") == 0
+    assert engine.snapshot.count_postings(np.zeros(0, np.uint64)) == 0
+
+
+def test_a_search_by_words_alone_costs_its_postings(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rare word in a large scope is light. A find there is not, nor a search by meaning."""
+    rare, common = FILES // RARE // POSTINGS_OF_A_TEXT, FILES // POSTINGS_OF_A_TEXT
+    monkeypatch.setattr(query_scope, "LIGHT_TEXTS", (rare + common) // 2)
+
+    def light(text: str, mode: Mode) -> bool:
+        return Retrieval(engine, RetrieveQuery(text, mode=mode)).is_light
+
+    assert light("lighthouse", Mode.KEYWORD)
+    assert not light("harbour", Mode.KEYWORD)
+    assert not light("lighthouse", Mode.VECTOR)
+    assert not light("lighthouse", Mode.HYBRID)
+    assert not Find(engine, FindQuery("lighthouse"), None).is_light
