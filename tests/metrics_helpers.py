@@ -7,13 +7,13 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from commands import serve
 from prometheus_client.parser import text_string_to_metric_families
 
 from vikingd.client.messages import MessageClient
@@ -52,19 +52,7 @@ class Daemon:
         self._said = said
         with said.open("w") as err:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "vikingd.daemon.server",
-                    "serve",
-                    "--listen",
-                    "127.0.0.1:0",
-                    "--path",
-                    str(store),
-                    "--config",
-                    os.devnull,
-                    *options,
-                ],
+                serve(store, *options),
                 stdout=subprocess.PIPE,
                 stderr=err,
                 text=True,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import VIKINGD
 from metrics_helpers import free_address, sample
 from reader_helpers import Daemon, note, serving
 from store_helpers import DOCS, GUIDE, file, opened, put, scanned
@@ -348,15 +349,7 @@ def test_the_command_of_the_daemon_restores(tmp_path: Path, backup: Path) -> Non
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "vikingd.daemon.server",
-                "restore",
-                *arguments,
-                "--config",
-                os.devnull,
-            ],
+            [*VIKINGD, "restore", *arguments, "--config", os.devnull],
             capture_output=True,
             text=True,
             check=False,

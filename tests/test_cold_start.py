@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from commands import serve
 from viking_kernels import _jit
 
 from vikingd.client import Client, Draft
@@ -29,20 +30,7 @@ class Daemon:
 
     def __init__(self, path: Path) -> None:
         self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "vikingd.daemon.server",
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--provider",
-                "none",
-                "--config",
-                os.devnull,
-                "--path",
-                str(path / "store"),
-            ],
+            serve(path / "store", "--provider", "none"),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import serve
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from reader_helpers import note, serving
@@ -263,20 +264,7 @@ def test_damage_that_no_read_meets_is_found_after_a_kill(tmp_path: Path) -> None
 def ended(path: Path) -> tuple[int, list[str]]:
     """Return exit code and stderr of a daemon that cannot start."""
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "vikingd.daemon.server",
-            "serve",
-            "--provider",
-            "none",
-            "--config",
-            os.devnull,
-            "--listen",
-            "127.0.0.1:0",
-            "--path",
-            str(path),
-        ],
+        serve(path, "--provider", "none"),
         capture_output=True,
         text=True,
         check=False,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import serve
 from grpc import StatusCode
 from reader_helpers import note, serving, uris
 
@@ -272,18 +273,7 @@ def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
     """A file that is no database is refused with one line at the start, and by a read."""
     (tmp_path / "store.sqlite3").write_bytes(b"nothing of the kind" * 1000)
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "vikingd.daemon.server",
-            "serve",
-            "--provider",
-            "none",
-            "--config",
-            os.devnull,
-            "--path",
-            str(tmp_path),
-        ],
+        serve(tmp_path, "--provider", "none"),
         capture_output=True,
         text=True,
         check=False,

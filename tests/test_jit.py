@@ -6,11 +6,11 @@ import multiprocessing
 import os
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from commands import serve
 from viking_kernels import _jit, simd
 
 from vikingd.daemon import warm
@@ -102,7 +102,7 @@ def test_damaged_code_is_removed_and_not_complete_until_compiled_again(
 def test_a_daemon_without_the_instructions_asked_for_says_so(tmp_path: Path) -> None:
     """A daemon refuses unavailable instructions at its start, and names the available ones."""
     done = subprocess.run(
-        [sys.executable, "-m", "vikingd.daemon.server", "serve", "--path", str(tmp_path)],
+        serve(tmp_path),
         env={**os.environ, "VIKING_KERNELS_SIMD": "neon"},
         capture_output=True,
         text=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 import grpc
 import pytest
+from commands import serve
 
 from vikingd.client import importing
 from vikingd.client.errors import ClientError
@@ -50,19 +50,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """Yield the daemon."""
     path = tmp_path_factory.mktemp("large")
     log = path / "log"
-    command = [
-        sys.executable,
-        "-m",
-        "vikingd.daemon.server",
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--path",
-    ]
     with (
         log.open("w") as written,
         subprocess.Popen(
-            [*command, str(path / "store"), "--config", os.devnull, "--provider", "none"],
+            serve(path / "store", "--provider", "none"),
             env={**os.environ, "VIKINGD_LIMITS__MAX_MESSAGE_BYTES": str(32 << 20)},
             stdout=subprocess.PIPE,
             stderr=written,

@@ -6,12 +6,12 @@ import os
 import re
 import socket
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import grpc
 import pytest
+from commands import serve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metrics_helpers import ROOT, Daemon, running, sample, samples
@@ -224,20 +224,7 @@ def test_a_taken_port_ends_the_start_with_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "vikingd.daemon.server",
-                "serve",
-                "--listen",
-                "127.0.0.1:0",
-                "--path",
-                str(tmp_path / "store"),
-                "--provider",
-                "none",
-                "--metrics-listen",
-                address,
-            ],
+            serve(tmp_path / "store", "--provider", "none", "--metrics-listen", address),
             capture_output=True,
             text=True,
             timeout=60,

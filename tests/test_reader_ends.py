@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import Mock
 
 import grpc
 import pytest
+from commands import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from patience import eventually
 from reader_helpers import note, serving
@@ -149,19 +148,7 @@ def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path)
 
     def refusal(*options: str) -> str:
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "vikingd.daemon.server",
-                "serve",
-                "--provider",
-                "none",
-                "--config",
-                os.devnull,
-                "--log-level",
-                "error",
-                *options,
-            ],
+            serve(store, "--provider", "none", "--log-level", "error", *options),
             capture_output=True,
             text=True,
             check=False,

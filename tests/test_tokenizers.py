@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from commands import serve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -366,18 +367,7 @@ def test_a_daemon_does_not_start_with_a_tokenizer_that_it_cannot_open(
         path.write_text("{}")
     monkeypatch.setenv("VIKINGD_CONTEXT__TOKENIZERS__MINE", f"hf:{path}")
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "vikingd.daemon.server",
-            "serve",
-            "--provider",
-            "none",
-            "--listen",
-            "127.0.0.1:0",
-            "--path",
-            os.fspath(tmp_path / "store"),
-        ],
+        serve(tmp_path / "store", "--provider", "none"),
         capture_output=True,
         text=True,
         timeout=120,

@@ -17,6 +17,7 @@ from typing import Any
 
 import grpc
 import pytest
+from commands import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from metrics_helpers import ROOT, running
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -370,20 +371,7 @@ def test_without_the_packages_the_start_is_refused_with_the_install_line(tmp_pat
 def test_an_exporter_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """The daemon ends with code 2 and one line that names the missing exporter."""
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "vikingd.daemon.server",
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--path",
-            str(tmp_path / "store"),
-            "--provider",
-            "none",
-            "--config",
-            os.devnull,
-        ],
+        serve(tmp_path / "store", "--provider", "none"),
         env={**os.environ, "VIKINGD_TRACING": "1", "OTEL_TRACES_EXPORTER": "pigeon"},
         capture_output=True,
         text=True,

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from commands import serve
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
@@ -72,18 +72,7 @@ def running(store: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[str
     """Yield a daemon and its address, and check that SIGTERM ends it with code 0."""
     outside = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
     daemon = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "vikingd.daemon.server",
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--path",
-            str(store),
-            "--config",
-            os.devnull,
-        ],
+        serve(store),
         env=outside | settings,
         stdout=subprocess.PIPE,
         text=True,

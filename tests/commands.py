@@ -1,0 +1,15 @@
+"""Command lines of the daemon, for tests that run it as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+VIKINGD = (sys.executable, "-m", "vikingd.daemon.server")
+
+
+def serve(store: Path, *options: str) -> list[str]:
+    """Return the command of a daemon on a store; it takes a free port and no configuration file."""
+    where = ("--listen", "127.0.0.1:0", "--path", str(store), "--config", os.devnull)
+    return [*VIKINGD, "serve", *where, *options]
