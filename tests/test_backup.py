@@ -53,7 +53,7 @@ def backup(tmp_path: Path) -> Path:
 
 
 def test_a_backup_beside_writers_holds_all_that_was_acknowledged_before(tmp_path: Path) -> None:
-    """A backup during writes holds all notes that were acknowledged before the backup began."""
+    """A backup during writes is of one revision, not older than the last acknowledged note."""
     with serving(tmp_path / "store") as daemon:
         done, known = threading.Event(), [0]
 
@@ -78,8 +78,9 @@ def test_a_backup_beside_writers_holds_all_that_was_acknowledged_before(tmp_path
     for n, count in enumerate(before):
         restored(tmp_path / f"{n}", tmp_path / f"{n}.backup")
         with opened(tmp_path / f"{n}", model="none", dimension=None) as store:
-            there = scanned(store)
-            assert all(note(one).uri in there for one in range(1, count + 1))
+            there = {uri for uri in scanned(store) if uri.endswith(".md")}
+            assert len(there) >= count
+            assert there == {note(one).uri for one in range(1, len(there) + 1)}
             assert store._check is not None  # the first open checks a copy of a store in use
     assert not list((tmp_path / "store").glob("backup-*"))
 

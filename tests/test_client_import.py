@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vikingd.client import AsyncClient, Client, InvalidField, Unreachable
+from vikingd.client import AsyncClient, Client, Draft, InvalidField, Unreachable
 from vikingd.client.interrupts import held_back
 
 TOP = "viking://resources/docs"
@@ -113,11 +113,14 @@ def test_a_cancelled_import_ends_and_the_next_one_goes_on(
 def test_what_cannot_be_imported_so_is_refused(
     client: Client, docs: Path, name: str, uri: str, delete: bool, field: str
 ) -> None:
-    """An import with a wrong argument raises InvalidField with the name of the argument."""
+    """An import with a wrong argument raises InvalidField with its name, and changes nothing."""
+    client.put([Draft(f"{TOP}/kept.md", content="kept")])
+    before = [context.uri for context in client.tree()]
     with pytest.raises(InvalidField) as caught:
         client.import_path(docs / name, uri, delete=delete)
     assert [violation.field for violation in caught.value.field_violations] == [field]
     assert caught.value.reason == "INVALID_FIELD"
+    assert [context.uri for context in client.tree()] == before
 
 
 def test_a_path_or_a_daemon_that_is_not_there_is_an_error(client: Client, tmp_path: Path) -> None:

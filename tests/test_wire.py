@@ -204,7 +204,7 @@ def test_bad_requests_change_nothing(channel: grpc.Channel) -> None:
 
 
 def test_batch_answers_in_the_order_of_its_requests(channel: grpc.Channel) -> None:
-    """The answers of a batch come in the order of its queries."""
+    """The answers of a batch come in the order of its queries; each is that of a single find."""
     top = "viking://resources/batch"
     words = ("aardvark", "bison", "cheetah")
     put(channel, *(contexts_pb2.ContextInput(uri=f"{top}/{w}.md", content=w) for w in words))
@@ -212,6 +212,11 @@ def test_batch_answers_in_the_order_of_its_requests(channel: grpc.Channel) -> No
     requests = [retrieval_pb2.FindRequest(query=word, target_uri=top) for word in words]
     batch = retrieval.BatchFind(retrieval_pb2.BatchFindRequest(requests=requests)).responses
     assert [reply.resources[0].uri for reply in batch] == [f"{top}/{w}.md" for w in words]
+    for request, reply in zip(requests, batch, strict=True):
+        single = retrieval.Find(request)
+        single.ClearField("timings")
+        reply.ClearField("timings")
+        assert reply == single
 
 
 def test_a_fault_of_one_query_of_a_batch_names_it(channel: grpc.Channel) -> None:
