@@ -6,22 +6,53 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from threading import Condition
 
 from vikingd.domain.changes import Change, Committed, Upsert
 from vikingd.domain.errors import Corrupt, InvalidField, ReadOnly, RevisionNotReached, Stopping
-from vikingd.engine.embedding import Embedding
+from vikingd.engine.embedding import EmbedderStats, Embedding
 from vikingd.engine.following import IndexFollower, show_nothing
-from vikingd.engine.opening import Progress, load_prior, open_index, open_store
-from vikingd.engine.settings import EngineSettings
-from vikingd.engine.stats import EngineStats
-from vikingd.engine.verify import VerifyReport, verify
+from vikingd.engine.opening import EngineSettings, Progress, load_prior, open_index, open_store
+from vikingd.index.index import IndexState
 from vikingd.index.snapshot import Snapshot
+from vikingd.index.verify import Comparison
 from vikingd.memory.accesses import Accesses
 from vikingd.models.embed.open import open_provider
 from vikingd.store.reader import StoreReader
+from vikingd.store.reads import StoreCounts
 from vikingd.store.store import Store
 from vikingd.telemetry.metrics import Metrics
+
+_MAX_ATTEMPTS = 5000  # of `Engine.verify`, to find index and store at the same revision
+_PAUSE = 0.002  # seconds between two attempts
+_MAX_ALTERED = 100  # damaged contexts in a report
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """The state of an engine; `problem` is why writes are refused, "" while they are accepted."""
+
+    revision: int
+    counts: StoreCounts
+    store_path: str
+    started_at: int
+    reader: bool
+    embedder: EmbedderStats
+    index: IndexState
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """The result of a comparison: the numbers of compared items, and the differences."""
+
+    ok: bool
+    contexts: int
+    texts: int
+    vectors: int
+    problems: tuple[str, ...]
+    revision: int
 
 
 class Engine:
@@ -208,33 +239,46 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """Return the state in numbers."""
-        counts = self.store.counts()
+        is_full = isinstance(self.store, Store) and self.store.is_full
+        full = "the disk is full: only deletes are accepted" if is_full else ""
         return EngineStats(
             revision=self.store.revision,
-            directories=counts.directories,
-            files=counts.files,
-            texts=counts.texts,
-            vectors=counts.vectors,
-            relations=counts.relations,
-            store_bytes=counts.bytes,
+            counts=self.store.counts(),
             store_path=str(self.settings.path),
             started_at=self._started_at,
             reader=self.settings.reader,
             embedder=self.embedding.stats(),
             index=self._index.state(),
-            problem=self._problem(),
+            problem=self.store.failure or full,
         )
 
-    def _problem(self) -> str:
-        """Return why writes are refused; "" while they are accepted."""
-        if self.store.failure:
-            return self.store.failure
-        is_full = isinstance(self.store, Store) and self.store.is_full
-        return "the disk is full: only deletes are accepted" if is_full else ""
-
     def verify(self) -> VerifyReport:
-        """Compare index and store; see `verify.verify`."""
-        return verify(self.store, lambda: self.snapshot)
+        """Compare index and store row by row at one revision, and each context with its checksum.
+
+        Raises:
+            RevisionNotReached: there were so many commits that both never had the same revision.
+        """
+        for _ in range(_MAX_ATTEMPTS):
+            snapshot = self.snapshot
+            with self.store.at_revision(snapshot.revision) as stored:
+                if stored is not None:
+                    comparison = Comparison(snapshot)
+                    comparison.run(*stored)
+                    altered = self.store.altered(_MAX_ALTERED)
+                    differing = [f"{uri} differs from what was written" for uri in altered]
+                    problems = (*comparison.problems, *differing)
+                    return VerifyReport(
+                        ok=not problems,
+                        contexts=comparison.contexts,
+                        texts=comparison.texts,
+                        vectors=comparison.vectors,
+                        problems=problems,
+                        revision=snapshot.revision,
+                    )
+            time.sleep(_PAUSE)
+        raise RevisionNotReached(
+            "there were too many writes: index and store never had the same revision; try again"
+        )
 
     def failure(self) -> str | None:
         """Return why the engine must not serve any more; None if all is well."""

@@ -1,20 +1,22 @@
-"""The parts of an engine, opened one after the other."""
+"""The settings of an engine, and its parts, opened one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
 
 from vikingd.domain.errors import DiskFull, EmbedderFailed
-from vikingd.engine.settings import EngineSettings
 from vikingd.index.index import Index
 from vikingd.index.segment.disk import manifest_of
 from vikingd.index.segment.manifest import Manifest
+from vikingd.index.settings import IndexSettings
 from vikingd.models.embed.prior import prior_means
 from vikingd.models.embed.provider import Provider
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.identity import Point
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
@@ -23,6 +25,31 @@ Progress = Callable[[str], None]
 """Shows a step of a long start to the user."""
 
 _INDEX = "index"  # the directory of the bases, within that of the store
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """The settings of an engine.
+
+    Attributes:
+        path: the directory of the store.
+        embedding: the settings of the embedder.
+        index: the settings of the index.
+        exhaustive_texts: a scope of at most this many texts is scored whole.
+        reembed: if the store has vectors of another model, drop them.
+        accept_loss: accept a store that is older than it was.
+        reader: another process writes the store, and this one only reads it.
+        writer_address: the address of that other process; "" if it is unknown.
+    """
+
+    path: Path
+    embedding: EmbedSettings = field(default_factory=EmbedSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    exhaustive_texts: int = 150_000
+    reembed: bool = False
+    accept_loss: bool = False
+    reader: bool = False
+    writer_address: str = ""
 
 
 def open_store(settings: EngineSettings, provider: Provider) -> Store | StoreReader:
