@@ -246,7 +246,8 @@ def test_a_reembed_makes_the_vectors_of_equal_texts_anew(
         put(engine, "a")
         put(engine, "b")
         assert asked() == 1
-        until(lambda: engine.stats().embedder.work.reused == 1)  # counted after the backlog is empty
+        # Counted after the backlog is empty.
+        until(lambda: engine.stats().embedder.work.reused == 1)
         engine.reembed(ROOT).result()
         until(lambda: not engine.stats().embedder.backlog.texts)
         assert asked() == 2

@@ -20,7 +20,6 @@ from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
 from vikingd.telemetry.metrics import Metrics
 
-
 _NO_WORK = WorkerState(0, 0, "", "", None, busy=False, rate=0.0, stalled="")
 
 

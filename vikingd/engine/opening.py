@@ -33,8 +33,6 @@ class EngineSettings:
 
     Attributes:
         path: the directory of the store.
-        embedding: the settings of the embedder.
-        index: the settings of the index.
         exhaustive_texts: a scope of at most this many texts is scored whole.
         reembed: if the store has vectors of another model, drop them.
         accept_loss: accept a store that is older than it was.
@@ -57,12 +55,15 @@ def open_store(settings: EngineSettings, provider: Provider) -> Store | StoreRea
     model, dimension = provider.model, provider.dimension
     if settings.reader:
         return StoreReader(settings.path, model=model, dimension=dimension)
+    manifest = manifest_of(settings.path / _INDEX)
+    # A base of revision 0 was written before the index had all contexts.
+    indexed = _point(manifest) if manifest and manifest.store and manifest.revision else None
     return Store(
         settings.path,
         model=model,
         dimension=dimension,
         reembed=settings.reembed,
-        indexed=_indexed_point(settings.path / _INDEX),
+        indexed=indexed,
         accept_loss=settings.accept_loss,
     )
 
@@ -132,10 +133,3 @@ def load_prior(store: Store | StoreReader, provider: Provider, progress: Progres
 def _point(manifest: Manifest) -> Point:
     """Return the point of the store at which a base was written."""
     return Point(manifest.store, manifest.epoch, manifest.revision)
-
-
-def _indexed_point(root: Path) -> Point | None:
-    """Return the newest point of the store that its index names; None if there is none."""
-    manifest = manifest_of(root)
-    # A base of revision 0 was written before the index had all contexts.
-    return _point(manifest) if manifest and manifest.store and manifest.revision else None

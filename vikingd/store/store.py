@@ -17,15 +17,12 @@ from vikingd.domain.errors import DiskFull, StoreDamaged, TooLarge
 from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite
 from vikingd.store import identity
-from vikingd.store.backup import remove_leftovers
+from vikingd.store.backup import check_restored, remove_leftovers
 from vikingd.store.check import Check
+from vikingd.store.directory import OpenFiles, Reserve, hold_lock
 from vikingd.store.faults import REMEDY, domain_errors, store_damaged, to_domain_error
 from vikingd.store.identity import History, Point
-from vikingd.store.lock import hold_lock
-from vikingd.store.open_files import OpenFiles
 from vikingd.store.reads import Reads
-from vikingd.store.reserve import Reserve
-from vikingd.store.restore import check_restored
 from vikingd.store.schema import DATABASE, connect, migrate, transaction
 from vikingd.store.state import adopt
 from vikingd.store.writer import OnCommit, Writer

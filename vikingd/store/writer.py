@@ -18,9 +18,8 @@ from queue import Empty, Queue, SimpleQueue
 
 from vikingd.domain.changes import Change, Committed
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
+from vikingd.store.directory import OpenFiles, Reserve
 from vikingd.store.faults import REMEDY
-from vikingd.store.open_files import OpenFiles
-from vikingd.store.reserve import Reserve
 from vikingd.store.schema import transaction
 from vikingd.store.state import CLEAN
 from vikingd.store.writes.transaction import Ids, Transaction

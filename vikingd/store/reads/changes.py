@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 from vikingd.domain.changes import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.domain.errors import Corrupt
-from vikingd.store.reads.connections import Connections, revision_of
+from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import check_vector, links, upserts, vector_bytes
 
 
-class ChangeReads(Connections):
+class ChangeReads(DatabaseReads):
     """Reads of contexts with their texts and vectors, as the index takes them."""
 
     def scan(self) -> Iterator[Upsert]:

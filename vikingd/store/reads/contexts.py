@@ -14,7 +14,7 @@ from vikingd.domain.reply_budget import ReplyBudget, size_of
 from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.ingest.written import is_as_written
 from vikingd.store.faults import REMEDY
-from vikingd.store.reads.connections import Connections
+from vikingd.store.reads.database import DatabaseReads
 from vikingd.store.rows import metadata_of
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
@@ -42,7 +42,7 @@ def _always(_: Context) -> bool:
     return True
 
 
-class ContextReads(Connections):
+class ContextReads(DatabaseReads):
     """Reads of contexts, by URI."""
 
     def get(self, uri: str) -> Context:

@@ -11,7 +11,7 @@ from operator import itemgetter
 from vikingd.domain.contexts import Entry
 from vikingd.domain.uri import subtree_bounds
 from vikingd.memory.model import MemoryFile, StoredEntry
-from vikingd.store.reads.connections import Connections, revision_of
+from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import memory_file
 
 _ENTRIES = """
@@ -22,7 +22,7 @@ WHERE tenant = 'default'
 """
 
 
-class MemoryReads(Connections):
+class MemoryReads(DatabaseReads):
     """Reads of memories and their counters; none returns vectors but `memory_file`."""
 
     def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:
