@@ -159,11 +159,7 @@ class StoreReader(Reads):
                 (version,) = self._db.execute("PRAGMA data_version").fetchone()
                 is_full_check = number % _FULL_CHECK_EVERY == 0
                 if is_full_check:
-                    self._check_mark()
-                if is_full_check and not self._is_same_file():
-                    raise StoreMismatch(
-                        f"the store in {self._path} was removed or replaced: restart the reader"
-                    )
+                    self._check_database()
                 if version != seen or is_full_check:
                     on_change()
                     seen = version
@@ -181,7 +177,7 @@ class StoreReader(Reads):
             if self._stop.wait(_INTERVAL if failing_since is None else _RETRY_PAUSE):
                 return
 
-    def _check_mark(self) -> None:
+    def _check_database(self) -> None:
         """Check that the writer still writes the database that this reader has open.
 
         Raises:
@@ -193,9 +189,11 @@ class StoreReader(Reads):
             raise StoreMismatch(
                 f"the store in {self._path} went back or was replaced: restart the reader"
             )
-
-    def _is_same_file(self) -> bool:
         try:
-            return os.path.samestat(os.stat(self._database), self._file)
+            is_same = os.path.samestat(os.stat(self._database), self._file)
         except FileNotFoundError:
-            return False
+            is_same = False
+        if not is_same:
+            raise StoreMismatch(
+                f"the store in {self._path} was removed or replaced: restart the reader"
+            )
