@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -102,7 +102,8 @@ class Engine:
         self._accesses: Accesses | None = None
         if isinstance(self.store, Store):
             self.store.start(self._on_commit)
-            self._accesses = Accesses(self._write_accesses)
+            touch = self.store.touch
+            self._accesses = Accesses(lambda accesses: touch(accesses).result())
         else:
             self.store.start(self._follow, self._notify)
         self.embedding.start()
@@ -205,9 +206,6 @@ class Engine:
             return False
         self._accesses.count(ids)
         return True
-
-    def _write_accesses(self, accesses: Mapping[int, int]) -> None:
-        self.writable_store.touch(accesses).result()
 
     def reembed(self, uri: str, after: str = "") -> Future[Committed]:
         """Drop the vectors of one part of a subtree, so that the embedder makes new ones.

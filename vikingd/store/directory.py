@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from vikingd.domain.errors import StoreInUse
 from vikingd.store.faults import NO_ROOM
@@ -40,18 +39,6 @@ def hold_lock(directory: Path) -> Iterator[None]:
         os.close(lock)
 
 
-class _Status(NamedTuple):
-    """The identity and size of a file."""
-
-    device: int
-    inode: int
-    size: int
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        return self.device, self.inode
-
-
 class OpenFiles:
     """The files of a database while it is open.
 
@@ -72,7 +59,7 @@ class OpenFiles:
         """Take the present sizes as those of the last commit. SQLite itself shortens its log."""
         for number, path in enumerate(self._paths):
             known, found = self._known[number], _status(path)
-            if found and (known is None or found.identity == known.identity):
+            if found and (known is None or os.path.samestat(found, known)):
                 self._known[number] = found
 
     def problem(self, *, with_sizes: bool = True) -> str:
@@ -85,9 +72,9 @@ class OpenFiles:
             known, found = self._known[number], _status(path)
             if known is None:  # the first commit makes the log
                 continue
-            if found is None or found.identity != known.identity:
+            if found is None or not os.path.samestat(found, known):
                 return f"{path.name} was deleted or replaced while the daemon had it open"
-            if with_sizes and found.size < known.size:
+            if with_sizes and found.st_size < known.st_size:
                 return f"{path.name} was truncated while the daemon had it open"
         return ""
 
@@ -137,9 +124,8 @@ class Reserve:
             _log.warning("the disk is full: writes are refused, reads and deletes go on")
 
 
-def _status(path: Path) -> _Status | None:
+def _status(path: Path) -> os.stat_result | None:
     try:
-        status = path.stat()
+        return path.stat()
     except OSError:
         return None
-    return _Status(status.st_dev, status.st_ino, status.st_size)

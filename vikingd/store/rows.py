@@ -150,16 +150,7 @@ def memory_file(db: sqlite3.Connection, uri: str) -> MemoryFile | None:
     for *entry, ordinal, section, start, end, vector in db.execute(_ENTRIES_OF, (context_id,)):
         passage = content[start:end] if ordinal else abstract
         entries.append(
-            StoredEntry(
-                uri=uri,
-                entry=Entry(*entry),
-                ordinal=ordinal,
-                section=section,
-                start=start,
-                end=end,
-                passage=passage,
-                vector=vector or b"",
-            )
+            StoredEntry(uri, Entry(*entry), ordinal, section, start, end, passage, vector or b"")
         )
     return MemoryFile(
         uri=uri,

@@ -29,11 +29,6 @@ class ChangeReads(DatabaseReads):
         with self._snapshot() as db:
             yield None if revision_of(db) != revision else (_contexts(db), links(db))
 
-    def links(self) -> list[Linked]:
-        """Return each link once, by URI."""
-        with self._snapshot() as db:
-            return links(db)
-
     def changes_since(self, revision: int, *, with_links: bool = False) -> tuple[list[Change], int]:
         """Return (the changes from the state at `revision` to the newest state, its revision).
 

@@ -24,6 +24,7 @@ _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, up
      WHERE context_id = contexts.id),
     content_hash, revision"""
 _BY_URI = "FROM contexts WHERE tenant = 'default' AND uri = ?"
+_BY_URIS = "FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))"
 _PASSAGES = """
 SELECT section, "start", "end", entries.id, reinforcement, access_count, time, created_at
 FROM texts LEFT JOIN entries ON text_id = texts.id
@@ -71,11 +72,7 @@ class ContextReads(DatabaseReads):
     def metadata(self, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return the metadata of contexts by URI; missing contexts are left out."""
         with self._snapshot() as db:
-            rows = db.execute(
-                "SELECT uri, metadata FROM contexts WHERE tenant = 'default' "
-                "AND uri IN (SELECT value FROM json_each(?))",
-                (json.dumps(uris),),
-            )
+            rows = db.execute(f"SELECT uri, metadata {_BY_URIS}", (json.dumps(uris),))
             return {uri: metadata_of(metadata, uri) for uri, metadata in rows}
 
     def texts_of(
@@ -90,13 +87,10 @@ class ContextReads(DatabaseReads):
         content = "content" if with_content else "''"
         with self._snapshot() as db:
             rows = db.execute(
-                f"SELECT uri, abstract, overview, {content} FROM contexts "
-                "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
-                (json.dumps(uris),),
+                f"SELECT uri, abstract, overview, {content} {_BY_URIS}", (json.dumps(uris),)
             )
-            for uri, *texts in rows:
-                _take(budget, *texts)
-                abstract, overview, text = texts
+            for uri, abstract, overview, text in rows:
+                _take(budget, abstract, overview, text)
                 found[uri] = abstract, overview, text
         return found
 
@@ -113,9 +107,7 @@ class ContextReads(DatabaseReads):
         found: dict[tuple[str, int], tuple[str, int, int, str]] = {}
         with self._snapshot() as db:
             contexts = db.execute(
-                "SELECT id, uri, content FROM contexts WHERE tenant = 'default' "
-                "AND uri IN (SELECT value FROM json_each(?))",
-                (json.dumps(list(wanted)),),
+                f"SELECT id, uri, content {_BY_URIS}", (json.dumps(list(wanted)),)
             )
             for context_id, uri, content in contexts:  # substr() would read it for each passage
                 rows = db.execute(

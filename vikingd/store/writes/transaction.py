@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -56,12 +57,12 @@ class Transaction:
     """
 
     def __init__(
-        self, db: sqlite3.Connection, ids: Ids, *, revision: int, dimension: int | None, now: int
+        self, db: sqlite3.Connection, ids: Ids, *, revision: int, dimension: int | None
     ) -> None:
         self._db = db
         self._has_savepoint = False  # of the request that runs
         self.ids = ids
-        self.now = now
+        self.now = time.time_ns() // 1000
         self.rows = _no_rows()
         self.known: dict[str, StoredContext | None] = {}
         self.revision = revision
