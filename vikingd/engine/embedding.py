@@ -47,7 +47,6 @@ class Embedding:
     """The vectors of an engine: those of queries at once, those of texts in the background.
 
     Args:
-        settings: the settings of the engine.
         provider: makes the vectors; `close` closes it.
         store: has the texts and takes their vectors.
         metrics: gets the time of each query vector, the size of the backlog and the cache figures.

@@ -62,14 +62,11 @@ class Engine:
     `snapshot`. A reader follows the commits of another process, and refuses writes.
 
     Args:
-        settings: the settings.
         progress: shows the steps of a long start.
         metrics: gets the times of compactions and query vectors.
 
     Attributes:
-        settings: the settings.
         store: the store; a StoreReader in a reader.
-        embedding: the embedder.
 
     Raises:
         StoreInUse: another process writes the store, and this one is not a reader.

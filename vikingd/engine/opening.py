@@ -78,9 +78,7 @@ def open_index(
     """Open the index of a store; it is empty until it is loaded.
 
     Args:
-        settings: the settings of the engine.
         store: the store; its removals are forgotten once a base has them.
-        model: the name of the embedder's model.
         prior: [SCRIPTS, dim] float32; the model's mean vector of each script.
         compacted: called with the seconds of each compaction.
     """

@@ -48,8 +48,6 @@ class Label:
 
     Attributes:
         revision: the revision of the store.
-        contexts: the number of contexts.
-        texts: the number of texts.
         size: the size of the database in bytes; the label follows it.
         sha256: the hash of the database.
     """
@@ -144,7 +142,6 @@ def verify_backup(path: Path, advance: Callable[[int], None] = lambda _: None) -
     """Verify a complete backup, its bytes and its database, and return its label.
 
     Args:
-        path: the file.
         advance: called with the number of bytes after each read.
 
     Raises:

@@ -80,12 +80,9 @@ class History(NamedTuple):
         return "" if self.contains(point) else "the index is of another history of the store"
 
     def check(self, path: Path, mark: Point | None, indexed: Point | None) -> None:
-        """Check that the store is not older than the points in its directory.
+        """Check that the store in a directory is not older than its mark and its index say.
 
-        Args:
-            path: the directory of the store.
-            mark: the point in the mark.
-            indexed: the point in the index; an index of another store is ignored.
+        The point of an index of another store is ignored.
 
         Raises:
             StoreDamaged: the store is older.

@@ -153,12 +153,5 @@ def memory_file(db: sqlite3.Connection, uri: str) -> MemoryFile | None:
             StoredEntry(uri, Entry(*entry), ordinal, section, start, end, passage, vector or b"")
         )
     return MemoryFile(
-        uri=uri,
-        abstract=abstract,
-        overview=overview,
-        content=content,
-        title=title,
-        metadata=metadata_of(metadata, uri),
-        time=time,
-        entries=tuple(entries),
+        uri, abstract, overview, content, title, metadata_of(metadata, uri), time, tuple(entries)
     )

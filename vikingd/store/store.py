@@ -28,8 +28,7 @@ from vikingd.store.state import adopt
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writes.contexts import put
 from vikingd.store.writes.links import link, unlink
-from vikingd.store.writes.memories import reinforce, rewrite, rewrite_holders, touch
-from vikingd.store.writes.requests import run_once
+from vikingd.store.writes.memories import reinforce, rewrite, rewrite_holders, run_once, touch
 from vikingd.store.writes.subtrees import CHARACTERS, delete, move
 from vikingd.store.writes.vectors import drop_vectors, fill
 
@@ -404,9 +403,7 @@ def _finish_rollback(database: Path) -> None:
 def _check_log(database: Path, known: History) -> None:
     """Compare the database with the log beside it, which SQLite takes without a look.
 
-    Args:
-        database: the file of the database.
-        known: the history that the database has with its log.
+    `known` is the history that the database has with its log.
 
     Raises:
         StoreDamaged: they are of two stores, or of two histories of one store.

@@ -143,7 +143,6 @@ class Writer:
         operation of any size.
 
         Args:
-            operation: the work in the transaction.
             weight: the number of contexts or other changes.
             uris: the URIs that it looks up first.
             size: contexts, passages and long texts; the work that other writers wait for.

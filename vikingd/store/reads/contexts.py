@@ -39,10 +39,6 @@ ORDER BY 1
 _ANY_DEPTH = 1 << 31
 
 
-def _always(_: Context) -> bool:
-    return True
-
-
 class ContextReads(DatabaseReads):
     """Reads of contexts, by URI."""
 
@@ -132,12 +128,11 @@ class ContextReads(DatabaseReads):
             return [uri for (uri,) in rows]
 
     def children(
-        self, uri: str, after: str, limit: int, fits: Callable[[Context], bool] = _always
+        self, uri: str, after: str, limit: int, fits: Callable[[Context], bool] = lambda _: True
     ) -> list[Context]:
         """Return the direct children of a directory: files, then directories, each by name.
 
         Args:
-            uri: the directory.
             after: "" for the first page, then the `page_token` of the last context before.
             limit: the largest number of contexts.
             fits: the first context that does not fit ends the page; the page includes it.
@@ -165,12 +160,11 @@ class ContextReads(DatabaseReads):
         depth: int,
         after: str,
         limit: int,
-        fits: Callable[[Context], bool] = _always,
+        fits: Callable[[Context], bool] = lambda _: True,
     ) -> list[Context]:
         """Return a subtree by URI, beginning with its top.
 
         Args:
-            uri: the top.
             depth: the number of levels below it; 0 for all.
             after: see `children`, also for `limit` and `fits`.
 

@@ -30,7 +30,6 @@ def write_entries(
     """Write the entries of a file's texts; an entry whose text is unchanged stays.
 
     Args:
-        work: the open transaction.
         context: the file to write; its `entries` are those that the request gives.
         upsert: the file with the texts as they are written.
         before: the stored entries of the file.
