@@ -29,7 +29,6 @@ class EmbedderStats:
 
     Attributes:
         backlog: the texts that wait for their vector.
-        work: the state of the work on the backlog.
         last_error: why no text is embedded now, or why texts are skipped; "" otherwise.
     """
 

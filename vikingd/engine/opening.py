@@ -83,10 +83,6 @@ def open_index(
         compacted: called with the seconds of each compaction.
     """
 
-    def base_written(revision: int) -> None:
-        if isinstance(store, Store):
-            store.forget_removals(revision)
-
     def why_not(manifest: Manifest) -> str:
         return store.why_not(_point(manifest)) if manifest.revision else ""
 
@@ -95,7 +91,7 @@ def open_index(
         model,
         prior,
         settings.index,
-        written=base_written,
+        written=store.forget_removals if isinstance(store, Store) else lambda _: None,
         read_only=settings.reader,
         compacted=compacted,
         origin=store.point[:2] if isinstance(store, Store) else ("", ""),

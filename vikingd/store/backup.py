@@ -67,7 +67,6 @@ class Backup:
     """A copy of a store, in a file without a name, which disappears when it is closed.
 
     Attributes:
-        revision: the revision of the store.
         size: the size of the backup in bytes.
     """
 
@@ -141,8 +140,7 @@ def remove_leftovers(directory: Path) -> None:
 def verify_backup(path: Path, advance: Callable[[int], None] = lambda _: None) -> Label:
     """Verify a complete backup, its bytes and its database, and return its label.
 
-    Args:
-        advance: called with the number of bytes after each read.
+    `advance` is called with the number of bytes after each read.
 
     Raises:
         StoreDamaged: it is no backup, or it is damaged.

@@ -46,30 +46,26 @@ class OpenFiles:
     them. A truncated log takes them behind a gap, and the next start ends at the gap. So a write is
     acknowledged only if the names still lead to the open files, and no file became shorter since
     the last commit.
-
-    Args:
-        database: the path of the database, which is open.
     """
 
     def __init__(self, database: Path) -> None:
-        self._paths = (database, database.with_name(database.name + _LOG))
-        self._known = [_status(path) for path in self._paths]
+        paths = (database, database.with_name(database.name + _LOG))
+        self._known = {path: _status(path) for path in paths}
 
     def remember(self) -> None:
         """Take the present sizes as those of the last commit. SQLite itself shortens its log."""
-        for number, path in enumerate(self._paths):
-            known, found = self._known[number], _status(path)
+        for path, known in self._known.items():
+            found = _status(path)
             if found and (known is None or os.path.samestat(found, known)):
-                self._known[number] = found
+                self._known[path] = found
 
     def problem(self, *, with_sizes: bool = True) -> str:
         """Name the file that is lost and the reason; "" if all is well.
 
-        Args:
-            with_sizes: compare sizes too; only between the commits.
+        Sizes can be compared between the commits only.
         """
-        for number, path in enumerate(self._paths):
-            known, found = self._known[number], _status(path)
+        for path, known in self._known.items():
+            found = _status(path)
             if known is None:  # the first commit makes the log
                 continue
             if found is None or not os.path.samestat(found, known):
@@ -84,9 +80,6 @@ class Reserve:
 
     While the reserve is not held, the disk counts as full: only deletes are accepted, so that they
     have the little room that is left.
-
-    Attributes:
-        is_held: whether the room is reserved.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -52,12 +52,7 @@ def adopt(
     state = dict(stored)
     if not state:
         statements.append((_ROOT_ROW, (ROOT, EMPTY_DIRECTORY, time.time_ns() // 1000)))
-        state = {
-            "store.revision": 1,
-            "store.forgotten": 0,
-            "store.linked": 0,
-            "store.model": model,
-        }
+        state = {"store.revision": 1, "store.forgotten": 0, "store.linked": 0, "store.model": model}
     _check_types(state)
     revision: int = state["store.revision"]
     old_model, old_dimension = state["store.model"], state.get("store.dimension")

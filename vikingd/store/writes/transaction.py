@@ -45,7 +45,6 @@ class Transaction:
     """An open transaction of the database; all its writes get the same revision.
 
     Attributes:
-        ids: source of new ids.
         now: microseconds since the epoch; the time of the commit.
         rows: new rows of all requests so far that are not in the tables yet, by table.
         known: the contexts at the URIs looked up so far; None where there is none. It includes
