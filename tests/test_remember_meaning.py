@@ -101,7 +101,7 @@ def test_an_exact_one_is_compared_by_its_wording(thinking: MessageClient) -> Non
         thinking.remember("The user really likes green tea.", uri=uri, exact=True).outcome == ADDED
     )
     assert thinking.remember("the user likes GREEN tea", uri=uri, exact=True).outcome == REINFORCED
-    eventually(lambda: not thinking.stats().embedder.backlog.texts)
+    eventually(lambda: not thinking.stats().embedder.backlog)
     assert verified(thinking)
 
 
