@@ -130,6 +130,13 @@ def scanned(store: Store) -> dict[str, Upsert]:
     return {upsert.uri: upsert for upsert in store.scan()}
 
 
+def linked(store: Store) -> list[Linked]:
+    """Return each link of a store once, by URI."""
+    with store.at_revision(store.revision) as stored:
+        assert stored is not None
+        return stored[1]
+
+
 def uris(contexts: Sequence[Context]) -> list[str]:
     """Return the URIs of contexts."""
     return [context.uri for context in contexts]

@@ -23,8 +23,7 @@ from vikingd.client import ClientError, Draft, Overloaded
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.backing_up import fetch, remove_older
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
-from vikingd.store.backup import CHUNK, verify_backup
-from vikingd.store.restore import restore_into
+from vikingd.store.backup import CHUNK, restore_into, verify_backup
 from vikingd.store.schema import DATABASE
 from vikingd.store.store import Store
 

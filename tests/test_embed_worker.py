@@ -184,7 +184,7 @@ def test_vectors_that_nobody_would_make_anew_are_not_dropped(tmp_path: Path) -> 
         engine.writable_store.put([prepare(draft)]).result()
         with pytest.raises(InvalidField, match="no embedder"):
             engine.reembed(ROOT).result()
-        assert engine.stats().vectors == 1
+        assert engine.store.counts().vectors == 1
     finally:
         engine.close()
 
@@ -239,19 +239,20 @@ def test_a_reembed_makes_the_vectors_of_equal_texts_anew(
     def put(engine: Engine, name: str) -> None:
         draft = Draft(f"viking://resources/{name}.md", content="Oolong tea.", abstract=name)
         engine.writable_store.put([prepare(draft)]).result()
-        until(lambda: not engine.stats().embedder.backlog)
+        until(lambda: not engine.stats().embedder.backlog.texts)
 
     settings = EngineSettings(tmp_path, endpoint.settings())
     with contextlib.closing(Engine(settings)) as engine:
         put(engine, "a")
         put(engine, "b")
         assert asked() == 1
-        until(lambda: engine.stats().embedder.reused == 1)  # counted after the backlog is empty
+        # Counted after the backlog is empty.
+        until(lambda: engine.stats().embedder.work.reused == 1)
         engine.reembed(ROOT).result()
-        until(lambda: not engine.stats().embedder.backlog)
+        until(lambda: not engine.stats().embedder.backlog.texts)
         assert asked() == 2
         assert engine.verify().ok
     with contextlib.closing(Engine(settings)) as engine:
         put(engine, "c")
         assert asked() == 2
-        assert engine.stats().vectors == 6
+        assert engine.store.counts().vectors == 6

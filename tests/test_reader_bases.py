@@ -198,7 +198,7 @@ def test_verify_says_so_where_a_reader_can_not_reach_the_revision_of_its_store(
     tmp_path: Path,
 ) -> None:
     """Verify fails until the reader can reach the revision of its store."""
-    fewer = "import vikingd.engine.verify as verify; verify._MAX_ATTEMPTS = 5"
+    fewer = "from vikingd.engine import engine; engine._MAX_ATTEMPTS = 5"
     with (
         serving(tmp_path, **SMALL) as writing,
         serving(tmp_path, "--reader", changed=fewer) as reading,

@@ -22,7 +22,7 @@ from vikingd.domain.changes import Once
 from vikingd.pb import memories_pb2
 from vikingd.store import Store
 from vikingd.store.schema import MIGRATIONS, connect
-from vikingd.store.writes import requests as kept_requests
+from vikingd.store.writes import memories
 
 
 def once(name: str, digest: bytes = b"d") -> Once:
@@ -56,12 +56,12 @@ def test_names_of_calls_are_dropped_by_number_and_by_age(
     """The newest requests are kept, up to a number and an age."""
     put(store, Draft(NOTES, content="- drinks tea\n"))
     (entry,) = store.memory_file(NOTES).entries  # type: ignore[union-attr]
-    monkeypatch.setattr(kept_requests, "MAX_REQUESTS", 3)
+    monkeypatch.setattr(memories, "MAX_REQUESTS", 3)
     for name in ("a", "b", "c", "d"):
         store.reinforce([entry.entry.id], 1, once(name)).result()
     assert store.reinforce([entry.entry.id], 1, once("b")).result().reply
     assert not store.reinforce([entry.entry.id], 1, once("a")).result().reply
-    monkeypatch.setattr(kept_requests, "MAX_AGE", -1)
+    monkeypatch.setattr(memories, "MAX_AGE", -1)
     assert not store.reinforce([entry.entry.id], 1, once("e")).result().reply
     assert not store.reinforce([entry.entry.id], 1, once("d")).result().reply
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from store_helpers import Mirror, directory, file, scanned, vector
+from store_helpers import Mirror, directory, file, linked, scanned, vector
 
 from vikingd.domain.changes import Committed
 from vikingd.domain.contexts import Draft
@@ -248,9 +248,9 @@ class Operations(RuleBasedStateMachine):
         """Check that the live feed and `changes_since` both lead to the result of a scan."""
         found = scanned(self.store)
         assert self.mirror == found
-        links = {frozenset((link.uri, link.other)): link.reason for link in self.store.links()}
+        links = {frozenset((link.uri, link.other)): link.reason for link in linked(self.store)}
         assert self.mirror.links == links == self.links
-        assert len(self.store.links()) == len(links)
+        assert len(linked(self.store)) == len(links)
         assert self.mirror.revision == self.store.revision
         late = Mirror(self.remembered)
         late.links = dict(self.remembered.links)

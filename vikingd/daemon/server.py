@@ -130,17 +130,18 @@ def restore(
     A damaged backup is refused and changes nothing. The next start builds the index.
     """
     settings = _load(config, path=path).settings
-    from vikingd.store.restore import restore_into
+    from vikingd.store.backup import restore_into
 
     try:
-        done = restore_into(settings.path, backup, replace=replace, advance=_progress(backup))
+        label, aside = restore_into(
+            settings.path, backup, replace=replace, advance=_progress(backup)
+        )
     except VikingError as error:
         _fail(str(error))
     except OSError as error:
         _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
-    if done.aside is not None:
-        print(f"the old store is now in {done.aside}")
-    label = done.label
+    if aside is not None:
+        print(f"the old store is now in {aside}")
     print(
         f"{settings.path} holds revision {label.revision:,}: {label.contexts:,} contexts, "
         f"{label.texts:,} texts"

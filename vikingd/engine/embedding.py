@@ -4,29 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 from viking_kernels.arrays import F32
 
 from vikingd.domain.changes import Backlog
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.engine.opening import Progress
-from vikingd.engine.settings import EngineSettings
-from vikingd.engine.stats import EmbedderStats
+from vikingd.engine.opening import EngineSettings, Progress
 from vikingd.models.embed.kept import KeptQueries
 from vikingd.models.embed.provider import Provider
 from vikingd.models.embed.query import QueryEmbedder
-from vikingd.models.embed.worker import BacklogWorker
+from vikingd.models.embed.worker import BacklogWorker, WorkerState
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
 from vikingd.telemetry.metrics import Metrics
+
+_NO_WORK = WorkerState(0, 0, "", "", None, busy=False, rate=0.0, stalled="")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderStats:
+    """The state of the embedder.
+
+    Attributes:
+        backlog: the texts that wait for their vector.
+        last_error: why no text is embedded now, or why texts are skipped; "" otherwise.
+    """
+
+    provider: str
+    model: str
+    dimension: int
+    backlog: Backlog
+    work: WorkerState
+    last_error: str
+    query_cache_hits: int
+    query_cache_misses: int
 
 
 class Embedding:
     """The vectors of an engine: those of queries at once, those of texts in the background.
 
     Args:
-        settings: the settings of the engine.
         provider: makes the vectors; `close` closes it.
         store: has the texts and takes their vectors.
         metrics: gets the time of each query vector, the size of the backlog and the cache figures.
@@ -64,17 +83,13 @@ class Embedding:
                     dimension,
                     read_only=settings.reader,
                 )
-            self._warm_up(progress)
+            try:
+                provider.embed_query("a first question")  # it takes a model longer than others
+            except EmbedderFailed as error:
+                progress(f"queries are answered by text alone for now: {error}")
             if isinstance(store, Store):
                 self._worker = BacklogWorker(settings.embedding, store, dimension)
         metrics.follow(lambda: self._backlog().texts, self._query_cache)
-
-    def _warm_up(self, progress: Progress) -> None:
-        """Embed a first text, which takes a model longer than others."""
-        try:
-            self._provider.embed_query("a first question")
-        except EmbedderFailed as error:
-            progress(f"queries are answered by text alone for now: {error}")
 
     def start(self) -> None:
         """Start to embed the texts that wait; a reader embeds none."""
@@ -104,30 +119,26 @@ class Embedding:
 
     def failure(self) -> str | None:
         """Return why no text is embedded now; None if all is well or texts are only skipped."""
-        worker = self._worker.state().last_error if self._worker is not None else None
         query = self.query_embedder.last_error if self.query_embedder is not None else None
-        return worker or query or None
+        return self._work().last_error or query or None
 
     def stats(self) -> EmbedderStats:
         """Return the state in numbers."""
-        worker = self._worker.state() if self._worker is not None else None
+        work = self._work()
         hits, misses = self._query_cache()
-        backlog = self._backlog()
         return EmbedderStats(
             provider=self._provider.name,
             model=self.model,
             dimension=self._store.dimension or 0,
-            backlog=backlog.texts,
-            embedded=worker.embedded if worker else 0,
-            last_error=self.failure() or (worker.skipped if worker else ""),
-            retry_at=worker.retry_at if worker else None,
+            backlog=self._backlog(),
+            work=work,
+            last_error=self.failure() or work.skipped,
             query_cache_hits=hits,
             query_cache_misses=misses,
-            backlog_cost=backlog.cost,
-            rate=worker.rate if worker else 0.0,
-            stalled=worker.stalled if worker else "",
-            reused=worker.reused if worker else 0,
         )
+
+    def _work(self) -> WorkerState:
+        return self._worker.state() if self._worker is not None else _NO_WORK
 
     def _backlog(self) -> Backlog:
         """Return the texts that wait for their vector; none without an embedder."""

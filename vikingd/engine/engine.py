@@ -3,25 +3,56 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from threading import Condition
 
 from vikingd.domain.changes import Change, Committed, Upsert
 from vikingd.domain.errors import Corrupt, InvalidField, ReadOnly, RevisionNotReached, Stopping
-from vikingd.engine.embedding import Embedding
+from vikingd.engine.embedding import EmbedderStats, Embedding
 from vikingd.engine.following import IndexFollower, show_nothing
-from vikingd.engine.opening import Progress, load_prior, open_index, open_store
-from vikingd.engine.settings import EngineSettings
-from vikingd.engine.stats import EngineStats
-from vikingd.engine.verify import VerifyReport, verify
+from vikingd.engine.opening import EngineSettings, Progress, load_prior, open_index, open_store
+from vikingd.index.index import IndexState
 from vikingd.index.snapshot import Snapshot
+from vikingd.index.verify import Comparison
 from vikingd.memory.accesses import Accesses
 from vikingd.models.embed.open import open_provider
 from vikingd.store.reader import StoreReader
+from vikingd.store.reads import StoreCounts
 from vikingd.store.store import Store
 from vikingd.telemetry.metrics import Metrics
+
+_MAX_ATTEMPTS = 5000  # of `Engine.verify`, to find index and store at the same revision
+_PAUSE = 0.002  # seconds between two attempts
+_MAX_ALTERED = 100  # damaged contexts in a report
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """The state of an engine; `problem` is why writes are refused, "" while they are accepted."""
+
+    revision: int
+    counts: StoreCounts
+    store_path: str
+    started_at: int
+    reader: bool
+    embedder: EmbedderStats
+    index: IndexState
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """The result of a comparison: the numbers of compared items, and the differences."""
+
+    ok: bool
+    contexts: int
+    texts: int
+    vectors: int
+    problems: tuple[str, ...]
+    revision: int
 
 
 class Engine:
@@ -31,14 +62,11 @@ class Engine:
     `snapshot`. A reader follows the commits of another process, and refuses writes.
 
     Args:
-        settings: the settings.
         progress: shows the steps of a long start.
         metrics: gets the times of compactions and query vectors.
 
     Attributes:
-        settings: the settings.
         store: the store; a StoreReader in a reader.
-        embedding: the embedder.
 
     Raises:
         StoreInUse: another process writes the store, and this one is not a reader.
@@ -71,7 +99,8 @@ class Engine:
         self._accesses: Accesses | None = None
         if isinstance(self.store, Store):
             self.store.start(self._on_commit)
-            self._accesses = Accesses(self._write_accesses)
+            touch = self.store.touch
+            self._accesses = Accesses(lambda accesses: touch(accesses).result())
         else:
             self.store.start(self._follow, self._notify)
         self.embedding.start()
@@ -175,9 +204,6 @@ class Engine:
         self._accesses.count(ids)
         return True
 
-    def _write_accesses(self, accesses: Mapping[int, int]) -> None:
-        self.writable_store.touch(accesses).result()
-
     def reembed(self, uri: str, after: str = "") -> Future[Committed]:
         """Drop the vectors of one part of a subtree, so that the embedder makes new ones.
 
@@ -208,33 +234,46 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """Return the state in numbers."""
-        counts = self.store.counts()
+        is_full = isinstance(self.store, Store) and self.store.is_full
+        full = "the disk is full: only deletes are accepted" if is_full else ""
         return EngineStats(
             revision=self.store.revision,
-            directories=counts.directories,
-            files=counts.files,
-            texts=counts.texts,
-            vectors=counts.vectors,
-            relations=counts.relations,
-            store_bytes=counts.bytes,
+            counts=self.store.counts(),
             store_path=str(self.settings.path),
             started_at=self._started_at,
             reader=self.settings.reader,
             embedder=self.embedding.stats(),
             index=self._index.state(),
-            problem=self._problem(),
+            problem=self.store.failure or full,
         )
 
-    def _problem(self) -> str:
-        """Return why writes are refused; "" while they are accepted."""
-        if self.store.failure:
-            return self.store.failure
-        is_full = isinstance(self.store, Store) and self.store.is_full
-        return "the disk is full: only deletes are accepted" if is_full else ""
-
     def verify(self) -> VerifyReport:
-        """Compare index and store; see `verify.verify`."""
-        return verify(self.store, lambda: self.snapshot)
+        """Compare index and store row by row at one revision, and each context with its checksum.
+
+        Raises:
+            RevisionNotReached: there were so many commits that both never had the same revision.
+        """
+        for _ in range(_MAX_ATTEMPTS):
+            snapshot = self.snapshot
+            with self.store.at_revision(snapshot.revision) as stored:
+                if stored is not None:
+                    comparison = Comparison(snapshot)
+                    comparison.run(*stored)
+                    altered = self.store.altered(_MAX_ALTERED)
+                    differing = [f"{uri} differs from what was written" for uri in altered]
+                    problems = (*comparison.problems, *differing)
+                    return VerifyReport(
+                        ok=not problems,
+                        contexts=comparison.contexts,
+                        texts=comparison.texts,
+                        vectors=comparison.vectors,
+                        problems=problems,
+                        revision=snapshot.revision,
+                    )
+            time.sleep(_PAUSE)
+        raise RevisionNotReached(
+            "there were too many writes: index and store never had the same revision; try again"
+        )
 
     def failure(self) -> str | None:
         """Return why the engine must not serve any more; None if all is well."""

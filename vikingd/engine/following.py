@@ -27,10 +27,7 @@ def show_nothing(_: str) -> None:
 class IndexFollower:
     """The index of a store: loaded or rebuilt at the start, then updated.
 
-    Args:
-        store: the store.
-        index: the index.
-        read_only: whether another process writes the store and the bases.
+    With `read_only`, another process writes the store and the bases.
     """
 
     def __init__(self, store: Store | StoreReader, index: Index, *, read_only: bool) -> None:

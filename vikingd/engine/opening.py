@@ -1,20 +1,22 @@
-"""The parts of an engine, opened one after the other."""
+"""The settings of an engine, and its parts, opened one after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
 
 from vikingd.domain.errors import DiskFull, EmbedderFailed
-from vikingd.engine.settings import EngineSettings
 from vikingd.index.index import Index
 from vikingd.index.segment.disk import manifest_of
 from vikingd.index.segment.manifest import Manifest
+from vikingd.index.settings import IndexSettings
 from vikingd.models.embed.prior import prior_means
 from vikingd.models.embed.provider import Provider
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.identity import Point
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
@@ -25,17 +27,43 @@ Progress = Callable[[str], None]
 _INDEX = "index"  # the directory of the bases, within that of the store
 
 
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """The settings of an engine.
+
+    Attributes:
+        path: the directory of the store.
+        exhaustive_texts: a scope of at most this many texts is scored whole.
+        reembed: if the store has vectors of another model, drop them.
+        accept_loss: accept a store that is older than it was.
+        reader: another process writes the store, and this one only reads it.
+        writer_address: the address of that other process; "" if it is unknown.
+    """
+
+    path: Path
+    embedding: EmbedSettings = field(default_factory=EmbedSettings)
+    index: IndexSettings = field(default_factory=IndexSettings)
+    exhaustive_texts: int = 150_000
+    reembed: bool = False
+    accept_loss: bool = False
+    reader: bool = False
+    writer_address: str = ""
+
+
 def open_store(settings: EngineSettings, provider: Provider) -> Store | StoreReader:
     """Open the store to write it, or to read it only."""
     model, dimension = provider.model, provider.dimension
     if settings.reader:
         return StoreReader(settings.path, model=model, dimension=dimension)
+    manifest = manifest_of(settings.path / _INDEX)
+    # A base of revision 0 was written before the index had all contexts.
+    indexed = _point(manifest) if manifest and manifest.store and manifest.revision else None
     return Store(
         settings.path,
         model=model,
         dimension=dimension,
         reembed=settings.reembed,
-        indexed=_indexed_point(settings.path / _INDEX),
+        indexed=indexed,
         accept_loss=settings.accept_loss,
     )
 
@@ -50,16 +78,10 @@ def open_index(
     """Open the index of a store; it is empty until it is loaded.
 
     Args:
-        settings: the settings of the engine.
         store: the store; its removals are forgotten once a base has them.
-        model: the name of the embedder's model.
         prior: [SCRIPTS, dim] float32; the model's mean vector of each script.
         compacted: called with the seconds of each compaction.
     """
-
-    def base_written(revision: int) -> None:
-        if isinstance(store, Store):
-            store.forget_removals(revision)
 
     def why_not(manifest: Manifest) -> str:
         return store.why_not(_point(manifest)) if manifest.revision else ""
@@ -69,7 +91,7 @@ def open_index(
         model,
         prior,
         settings.index,
-        written=base_written,
+        written=store.forget_removals if isinstance(store, Store) else lambda _: None,
         read_only=settings.reader,
         compacted=compacted,
         origin=store.point[:2] if isinstance(store, Store) else ("", ""),
@@ -105,10 +127,3 @@ def load_prior(store: Store | StoreReader, provider: Provider, progress: Progres
 def _point(manifest: Manifest) -> Point:
     """Return the point of the store at which a base was written."""
     return Point(manifest.store, manifest.epoch, manifest.revision)
-
-
-def _indexed_point(root: Path) -> Point | None:
-    """Return the newest point of the store that its index names; None if there is none."""
-    manifest = manifest_of(root)
-    # A base of revision 0 was written before the index had all contexts.
-    return _point(manifest) if manifest and manifest.store and manifest.revision else None

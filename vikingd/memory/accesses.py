@@ -20,7 +20,7 @@ class Accesses:
         write: makes accesses durable; if it raises, they are written with the next ones.
     """
 
-    def __init__(self, write: Callable[[Mapping[int, int]], None]) -> None:
+    def __init__(self, write: Callable[[Mapping[int, int]], object]) -> None:
         self._write = write
         self._waiting: Counter[int] = Counter()
         self._changed = Condition()

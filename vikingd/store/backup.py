@@ -1,6 +1,6 @@
-"""Backups: copies of the database at one revision, each with a label in its last line.
+"""Backups: copies of the database at one revision, each with a label; and their restore.
 
-A backup is a file that SQLite opens like any other database. The label after the database holds the
+A backup is a file that SQLite opens like any other database. The label in its last line holds the
 size of the database and its SHA-256, so that damage is found. A backup has no index: the next start
 builds it.
 """
@@ -12,15 +12,19 @@ import json
 import os
 import sqlite3
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from vikingd.domain.errors import DiskFull, StoreDamaged
+from vikingd.domain.errors import DiskFull, StoreDamaged, StoreMismatch
+from vikingd.store.directory import hold_lock
 from vikingd.store.faults import quick_check
-from vikingd.store.schema import MIGRATIONS, connect
+from vikingd.store.identity import MARK, adopt_restored
+from vikingd.store.schema import DATABASE, MIGRATIONS, connect
+from vikingd.system.sealed_files import sync
 
 CHUNK = 1 << 20
 _MARK = b"\nvikingd-backup "
@@ -28,6 +32,14 @@ _MAX_LABEL = 4096  # bytes
 _PAGES = 256  # copied between two calls of the check
 _PREFIX, _SUFFIX = "backup-", ".tmp"
 _SPARE = 16 << 20  # bytes of disk that a copy leaves free
+_RESTORING = f"{DATABASE}.restoring"
+_OF_STORE = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "index", MARK)
+
+# The revision, the number of contexts and the number of texts.
+_HELD = """
+SELECT (SELECT value FROM meta WHERE key = 'store.revision'),
+    (SELECT count(*) FROM contexts), (SELECT count(*) FROM texts)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +48,6 @@ class Label:
 
     Attributes:
         revision: the revision of the store.
-        contexts: the number of contexts.
-        texts: the number of texts.
         size: the size of the database in bytes; the label follows it.
         sha256: the hash of the database.
     """
@@ -57,7 +67,6 @@ class Backup:
     """A copy of a store, in a file without a name, which disappears when it is closed.
 
     Attributes:
-        revision: the revision of the store.
         size: the size of the backup in bytes.
     """
 
@@ -94,9 +103,10 @@ def copy_database(db: sqlite3.Connection, database: Path, check: Callable[[], No
     Raises:
         DiskFull: the disk has no room for a copy.
     """
-    (revision,) = db.execute("SELECT value FROM meta WHERE key = 'store.revision'").fetchone()
-    counts = _counts(db)
-    size = db.execute("PRAGMA page_count").fetchone()[0] * _page_size(db)
+    held: tuple[int, int, int] = db.execute(_HELD).fetchone()
+    (size,) = db.execute(
+        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+    ).fetchone()
     disk = os.statvfs(database.parent)
     if (free := disk.f_bavail * disk.f_frsize) < size + _SPARE:
         raise DiskFull(
@@ -111,7 +121,7 @@ def copy_database(db: sqlite3.Connection, database: Path, check: Callable[[], No
             # One single file, without a log beside it.
             target.execute("PRAGMA journal_mode = DELETE")
         size = os.fstat(number).st_size
-        return Backup(os.fdopen(number, "rb"), Label(revision, *counts, size, "0" * 64))
+        return Backup(os.fdopen(number, "rb"), Label(*held, size, "0" * 64))
     except BaseException:
         os.close(number)
         raise
@@ -130,33 +140,21 @@ def remove_leftovers(directory: Path) -> None:
 def verify_backup(path: Path, advance: Callable[[int], None] = lambda _: None) -> Label:
     """Verify a complete backup, its bytes and its database, and return its label.
 
-    Args:
-        path: the file.
-        advance: called with the number of bytes after each read.
+    `advance` is called with the number of bytes after each read.
 
     Raises:
         StoreDamaged: it is no backup, or it is damaged.
         OSError: it cannot be read.
     """
     label = _label(path)
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        left = label.size
-        while left and (data := file.read(min(CHUNK, left))):
-            digest.update(data)
-            left -= len(data)
-            advance(len(data))
-    if digest.hexdigest() != label.sha256:
+    if not _read_database(path, label, lambda data: advance(len(data))):
         raise _bad(path, "its bytes do not match their hash")
     try:
         with closing(connect(path, read_only=True, immutable=True)) as db:
             findings = quick_check(db)
             (version,) = db.execute("PRAGMA user_version").fetchone()
             if not findings:
-                (revision,) = db.execute(
-                    "SELECT value FROM meta WHERE key = 'store.revision'"
-                ).fetchone()
-                held = (revision, *_counts(db))
+                held = db.execute(_HELD).fetchone()
                 if held != (label.revision, label.contexts, label.texts):
                     findings = [f"it holds {held} (revision, contexts, texts), unlike its label"]
     except sqlite3.Error as error:
@@ -166,6 +164,91 @@ def verify_backup(path: Path, advance: Callable[[int], None] = lambda _: None) -
     if version > len(MIGRATIONS):
         raise _bad(path, f"it has schema {version}, this vikingd supports up to {len(MIGRATIONS)}")
     return label
+
+
+def restore_into(
+    directory: Path, backup: Path, *, replace: bool, advance: Callable[[int], None]
+) -> tuple[Label, Path | None]:
+    """Restore a backup as a store. A backup has no index: the next start builds it.
+
+    Args:
+        directory: the directory of the store; it is made if it is missing.
+        backup: the file; it is not changed.
+        replace: if the directory holds a store, move it aside; it is not deleted.
+        advance: called with the number of bytes after each read.
+
+    Returns:
+        (the label of the backup, the new directory of the replaced store if there was one).
+
+    Raises:
+        StoreDamaged: the backup is damaged; nothing was changed.
+        StoreMismatch: the directory holds a store, and `replace` is not set.
+        StoreInUse: a daemon writes the store.
+    """
+    label = verify_backup(backup, advance)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with hold_lock(directory):
+        there = [path for path in sorted(directory.iterdir()) if path.name in _OF_STORE]
+        if there and not replace:
+            raise StoreMismatch(
+                f"{directory} holds a store: restore into another directory, or move that store "
+                "aside with --replace"
+            )
+        part = directory / f"{_RESTORING}.part"
+        try:
+            _copy(backup, part, label)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        # While this file exists and the database does not, a start refuses the directory.
+        part.rename(directory / _RESTORING)
+        aside = _move_aside(directory, there) if there else None
+        (directory / _RESTORING).rename(directory / DATABASE)
+        sync(directory)
+        adopt_restored(directory)
+    return label, aside
+
+
+def check_restored(directory: Path) -> None:
+    """Raise StoreMismatch if a restore was interrupted after it moved the old store aside."""
+    if (directory / _RESTORING).exists() and not (directory / DATABASE).exists():
+        raise StoreMismatch(
+            f"a restore into {directory} was interrupted: run it again with --replace"
+        )
+
+
+def _move_aside(directory: Path, there: list[Path]) -> Path:
+    """Move a store into a new directory within its old one, the database before its log."""
+    now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    aside = Path(tempfile.mkdtemp("", f"replaced-{now}-", directory))
+    for path in there:
+        path.rename(aside / path.name)
+        sync(directory)
+    return aside
+
+
+def _copy(backup: Path, part: Path, label: Label) -> None:
+    """Copy the database of a backup to the disk, and check its hash."""
+    file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(file, "wb") as target:
+        is_whole = _read_database(backup, label, target.write)
+        target.flush()
+        os.fsync(target.fileno())
+    if not is_whole:
+        raise StoreDamaged(
+            f"{backup} changed while it was read, and nothing was restored; run the restore again"
+        )
+
+
+def _read_database(backup: Path, label: Label, take: Callable[[bytes], object]) -> bool:
+    """Call `take` with each piece of the database in a backup; return whether its hash fits."""
+    digest, left = hashlib.sha256(), label.size
+    with backup.open("rb") as file:
+        while left and (data := file.read(min(CHUNK, left))):
+            digest.update(data)
+            left -= len(data)
+            take(data)
+    return digest.hexdigest() == label.sha256
 
 
 def _label(path: Path) -> Label:
@@ -188,15 +271,3 @@ def _label(path: Path) -> Label:
 
 def _bad(path: Path, why: str) -> StoreDamaged:
     return StoreDamaged(f"{path} is not a valid backup: {why}; use another one")
-
-
-def _counts(db: sqlite3.Connection) -> tuple[int, int]:
-    row: tuple[int, int] = db.execute(
-        "SELECT (SELECT count(*) FROM contexts), (SELECT count(*) FROM texts)"
-    ).fetchone()
-    return row
-
-
-def _page_size(db: sqlite3.Connection) -> int:
-    (size,) = db.execute("PRAGMA page_size").fetchone()
-    return int(size)

@@ -59,7 +59,7 @@ def store_damaged(what: str) -> StoreDamaged:
     return StoreDamaged(f"the store is damaged: {what}; {REMEDY}")
 
 
-def has_no_room(path: Path) -> bool:
+def _has_no_room(path: Path) -> bool:
     """Return whether the disk of a path is almost full."""
     try:
         disk = os.statvfs(path)
@@ -73,38 +73,30 @@ def to_domain_error(what: str, error: BaseException, database: Path) -> BaseExce
 
     An error of our own code is returned unchanged.
     """
+    full = DiskFull(f"{what}: {error}; free some disk, then writes are accepted again")
     if isinstance(error, OSError) and error.errno in NO_ROOM:
-        return _full(what, error)
+        return full
     if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_UTF_8):
         rows = _bad_rows(database)
         return store_damaged(_listed(rows) if rows else "it has text that is not UTF-8")
     if isinstance(error, sqlite3.Error):
-        return _from_sqlite(what, error, database)
+        code = getattr(error, "sqlite_errorcode", 0)
+        kind, text = code & 0xFF, str(error)
+        if (
+            kind in _DAMAGED
+            or code == sqlite3.SQLITE_IOERR_SHORT_READ
+            or (kind == sqlite3.SQLITE_ERROR and text.startswith(_NO_SCHEMA))
+        ):
+            return store_damaged(text)
+        failed = kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+        if kind == sqlite3.SQLITE_FULL or (failed and _has_no_room(database.parent)):
+            return full
+        return StoreFailed(f"{what}: {text}")
     if isinstance(error, (TypeError, ValueError, LookupError, AttributeError)) and (
         rows := _bad_rows(database)
     ):
         return store_damaged(_listed(rows))
     return error
-
-
-def _from_sqlite(what: str, error: sqlite3.Error, database: Path) -> BaseException:
-    code = getattr(error, "sqlite_errorcode", 0)
-    kind, text = code & 0xFF, str(error)
-    if (
-        kind in _DAMAGED
-        or code == sqlite3.SQLITE_IOERR_SHORT_READ
-        or (kind == sqlite3.SQLITE_ERROR and text.startswith(_NO_SCHEMA))
-    ):
-        return store_damaged(text)
-    if kind == sqlite3.SQLITE_FULL or (
-        kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and has_no_room(database.parent)
-    ):
-        return _full(what, error)
-    return StoreFailed(f"{what}: {text}")
-
-
-def _full(what: str, error: Exception) -> DiskFull:
-    return DiskFull(f"{what}: {error}; free some disk, then writes are accepted again")
 
 
 def _listed(rows: list[str]) -> str:
@@ -131,9 +123,7 @@ def domain_errors(
 def undecodable_rows(database: Path, *, is_over: Callable[[], bool]) -> list[str]:
     """Return the names of the first rows that cannot be decoded, by URI if it can be read.
 
-    Args:
-        database: the file.
-        is_over: called now and then; True ends the search with the rows found so far.
+    `is_over` is called now and then; True ends the search with the rows found so far.
     """
     found: list[str] = []
     try:

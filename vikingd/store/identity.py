@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,18 +79,10 @@ class History(NamedTuple):
             return f"the index is of revision {point.revision}, the store has {self.revision}"
         return "" if self.contains(point) else "the index is of another history of the store"
 
-    def with_new_epoch(self) -> History:
-        """Return the history after a writer has opened the store."""
-        began = (secrets.token_hex(8), self.revision)
-        return self._replace(epochs=(*self.epochs[1 - _MAX_EPOCHS :], began))
-
     def check(self, path: Path, mark: Point | None, indexed: Point | None) -> None:
-        """Check that the store is not older than the points in its directory.
+        """Check that the store in a directory is not older than its mark and its index say.
 
-        Args:
-            path: the directory of the store.
-            mark: the point in the mark.
-            indexed: the point in the index; an index of another store is ignored.
+        The point of an index of another store is ignored.
 
         Raises:
             StoreDamaged: the store is older.
@@ -128,7 +120,7 @@ def check_new(path: Path) -> None:
     Raises:
         StoreDamaged: a mark or an index shows that there was a store.
     """
-    if names_a_store(path):
+    if (path / MARK).exists() or _current(path).exists():
         raise went_back(path, f"{DATABASE} is missing or empty, but there is an index or a mark")
 
 
@@ -146,8 +138,9 @@ def history_of(db: sqlite3.Connection) -> History | None:
 
 def begin_epoch(db: sqlite3.Connection, history: History | None) -> History:
     """Write a new epoch, and an id if the store has none, within the caller's transaction."""
-    history = history or History("", (), 0)
-    began = history._replace(store=history.store or secrets.token_hex(16)).with_new_epoch()
+    store, epochs, revision = history or History("", (), 0)
+    epochs = (*epochs[1 - _MAX_EPOCHS :], (secrets.token_hex(8), revision))
+    began = History(store or secrets.token_hex(16), epochs, revision)
     db.executemany(
         "INSERT OR REPLACE INTO meta VALUES (?, ?)",
         [
@@ -173,11 +166,6 @@ def write_mark(path: Path, point: Point) -> None:
     sealed.replace_durably(path / MARK, sealed.seal(json.dumps(point._asdict())))
 
 
-def names_a_store(path: Path) -> bool:
-    """Return whether a mark or an index in a directory shows that there was a store."""
-    return (path / MARK).exists() or _current(path).exists()
-
-
 def forget_index(path: Path) -> None:
     """Disable the index of the store in a directory; the next start builds a new one."""
     with suppress(FileNotFoundError):
@@ -191,12 +179,8 @@ def adopt_restored(path: Path) -> None:
     It gets a new epoch and a new mark, and its index is disabled. No other process may have the
     store open.
     """
-    db = connect(path / DATABASE)
-    try:
-        with transaction(db):
-            history = begin_epoch(db, history_of(db))
-    finally:
-        db.close()
+    with closing(connect(path / DATABASE)) as db, transaction(db):
+        history = begin_epoch(db, history_of(db))
     forget_index(path)
     write_mark(path, history.point)
 

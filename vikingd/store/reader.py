@@ -6,10 +6,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from vikingd.domain.errors import StoreMismatch
 from vikingd.store import identity
@@ -100,7 +99,12 @@ class StoreReader(Reads):
                     "writer and readers of the same version"
                 )
             state = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
-            history = self._known_history(state) or identity.history_of(db)
+            before = self._history
+            names = (state.get("store.id", ""), state.get("store.epoch", ""))
+            if before and state and before.point[:2] == names:  # no new epoch began
+                history: History | None = before._replace(revision=state["store.revision"])
+            else:
+                history = identity.history_of(db)
         if not state:
             raise StoreMismatch(f"the store in {self._path} is not complete yet: try again later")
         if not fits(state, self._model, self._expected_dimension):
@@ -110,7 +114,6 @@ class StoreReader(Reads):
                 f"the store has vectors of {found}, this reader is for {expected}: start it with "
                 "the embedder of the writer"
             )
-        before = self._history
         if before and before.store and history and not history.contains(before.point):
             raise StoreMismatch(
                 f"the store in {self._path} went back or was replaced: restart the reader"
@@ -119,17 +122,6 @@ class StoreReader(Reads):
         self.dimension = state["store.dimension"]
         revision: int = state["store.revision"]
         return revision
-
-    def _known_history(self, state: Mapping[str, Any]) -> History | None:
-        """Return the history, if no new epoch began since the last check; else None."""
-        known = self._history
-        if (
-            known is None
-            or not state
-            or known.point[:2] != (state.get("store.id", ""), state.get("store.epoch", ""))
-        ):
-            return None
-        return known._replace(revision=state["store.revision"])
 
     def start(self, on_change: Callable[[], None], on_failure: Callable[[], None]) -> None:
         """Start to watch: call `on_change` at once, after each commit, and about once a second.
@@ -159,11 +151,7 @@ class StoreReader(Reads):
                 (version,) = self._db.execute("PRAGMA data_version").fetchone()
                 is_full_check = number % _FULL_CHECK_EVERY == 0
                 if is_full_check:
-                    self._check_mark()
-                if is_full_check and not self._is_same_file():
-                    raise StoreMismatch(
-                        f"the store in {self._path} was removed or replaced: restart the reader"
-                    )
+                    self._check_database()
                 if version != seen or is_full_check:
                     on_change()
                     seen = version
@@ -181,7 +169,7 @@ class StoreReader(Reads):
             if self._stop.wait(_INTERVAL if failing_since is None else _RETRY_PAUSE):
                 return
 
-    def _check_mark(self) -> None:
+    def _check_database(self) -> None:
         """Check that the writer still writes the database that this reader has open.
 
         Raises:
@@ -193,9 +181,11 @@ class StoreReader(Reads):
             raise StoreMismatch(
                 f"the store in {self._path} went back or was replaced: restart the reader"
             )
-
-    def _is_same_file(self) -> bool:
         try:
-            return os.path.samestat(os.stat(self._database), self._file)
+            is_same = os.path.samestat(os.stat(self._database), self._file)
         except FileNotFoundError:
-            return False
+            is_same = False
+        if not is_same:
+            raise StoreMismatch(
+                f"the store in {self._path} was removed or replaced: restart the reader"
+            )

@@ -93,11 +93,10 @@ def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upse
     ids = iter(context_ids)
     while chunk := list(islice(ids, _CHUNK)):
         key = json.dumps(chunk)
-        contexts = {row[0]: row for row in db.execute(_CONTEXTS, (key,))}
+        contexts = {found[0]: found for found in db.execute(_CONTEXTS, (key,))}
         texts: dict[int, list[IndexedText]] = defaultdict(list)
-        for context_id, text_id, ordinal, section, start, end, script, *rest in db.execute(
-            _TEXTS, (key,)
-        ):
+        for row in db.execute(_TEXTS, (key,)):
+            context_id, text_id, ordinal, section, start, end, script, *rest = row
             embeddable, stored, vector = rest
             _, uri, *_, title, abstract, content = contexts[context_id]
             passage = content[start:end] if ordinal else ""
@@ -150,24 +149,8 @@ def memory_file(db: sqlite3.Connection, uri: str) -> MemoryFile | None:
     for *entry, ordinal, section, start, end, vector in db.execute(_ENTRIES_OF, (context_id,)):
         passage = content[start:end] if ordinal else abstract
         entries.append(
-            StoredEntry(
-                uri=uri,
-                entry=Entry(*entry),
-                ordinal=ordinal,
-                section=section,
-                start=start,
-                end=end,
-                passage=passage,
-                vector=vector or b"",
-            )
+            StoredEntry(uri, Entry(*entry), ordinal, section, start, end, passage, vector or b"")
         )
     return MemoryFile(
-        uri=uri,
-        abstract=abstract,
-        overview=overview,
-        content=content,
-        title=title,
-        metadata=metadata_of(metadata, uri),
-        time=time,
-        entries=tuple(entries),
+        uri, abstract, overview, content, title, metadata_of(metadata, uri), time, tuple(entries)
     )

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Mapping
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import Any
 
 from vikingd.domain.errors import StoreMismatch
 from vikingd.domain.uri import ROOT
@@ -32,26 +32,16 @@ _DROP_VECTORS = (
 _ANY_VECTOR = "SELECT 1 FROM texts WHERE vector IS NOT NULL LIMIT 1"
 
 
-class StoreState(NamedTuple):
-    """The state of a store that a writer begins with.
-
-    Attributes:
-        revision: of the last commit.
-        dimension: numbers in a vector; None until the first vector is written.
-        is_clean: whether the last writer came to a clean end.
-    """
-
-    revision: int
-    dimension: int | None
-    is_clean: bool
-
-
 def adopt(
     db: sqlite3.Connection, model: str, dimension: int | None, *, reembed: bool
-) -> StoreState:
-    """Set up a store for a model, and return its state; a new store gets its root.
+) -> tuple[int, int | None, bool]:
+    """Set up a store for a model; a new store gets its root.
 
     Writes nothing if nothing changes, so that a store on a full disk can be opened.
+
+    Returns:
+        (revision, numbers in a vector or None until the first one, whether the last writer came to
+        a clean end).
 
     Raises:
         StoreMismatch: the store has vectors of another model, and `reembed` is not set.
@@ -62,12 +52,7 @@ def adopt(
     state = dict(stored)
     if not state:
         statements.append((_ROOT_ROW, (ROOT, EMPTY_DIRECTORY, time.time_ns() // 1000)))
-        state = {
-            "store.revision": 1,
-            "store.forgotten": 0,
-            "store.linked": 0,
-            "store.model": model,
-        }
+        state = {"store.revision": 1, "store.forgotten": 0, "store.linked": 0, "store.model": model}
     _check_types(state)
     revision: int = state["store.revision"]
     old_model, old_dimension = state["store.model"], state.get("store.dimension")
@@ -90,7 +75,7 @@ def adopt(
             for sql, values in statements:
                 db.execute(sql, values)
             db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", state.items())
-    return StoreState(revision, dimension, bool(state[CLEAN]))
+    return revision, dimension, bool(state[CLEAN])
 
 
 def fits(state: Mapping[str, Any], model: str, dimension: int | None) -> bool:

@@ -6,7 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -17,22 +17,18 @@ from vikingd.domain.errors import DiskFull, StoreDamaged, TooLarge
 from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite
 from vikingd.store import identity
-from vikingd.store.backup import remove_leftovers
+from vikingd.store.backup import check_restored, remove_leftovers
 from vikingd.store.check import Check
+from vikingd.store.directory import OpenFiles, Reserve, hold_lock
 from vikingd.store.faults import REMEDY, domain_errors, store_damaged, to_domain_error
 from vikingd.store.identity import History, Point
-from vikingd.store.lock import hold_lock
-from vikingd.store.open_files import OpenFiles
 from vikingd.store.reads import Reads
-from vikingd.store.reserve import Reserve
-from vikingd.store.restore import check_restored
 from vikingd.store.schema import DATABASE, connect, migrate, transaction
 from vikingd.store.state import adopt
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writes.contexts import put
 from vikingd.store.writes.links import link, unlink
-from vikingd.store.writes.memories import reinforce, rewrite, rewrite_holders, touch
-from vikingd.store.writes.requests import run_once
+from vikingd.store.writes.memories import reinforce, rewrite, rewrite_holders, run_once, touch
 from vikingd.store.writes.subtrees import CHARACTERS, delete, move
 from vikingd.store.writes.vectors import drop_vectors, fill
 
@@ -62,9 +58,6 @@ class Store(Reads):
         indexed: the point that the index beside the store names.
         accept_loss: accept a store that is older than it was, instead of failing.
 
-    Attributes:
-        went_back: the loss that `accept_loss` accepted; "" if nothing was lost.
-
     Raises:
         StoreDamaged: the database is missing or older than it was, see `identity`.
         StoreInUse: another `Store` has it open, in this process or another one.
@@ -86,36 +79,41 @@ class Store(Reads):
         super().__init__(database)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = path
-        self.went_back = ""
         self._marking = threading.Lock()
         with domain_errors(_NOT_OPENED, database), ExitStack() as stack:
             stack.enter_context(hold_lock(path))
             check_restored(path)
             remove_leftovers(path)
             known = _history(database)
-            if known is not None:
-                mark = identity.read_mark(path)
-                self._accept(accept_loss, lambda: known.check(path, mark, indexed))
-            else:
-                self._accept(accept_loss, lambda: identity.check_new(path))
+            loss = ""
+            try:
+                if known is None:
+                    identity.check_new(path)
+                else:
+                    known.check(path, identity.read_mark(path), indexed)
+            except StoreDamaged as error:
+                if not accept_loss:
+                    raise
+                loss = str(error)
+                _log.warning("data loss accepted: %s", loss)
             reserve = Reserve(path)
 
             def open_database() -> None:
                 db = self._db = connect(self._database)
                 stack.callback(db.close)
                 migrate(db)
-                state = adopt(db, model, dimension, reembed=reembed)
+                revision, size, is_clean = adopt(db, model, dimension, reembed=reembed)
                 self._history = self._begin_epoch(known)
                 self._files = OpenFiles(self._database)
                 self._writer = Writer(
                     db,
                     self._files,
-                    revision=state.revision,
-                    dimension=state.dimension,
+                    revision=revision,
+                    dimension=size,
                     reserve=reserve,
                     explain=self._explain,
                 )
-                self._check = None if state.is_clean else Check(self._database, self._note)
+                self._check = None if is_clean else Check(self._database, self._note)
 
             try:
                 open_database()
@@ -124,7 +122,7 @@ class Store(Reads):
                     raise
                 reserve.release()
                 open_database()
-            if self.went_back:
+            if loss:
                 identity.forget_index(path)
             self._mark()
             self._resources = stack.pop_all()
@@ -142,16 +140,6 @@ class Store(Reads):
 
     def _is_disk_full(self, error: sqlite3.Error) -> bool:
         return isinstance(to_domain_error("", error, self._database), DiskFull)
-
-    def _accept(self, accept_loss: bool, check: Callable[[], None]) -> None:
-        """Run a check of the history; with `accept_loss` its failure is only logged."""
-        try:
-            check()
-        except StoreDamaged as error:
-            if not accept_loss:
-                raise
-            self.went_back = str(error)
-            _log.warning("data loss accepted: %s", error)
 
     def _explain(self, what: str, error: BaseException) -> BaseException:
         """Return the error for the caller; damage ends all writes."""
@@ -415,9 +403,7 @@ def _finish_rollback(database: Path) -> None:
 def _check_log(database: Path, known: History) -> None:
     """Compare the database with the log beside it, which SQLite takes without a look.
 
-    Args:
-        database: the file of the database.
-        known: the history that the database has with its log.
+    `known` is the history that the database has with its log.
 
     Raises:
         StoreDamaged: they are of two stores, or of two histories of one store.

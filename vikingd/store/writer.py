@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -18,9 +17,8 @@ from queue import Empty, Queue, SimpleQueue
 
 from vikingd.domain.changes import Change, Committed
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
+from vikingd.store.directory import OpenFiles, Reserve
 from vikingd.store.faults import REMEDY
-from vikingd.store.open_files import OpenFiles
-from vikingd.store.reserve import Reserve
 from vikingd.store.schema import transaction
 from vikingd.store.state import CLEAN
 from vikingd.store.writes.transaction import Ids, Transaction
@@ -145,7 +143,6 @@ class Writer:
         operation of any size.
 
         Args:
-            operation: the work in the transaction.
             weight: the number of contexts or other changes.
             uris: the URIs that it looks up first.
             size: contexts, passages and long texts; the work that other writers wait for.
@@ -242,20 +239,16 @@ class Writer:
                     what = f"the index could not take revision {written.revision}: {error!r}"
                     self.refuse(fault if isinstance(fault, StoreDamaged) else Corrupt(what))
             for request, result in zip(written.requests, written.results, strict=True):
-                self._complete(request.future, result)
+                if self.failure:
+                    request.future.set_exception(self._refused())
+                elif isinstance(result, Committed):
+                    request.future.set_result(result)
+                else:
+                    fault = self._explain(_NOT_WRITTEN, result)
+                    if fault is not result:
+                        fault.__cause__ = result
+                    request.future.set_exception(fault)
             self._written.task_done()
-
-    def _complete(self, future: Future[Committed], result: Committed | BaseException) -> None:
-        match result:
-            case _ if self.failure:
-                future.set_exception(self._refused())
-            case Committed():
-                future.set_result(result)
-            case _:
-                error = self._explain(_NOT_WRITTEN, result)
-                if error is not result:
-                    error.__cause__ = result
-                future.set_exception(error)
 
     def _commit(self, group: Sequence[_Request]) -> Iterator[_Written]:
         """Run a group in one transaction."""
@@ -268,11 +261,7 @@ class Writer:
         try:
             # Every step that may need memory is here, before the commit: it can still fail.
             work = Transaction(
-                self._db,
-                self._ids,
-                revision=self.revision + 1,
-                dimension=self.dimension,
-                now=time.time_ns() // 1000,
+                self._db, self._ids, revision=self.revision + 1, dimension=self.dimension
             )
             with self._writing, self._checked_transaction():
                 work.look_up(chain.from_iterable(request.uris for request in group))
@@ -299,7 +288,11 @@ class Writer:
                 # One request failed the group; retry each alone.
                 for request in group:
                     yield from self._commit([request])
-            elif not self.is_full and self._needs_room(error) and any(r.frees for r in group):
+            elif (
+                not self.is_full
+                and isinstance(self._explain(_NOT_WRITTEN, error), DiskFull)
+                and any(request.frees for request in group)
+            ):
                 self._reserve.release()
                 yield from self._commit_on_full_disk(group)
             else:
@@ -329,9 +322,6 @@ class Writer:
             error = StoreDamaged(f"{problem}: {REMEDY}")
             self.refuse(error)
             raise error
-
-    def _needs_room(self, error: BaseException) -> bool:
-        return isinstance(self._explain(_NOT_WRITTEN, error), DiskFull)
 
     def _commit_on_full_disk(self, group: Sequence[_Request]) -> Iterator[_Written]:
         """Run the requests that free room, each in its own commit, and refuse the others."""

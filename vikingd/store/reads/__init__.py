@@ -3,11 +3,11 @@
 from vikingd.store.reads.backlog import BacklogReads
 from vikingd.store.reads.changes import ChangeReads
 from vikingd.store.reads.contexts import ContextReads, page_token
-from vikingd.store.reads.database import DatabaseReads, StoreCounts
+from vikingd.store.reads.database import StoreCounts
 from vikingd.store.reads.memories import MemoryReads
 
 __all__ = ["Reads", "StoreCounts", "page_token"]
 
 
-class Reads(ContextReads, MemoryReads, BacklogReads, ChangeReads, DatabaseReads):
+class Reads(ContextReads, MemoryReads, BacklogReads, ChangeReads):
     """The reads of committed data; safe for any number of threads, and none waits for a writer."""

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from vikingd.domain.changes import Backlog, Waiting
 from vikingd.domain.text import HAN, HANGUL, KANA
-from vikingd.store.reads.connections import Connections, revision_of
+from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import text_of
 
 _DROPPED = "vectors.dropped"  # counts the calls that invalidated digests
@@ -43,7 +43,7 @@ FROM wanted
 """
 
 
-class BacklogReads(Connections):
+class BacklogReads(DatabaseReads):
     """Reads of the backlog: the texts that wait for their vector."""
 
     def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
@@ -51,18 +51,39 @@ class BacklogReads(Connections):
 
         Texts with an id in `first` come first, then abstracts, then passages, each newest first.
         """
+        searches: list[tuple[str, object]] = [(_NEWEST, _ABSTRACTS), (_NEWEST, _PASSAGES)]
+        if first:
+            searches.insert(0, (_ASKED, json.dumps(first)))
+        rows: dict[int, Waiting] = {}
         with self._snapshot() as db:
-            return waiting_texts(db, limit, first)
+            (model,) = db.execute("SELECT value FROM meta WHERE key = 'store.model'").fetchone()
+            key = blake2b(f"{_dropped(db)} {model}".encode(), digest_size=_DIGEST_BYTES).digest()
+            for sql, value in searches:
+                if len(rows) >= limit:
+                    break
+                for text_id, cost, *row in db.execute(sql, (value, limit)):
+                    text = text_of(*row)
+                    digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=key).digest()
+                    rows.setdefault(text_id, Waiting(text_id, text, cost, digest))
+        return list(rows.values())[:limit]
 
     def backlog_size(self) -> Backlog:
         """Return the number of waiting texts, and their work."""
         with self._snapshot() as db:
-            return backlog_size(db)
+            return Backlog(
+                *db.execute(
+                    f"SELECT count(*), CAST(total({_COST}) AS INTEGER) "
+                    "FROM texts INDEXED BY texts_waiting WHERE vector IS NULL AND embeddable = 1"
+                ).fetchone()
+            )
 
     def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the vectors that the embedder made of texts with these digests."""
+        if not digests:
+            return {}
         with self._snapshot() as db:
-            return made_vectors(db, digests)
+            rows = db.execute(_MADE.format(", ".join(["(?)"] * len(digests))), digests)
+            return {digest: vector for digest, vector in rows if vector is not None}
 
     def waiting(self, text_ids: Sequence[int]) -> tuple[int, int]:
         """Return (how many of these texts wait for their vector, the revision that was read)."""
@@ -73,42 +94,6 @@ class BacklogReads(Connections):
                 (json.dumps(text_ids),),
             ).fetchone()
             return count, revision_of(db)
-
-
-def waiting_texts(db: sqlite3.Connection, limit: int, first: Sequence[int]) -> list[Waiting]:
-    """Return texts that wait; see `BacklogReads.backlog`."""
-    (model,) = db.execute("SELECT value FROM meta WHERE key = 'store.model'").fetchone()
-    key = blake2b(f"{_dropped(db)} {model}".encode(), digest_size=_DIGEST_BYTES).digest()
-    rows: dict[int, Waiting] = {}
-    searches: list[tuple[str, object]] = [(_NEWEST, _ABSTRACTS), (_NEWEST, _PASSAGES)]
-    if first:
-        searches.insert(0, (_ASKED, json.dumps(first)))
-    for sql, value in searches:
-        if len(rows) >= limit:
-            break
-        for text_id, cost, *row in db.execute(sql, (value, limit)):
-            text = text_of(*row)
-            digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=key).digest()
-            rows.setdefault(text_id, Waiting(text_id, text, cost, digest))
-    return list(rows.values())[:limit]
-
-
-def backlog_size(db: sqlite3.Connection) -> Backlog:
-    """Return the number of waiting texts, and their work."""
-    return Backlog(
-        *db.execute(
-            f"SELECT count(*), CAST(total({_COST}) AS INTEGER) FROM texts INDEXED BY texts_waiting "
-            "WHERE vector IS NULL AND embeddable = 1"
-        ).fetchone()
-    )
-
-
-def made_vectors(db: sqlite3.Connection, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Return the vectors of texts with these digests."""
-    if not digests:
-        return {}
-    rows = db.execute(_MADE.format(", ".join(["(?)"] * len(digests))), digests)
-    return {digest: vector for digest, vector in rows if vector is not None}
 
 
 def invalidate_digests(db: sqlite3.Connection) -> None:

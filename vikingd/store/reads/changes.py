@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 from vikingd.domain.changes import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.domain.errors import Corrupt
-from vikingd.store.reads.connections import Connections, revision_of
+from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import check_vector, links, upserts, vector_bytes
 
 
-class ChangeReads(Connections):
+class ChangeReads(DatabaseReads):
     """Reads of contexts with their texts and vectors, as the index takes them."""
 
     def scan(self) -> Iterator[Upsert]:
@@ -28,11 +28,6 @@ class ChangeReads(Connections):
         """
         with self._snapshot() as db:
             yield None if revision_of(db) != revision else (_contexts(db), links(db))
-
-    def links(self) -> list[Linked]:
-        """Return each link once, by URI."""
-        with self._snapshot() as db:
-            return links(db)
 
     def changes_since(self, revision: int, *, with_links: bool = False) -> tuple[list[Change], int]:
         """Return (the changes from the state at `revision` to the newest state, its revision).

@@ -14,7 +14,7 @@ from vikingd.domain.reply_budget import ReplyBudget, size_of
 from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.ingest.written import is_as_written
 from vikingd.store.faults import REMEDY
-from vikingd.store.reads.connections import Connections
+from vikingd.store.reads.database import DatabaseReads
 from vikingd.store.rows import metadata_of
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
@@ -24,6 +24,7 @@ _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, up
      WHERE context_id = contexts.id),
     content_hash, revision"""
 _BY_URI = "FROM contexts WHERE tenant = 'default' AND uri = ?"
+_BY_URIS = "FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))"
 _PASSAGES = """
 SELECT section, "start", "end", entries.id, reinforcement, access_count, time, created_at
 FROM texts LEFT JOIN entries ON text_id = texts.id
@@ -38,11 +39,7 @@ ORDER BY 1
 _ANY_DEPTH = 1 << 31
 
 
-def _always(_: Context) -> bool:
-    return True
-
-
-class ContextReads(Connections):
+class ContextReads(DatabaseReads):
     """Reads of contexts, by URI."""
 
     def get(self, uri: str) -> Context:
@@ -71,11 +68,7 @@ class ContextReads(Connections):
     def metadata(self, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return the metadata of contexts by URI; missing contexts are left out."""
         with self._snapshot() as db:
-            rows = db.execute(
-                "SELECT uri, metadata FROM contexts WHERE tenant = 'default' "
-                "AND uri IN (SELECT value FROM json_each(?))",
-                (json.dumps(uris),),
-            )
+            rows = db.execute(f"SELECT uri, metadata {_BY_URIS}", (json.dumps(uris),))
             return {uri: metadata_of(metadata, uri) for uri, metadata in rows}
 
     def texts_of(
@@ -90,13 +83,10 @@ class ContextReads(Connections):
         content = "content" if with_content else "''"
         with self._snapshot() as db:
             rows = db.execute(
-                f"SELECT uri, abstract, overview, {content} FROM contexts "
-                "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
-                (json.dumps(uris),),
+                f"SELECT uri, abstract, overview, {content} {_BY_URIS}", (json.dumps(uris),)
             )
-            for uri, *texts in rows:
-                _take(budget, *texts)
-                abstract, overview, text = texts
+            for uri, abstract, overview, text in rows:
+                _take(budget, abstract, overview, text)
                 found[uri] = abstract, overview, text
         return found
 
@@ -113,9 +103,7 @@ class ContextReads(Connections):
         found: dict[tuple[str, int], tuple[str, int, int, str]] = {}
         with self._snapshot() as db:
             contexts = db.execute(
-                "SELECT id, uri, content FROM contexts WHERE tenant = 'default' "
-                "AND uri IN (SELECT value FROM json_each(?))",
-                (json.dumps(list(wanted)),),
+                f"SELECT id, uri, content {_BY_URIS}", (json.dumps(list(wanted)),)
             )
             for context_id, uri, content in contexts:  # substr() would read it for each passage
                 rows = db.execute(
@@ -140,12 +128,11 @@ class ContextReads(Connections):
             return [uri for (uri,) in rows]
 
     def children(
-        self, uri: str, after: str, limit: int, fits: Callable[[Context], bool] = _always
+        self, uri: str, after: str, limit: int, fits: Callable[[Context], bool] = lambda _: True
     ) -> list[Context]:
         """Return the direct children of a directory: files, then directories, each by name.
 
         Args:
-            uri: the directory.
             after: "" for the first page, then the `page_token` of the last context before.
             limit: the largest number of contexts.
             fits: the first context that does not fit ends the page; the page includes it.
@@ -173,12 +160,11 @@ class ContextReads(Connections):
         depth: int,
         after: str,
         limit: int,
-        fits: Callable[[Context], bool] = _always,
+        fits: Callable[[Context], bool] = lambda _: True,
     ) -> list[Context]:
         """Return a subtree by URI, beginning with its top.
 
         Args:
-            uri: the top.
             depth: the number of levels below it; 0 for all.
             after: see `children`, also for `limit` and `fits`.
 

@@ -1,14 +1,18 @@
-"""Reads of the database as a whole: its size, its metadata, a backup."""
+"""A pool of read-only connections; the size of the database, its metadata, a backup."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from vikingd.domain.errors import Stopping
+from vikingd.domain.errors import Stopping, StoreDamaged
 from vikingd.store.backup import Backup, copy_database
-from vikingd.store.reads.connections import Connections
+from vikingd.store.faults import domain_errors
+from vikingd.store.schema import connect
 
 
 class StoreCounts(NamedTuple):
@@ -22,8 +26,41 @@ class StoreCounts(NamedTuple):
     bytes: int
 
 
-class DatabaseReads(Connections):
-    """Reads of the database as a whole."""
+class DatabaseReads:
+    """Reads on connections that any number of threads reuse; those of the database as a whole."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._closed = False
+
+    def _note(self, damage: StoreDamaged) -> None:
+        """Hear of damage that a read found."""
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that sees one revision until the block ends."""
+        if self._closed:
+            raise Stopping("the store is closed")
+        with domain_errors("the store could not be read", self._database, self._note):
+            try:
+                db = self._idle.pop()
+            except IndexError:
+                db = connect(self._database, read_only=True)
+            try:
+                db.execute("BEGIN")
+                yield db
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                self._idle.append(db)
+                if self._closed:
+                    self._close_idle()
+
+    def _close_idle(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
 
     def counts(self) -> StoreCounts:
         """Return the size of the store."""
@@ -67,6 +104,12 @@ class DatabaseReads(Connections):
         with self._snapshot() as db:
             row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
             return None if row is None else row[0]
+
+
+def revision_of(db: sqlite3.Connection) -> int:
+    """Return the revision that a connection sees."""
+    (revision,) = db.execute("SELECT value FROM meta WHERE key = 'store.revision'").fetchone()
+    return int(revision)
 
 
 def _file_size(path: Path) -> int:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 
 from vikingd.domain.contexts import Entry
 from vikingd.domain.uri import subtree_bounds
 from vikingd.memory.model import MemoryFile, StoredEntry
-from vikingd.store.reads.connections import Connections, revision_of
+from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import memory_file
 
 _ENTRIES = """
@@ -22,7 +21,7 @@ WHERE tenant = 'default'
 """
 
 
-class MemoryReads(Connections):
+class MemoryReads(DatabaseReads):
     """Reads of memories and their counters; none returns vectors but `memory_file`."""
 
     def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:
@@ -41,33 +40,31 @@ class MemoryReads(Connections):
 
     def memories_below(self, root: str) -> list[StoredEntry]:
         """Return all memories below a directory, by URI and ordinal."""
-        with self._snapshot() as db:
-            rows = db.execute(
-                f"{_ENTRIES} AND uri >= ? AND uri < ? ORDER BY uri, ordinal", subtree_bounds(root)
-            )
-            return list(_stored_entries(db, rows))
+        return self._stored("uri >= ? AND uri < ?", subtree_bounds(root))
 
     def memories(self, ids: Sequence[int]) -> list[StoredEntry]:
         """Return the memories with these ids, by URI and ordinal; missing ones are left out."""
+        condition = "entries.id IN (SELECT value FROM json_each(?))"
+        return self._stored(condition, (json.dumps(ids),))
+
+    def _stored(self, condition: str, values: Sequence[str]) -> list[StoredEntry]:
+        """Return the memories that fulfil a condition; the texts of each context are read once."""
+        found: list[StoredEntry] = []
         with self._snapshot() as db:
-            rows = db.execute(
-                f"{_ENTRIES} AND entries.id IN (SELECT value FROM json_each(?)) "
-                "ORDER BY uri, ordinal",
-                (json.dumps(ids),),
-            )
-            return list(_stored_entries(db, rows))
+            rows = db.execute(f"{_ENTRIES} AND {condition} ORDER BY uri, ordinal", values)
+            for context_id, of_context in groupby(rows, key=itemgetter(0)):
+                texts = db.execute(
+                    "SELECT abstract, content FROM contexts WHERE id = ?", (context_id,)
+                )
+                abstract, content = texts.fetchone()
+                for _, uri, *known, ordinal, section, start, end in of_context:
+                    text = content[start:end] if ordinal else abstract
+                    found.append(
+                        StoredEntry(uri, Entry(*known), ordinal, section, start, end, text)
+                    )
+        return found
 
     def memory_file(self, uri: str) -> MemoryFile | None:
         """Return a file with its memories; None if there is no such file."""
         with self._snapshot() as db:
             return memory_file(db, uri)
-
-
-def _stored_entries(db: sqlite3.Connection, rows: sqlite3.Cursor) -> Iterator[StoredEntry]:
-    """Yield the rows of `_ENTRIES` as entries; the texts of each context are read once."""
-    for context_id, of_context in groupby(rows, key=itemgetter(0)):
-        texts = db.execute("SELECT abstract, content FROM contexts WHERE id = ?", (context_id,))
-        abstract, content = texts.fetchone()
-        for _, uri, *known, ordinal, section, start, end in of_context:
-            text = content[start:end] if ordinal else abstract
-            yield StoredEntry(uri, Entry(*known), ordinal, section, start, end, text)

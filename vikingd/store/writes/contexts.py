@@ -15,7 +15,6 @@ from vikingd.ingest.masks import Masked
 from vikingd.store.reads.contexts import read_context
 from vikingd.store.rows import memory_file, upserts
 from vikingd.store.writes.entries import are_known, holds_memories, write_entries
-from vikingd.store.writes.new_rows import ContextRow, TextRow
 from vikingd.store.writes.transaction import StoredContext, Transaction
 
 _UPDATE_CONTEXT = """
@@ -169,15 +168,15 @@ def _insert(work: Transaction, context: Prepared, parent_id: int) -> Upsert:
     draft = context.draft
     context_id = next(work.ids.contexts)
     time = work.now if draft.time is None else draft.time
-    work.rows.contexts.append(
-        ContextRow(
-            id=context_id,
-            uri=draft.uri,
-            parent_id=parent_id,
-            is_directory=draft.is_directory,
-            created_at=work.now,
+    work.rows["contexts"].append(
+        {
+            "id": context_id,
+            "uri": draft.uri,
+            "parent_id": parent_id,
+            "is_directory": draft.is_directory,
+            "created_at": work.now,
             **_columns(work, context, time),
-        )
+        }
     )
     work.known[draft.uri] = StoredContext(
         context_id, draft.is_directory, context.content_hash, time, work.revision
@@ -245,20 +244,20 @@ def _write_texts(
         passage = draft.content[text.start : text.end] if text.ordinal else ""
         piece = passage if text.ordinal else context.abstract
         is_derived = text_to_index(draft.title, text.section, piece) == text.text
-        work.rows.texts.append(
-            TextRow(
-                id=text_id,
-                context_id=context_id,
-                ordinal=text.ordinal,
-                section=text.section,
-                start=text.start,
-                end=text.end,
-                script=text.script,
-                embeddable=embeddable,
-                vector_revision=work.revision if vector else None,
-                text=None if is_derived else text.text,
-                vector=vector or None,
-            )
+        work.rows["texts"].append(
+            {
+                "id": text_id,
+                "context_id": context_id,
+                "ordinal": text.ordinal,
+                "section": text.section,
+                "start": text.start,
+                "end": text.end,
+                "script": text.script,
+                "embeddable": embeddable,
+                "vector_revision": work.revision if vector else None,
+                "text": None if is_derived else text.text,
+                "vector": vector or None,
+            }
         )
         texts.append(
             IndexedText(

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vikingd.domain.changes import Upsert
-from vikingd.domain.contexts import MAX_COUNTER, ContextType, Draft, Entry, Prepared
+from vikingd.domain.contexts import ContextType, Draft, Entry, Prepared
 from vikingd.domain.text import without_layout
 from vikingd.domain.uri import context_type
-from vikingd.memory.model import StoredEntry, check_there
-from vikingd.store.writes.new_rows import EntryRow
+from vikingd.memory.model import StoredEntry
 from vikingd.store.writes.transaction import Transaction
-
-_HOLDERS = """
-SELECT entries.id, uri FROM entries
-JOIN texts ON texts.id = text_id JOIN contexts ON contexts.id = context_id
-WHERE entries.id IN (SELECT value FROM json_each(?))
-"""
-_REINFORCE = """
-UPDATE entries SET reinforcement = min(reinforcement + ?, ?)
-WHERE id IN (SELECT value FROM json_each(?))
-RETURNING id, reinforcement, access_count, time, created_at
-"""
 
 
 def holds_memories(draft: Draft) -> bool:
@@ -44,7 +30,6 @@ def write_entries(
     """Write the entries of a file's texts; an entry whose text is unchanged stays.
 
     Args:
-        work: the open transaction.
         context: the file to write; its `entries` are those that the request gives.
         upsert: the file with the texts as they are written.
         before: the stored entries of the file.
@@ -57,16 +42,21 @@ def write_entries(
             "DELETE FROM entries WHERE text_id = ?", [(text_id,) for text_id in ended]
         )
     for text_id, entry in entries:
-        work.rows.entries.append(
-            EntryRow(
-                id=entry.id or next(work.ids.entries),
-                text_id=text_id,
-                reinforcement=entry.reinforcement,
-                access_count=entry.access_count,
-                time=entry.time,
-                created_at=entry.created_at,
-            )
-        )
+        add_entry(work, text_id, entry)
+
+
+def add_entry(work: Transaction, text_id: int, entry: Entry) -> None:
+    """Add the entry of a text to the new rows; a new entry gets its id."""
+    work.rows["entries"].append(
+        {
+            "id": entry.id or next(work.ids.entries),
+            "text_id": text_id,
+            "reinforcement": entry.reinforcement,
+            "access_count": entry.access_count,
+            "time": entry.time,
+            "created_at": entry.created_at,
+        }
+    )
 
 
 def _assign(
@@ -76,11 +66,7 @@ def _assign(
     kept: int,
     times: tuple[int, int],
 ) -> tuple[list[int], list[tuple[int, Entry]]]:
-    """Assign the entries of a file to its texts.
-
-    Args:
-        context: see `write_entries`, also for `upsert`, `before` and `kept`.
-        times: (time, creation time) of new entries.
+    """Assign the entries of a file to its texts; `times` are (time, creation time) of new ones.
 
     Returns:
         (ids of texts that lose their entry, (text id, entry) pairs to write, id 0 for new ones).
@@ -115,31 +101,6 @@ def are_known(given: Mapping[int, Entry], stored: Sequence[StoredEntry]) -> bool
         ordinal in known and _merge(entry, known[ordinal], 0, 0) == known[ordinal]
         for ordinal, entry in given.items()
     )
-
-
-def holders_of(db: sqlite3.Connection, ids: Sequence[int], *, require_all: bool) -> dict[int, str]:
-    """Return the URIs of the files that hold memories, by memory id; missing ones are left out.
-
-    Raises:
-        NotFound: with `require_all`, one does not exist.
-    """
-    rows = db.execute(_HOLDERS, (json.dumps(ids),))
-    holders = {i: uri for i, uri in rows if context_type(uri) is ContextType.MEMORY}
-    if require_all:
-        check_there(ids, holders)
-    return holders
-
-
-def add_reinforcement(db: sqlite3.Connection, ids: Sequence[int], by: int) -> list[Entry]:
-    """Raise the reinforcement of memories, and return their new entries.
-
-    Raises:
-        NotFound: one does not exist.
-    """
-    holders_of(db, ids, require_all=True)
-    rows = db.execute(_REINFORCE, (by, MAX_COUNTER, json.dumps(ids))).fetchall()
-    found = {entry_id: Entry(entry_id, *rest) for entry_id, *rest in rows}
-    return [found[entry_id] for entry_id in ids]
 
 
 def _merge(given: Entry | None, known: Entry | None, time: int, created_at: int) -> Entry:

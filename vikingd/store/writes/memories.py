@@ -1,17 +1,70 @@
-"""Writes of memories and their counters."""
+"""Writes of memories and their counters; a repeated request gets the reply of the first one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
 
-from vikingd.domain.changes import Committed
-from vikingd.domain.contexts import MAX_COUNTER
-from vikingd.memory.model import Rewrite
+from vikingd.domain.changes import Committed, Once
+from vikingd.domain.contexts import MAX_COUNTER, ContextType, Entry
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.uri import context_type
+from vikingd.memory.model import Rewrite, check_there
 from vikingd.store.rows import memory_file
 from vikingd.store.writes.contexts import write
-from vikingd.store.writes.entries import add_reinforcement, holders_of
 from vikingd.store.writes.subtrees import delete
 from vikingd.store.writes.transaction import Transaction
+
+MAX_REQUESTS = 100_000
+"""The number of requests that are kept, the newest ones."""
+
+MAX_AGE = 86_400_000_000
+"""Microseconds for which a request is kept."""
+
+_DROP = """
+DELETE FROM requests WHERE time < ?
+OR number <= (SELECT max(number) FROM requests) - ?
+"""
+_HOLDERS = """
+SELECT entries.id, uri FROM entries
+JOIN texts ON texts.id = text_id JOIN contexts ON contexts.id = context_id
+WHERE entries.id IN (SELECT value FROM json_each(?))
+"""
+_REINFORCE = """
+UPDATE entries SET reinforcement = min(reinforcement + ?, ?)
+WHERE id IN (SELECT value FROM json_each(?))
+RETURNING id, reinforcement, access_count, time, created_at
+"""
+
+
+def run_once(work: Transaction, once: Once | None, operation: Callable[[], Committed]) -> Committed:
+    """Run an operation, unless a request with this id has run: then `reply` holds its reply.
+
+    Raises:
+        InvalidField: a different request had the id.
+    """
+    if once is None:
+        return operation()
+    db = work.use_tables()
+    row = db.execute("SELECT digest, reply FROM requests WHERE id = ?", (once.id,)).fetchone()
+    if row is not None:
+        digest, kept = row
+        if digest != once.digest:
+            raise InvalidField(
+                "request_id",
+                f"{once.id!r} is the id of another request; give each request its own id",
+            )
+        if kept:
+            return Committed(work.revision, reply=bytes(kept))
+    done = operation()
+    if reply := once.reply(done):
+        db.execute(
+            "INSERT INTO requests (id, digest, revision, reply, time) VALUES (?, ?, ?, ?, ?)",
+            (once.id, once.digest, work.revision, reply, work.now),
+        )
+        db.execute(_DROP, (work.now - MAX_AGE, MAX_REQUESTS))
+    return done
 
 
 def rewrite(work: Transaction, rewrites: Mapping[str, Rewrite]) -> Committed:
@@ -38,15 +91,18 @@ def rewrite_holders(
     work: Transaction, ids: Sequence[int], change: Rewrite, *, require_all: bool
 ) -> Committed:
     """Apply a rewrite to each file that holds one of these memories now."""
-    holders = holders_of(work.use_tables(), ids, require_all=require_all)
+    holders = _holders(work.use_tables(), ids, require_all=require_all)
     return rewrite(work, dict.fromkeys(sorted(set(holders.values())), change))
 
 
 def reinforce(work: Transaction, ids: Sequence[int], by: int) -> Committed:
     """Raise the reinforcement of memories, and return their new entries."""
-    entries = add_reinforcement(work.use_tables(), ids, by)
+    db = work.use_tables()
+    _holders(db, ids, require_all=True)
+    rows = db.execute(_REINFORCE, (by, MAX_COUNTER, json.dumps(ids))).fetchall()
+    found = {entry_id: Entry(entry_id, *rest) for entry_id, *rest in rows}
     work.touched = True
-    return Committed(work.revision, entries=tuple(entries))
+    return Committed(work.revision, entries=tuple(found[entry_id] for entry_id in ids))
 
 
 def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
@@ -57,3 +113,16 @@ def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
     )
     work.touched = work.touched or rows.rowcount > 0
     return Committed(work.revision, count=rows.rowcount)
+
+
+def _holders(db: sqlite3.Connection, ids: Sequence[int], *, require_all: bool) -> dict[int, str]:
+    """Return the URIs of the files that hold memories, by memory id; missing ones are left out.
+
+    Raises:
+        NotFound: with `require_all`, one does not exist.
+    """
+    rows = db.execute(_HOLDERS, (json.dumps(ids),))
+    holders = {i: uri for i, uri in rows if context_type(uri) is ContextType.MEMORY}
+    if require_all:
+        check_there(ids, holders)
+    return holders

@@ -6,12 +6,12 @@ import sqlite3
 from collections.abc import Sequence
 
 from vikingd.domain.changes import Committed, Remove
-from vikingd.domain.contexts import ContextType
+from vikingd.domain.contexts import ContextType, Entry
 from vikingd.domain.errors import AlreadyExists, InvalidField, TooLarge
 from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
 from vikingd.store.rows import links, upserts
 from vikingd.store.writes.contexts import make_directory
-from vikingd.store.writes.new_rows import EntryRow
+from vikingd.store.writes.entries import add_entry
 from vikingd.store.writes.transaction import Transaction
 
 MAX_MOVE = 20_000
@@ -105,12 +105,9 @@ def move(
     )
     db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, context.id))
     if context_type(destination) is ContextType.MEMORY:
-        for text_id, time, created_at in db.execute(
-            _WITHOUT_ENTRY, _bounds(destination)
-        ).fetchall():
-            work.rows.entries.append(
-                EntryRow(next(work.ids.entries), text_id, 0, 0, time, created_at)
-            )
+        rows = db.execute(_WITHOUT_ENTRY, _bounds(destination))
+        for text_id, time, created_at in rows.fetchall():
+            add_entry(work, text_id, Entry(time=time, created_at=created_at))
     _record_removal(work, source)
     rows = db.execute(
         f"SELECT id FROM contexts WHERE {_SUBTREE} ORDER BY uri", _bounds(destination)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vikingd.domain.changes import Change, Linked, Unlinked
 from vikingd.domain.errors import InvalidField, NotFound, RevisionDiffers
 from vikingd.domain.uri import parent
-from vikingd.store.writes.new_rows import NewRows
+
+_ROWS_PER_STATEMENT = 64
+
+Row = dict[str, Any]
+"""A row to insert: its values by column; all rows of a table have the same columns."""
 
 
 class Ids:
@@ -40,9 +45,8 @@ class Transaction:
     """An open transaction of the database; all its writes get the same revision.
 
     Attributes:
-        ids: source of new ids.
         now: microseconds since the epoch; the time of the commit.
-        rows: new rows of all requests so far that are not in the tables yet.
+        rows: new rows of all requests so far that are not in the tables yet, by table.
         known: the contexts at the URIs looked up so far; None where there is none. It includes
             the contexts in `rows`.
         changes: the changes of the writes so far, in order.
@@ -52,13 +56,13 @@ class Transaction:
     """
 
     def __init__(
-        self, db: sqlite3.Connection, ids: Ids, *, revision: int, dimension: int | None, now: int
+        self, db: sqlite3.Connection, ids: Ids, *, revision: int, dimension: int | None
     ) -> None:
         self._db = db
         self._has_savepoint = False  # of the request that runs
         self.ids = ids
-        self.now = now
-        self.rows = NewRows()
+        self.now = time.time_ns() // 1000
+        self.rows = _no_rows()
         self.known: dict[str, StoredContext | None] = {}
         self.revision = revision
         self.dimension = dimension
@@ -70,16 +74,18 @@ class Transaction:
     def request(self) -> Iterator[None]:
         """Run one request; if it fails, undo all of its work and nothing else."""
         before = len(self.changes), self.touched, self.linked, self.dimension
-        counts = self.rows.counts()
+        counts = {table: len(rows) for table, rows in self.rows.items()}
         self._has_savepoint = False
         try:
             yield
         except BaseException:
             if not self._has_savepoint:
-                self.known.update((row.uri, None) for row in self.rows.contexts[counts.contexts :])
-                self.rows.cut(counts)
+                made = self.rows["contexts"][counts["contexts"] :]
+                self.known.update((row["uri"], None) for row in made)
+                for table, rows in self.rows.items():
+                    del rows[counts[table] :]
             elif self._db.in_transaction:
-                self.rows = NewRows()
+                self.rows = _no_rows()
                 self.known.clear()
                 self._db.execute("ROLLBACK TO request")
                 self._db.execute("RELEASE request")
@@ -102,8 +108,14 @@ class Transaction:
 
     def insert_rows(self) -> None:
         """Insert the new rows into the tables."""
-        self.rows.insert(self._db)
-        self.rows = NewRows()
+        for table, rows in self.rows.items():
+            _insert(self._db, table, rows)
+        if entries := self.rows["entries"]:
+            self._db.execute(
+                "UPDATE meta SET value = max(value, ?) WHERE key = 'entries.last'",
+                (max(row["id"] for row in entries),),
+            )
+        self.rows = _no_rows()
 
     def look_up(self, uris: Iterable[str]) -> None:
         """Look up the contexts at URIs, and the directories above them, in one search."""
@@ -166,3 +178,19 @@ class Transaction:
         self.changes.extend(changes)
         self.touched = self.touched or bool(changes)
         self.linked = self.linked or any(isinstance(c, Linked | Unlinked) for c in changes)
+
+
+def _no_rows() -> dict[str, list[Row]]:
+    """Return the tables without new rows, in the order of their inserts."""
+    return {"contexts": [], "texts": [], "entries": []}
+
+
+def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+    # Each statement releases and takes the GIL once, so one statement inserts many rows.
+    for at in range(0, len(rows), _ROWS_PER_STATEMENT):
+        some = rows[at : at + _ROWS_PER_STATEMENT]
+        columns = list(some[0])
+        names = ", ".join(f'"{column}"' for column in columns)
+        places = ", ".join([f"({', '.join('?' * len(columns))})"] * len(some))
+        values = [row[column] for row in some for column in columns]
+        db.execute(f"INSERT INTO {table} ({names}) VALUES {places}", values)

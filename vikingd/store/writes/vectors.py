@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
 
 from vikingd.domain.changes import Committed, Filled
@@ -49,30 +48,6 @@ def drop_vectors(work: Transaction, uri: str, after: str = "") -> Committed:
     """Remove the vectors of embeddable texts in one part of a subtree; see `Store.drop_vectors`."""
     work.get(uri)
     db = work.use_tables()
-    rows, last = _embedded_texts(db, uri, after)
-    db.executemany(
-        "UPDATE texts SET vector = NULL, vector_revision = NULL, digest = NULL WHERE id = ?",
-        [(text_id,) for text_id, _ in rows],
-    )
-    invalidate_digests(db)
-    context_ids = dict.fromkeys(context_id for _, context_id in rows)
-    db.executemany(
-        "UPDATE contexts SET revision = ? WHERE id = ?",
-        [(work.revision, context_id) for context_id in context_ids],
-    )
-    work.known.clear()
-    work.emit(*upserts(db, context_ids))
-    return Committed(work.revision, count=len(rows), last=last)
-
-
-def _embedded_texts(
-    db: sqlite3.Connection, uri: str, after: str
-) -> tuple[list[tuple[int, int]], str]:
-    """Return (text id, context id) of embeddable texts with a vector, and the last context's URI.
-
-    The texts are one part of a subtree: after the context `after`, or from its first context on.
-    The URI is "" at the end of the subtree.
-    """
     low, high = subtree_bounds(uri)
     rows = [] if after else db.execute(_VECTORS, (uri, uri + _AFTER, _MOST_VECTORS)).fetchall()
     rows += db.execute(_VECTORS, ((after or low) + _AFTER, high, _MOST_VECTORS)).fetchall()
@@ -81,4 +56,16 @@ def _embedded_texts(
         end, *_ = rows[-1]
         rows = [row for row in rows if row[0] != end]
         last, *_ = rows[-1]
-    return [(text_id, context_id) for _, text_id, context_id in rows], last
+    db.executemany(
+        "UPDATE texts SET vector = NULL, vector_revision = NULL, digest = NULL WHERE id = ?",
+        [(text_id,) for _, text_id, _ in rows],
+    )
+    invalidate_digests(db)
+    context_ids = dict.fromkeys(context_id for _, _, context_id in rows)
+    db.executemany(
+        "UPDATE contexts SET revision = ? WHERE id = ?",
+        [(work.revision, context_id) for context_id in context_ids],
+    )
+    work.known.clear()
+    work.emit(*upserts(db, context_ids))
+    return Committed(work.revision, count=len(rows), last=last)

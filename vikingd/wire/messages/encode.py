@@ -197,17 +197,18 @@ def put_outcomes(outcomes: Iterable[PutOutcome]) -> list[contexts_pb2.PutOutcome
 
 def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_pb2.StatsResponse:
     """Return the state of the daemon."""
-    embedder, index = stats.embedder, stats.index
+    counts, embedder, index = stats.counts, stats.embedder, stats.index
+    work = embedder.work
     response = admin_pb2.StatsResponse(
         version=version,
         start_time=timestamp(stats.started_at),
         revision=stats.revision,
-        directories=stats.directories,
-        files=stats.files,
-        texts=stats.texts,
-        vectors=stats.vectors,
-        relations=stats.relations,
-        store_bytes=stats.store_bytes,
+        directories=counts.directories,
+        files=counts.files,
+        texts=counts.texts,
+        vectors=counts.vectors,
+        relations=counts.relations,
+        store_bytes=counts.bytes,
         store_path=stats.store_path,
         reader=stats.reader,
         problem=stats.problem,
@@ -215,16 +216,16 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             provider=embedder.provider,
             model=embedder.model,
             dimension=embedder.dimension,
-            backlog=embedder.backlog,
-            embedded=embedder.embedded,
+            backlog=embedder.backlog.texts,
+            embedded=work.embedded,
             last_error=embedder.last_error,
-            retry_time=None if embedder.retry_at is None else timestamp(embedder.retry_at),
+            retry_time=None if work.retry_at is None else timestamp(work.retry_at),
             query_cache_hits=embedder.query_cache_hits,
             query_cache_misses=embedder.query_cache_misses,
-            backlog_characters=embedder.backlog_cost,
-            characters_per_second=embedder.rate,
-            stalled=embedder.stalled,
-            reused=embedder.reused,
+            backlog_characters=embedder.backlog.cost,
+            characters_per_second=work.rate,
+            stalled=work.stalled,
+            reused=work.reused,
         ),
         index=admin_pb2.IndexStats(
             generation=index.generation,
