@@ -1,4 +1,4 @@
-"""The checks of a model's plan: only queries within bounds pass."""
+"""A model's answer: why there is none, and the checks of its plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import TypedQuery
-from vikingd.models.intent.faults import Garbage
 
 MAX_QUERIES = 5
 MAX_QUERY_CHARS = 1000
@@ -28,6 +27,31 @@ _FENCED = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*)\n```", re.DOTALL)
 
 # Includes marks of text direction, and surrogates, which UTF-8 cannot encode.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+# No message of these errors quotes the model or its endpoint.
+
+
+class Garbage(Exception):
+    """A reply that is not a plan."""
+
+
+class Refused(Exception):
+    """A refusal by the model, or by a filter before it."""
+
+
+class CallFailed(Exception):
+    """A call without an answer.
+
+    Attributes:
+        wait: seconds before a retry; None: a retry would not help.
+        pause: seconds that the endpoint asked to wait; None: it asked for none.
+    """
+
+    def __init__(self, message: str, wait: float | None = None, pause: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+        self.pause = pause
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -53,16 +52,12 @@ RESPONSE_FORMAT: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The user message, a JSON object, and notes on parts of the session that it leaves out."""
+def question(query: str, session: SearchSession) -> tuple[str, tuple[str, ...]]:
+    """Return the user message, and notes on parts of the session that it leaves out.
 
-    text: str
-    notes: tuple[str, ...]
-
-
-def question(query: str, session: SearchSession) -> Question:
-    """Return the query with the end of the summary and the beginnings of the last five messages."""
+    The message is a JSON object with the query, the end of the summary and the beginnings of the
+    last five messages.
+    """
     notes = []
     summary = session.summary[-MAX_SUMMARY_CHARS:]
     if cut := len(session.summary) - len(summary):
@@ -80,4 +75,4 @@ def question(query: str, session: SearchSession) -> Question:
             )
         messages.append({"role": message.role, "content": content})
     data = {"summary": summary, "messages": messages, "query": query}
-    return Question(json.dumps(data, ensure_ascii=False), tuple(notes))
+    return json.dumps(data, ensure_ascii=False), tuple(notes)

@@ -10,8 +10,7 @@ import openai
 from vikingd.models.http.bounded import TooLarge
 from vikingd.models.http.openai_client import endpoint_url, open_client
 from vikingd.models.http.rate_limits import retry_after
-from vikingd.models.intent.answer import read_json
-from vikingd.models.intent.faults import CallFailed, Garbage, Refused
+from vikingd.models.intent.answer import CallFailed, Garbage, Refused, read_json
 from vikingd.models.intent.prompt import RESPONSE_FORMAT, SYSTEM
 from vikingd.models.intent.settings import PlannerSettings
 
