@@ -27,8 +27,8 @@ from vikingd.models.embed.provider import (
     unit_rows,
 )
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.http.masking import masked, url_secrets
-from vikingd.models.http.openai_client import endpoint_url, open_client
+from vikingd.models.http.access import masked, url_secrets
+from vikingd.models.http.openai_client import OPENAI_URL, open_client
 
 _QUOTED_CHARS = 500  # of an error reply
 _REPLY_BYTES = 1 << 20
@@ -58,7 +58,7 @@ class OpenAIEndpoint:
         self._settings = settings
         self._dimension = settings.dimension or None
         try:
-            url = endpoint_url(settings.openai_base_url)
+            url = httpx.URL(settings.openai_base_url or OPENAI_URL)
         except httpx.InvalidURL:  # which may quote a password
             raise EmbedderFailed("the base URL of the embedder openai is no URL") from None
         self._secrets = [key, *url_secrets(str(url))]

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import openai
 
-from vikingd.models.http.bounded import TooLarge, read_bounded
+from vikingd.models.http.limits import TooLarge, read_bounded
 
-_OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_URL = "https://api.openai.com/v1"
 
 
 class ReplyTooLarge(TooLarge, openai.OpenAIError):
@@ -57,15 +57,6 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         return type(response)(
             response.status_code, headers=headers, content=body, request=response.request
         )
-
-
-def endpoint_url(base_url: str) -> httpx.URL:
-    """Return the URL of an endpoint; "" is OpenAI's own.
-
-    Raises:
-        httpx.InvalidURL: the text is not a URL. Its message may quote a password.
-    """
-    return httpx.URL(base_url or _OPENAI_URL)
 
 
 def open_client(

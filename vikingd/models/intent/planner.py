@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, TypedQuery
-from vikingd.models.http.calls import Calls, Closed, Overdue
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.limits import Calls, Closed, Overdue
 from vikingd.models.intent import rules
 from vikingd.models.intent.answer import Answer, CallFailed, Garbage, Refused, read_answer
 from vikingd.models.intent.prompt import question

@@ -10,9 +10,8 @@ from itertools import chain
 import httpx
 
 from vikingd.domain.text import one_line
-from vikingd.models.http.access import is_loopback, key_in
-from vikingd.models.http.bounded import TooLarge, read_bounded
-from vikingd.models.http.masking import masked, url_secrets
+from vikingd.models.http.access import is_loopback, key_in, masked, url_secrets
+from vikingd.models.http.limits import TooLarge, read_bounded
 from vikingd.models.http.rate_limits import retry_after
 from vikingd.models.rerank.backends import Overloaded, RerankFailed
 from vikingd.models.rerank.forms import FORMS
@@ -35,7 +34,8 @@ class Endpoint:
             url = httpx.URL(settings.url or self._form.url)
         except httpx.InvalidURL as error:
             raise RerankFailed(f"its url can't be used: {error}") from None
-        self._secrets = [*url_secrets(str(url)), *map(key_in, _key_variables(settings))]
+        variables = settings.key_env, settings.access_key_env, settings.secret_key_env
+        self._secrets = [*url_secrets(str(url)), *map(key_in, variables)]
         auth: httpx.Auth | None = None
         headers = {
             "Accept": "application/json",
@@ -116,7 +116,3 @@ class Endpoint:
 
     def _masked(self, text: str) -> str:
         return masked(text, self._secrets)
-
-
-def _key_variables(settings: BackendSettings) -> tuple[str, ...]:
-    return settings.key_env, settings.access_key_env, settings.secret_key_env

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vikingd.domain.text import SCRIPTS, script_of
-from vikingd.models.http.calls import Calls, Closed, Overdue
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.limits import Calls, Closed, Overdue
 from vikingd.models.rerank.backends import DOUBAO, Overloaded, Reranker, RerankFailed, probability
 from vikingd.models.rerank.settings import BackendSettings
 

@@ -1,9 +1,9 @@
-"""Calls that end at their deadline, and those that still run when their client is closed."""
+"""The limits of calls: their deadlines, and the size of their replies."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -60,3 +60,21 @@ class Calls:
         self.running.discard(task)
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio logs nothing
+
+
+class TooLarge(Exception):
+    """A reply has more bytes than its limit; the message names the limit."""
+
+
+async def read_bounded(parts: AsyncIterator[bytes], most: int) -> bytes:
+    """Return a body of at most `most` bytes.
+
+    Raises:
+        TooLarge: the body is larger; the rest of it is not read.
+    """
+    body = bytearray()
+    async for part in parts:
+        body += part
+        if len(body) > most:
+            raise TooLarge(f"more than {most:,} bytes")
+    return bytes(body)
