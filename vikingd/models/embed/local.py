@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +36,13 @@ class LocalProvider(ABC):
     """A provider of which a group of texts is computed by one thread, `threads` groups at a time.
 
     Attributes:
-        other: the provider that an error recommends.
+        other: the provider that an error recommends; "": errors say themselves what to do.
         group: most texts that are computed together.
     """
 
     name: str
-    model: ClassVar[str]
-    dimension: ClassVar[int]
-    other: ClassVar[str]
+    dimension: int
+    other = ""
     group = 1
 
     def __init__(self, threads: int) -> None:
@@ -139,10 +138,12 @@ def _hold_numpy_to_one_thread() -> None:
 
 @contextmanager
 def explained(name: str, other: str) -> Iterator[None]:
-    """Turn any failure into an EmbedderFailed that names another provider."""
+    """Turn any failure into an EmbedderFailed that names another provider, if there is one."""
     try:
         yield
     except Exception as error:
+        if not other:
+            raise
         raise EmbedderFailed(
             f"the embedder {name} fails here: {error or type(error).__name__}; another one is "
             f"chosen with VIKINGD_EMBEDDING__PROVIDER={other}, or with none for lexical retrieval"

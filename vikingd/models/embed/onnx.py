@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +15,8 @@ from numpy.typing import NDArray
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.described import POOLINGS, Description, describe
-from vikingd.models.embed.provider import (
-    MAX_DOCUMENT_CHARS,
-    MAX_QUERY_CHARS,
-    PROBE,
-    Vectors,
-    clean,
-    unit_rows,
-)
+from vikingd.models.embed.local import Kind, LocalProvider
+from vikingd.models.embed.provider import PROBE, Vectors, unit_rows
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.weights import file_digest, weights_digest
 from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel
@@ -36,11 +29,11 @@ _TOKEN_AXES = 3  # batch, tokens, numbers
 _POOLED_AXES = 2  # batch, numbers
 
 
-class OnnxModel:
+class OnnxModel(LocalProvider):
     """A model computed by ONNX Runtime.
 
-    One text is computed by one thread, and `threads` documents at a time: a batch of several texts
-    would need padding, and its arrays would leave the processor's caches.
+    A text is computed alone: a batch of texts would need padding, and its arrays would leave the
+    processor's caches.
 
     Raises:
         EmbedderFailed: the model can't be used; the message names the setting.
@@ -58,7 +51,7 @@ class OnnxModel:
         self._query_prefix = described.query_prefix if asked == _AUTO else asked
         self._document_prefix = described.document_prefix if given == _AUTO else given
         self._max_tokens = _limited(self._model.tokenizer, settings.max_tokens, described)
-        self._pool = ThreadPoolExecutor(settings.computing_threads, "vikingd-onnx")
+        super().__init__(settings.computing_threads)
         with _explained():
             made = len(self._raw(self._document_prefix + PROBE))
         if settings.dimension > made:
@@ -66,7 +59,7 @@ class OnnxModel:
                 f"embedding.dimension: {settings.dimension} is more than the {made} numbers that "
                 f"the model in {self._path} makes; 0 takes all of them"
             )
-        self.dimension: int = settings.dimension or made
+        self.dimension = settings.dimension or made
         with _explained():
             self.embed_query(PROBE)
 
@@ -88,23 +81,10 @@ class OnnxModel:
         pooling = self._pooling or "pooled"
         return f"onnx/{self._path.resolve().name}/{pooling}/{self.dimension}/{digest}"
 
-    def embed_query(self, text: str) -> Vectors:
-        """Return a unit vector (dimension,)."""
-        return self._unit(self._query_prefix + clean(text, MAX_QUERY_CHARS))
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors (n, dimension)."""
-        prefixed = [self._document_prefix + clean(text, MAX_DOCUMENT_CHARS) for text in texts]
-        rows = list(self._pool.map(self._unit, prefixed))
-        return np.array(rows, np.float32).reshape(len(rows), self.dimension)
-
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown(cancel_futures=True)
-
-    def _unit(self, text: str) -> Vectors:
-        row = self._raw(text)[: self.dimension]
-        return unit_rows(row.reshape(1, -1), 1, self.dimension).reshape(-1)
+    def _unit(self, kind: Kind, texts: list[str]) -> Vectors:
+        prefix = self._query_prefix if kind == "query" else self._document_prefix
+        rows = np.array([self._raw(prefix + text)[: self.dimension] for text in texts])
+        return unit_rows(rows, len(texts), self.dimension)
 
     def _raw(self, text: str) -> NDArray[np.float32]:
         """Return the model's vector of a text, not normalized."""

@@ -11,17 +11,13 @@ DOUBAO = "doubao-seed-rerank"
 
 
 class RerankFailed(Exception):
-    """A call without scores; the message is the predicate of a sentence, without secrets."""
-
-
-class Overloaded(RerankFailed):
-    """A server that asked for a pause.
+    """A call without scores; the message is the predicate of a sentence, without secrets.
 
     Attributes:
-        pause: seconds.
+        pause: seconds that the server asked to wait; None: it asked for none.
     """
 
-    def __init__(self, message: str, pause: float) -> None:
+    def __init__(self, message: str, pause: float | None = None) -> None:
         super().__init__(message)
         self.pause = pause
 

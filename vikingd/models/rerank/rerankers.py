@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from vikingd.domain.text import SCRIPTS, script_of
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
 from vikingd.models.http.limits import Calls, Closed, Overdue
-from vikingd.models.rerank.backends import DOUBAO, Overloaded, Reranker, RerankFailed, probability
+from vikingd.models.rerank.backends import DOUBAO, Reranker, RerankFailed, probability
 from vikingd.models.rerank.settings import BackendSettings
 
 CACHE_SIZE = 20_000
@@ -191,8 +191,7 @@ class _Backend:
         """Record a failure; log the first of several in a row."""
         if not self._breaker.failures:
             _log.warning("the reranker %s fails: it %s", self.name, failure)
-        pause = failure.pause if isinstance(failure, Overloaded) else None
-        self._breaker.failed(tried, str(failure), pause)
+        self._breaker.failed(tried, str(failure), failure.pause)
 
 
 def _failure(error: Exception, limit: float) -> RerankFailed:
