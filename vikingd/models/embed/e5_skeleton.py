@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from vikingd.models.embed.e5 import Embeddings, Session
-from vikingd.models.embed.e5_file import HEADS, HIDDEN, LAYERS, E5File, installed
+from vikingd.models.embed.e5_file import HEADS, HIDDEN, LAYERS, E5File
 from vikingd.models.embed.e5_tokens import E5Tokenizer
 from vikingd.models.embed.e5_weights import (
     MATRICES,
@@ -59,9 +59,9 @@ class Graph:
         self.nodes: list[onnx.NodeProto] = []
         self.inputs: dict[str, list[str]] = {name: [] for name in (*SMOOTHED, SPLIT)}
 
-    def encoder(self, embeddings: str) -> str:
+    def encoder(self) -> str:
         """From the embeddings of the tokens to their mean vector."""
-        tokens = self._normalised("emb.ln", embeddings)
+        tokens = self._normalised("emb.ln", "embeddings")
         for layer in range(LAYERS):
             tokens = self._layer(layer, tokens)
         return self._node("ReduceMean", [tokens, _AXES], "vector", keepdims=0)
@@ -111,14 +111,13 @@ class Graph:
         return output
 
     def _fused(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        self.nodes.append(helper.make_node(kind, inputs, [output], domain=_FUSED, **attributes))
-        return output
+        return self._node(kind, inputs, output, domain=_FUSED, **attributes)
 
 
 def skeleton() -> bytes:
     """The model: `embeddings` (1, tokens, 384) to `vector` (384,), the mean over the tokens."""
     graph = Graph()
-    result = graph.encoder("embeddings")
+    result = graph.encoder()
     return model(graph, [result], PARAMETERS)
 
 
@@ -159,9 +158,9 @@ def ranges() -> dict[str, NDArray[np.float16]]:
     For each matrix it is the largest magnitude of each input over the sentences of the prior,
     (layers, inputs), computed in float32.
     """
-    source = E5File(installed())
+    source = E5File()
     graph = Graph(exact=True)
-    graph.encoder("embeddings")
+    graph.encoder()
     names = [name for inputs in graph.inputs.values() for name in inputs]
     weights = _exact(source)
     parameters = {name: Parameter("<f4", array.shape) for name, array in weights.items()}
@@ -171,7 +170,7 @@ def ranges() -> dict[str, NDArray[np.float16]]:
     for sentence in (sentence for group in PRIOR_SENTENCES.values() for sentence in group):
         for mark in ("query", "passage"):
             window = embeddings.of(tokenizer.tokens(f"{mark}: {sentence}"))
-            now = [np.abs(inputs[0]).max(axis=0) for inputs in session.results(window)]
+            now = [np.abs(inputs[0]).max(axis=0) for inputs in session.run(window)]
             largest = [
                 np.maximum(before, magnitude) if before.size else magnitude
                 for before, magnitude in zip(largest, now, strict=True)

@@ -10,9 +10,7 @@ import hashlib
 import logging
 import mmap
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 
 from vikingd.models.embed.e5_file import HIDDEN, INNER, LAYERS, SHA256, E5File
 from vikingd.models.embed.local import cpu_flags
+from vikingd.system import user_cache
 
 Weights = Mapping[str, NDArray[Any]]
 
@@ -112,7 +111,7 @@ def load(source: E5File, directory: Path) -> Weights:
         _log.warning("%s can't be read: %s; it is made again", path, error.strerror)
     weights = made(source, largest)
     try:
-        _write(path, weights)
+        user_cache.put(path, _packed(path, weights))
         return _mapped(path) or weights
     except OSError as error:
         _log.warning(
@@ -167,11 +166,7 @@ def _layout() -> Iterator[tuple[str, Parameter, int]]:
 
 
 def _mapped(path: Path) -> Weights | None:
-    """The arrays in the file, read-only; None if it has not the content that this program writes.
-
-    Raises:
-        OSError: it can't be read.
-    """
+    """The arrays in the file, read-only; None if this program did not write it as it is."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):  # an empty file can't be mapped
             return None
@@ -185,26 +180,13 @@ def _mapped(path: Path) -> Weights | None:
     }
 
 
-def _write(path: Path, weights: Weights) -> None:
-    """Writes the file under another name first, so that none is ever read in part.
-
-    Raises:
-        OSError: it can't be written; what was written is gone.
-    """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _packed(path: Path, weights: Weights) -> bytearray:
+    """The content of the file."""
     body = bytearray()
     for name, _, at in _layout():
         body += bytes(at - len(body)) + weights[name].tobytes()
     body += _digest(path, body)
-    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(body)
-        Path(temporary).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(temporary).unlink()
-        raise
+    return body
 
 
 def _digest(path: Path, body: memoryview | bytearray) -> bytes:

