@@ -215,8 +215,7 @@ class BacklogWorker:
                 continue
             if self._embedded > before or not worked:
                 backoff = MIN_BACKOFF
-                self._failure = ""
-                self._retry_at = None
+                self._failure, self._retry_at = "", None
             if not worked:
                 self._woken.wait()
                 self._rest()
@@ -298,13 +297,10 @@ class BacklogWorker:
             for item in self._store.backlog(limit, asked)
             if not (item.text_id in in_work or item.text_id in self._skipped)
             and item.digest not in digests
-        ]
-        if not items:
-            return None
-        known = self._known(list({item.digest for item in items[: self._group_size]}))
-        return self._cut(items[: self._group_size], known)
+        ][: self._group_size]
+        return self._cut(items, self._known({item.digest for item in items})) if items else None
 
-    def _known(self, digests: list[bytes]) -> dict[bytes, bytes]:
+    def _known(self, digests: set[bytes]) -> dict[bytes, bytes]:
         """Return the vectors that exist already, by digest."""
         recent = {digest: self._recent[digest] for digest in digests if digest in self._recent}
         others = [digest for digest in digests if digest not in recent]
@@ -327,11 +323,7 @@ class BacklogWorker:
         return group
 
     def _take(self, group: _Group, reply: Reply) -> None:
-        """Add a reply to a group, and keep its vectors in memory, in case the write fails.
-
-        Raises:
-            EmbedderFailed: there are no vectors, or they have another dimension.
-        """
+        """Add a reply to a group, and keep its vectors in memory, in case the write fails."""
         if isinstance(reply, EmbedderFailed):
             raise reply
         if reply.shape != (len(group.texts), self._dimension):
@@ -420,16 +412,14 @@ class BacklogWorker:
         idle = now - self._progress_at
         if idle < STALL:
             return
-        had = self._embedder.processor_seconds() - self._processor
-        is_new = not self._stalled
-        self._stalled = why_stalled(
-            idle, had, is_ready=self._embedder.is_ready, is_remote=self._embedder.is_remote
-        )
-        if is_new:
+        embedder, was_stalled = self._embedder, self._stalled
+        had = embedder.processor_seconds() - self._processor
+        self._stalled = why_stalled(idle, had, embedder.is_ready, embedder.is_remote)
+        if not was_stalled:
             _log.warning("texts wait, but no vector comes: %s", self._stalled)
 
 
-def why_stalled(idle: float, had: float, *, is_ready: bool, is_remote: bool) -> str:
+def why_stalled(idle: float, had: float, is_ready: bool, is_remote: bool) -> str:
     """Return why no vector has come for `idle` seconds.
 
     `had` is the processor time in seconds that the child had in that time.
