@@ -171,7 +171,7 @@ def test_weights_are_made_once_and_kept_private(
     monkeypatch.setattr(e5_weights, "made", lambda *_: pytest.fail("they are made again"))
     for name, array in e5_weights.load(source, file.parent).items():
         np.testing.assert_array_equal(array, made[name])
-        assert (array.dtype, array.shape) == e5_weights.PARAMETERS[name]
+        assert np.dtype((array.dtype, array.shape)) == e5_weights.PARAMETERS[name]
         assert not array.flags.writeable
 
 

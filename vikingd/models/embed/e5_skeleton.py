@@ -141,7 +141,7 @@ def model(graph: Graph, results: Sequence[str], parameters: Mapping[str, Paramet
 
 def _external(name: str, parameter: Parameter) -> onnx.TensorProto:
     """An array that is given when the graph is loaded; the name of its file is never used."""
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(parameter.dtype))
+    kind = helper.np_dtype_to_tensor_dtype(parameter.base)
     location = onnx.StringStringEntryProto(key="location", value="weights")
     return onnx.TensorProto(
         name=name,
@@ -163,18 +163,15 @@ def ranges() -> dict[str, NDArray[np.float16]]:
     graph.encoder()
     names = [name for inputs in graph.inputs.values() for name in inputs]
     weights = _exact(source)
-    parameters = {name: Parameter("<f4", array.shape) for name, array in weights.items()}
+    parameters = {name: np.dtype((array.dtype, array.shape)) for name, array in weights.items()}
     session = Session(model(graph, names, parameters), weights)
     embeddings, tokenizer = Embeddings(source), E5Tokenizer(source)
-    largest = [np.zeros(0, np.float32)] * len(names)
+    largest = [np.zeros(1, np.float32)] * len(names)
     for sentence in (sentence for group in PRIOR_SENTENCES.values() for sentence in group):
         for mark in ("query", "passage"):
             window = embeddings.of(tokenizer.tokens(f"{mark}: {sentence}"))
             now = [np.abs(inputs[0]).max(axis=0) for inputs in session.run(window)]
-            largest = [
-                np.maximum(before, magnitude) if before.size else magnitude
-                for before, magnitude in zip(largest, now, strict=True)
-            ]
+            largest = list(map(np.maximum, largest, now))
     rows = iter(largest)
     return {
         matrix: np.stack([next(rows) for _ in range(LAYERS)]).astype(np.float16)

