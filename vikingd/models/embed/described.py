@@ -32,8 +32,6 @@ class Description:
     Attributes:
         pooling: one of POOLINGS, else the modes that the directory names; "" if it names none.
         further_modules: modules after the pooling that change vectors, such as Dense.
-        query_prefix: stands before each query.
-        document_prefix: stands before each document.
         max_tokens: of a text with its prefix; 0 if nothing says it.
         positions: the most tokens that the model can read; 0 if nothing says it.
     """

@@ -32,9 +32,6 @@ class KeptQueries:
 
     Args:
         path: directory of the store.
-        embedder: has the cache.
-        model: that makes the vectors.
-        dimension: numbers in a vector.
         read_only: nothing is written, for another process of the store does that.
     """
 

@@ -34,7 +34,6 @@ class QueryEmbedder:
     others fail at once until it ends. A query fails alone if the probe succeeds.
 
     Args:
-        provider: makes the vectors.
         size: of the cache, in queries; 0: none.
         took: called with the seconds of each query at the provider, failed ones included.
 

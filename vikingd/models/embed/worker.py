@@ -102,11 +102,6 @@ class BacklogWorker:
     embedded once. A failing provider leaves the backlog as it is and is tried again with back-off
     (1 s, doubling to 60 s). A text that fails alone is skipped until the next start. A text with
     which the provider breaks down or the child dies is skipped after the second time.
-
-    Args:
-        settings: of the provider in the child process.
-        store: has the texts and takes the vectors.
-        dimension: that every vector must have.
     """
 
     def __init__(self, settings: EmbedSettings, store: Store, dimension: int) -> None:

@@ -36,24 +36,17 @@ class _NotPlanned(Exception):
 
 @dataclass(slots=True)
 class _Progress:
-    """The calls for one plan; times are of `time.perf_counter`.
-
-    Attributes:
-        deadline: of all calls.
-        asked: whether a call was made.
-        called_at: when the running call began; None if there is none.
-    """
+    """The calls for one plan; times are of `time.perf_counter`."""
 
     deadline: float
     asked: bool = False
-    called_at: float | None = None
+    called_at: float | None = None  # when the running call began
 
 
 class Planner:
     """Plans searches, concurrently on one event loop.
 
     Args:
-        settings: of the model.
         took: called after each call with its outcome, DONE or FAILED, and its seconds.
 
     Raises:

@@ -42,7 +42,6 @@ class Rerankers:
     """Asks the backend for a query's script; used from one event loop.
 
     Args:
-        settings: the backends, in order.
         took: called after each call with the backend's name, "DONE" or "FAILED", and the seconds.
 
     Raises:
@@ -77,7 +76,6 @@ class Rerankers:
         """Return scores in [0, 1] of documents for a query.
 
         Args:
-            query: the question.
             documents: none of them empty.
             seconds: for the call; None: the backend's time-out.
             chosen_by: the query whose script chooses the backend; "": `query`.
