@@ -117,8 +117,7 @@ class Graph:
 def skeleton() -> bytes:
     """The model: `embeddings` (1, tokens, 384) to `vector` (384,), the mean over the tokens."""
     graph = Graph()
-    result = graph.encoder()
-    return model(graph, [result], PARAMETERS)
+    return model(graph, [graph.encoder()], PARAMETERS)
 
 
 def model(graph: Graph, results: Sequence[str], parameters: Mapping[str, Parameter]) -> bytes:
